@@ -1,0 +1,106 @@
+"""Make data_dictionary.md from the tables' schema and the files of the views.
+
+python docs/make_dictionary.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table, duckdb_type
+from firmlake.warehouse.load import create_tables
+from firmlake.warehouse.macros import MACROS
+from firmlake.warehouse.views import Definition, create_views, definitions, describe_columns
+
+DICTIONARY = Path(__file__).with_name("data_dictionary.md")
+
+_HEAD = """# Data dictionary
+
+Made by `python docs/make_dictionary.py` from `src/firmlake/tables/schemas.py` and the files in
+`src/firmlake/warehouse/views`. The database says the same: `SELECT * FROM duckdb_columns()`, `duckdb_functions()`.
+Questions and answers are in the [cookbook](cookbook.md)."""
+
+_PARENTS = ("companies", "financials", "company_state", "runs")
+"""Tables that have a row for whatever another table's row names."""
+
+_KINDS = {
+    "table": ("Made at load", "Tables worked out from the others at each load."),
+    "view": ("Views", "Asked like tables."),
+    "macro": ("Macros", "Asked like tables, with arguments: `FROM cagr(3)`, `FROM group_of('BE', '0403227515')`."),
+    "function": ("Functions", "For use inside a query."),
+}
+
+
+def make_dictionary() -> str:
+    """Write the dictionary: diagrams, then tables, views, macros, functions and checks with their columns."""
+    made = sorted(definitions(), key=lambda definition: definition.name)
+    with duckdb.connect() as connection:
+        create_tables(connection)
+        create_views(connection)
+        parts = [_HEAD, "## How tables belong together", _mermaid("erDiagram", _relations())]
+        parts += ["## What is made from what", _mermaid("flowchart LR", _sources(made))]
+        parts += ["## Tables", *(part for table in WAREHOUSE_TABLES.values() for part in _describe_table(table))]
+        for kind, (title, text) in _KINDS.items():
+            parts += [f"## {title}", text]
+            parts += [part for one in made if one.kind == kind for part in _describe(connection, one)]
+    past = [[f"{one.name}({one.parameter})", one.meaning] for one in MACROS]
+    parts += ["## The past", "Macros that give what was known at a time.", _table(["macro", "gives"], past)]
+    checks = [[one.name, one.parameters, one.meaning] for one in made if one.kind == "check"]
+    parts += ["## Checks", "What `findings` is made of.", _table(["check", "severity", "looks for"], checks)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _relations() -> Iterator[str]:
+    """Draw each table below those whose key is part of its own, the nearest ones only."""
+    for table in TABLES.values():
+        key = set(table.key) | ({"run_id"} if table.name == "loads" else set())
+        above = [TABLES[name] for name in _PARENTS if name != table.name and set(TABLES[name].key) <= key]
+        nearest = [one for one in above if not any(set(one.key) < set(other.key) for other in above)]
+        for one in nearest:
+            yield f'{one.name} ||--o{{ {table.name} : "{", ".join(one.key)}"'
+    for table in TABLES.values():
+        yield f"{table.name} {{"
+        for column in table.columns:
+            if column.name in table.key:
+                yield f"    {duckdb_type(column).partition('(')[0]} {column.name} PK"
+        yield "}"
+
+
+def _sources(made: list[Definition]) -> Iterator[str]:
+    functions = {one.name for one in made if one.kind == "function"}
+    for one in made:
+        for source in one.reads:
+            if one.kind not in ("check", "function") and one.name != "findings" and source not in functions:
+                yield f"{source} --> {one.name}"
+
+
+def _describe_table(table: Table) -> Iterator[str]:
+    yield f"### {table.name}"
+    yield f"{table.meaning}. Key: {', '.join(table.key)}."
+    rows = [[column.name, duckdb_type(column), column.comment] for column in table.columns]
+    yield _table(["column", "type", "meaning"], rows)
+
+
+def _describe(connection: duckdb.DuckDBPyConnection, one: Definition) -> Iterator[str]:
+    has_parameters = one.kind in ("function", "macro")
+    yield f"### {one.name}"
+    yield (f"`{one.name}({one.parameters})`: " if has_parameters else "") + one.meaning
+    if one.kind != "function":
+        columns = describe_columns(connection, one)
+        yield _table(["column", "type", "meaning"], [[name, *described] for name, described in columns.items()])
+
+
+def _mermaid(kind: str, lines: Iterator[str]) -> str:
+    return "\n".join(["```mermaid", kind, *(f"    {line}" for line in lines), "```"])
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    DICTIONARY.write_text(make_dictionary(), "utf-8")

@@ -1,0 +1,139 @@
+"""Contacts into a static list under Prefect: plan, show the plan, wait for a person where the settings want it, apply.
+
+    python flows/add_contacts.py FILE --list ID [--config FILE] [--set KEY=VALUE ...]        by hand
+    flows/add_contacts.py:add_contacts                                                       its entrypoint
+
+The plan lies in `plans/` of the data folder as well: whatever becomes of this run, `firmlake contacts apply` goes on.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from by_hand import add_contacts_by_hand
+
+    # Before Prefect is imported, which reads its environment then. It imports this file again and does not come back.
+    add_contacts_by_hand()
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from prefect import flow
+from prefect.exceptions import FlowPauseTimeout
+from prefect.flow_runs import pause_flow_run
+from prefect.input import RunInput
+
+from artifacts import plan_markdown, show_markdown, show_table
+from firmlake import __version__, pipeline
+from firmlake.errors import EXIT_SOME_FAILED, FirmlakeError, Stopped
+from firmlake.landing.additions import ContactPlan, Progress
+from firmlake.run import Folders, lock
+from firmlake.settings import Settings
+from firmlake.terminal_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
+from firmlake.writeback.apply import apply_plan
+from firmlake.writeback.contact_list import read_contact_list
+from firmlake.writeback.plan import plan_contacts, write_plan
+from job import end, in_one_line, read_settings, show, step, tell
+
+_ROWS_MAX = 200
+
+
+class Approval(RunInput):
+    """What a person answers to the plan."""
+
+    approve: bool = False
+    name: str = ""
+
+
+class ContactsFailedError(FirmlakeError):
+    """What could be added was, but some contacts were not."""
+
+    exit_code = EXIT_SOME_FAILED
+
+
+@flow(version=__version__, persist_result=False, retries=0)
+@in_one_line
+def add_contacts(
+    contacts: str, list_id: int, config: str | None = None, overrides: dict[str, str] | None = None
+) -> str:
+    """Add the contacts of a file to a static list, exactly as the plan that it shows first.
+
+    Args:
+        contacts: A file with country, company number and contact id on each line.
+        list_id: The list.
+        config: A settings file. None takes config/firmlake.toml.
+        overrides: Settings by dotted key. Prefect stores and shows all four: nothing secret belongs here.
+
+    Returns:
+        The plan's name.
+    """
+    settings = read_settings(config, overrides)
+    pipeline.check_access(settings)
+    made = plan(settings, Path(contacts), list_id, return_state=True).result()
+    if made.requests and settings.lists.needs_approval:
+        wait_for_approval(settings, made)
+    progress = apply(settings, made, return_state=True).result()
+    return conclude(progress)
+
+
+@step("plan")
+def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
+    """Work out what is to be added, and show it; nothing is added."""
+    read = read_contact_list(contacts, settings.intake)
+    folders = Folders(Path(settings.paths.data))
+    with lock(folders, f"the flow add_contacts over {contacts}"):
+        pipeline.check_service(settings, folders)
+        with pipeline.connect(settings) as client:
+            made = plan_contacts(settings, client, read, list_id, _now)
+        write_plan(folders.data / "plans" / f"{made.plan_id}.json", made)
+    for line in describe_contact_plan(made):
+        tell(line)
+    show_markdown("add-contacts-plan", plan_markdown(made), f"Plan {made.plan_id} for list {made.list_id}")
+    return made
+
+
+def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
+    """Pause until a person has read the plan. The data folder is free meanwhile.
+
+    Raises:
+        Stopped: Nobody approved; nothing was added.
+    """
+    again = f"`firmlake contacts apply {Path(settings.paths.data) / 'plans' / made.plan_id}.json` adds them after all"
+    tell(f"Waiting for somebody to approve plan {made.plan_id} in Prefect")
+    try:
+        answer = pause_flow_run(
+            wait_for_input=Approval.with_initial_data(description=plan_markdown(made)),
+            timeout=int(settings.lists.approval_wait_hours * 3600),
+            poll_interval=2,
+        )
+    except FlowPauseTimeout:
+        raise Stopped(f"Nobody approved the plan in {settings.lists.approval_wait_hours:g} hours", again) from None
+    if not answer.approve:
+        raise Stopped(f"The plan was not approved by {answer.name or 'whoever answered'}", again)
+    tell(f"Approved by {answer.name or 'somebody without a name'}")
+
+
+@step("apply")
+def apply(settings: Settings, made: ContactPlan) -> Progress:
+    """Send what the plan says, and publish what came of it."""
+    folders = Folders(Path(settings.paths.data))
+    with lock(folders, f"the flow add_contacts with plan {made.plan_id}"), pipeline.connect(settings) as client:
+        progress = apply_plan(settings, client, made, _now)
+    show(lambda: show_progress_of(progress))
+    rows = progress_content(progress)["not_added"][:_ROWS_MAX]
+    show_table("add-contacts-failures", rows, f"What plan {made.plan_id} did not add, or may not have")
+    return progress
+
+
+def conclude(progress: Progress) -> str:
+    """End as the plan did; a run that left contacts out is Failed, because nobody looks at what is green."""
+    lacking = describe_lacking(progress)
+    line = f"{progress.counts()['added']} contacts added to list {progress.plan.list_id}"
+    if lacking:
+        raise ContactsFailedError(
+            f"{line}; {lacking}", f"`firmlake contacts redrive --list {progress.plan.list_id}` plans the rest"
+        )
+    return end(progress.plan.plan_id, line)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,222 @@
+"""What Prefect's run page shows of a run: progress while it fetches, then a summary and a table of failures."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+from uuid import UUID
+
+import duckdb
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+
+from firmlake.landing.additions import ContactPlan
+from firmlake.terminal import Counter, first_query
+from firmlake.terminal_lists import describe_contact_plan
+from firmlake.warehouse.report import Report
+from firmlake.warehouse.summary import STATUSES, RunSummary, failures
+from job import tell
+
+__all__ = [
+    "ProgressArtifact",
+    "failure_rows",
+    "plan_markdown",
+    "report_markdown",
+    "show_markdown",
+    "show_on_page",
+    "show_report",
+    "show_table",
+    "summary_line",
+    "summary_markdown",
+]
+
+_UPDATE_EVERY_SECONDS = 5.0
+
+_ROWS_MAX = 200
+"""Of each kind: Prefect keeps artifacts in its database, the warehouse has them all."""
+
+
+class ProgressArtifact:
+    """How far fetching is.
+
+    Args:
+        counter: What it is taken from.
+    """
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._next_at = 0.0
+        self._id = cast("UUID", create_progress_artifact(0.0, key="enrich-progress", description="No answer yet"))
+
+    def update(self) -> None:
+        """Show it, unless that was done a moment ago."""
+        counter = self._counter
+        if counter.answered and time.monotonic() >= self._next_at:
+            self._next_at = time.monotonic() + _UPDATE_EVERY_SECONDS
+            self._show(100 * counter.answered / max(counter.expected, counter.answered), counter.line())
+
+    def finish(self) -> None:
+        """Show that everything is fetched."""
+        if self._next_at < math.inf:
+            self._show(100.0, self._counter.summary())
+
+    def _show(self, percentage: float, line: str) -> None:
+        if not _takes("progress", lambda: update_progress_artifact(self._id, round(percentage, 1), line)):
+            self._next_at = math.inf
+
+
+def show_on_page(summary: RunSummary, rows: list[dict[str, Any]]) -> None:
+    """Put a run on its page; each key also has a page that shows how it was from run to run."""
+
+    def create() -> None:
+        create_markdown_artifact(summary_markdown(summary), key="enrich-summary", description=summary_line(summary))
+        create_table_artifact(rows, key="enrich-failures", description=f"What failed in run {summary.run_id}")
+
+    _takes("summary", create)
+
+
+def summary_line(summary: RunSummary) -> str:
+    """Say in one line what a run came to."""
+    return (
+        f"Run {summary.run_id}: {_count(summary.target_count)} of {_count(summary.company_count)} companies asked for, "
+        f"{_count(summary.request_count)} requests, {_count(summary.credit_count)} credits, "
+        f"generation {summary.generation}"
+    )
+
+
+def summary_markdown(summary: RunSummary) -> str:
+    """Show what a run came to, and how to look at it."""
+    facts = {
+        "time": f"{summary.started_at:%Y-%m-%d %H:%M:%S} to {summary.finished_at:%H:%M:%S} UTC",
+        "companies": f"{_count(summary.company_count)}, {_count(summary.fresh_count)} of them fresh",
+        "lines refused, repeated": f"{_count(summary.refused_count)}, {_count(summary.repeated_count)}",
+        "requests": _count(summary.request_count),
+        "credits": _count(summary.credit_count),
+        "rejected records": _count(summary.reject_count),
+        "companies changed": _count(summary.changed_company_count),
+        "warehouse": f"`{summary.warehouse}`, generation {summary.generation}",
+    }
+    statuses = [[dataset, *(counts.get(name, 0) for name in STATUSES)] for dataset, counts in summary.datasets.items()]
+    parts = [
+        f"## {_cell(summary.list_name)}: {summary.outcome.replace('_', ' ')}",
+        _table(["companies by dataset", *(name.replace("_", " ") for name in STATUSES)], statuses),
+        _table(["run", f"`{summary.run_id}`"], facts.items()),
+        "### Rows written",
+        _table(["table", "rows"], summary.rows.items()),
+    ]
+    if summary.drift:
+        parts += [
+            "### Differences from the contract",
+            _table(["dataset", "kind", "where", "records"], summary.drift),
+        ]
+    parts += ["### A first query", f"```sh\n{first_query(summary)}\n```"]
+    return "\n\n".join(parts)
+
+
+def plan_markdown(plan: ContactPlan) -> str:
+    """Show a person what a plan of contacts would add to which list."""
+    lines = list(describe_contact_plan(plan))
+    entries = [entry for request in plan.requests for entry in request]
+    rows = [(one.country, one.company_number, len(one.contacts), ", ".join(one.contacts)) for one in entries]
+    refused = [(one.line, one.given, one.reason) for one in plan.refused]
+    parts = [f"## {_cell(lines[0])}", *map(_cell, lines[1:]), f"Plan `{plan.plan_id}` of {_cell(plan.source)}"]
+    if rows:
+        parts += ["### To add", _table(["country", "number", "contacts", "which"], rows[:_ROWS_MAX])]
+    if refused:
+        parts += ["### Refused", _table(["line", "given", "because"], refused[:_ROWS_MAX])]
+    if max(len(rows), len(refused)) > _ROWS_MAX:
+        parts.append(f"The first {_ROWS_MAX} of each; the plan file has them all.")
+    return "\n\n".join(parts)
+
+
+def report_markdown(report: Report, summary: RunSummary) -> str:
+    """Say where the report lies, and what stands at its top.
+
+    The page itself stays a file: Prefect shows no HTML, and would keep a copy for every run; and a browser follows no
+    link from Prefect's page to a file.
+    """
+    tiles = [(name, "unknown" if value is None else value) for name, value in report.tiles.items()]
+    parts = [
+        f"## Report of generation {summary.generation}",
+        f"`{_cell(report.path.resolve())}`: open it in a browser, print it or send it; it needs nothing else. "
+        "The next run writes it anew.",
+        _table(["what", "figure"], tiles),
+    ]
+    if summary.drift:
+        parts.append(f"{len(summary.drift):,} differences from the contract: see enrich-summary.")
+    return "\n\n".join(parts)
+
+
+def show_report(report: Report, summary: RunSummary) -> None:
+    """Put on the page of a run where its report lies."""
+    description = f"The report after run {summary.run_id}"
+    show_markdown("enrich-report", report_markdown(report, summary), description)
+
+
+def show_markdown(key: str, markdown: str, description: str) -> None:
+    """Put a text on the page of a run."""
+    _takes(key, lambda: create_markdown_artifact(markdown, key=key, description=description))
+
+
+def show_table(key: str, rows: list[dict[str, Any]], description: str) -> None:
+    """Put a table on the page of a run."""
+    _takes(key, lambda: create_table_artifact(rows, key=key, description=description))
+
+
+def failure_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[str, Any]]:
+    """List what has no usable answer: companies that failed, then records that were rejected, the first of each."""
+    failed = [
+        {"what": "company failed", **_company(row), "attempts": attempts, "reason": reason}
+        for *row, reason, attempts in failures(connection, run_id, _ROWS_MAX)
+    ]
+    rejected = [
+        {"what": "record rejected", **_company(row), "attempts": "", "reason": f"{path}: {reason}"}
+        for *row, path, reason in connection.execute(_REJECTS, [run_id, _ROWS_MAX]).fetchall()
+    ]
+    return failed + rejected
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _takes(what: str, function: Callable[[], object]) -> bool:
+    """Try to tell Prefect's server something that is no reason to fetch or to publish less."""
+    try:
+        function()
+    except Exception as error:
+        tell(f"Prefect's server does not take the {what} ({type(error).__name__}); it is shown no more")
+        return False
+    return True
+
+
+_REJECTS = """
+    SELECT country, company_number, dataset, path, reason
+    FROM rejects WHERE run_id = ? ORDER BY ALL LIMIT ?
+"""
+
+
+def _company(row: Sequence[str]) -> dict[str, str]:
+    return dict(zip(("country", "company_number", "dataset"), row, strict=True))
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    rows = list(rows)
+    sides = ["---:" if all(isinstance(row[place], int) for row in rows) else "---" for place in range(len(columns))]
+    lines = [columns, sides, *([_cell(value) for value in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    """Names of files and fields come from outside: none may end a cell or become markup."""
+    text = _count(value) if isinstance(value, int) else str(value)
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def _count(number: int | None) -> str:
+    return "unknown" if number is None else f"{number:,}"

@@ -1,0 +1,214 @@
+"""`python flows/enrich.py` and the like: arguments, a Prefect server, signals, and the documented exit codes.
+
+Prefect reads its environment when it is imported, so nothing here imports it before that is set.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn, TypeVar, cast
+from urllib.parse import urlsplit
+
+import click
+import httpx
+
+from firmlake import pipeline
+from firmlake.errors import EXIT_DONE, FirmlakeError, Stopped, UsageError
+from firmlake.run import Folders, lock
+from firmlake.settings import Settings
+from job import read_job, read_settings
+from temporary_server import TemporaryServer
+
+__all__ = ["add_contacts_by_hand", "run_by_hand", "service_lists_by_hand"]
+
+R = TypeVar("R")
+
+_QUIET = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    # Its log has all; the terminal gets our lines.
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
+}
+_OUR_LOGGERS = ("prefect.flow_runs.firmlake", "prefect.task_runs.firmlake")
+
+
+def _with_settings(function: Callable[..., R]) -> Callable[..., R]:
+    """Give a command the options that all of them have."""
+    for option in (
+        click.option("--set", "flags", multiple=True, metavar="KEY=VALUE", help="Override a setting: api.threads=8."),
+        click.option("--config", metavar="FILE", help="Settings file instead of config/firmlake.toml."),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@click.argument("company_list", metavar="[LIST]", required=False)
+@_with_settings
+def run_by_hand(company_list: str | None, config: str | None, flags: tuple[str, ...]) -> NoReturn:
+    """Run the flow over LIST; without LIST, over the sample list on the embedded service.
+
+    Prefect's server is the one that PREFECT_API_URL or your profile names, else a temporary one.
+    """
+    _by_hand("enrich", (company_list,), config, flags, lambda *layers: read_job(company_list, *layers)[0])
+
+
+@click.command()
+@click.option("--type", "kind", type=click.Choice(["STATIC", "SMART", "OVERVIEW"]), default="OVERVIEW")
+@_with_settings
+def service_lists_by_hand(kind: str, config: str | None, flags: tuple[str, ...]) -> NoReturn:
+    """Read all lists of the service into the warehouse."""
+    _by_hand("service_lists", (kind,), config, flags, read_settings)
+
+
+@click.command()
+@click.argument("contacts", metavar="FILE")
+@click.option("--list", "list_id", type=int, required=True, metavar="ID", help="The static list they are added to.")
+@_with_settings
+def add_contacts_by_hand(contacts: str, list_id: int, config: str | None, flags: tuple[str, ...]) -> NoReturn:
+    """Plan and add the contacts of FILE; with lists.needs_approval a person approves the plan in Prefect first."""
+    _by_hand("add_contacts", (contacts, list_id), config, flags, read_settings)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _by_hand(
+    name: str,
+    arguments: tuple[object, ...],
+    config: str | None,
+    flags: tuple[str, ...],
+    read: Callable[[str | None, Mapping[str, str]], Settings],
+) -> NoReturn:
+    """Run the flow of a name, which is that of its file too, and end with its exit code."""
+    received = _catch_signals()
+    try:
+        overrides = dict(map(_parse, flags))
+        _prepare(read(config, overrides))
+        _run(name, (*arguments, config, overrides))
+    except FirmlakeError as error:
+        _fail(error, str(error), error.exit_code)
+    except (KeyboardInterrupt, Exception) as error:
+        # DuckDB makes a RuntimeError of its own of a signal that comes while it works.
+        if not (received or isinstance(error, KeyboardInterrupt)):
+            raise
+        line = "Interrupted. What was fetched is kept; run again to continue"
+        _fail(error, line, 128 + (received or [signal.SIGINT])[0])
+    _ignore_signals()
+    sys.exit(EXIT_DONE)
+
+
+def _prepare(settings: Settings) -> None:
+    """Refuse at once what can be refused without a server, and set Prefect's environment."""
+    pipeline.check_access(settings)
+    data = Path(settings.paths.data)
+    with lock(Folders(data), "the start of a flow"):
+        pass
+    defaults = {**_QUIET, "PREFECT_HOME": str((data / "prefect").absolute())}
+    if "PREFECT_PROFILES_PATH" in os.environ or Path("~/.prefect/profiles.toml").expanduser().exists():
+        del defaults["PREFECT_HOME"]  # whoever has profiles has a home for Prefect
+    for name, value in defaults.items():
+        os.environ.setdefault(name, value)
+
+
+def _run(name: str, arguments: tuple[object, ...]) -> None:
+    """Run the flow, and raise what it failed with."""
+    server = _find_server()
+    flow = getattr(import_module(name), name)  # while the server starts
+    if server:
+        _use(server)
+    for logger in _OUR_LOGGERS:
+        logging.getLogger(logger).addHandler(handler := logging.StreamHandler())
+        handler.setFormatter(logging.Formatter("%(message)s"))
+    try:
+        state = flow(*arguments, return_state=True)
+    except httpx.HTTPError as error:
+        raise FirmlakeError(
+            f"Prefect's server fails ({type(error).__name__})", "What was fetched is kept; run again to continue"
+        ) from error
+    if not state.is_completed():
+        ended_with = cast("Exception", state.result(raise_on_failure=False))
+        if "never resumed" in str(ended_with):  # the server ended the pause before the flow itself noticed
+            raise Stopped("Nobody approved in time", "`firmlake contacts apply` with the plan adds them after all")
+        raise ended_with
+
+
+def _find_server() -> TemporaryServer | None:
+    """Look whether the server that Prefect's settings name answers; where they name none, begin to start one."""
+    from prefect.client.orchestration import get_client
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    if settings.api.url:
+        if get_client(sync_client=True).api_healthcheck():
+            where = urlsplit(settings.api.url)
+            raise FirmlakeError(
+                f"Prefect's server at {where.hostname}:{where.port} does not answer",
+                "Start it, or unset PREFECT_API_URL to use a temporary one",
+            )
+        return None
+    click.echo("Starting Prefect's temporary server, about 10 s ...", err=True)
+    server = TemporaryServer(settings.home / "server.log", os.environ)
+    # After Prefect's own functions at exit, which send the server the rest of logs and events: the last comes first.
+    atexit.register(server.stop)
+    return server
+
+
+def _use(server: TemporaryServer) -> None:
+    from prefect.context import refresh_global_settings_context
+
+    try:
+        os.environ["PREFECT_API_URL"] = server.wait()
+    except OSError as error:
+        raise FirmlakeError(str(error), "`firmlake run` does the same without Prefect") from None
+    refresh_global_settings_context()
+
+
+def _catch_signals() -> list[int]:
+    """Make the signals that end a program interrupt it instead; those ignored, as under nohup, stay ignored.
+
+    Returns:
+        The signals that came, in that order.
+    """
+    received: list[int] = []
+
+    def interrupt(number: int, _frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    return received
+
+
+def _ignore_signals() -> None:
+    """The exit code stands: a signal while Python takes itself and the server down changes nothing."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _parse(flag: str) -> tuple[str, str]:
+    key, separator, value = flag.partition("=")
+    if not separator:
+        raise UsageError(f"--set {flag} is not KEY=VALUE", "For example --set api.threads=8")
+    return key.strip(), value
+
+
+def _fail(error: BaseException | None, line: str, code: int) -> NoReturn:
+    _ignore_signals()
+    click.secho(f"firmlake: {line}", err=True, fg="red")
+    while error:
+        # Prefect keeps errors to the very end, their frames keep a connection, and DuckDB would list that as leaks.
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+    sys.exit(code)

@@ -1,0 +1,188 @@
+"""What turns stages into a flow: its settings, its tasks, and an end in one clear line.
+
+Prefect reads its environment when it is imported, so it is imported here only where a flow runs already.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, wait
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+from firmlake.api.failures import InterruptedRunError
+from firmlake.errors import EXIT_SOME_FAILED, FirmlakeError, UsageError
+from firmlake.settings import SANDBOX, Settings, load_settings
+
+if TYPE_CHECKING:
+    from prefect.futures import PrefectConcurrentFuture, PrefectFuture
+    from prefect.logging.loggers import PrefectLogAdapter
+    from prefect.tasks import Task
+
+__all__ = [
+    "CompaniesFailedError",
+    "end",
+    "finish_tasks",
+    "in_one_line",
+    "read_job",
+    "read_settings",
+    "show",
+    "step",
+    "tell",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SAMPLE = Path("data/intake/sample.csv")
+_DEMO = {"api.base_url": SANDBOX, "paths.data": "data/sandbox"}
+_LOOK_EVERY_SECONDS = 0.2
+
+
+class CompaniesFailedError(FirmlakeError):
+    """What there is was published, but more companies failed than `run.fail_on` allows."""
+
+    exit_code = EXIT_SOME_FAILED
+
+
+def read_job(
+    company_list: str | None, config: str | None, overrides: Mapping[str, str] | None
+) -> tuple[Settings, Path]:
+    """Read the settings and find the company list; without one it is the sample, on the embedded service.
+
+    Raises:
+        SettingsError: A setting is unknown or does not fit.
+        UsageError: The settings name a service, but there is no list to ask it for.
+    """
+    file = Path(config) if config else None
+    settings, _ = load_settings(file, overrides)
+    if company_list:
+        return settings, Path(company_list)
+    if settings.api.base_url not in ("", SANDBOX):
+        raise UsageError("No company list is named", "Name one: `python flows/enrich.py LIST`")
+    if not _SAMPLE.exists():
+        raise UsageError(f"{_SAMPLE} is not here", "Run this in a clone of the repository, or name a company list")
+    settings, _ = load_settings(file, {**_DEMO, **(overrides or {})})
+    return settings, _SAMPLE
+
+
+def read_settings(config: str | None, overrides: Mapping[str, str] | None) -> Settings:
+    """Read the settings of a flow that needs no company list.
+
+    Raises:
+        SettingsError: A setting is unknown or does not fit.
+    """
+    return load_settings(Path(config) if config else None, overrides)[0]
+
+
+def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a flow or task that fails with an error of ours fail in Prefect with its one line, without a traceback.
+
+    Whoever asks its state for the result gets the error raised.
+    """
+
+    @wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except FirmlakeError as error:
+            from prefect.states import Crashed, Failed
+
+            state = Crashed if isinstance(error, InterruptedRunError) else Failed
+            # Prefect keeps states until the process ends, and a traceback keeps all that its frames hold, open or not.
+            return state(message=str(error), data=error.with_traceback(None))  # type: ignore[return-value]
+
+    return wrapper
+
+
+def step(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
+    """Make a task of a function; `{argument}` in its name stands for that argument.
+
+    Prefect neither skips nor stores nor repeats it: the run's folder says what is done, and the client repeats its
+    requests where that helps. An error of ours ends it in one line.
+    """
+    from prefect.cache_policies import NO_CACHE
+    from prefect.tasks import Task
+
+    def make(function: Callable[P, R]) -> Task[P, R]:
+        return Task(
+            in_one_line(function),
+            name=function.__name__,
+            task_run_name=name,
+            cache_policy=NO_CACHE,
+            persist_result=False,
+            retries=0,
+        )
+
+    return make
+
+
+def finish_tasks(
+    tasks: Iterable[PrefectFuture[R]],
+    stop: threading.Event | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+    keep: tuple[type[Exception], ...] = (),
+) -> list[Any]:
+    """Wait for mapped tasks. However this ends, by a signal too, none of them is at work any more.
+
+    Args:
+        tasks: On a runner of threads.
+        stop: Makes the tasks end early; one of them may set it.
+        meanwhile: Called now and then.
+        keep: Errors that are given as results.
+
+    Returns:
+        Their results, in order; those that `stop` kept from beginning are left out.
+
+    Raises:
+        Exception: What a task failed with.
+    """
+    tasks, stop = list(tasks), stop or threading.Event()
+    futures = [cast("PrefectConcurrentFuture[Any]", task).wrapped_future for task in tasks]
+    pending = set(futures)
+    try:
+        while pending and not stop.is_set():
+            # Not for ever: Polars leaves a handler for SIGINT that does not wake a thread from an endless wait.
+            _, pending = wait(pending, _LOOK_EVERY_SECONDS, FIRST_COMPLETED)
+            meanwhile()
+    except BaseException:
+        tell("Stopping; waiting for what is under way (again to stop at once)")
+        raise
+    finally:
+        stop.set()
+        for future in pending:
+            future.cancel()
+        wait(pending)
+    begun = [task for task, future in zip(tasks, futures, strict=True) if not future.cancelled()]
+    results = [task.result(raise_on_failure=False) for task in begun]
+    for result in results:
+        if isinstance(result, Exception) and not isinstance(result, keep):
+            raise result
+    return results
+
+
+def end(result: R, message: str) -> R:
+    """End a flow or task with a message that Prefect shows; its result is as usual."""
+    from prefect.states import Completed
+
+    return Completed(message=message, data=result)  # type: ignore[return-value]
+
+
+def tell(line: str) -> None:
+    """Tell a person something: in the run's log, and by hand on stderr."""
+    from prefect.logging import get_run_logger
+
+    logger = cast("PrefectLogAdapter", get_run_logger())
+    logger.getChild("firmlake").info(line)
+
+
+def show(function: Callable[[], object]) -> None:
+    """Print something on stdout; a reader that has gone, as that of `| head`, is no reason to fail."""
+    try:
+        function()
+    except (BrokenPipeError, SystemExit):  # rich turns the one into the other
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

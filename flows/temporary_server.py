@@ -1,0 +1,134 @@
+"""A temporary Prefect server that cannot be left behind.
+
+Prefect starts one itself where none is named, but gives it 20 s to start, tells it to send statistics, lets Ctrl-C end
+it before the flow has reported how it ended, and leaves it running when the flow is killed. This one runs Prefect's
+own application under our conditions: it lives as long as the other end of its standard input, which the kernel closes
+however we end, in a session of its own, where no signal meant for us reaches it.
+
+    python flows/temporary_server.py < a pipe     prints its address once it serves
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import uvicorn
+
+__all__ = ["TemporaryServer"]
+
+_START_SECONDS = 180
+"""A first start makes a database: 10 s on a laptop, a minute on a machine with other things to do."""
+_STOP_SECONDS = 8
+_BATCHES = {
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL": "1",
+}
+"""Records of task runs are written five times faster in batches, so that none is lost when the server stops."""
+
+
+class TemporaryServer:
+    """Prefect's server as a process of our own, which begins to start.
+
+    Args:
+        log: File for what it says; replaced.
+        environment: Of the process; PREFECT_HOME in it says where the database is.
+
+    Attributes:
+        pid: Its process.
+    """
+
+    def __init__(self, log: Path, environment: Mapping[str, str]) -> None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._log = log
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                [sys.executable, __file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env={**_BATCHES, **environment},
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+
+    def wait(self) -> str:
+        """Wait until it serves.
+
+        Returns:
+            What PREFECT_API_URL is to be.
+
+        Raises:
+            OSError: It did not start; the log says why.
+        """
+        assert self._process.stdout
+        url = self._process.stdout.readline().decode().strip()
+        if not url:
+            raise OSError(f"Prefect's temporary server did not start, as {self._log} says")
+        return url
+
+    def stop(self) -> None:
+        """End it, after it has written what it was told; at most a few seconds."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                pipe.close()
+        try:
+            self._process.wait(_STOP_SECONDS + 2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _serve() -> None:
+    """Serve until the end of standard input."""
+    serving: list[uvicorn.Server] = []
+    threading.Thread(target=_end_with_input, args=(serving,), daemon=True).start()
+    threading.Thread(target=_end_unless, args=(serving,), daemon=True).start()
+
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            serving.append(self)
+            print(f"http://127.0.0.1:{listener.getsockname()[1]}/api", flush=True)  # noqa: T201 - to who started us
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(create_app(ephemeral=True, final=True), log_level="error", timeout_graceful_shutdown=1)
+    Server(config).run(sockets=[listener])
+
+
+def _end_with_input(serving: list[uvicorn.Server]) -> None:
+    """End the server when the other end of standard input is closed.
+
+    Where it does not serve yet that is at once: it makes its database in one transaction.
+    """
+    while os.read(0, 65_536):
+        pass
+    if serving:
+        serving[0].should_exit = True
+        time.sleep(_STOP_SECONDS)
+    os._exit(1)
+
+
+def _end_unless(serving: list[uvicorn.Server]) -> None:
+    time.sleep(_START_SECONDS)
+    if not serving:
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    _serve()

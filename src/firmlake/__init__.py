@@ -1,0 +1,40 @@
+"""firmlake enriches lists of companies: files in, exact Parquet and a DuckDB warehouse out."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["__version__", "open_warehouse"]
+
+__version__ = "0.1.0"
+
+
+def open_warehouse(data: str | Path = "data") -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+    """Open the newest generation of a warehouse for reading.
+
+    It stays as it is, whatever is published meanwhile, and keeps no load waiting; open it again to see what is new.
+
+    Args:
+        data: The data folder.
+
+    Returns:
+        A connection, in a `with` statement that closes it.
+
+    Raises:
+        FirmlakeError: Nothing was published yet.
+        DamagedError: The file is not what was written.
+
+    Example:
+        with firmlake.open_warehouse() as warehouse:
+            print(warehouse.sql("SELECT count(*) FROM companies"))
+    """
+    # Late, so that `import firmlake` stays light.
+    from firmlake.run import Folders
+    from firmlake.warehouse import generations
+
+    return generations.open_warehouse(Folders(Path(data)))

@@ -1,0 +1,191 @@
+"""The envelope of an answer: which company each element is about, and its records, left as received.
+
+Records stay bytes here. Fetching needs only their number; reading them is the work of `firmlake.tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from firmlake.api.contract import DATASETS, Envelope, Identifier, Page
+from firmlake.company import Company, normal_form
+from firmlake.errors import UnusableAnswerError
+
+__all__ = ["Element", "read_answer", "read_single_answer"]
+
+_MESSAGE_MAX = 300
+
+
+class Element(NamedTuple):
+    """What an answer says about one company.
+
+    Attributes:
+        company: The company, in normal form; None where the identifier names none we know.
+        records: By group of the dataset, its records as received; None where there is no data.
+        total: Records the service holds in all; None where the endpoint does not page.
+        offset: Records before these; likewise.
+        message: The service's own text in place of data.
+        problem: Why this element is no use; empty where it is.
+        unknown: Places of fields the contract does not know.
+    """
+
+    company: Company | None
+    name: str | None = None
+    place: str | None = None
+    records: dict[str, list[Raw]] | None = None
+    total: int | None = None
+    offset: int | None = None
+    message: str | None = None
+    problem: str = ""
+    unknown: tuple[str, ...] = ()
+
+
+def read_answer(dataset: str, body: bytes) -> list[Element]:
+    """Split the body of a bulk answer into its elements; a broken element does not harm the others.
+
+    Raises:
+        UnusableAnswerError: The body is not a JSON array: ask again.
+    """
+    try:
+        known = _STRICT[dataset].decode(body)
+    except _UNREADABLE:
+        return _read_one_by_one(dataset, body)
+    return [_judge(dataset, part.identifier, part.data, part.pagination, part.message) for part in known]
+
+
+def read_single_answer(dataset: str, body: bytes) -> Element:
+    """Read the body of a single-company answer.
+
+    Raises:
+        UnusableAnswerError: The body is not a JSON object with the known envelope.
+    """
+    element = _read_element(dataset, Raw(body))
+    if element.problem:
+        raise UnusableAnswerError(f"the answer has another shape ({element.problem}): {_glimpse(body)}")
+    return element
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _names(kind: type[msgspec.Struct]) -> set[str]:
+    return {field.encode_name for field in msgspec.structs.fields(kind)}
+
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes from outside: it looks at the encoding of a text only when the text is wanted."""
+
+_ARRAY = msgspec.json.Decoder(list[Raw])
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+_KEYS = msgspec.json.Decoder(dict[str, Raw])
+_KNOWN = _names(Envelope)
+_KNOWN_INSIDE = {"identifier": _names(Identifier), "pagination": _names(Page)}
+
+
+def _data_type(dataset: str, *, strict: bool) -> Any:
+    """Make the type of `data`: an array of records, or an object of such arrays."""
+    groups = DATASETS[dataset].groups
+    if any(group.key is None for group in groups.values()):
+        return list[Raw] | None
+    fields = [(name, list[Raw], msgspec.field(name=group.key)) for name, group in groups.items()]
+    return msgspec.defstruct("Groups", fields, forbid_unknown_fields=strict) | None
+
+
+class _StrictIdentifier(Identifier, frozen=True, forbid_unknown_fields=True):
+    """An identifier without anything new."""
+
+
+class _StrictPage(Page, frozen=True, forbid_unknown_fields=True):
+    """A page without anything new."""
+
+
+def _strict_decoder(dataset: str) -> msgspec.json.Decoder[list[Any]]:
+    """Make a decoder of whole answers that takes nothing but the known."""
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
+        ("identifier", _StrictIdentifier),
+        ("data", _data_type(dataset, strict=True), None),
+        ("pagination", _StrictPage | None, None),
+        ("message", str | None, None),
+    ]
+    element: Any = msgspec.defstruct("Strict", fields, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(list[element])
+
+
+_STRICT = {dataset: _strict_decoder(dataset) for dataset in DATASETS}
+_GROUPS = {dataset: msgspec.json.Decoder(_data_type(dataset, strict=False)) for dataset in DATASETS}
+
+
+def _read_one_by_one(dataset: str, body: bytes) -> list[Element]:
+    """Read a body in which something is odd, to find out what and in which element."""
+    try:
+        parts = _ARRAY.decode(body)
+    except _UNREADABLE as error:
+        raise UnusableAnswerError(
+            f"the answer is not a JSON array ({_shorten(str(error))}): {_glimpse(body)}"
+        ) from None
+    return [_read_element(dataset, part) for part in parts]
+
+
+def _read_element(dataset: str, raw: Raw) -> Element:
+    try:
+        envelope = _ENVELOPE.decode(raw)
+        unknown = tuple(_unknown_keys(dataset, raw, envelope.data))
+    except _UNREADABLE as error:
+        return Element(None, problem=f"element not understood: {_shorten(str(error))}")
+    try:
+        data, problem = _GROUPS[dataset].decode(envelope.data), ""
+    except _UNREADABLE as error:
+        data, problem = None, f"data not understood: {_shorten(str(error))}"
+    element = _judge(dataset, envelope.identifier, data, envelope.pagination, envelope.message)
+    return element._replace(unknown=unknown, problem=problem or element.problem)
+
+
+def _judge(dataset: str, identifier: Identifier, data: Any, page: Page | None, message: str | None) -> Element:
+    """Make an element of its parts, which are of the right types."""
+    company = normal_form(identifier.country, identifier.company_number)
+    records, total, offset, problem = None, None, None, ""
+    shape = DATASETS[dataset]
+    if data is None:
+        problem = "" if message else "neither data nor message"
+    elif message:
+        problem = "both data and a message"
+    elif shape.is_paged and page is None:
+        problem = "data without pagination"
+    else:
+        records = msgspec.structs.asdict(data) if isinstance(data, msgspec.Struct) else {next(iter(shape.groups)): data}
+        if page:
+            total, offset = page.total, page.offset
+    return Element(
+        company, identifier.name, identifier.place, records, total, offset, message and _shorten(message), problem
+    )
+
+
+def _unknown_keys(dataset: str, raw: Raw, data: Raw) -> Iterable[str]:
+    """Keys beside the known ones, of the element and of the objects in it but for the records."""
+    element = _KEYS.decode(raw)
+    yield from sorted(element.keys() - _KNOWN)
+    for key, known in _KNOWN_INSIDE.items():
+        if key in element:
+            yield from (f"{key}.{name}" for name in sorted(_keys(element[key]) - known))
+    group_keys = {group.key for group in DATASETS[dataset].groups.values()}
+    if None not in group_keys:
+        yield from (f"data.{name}" for name in sorted(_keys(data) - group_keys))
+
+
+def _keys(raw: Raw) -> set[str]:
+    return set(_KEYS.decode(raw)) if bytes(memoryview(raw)[:1]) == b"{" else set()
+
+
+def _shorten(text: str) -> str:
+    """Make a text of the service's safe for one line of ours."""
+    printable = "".join(c if c.isprintable() else " " for c in text[:_MESSAGE_MAX])
+    return printable.strip()
+
+
+def _glimpse(body: bytes) -> str:
+    start = _shorten(body[:60].decode("utf-8", "replace"))
+    return f"it starts {start!r}" if body else "it is empty"

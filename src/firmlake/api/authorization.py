@@ -1,0 +1,121 @@
+"""The token: read from the environment or a file, sent to the service, shown to nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from firmlake.errors import SettingsError
+
+__all__ = ["TOKEN", "TOKEN_FILE", "Token", "read_token"]
+
+TOKEN = "FIRMLAKE_API_TOKEN"  # noqa: S105 - the name of a variable
+TOKEN_FILE = "FIRMLAKE_API_TOKEN_FILE"  # noqa: S105
+
+_SENDABLE = re.compile(r"[\x21-\x7e]{1,8192}")
+"""Visible ASCII without spaces: what RFC 6750 allows in a bearer token, and a little more."""
+
+_Text = TypeVar("_Text", str, bytes)
+
+
+class Token:
+    """A bearer token that neither `repr`, `str`, a traceback with locals nor a pickle shows.
+
+    Args:
+        secret: The token itself.
+        file: Where it came from, if it may change while we run; None where it cannot.
+
+    Attributes:
+        version: Counts the tokens seen, so that a request knows whether it was refused with an older one.
+    """
+
+    __slots__ = ("_file", "_secret", "version")
+
+    def __init__(self, secret: str, file: Path | None = None) -> None:
+        self._secret = _checked(secret, str(file) if file else TOKEN)
+        self._file = file
+        self.version = 1
+
+    def __repr__(self) -> str:
+        return f"<Token from {self._file or TOKEN}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process reads it where it runs: a pickle may land in a file or in Prefect's database.
+        return read_token, ()
+
+    def header(self) -> str:
+        """Give the value of the Authorization header; the only way the secret leaves this object."""
+        return f"Bearer {self._secret}"
+
+    def reread(self) -> int:
+        """Read the file again, for a token that is replaced while we run.
+
+        Returns:
+            The version, one higher than before if the token changed. It stays where there is no file, or where the
+            file cannot be used now.
+        """
+        if self._file is not None:
+            with contextlib.suppress(SettingsError):
+                secret = _read(self._file)
+                if secret != self._secret:
+                    self._secret = secret
+                    self.version += 1
+        return self.version
+
+    def redact(self, text: _Text) -> _Text:
+        """Replace the token in a text of the service, which may repeat it to us."""
+        if isinstance(text, bytes):
+            return text.replace(self._secret.encode(), b"[token]")
+        return text.replace(self._secret, "[token]")
+
+    def key_hash(self, service: str) -> str:
+        """Give a name for this key at this service that does not lead back to the token: 32 hex digits."""
+        return hashlib.sha256(f"{service}\0{self._secret}".encode()).hexdigest()[:32]
+
+
+def read_token(environment: Mapping[str, str] | None = None) -> Token:
+    """Read the token from FIRMLAKE_API_TOKEN or the file that FIRMLAKE_API_TOKEN_FILE names; nowhere else.
+
+    Args:
+        environment: None takes the process's own. An empty variable counts as absent.
+
+    Raises:
+        SettingsError: Neither or both are given, or the token cannot be read or sent. Names the variable or file,
+            never what it holds.
+    """
+    environment = os.environ if environment is None else environment
+    secret, file = environment.get(TOKEN, ""), environment.get(TOKEN_FILE, "")
+    if secret and file:
+        raise SettingsError(f"Both {TOKEN} and {TOKEN_FILE} are set", "Unset one of them")
+    if file:
+        return Token(_read(Path(file)), Path(file))
+    if secret:
+        return Token(secret.strip())
+    raise SettingsError("There is no token", f"Put it into {TOKEN}, or name a file that holds it in {TOKEN_FILE}")
+
+
+def _read(file: Path) -> str:
+    try:
+        lines = file.read_bytes().decode("ascii").strip().splitlines()
+    except OSError as error:
+        raise SettingsError(f"The token file {file}: {error.strerror}", f"Correct {TOKEN_FILE}") from None
+    except UnicodeDecodeError:
+        lines = ["\0"]
+    if len(lines) != 1:
+        found = "more than one line" if lines else "nothing"
+        raise SettingsError(f"The token file {file} holds {found}", "Put the token there, on one line")
+    return _checked(lines[0], str(file))
+
+
+def _checked(secret: str, source: str) -> str:
+    if not _SENDABLE.fullmatch(secret):
+        raise SettingsError(
+            f"The token in {source} holds characters that no token has (spaces, quotes of a word processor, control)",
+            'Give the bare token, without "Bearer"',
+        )
+    return secret

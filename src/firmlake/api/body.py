@@ -1,0 +1,101 @@
+"""Receive the body of an answer: its content encoding removed, its size bounded before it is in memory."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable
+
+__all__ = ["Body", "BodyError"]
+
+INFLATE_RATIO_MAX = 100
+"""JSON of this service shrinks 8 to 25 times; a bomb 1,000 times. Checked from 1 MiB on."""
+_RATIO_FROM_BYTES = 1_048_576
+_STEP_BYTES = 1_048_576
+"""Inflated at once, so that one piece of a bomb cannot fill the memory before it is looked at."""
+_EITHER_HEADER = zlib.MAX_WBITS | 32
+"""zlib finds out itself whether it is gzip or zlib (which HTTP calls deflate)."""
+
+_INFLATED = ("gzip", "x-gzip", "deflate")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+
+
+class BodyError(Exception):
+    """The body cannot be used; the message says why in a few words."""
+
+
+class Body:
+    """The body of one answer while it arrives.
+
+    Args:
+        encoding: The Content-Encoding header.
+        wire_bytes_max: Most bytes as sent.
+        body_bytes_max: Most bytes after inflating.
+
+    Attributes:
+        wire_bytes: Received so far.
+    """
+
+    def __init__(self, encoding: str, wire_bytes_max: int, body_bytes_max: int) -> None:
+        self.wire_bytes = 0
+        self._size = 0
+        self._parts: list[bytes] = []
+        self._wire_bytes_max = wire_bytes_max
+        self._body_bytes_max = body_bytes_max
+        self._encoding = encoding.strip().lower()
+        self._inflate = zlib.decompressobj(_EITHER_HEADER) if self._encoding in _INFLATED else None
+
+    def receive(self, chunks: Iterable[bytes], declared: str | None = None) -> None:
+        """Take all of it.
+
+        Args:
+            chunks: As they come from the wire; an exception of theirs goes through, what came before it stays.
+            declared: The Content-Length header; a body that would be too long is not begun.
+
+        Raises:
+            BodyError: It is too long, a bomb, damaged, cut, or in an encoding we did not ask for.
+        """
+        if _LENGTH.fullmatch(declared or "") and int(declared or 0) > self._wire_bytes_max:
+            raise BodyError(f"declares {declared} bytes, more than {self._wire_bytes_max}")
+        for chunk in chunks:
+            self.wire_bytes += len(chunk)
+            if self.wire_bytes > self._wire_bytes_max:
+                self._give_up(f"has more than {self._wire_bytes_max} bytes")
+            self._take(chunk)
+        if self._inflate and self.wire_bytes and not self._inflate.eof:
+            raise BodyError("compressed body is cut")
+        if not self._inflate and self._encoding not in ("", "identity"):
+            raise BodyError("is in an encoding that was not asked for")
+
+    def content(self) -> bytes:
+        """Give what arrived, inflated; it can be asked for once."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+    def _take(self, chunk: bytes) -> None:
+        if self._inflate is None:
+            return self._keep(chunk)
+        while True:
+            if chunk and self._inflate.eof:  # gzip may hold several members, one after the other
+                self._inflate = zlib.decompressobj(_EITHER_HEADER)
+            try:
+                part = self._inflate.decompress(chunk, _STEP_BYTES)
+            except zlib.error:
+                raise BodyError("compressed body is damaged") from None
+            self._keep(part)
+            chunk = self._inflate.unconsumed_tail or self._inflate.unused_data
+            if not chunk and (self._inflate.eof or len(part) < _STEP_BYTES):
+                return None
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._body_bytes_max:
+            self._give_up(f"inflates to more than {self._body_bytes_max} bytes")
+        if self._size > max(_RATIO_FROM_BYTES, INFLATE_RATIO_MAX * self.wire_bytes):
+            self._give_up(f"inflates to more than {INFLATE_RATIO_MAX} times its size")
+        self._parts.append(part)
+
+    def _give_up(self, reason: str) -> None:
+        # A hostile body is not evidence worth 64 MB: what was kept of it is let go at once.
+        self._parts = self._parts[:1]
+        raise BodyError(reason)

@@ -1,0 +1,244 @@
+"""The service's contract as data: paths, limits and fields. The only module that spells the service's field names.
+
+`Field` connects a name of ours (a column) with the place in the service's JSON; everything that reads answers,
+checks them, names columns or documents them is made from these tables.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from msgspec import Raw, Struct, field
+
+__all__ = [
+    "CREATED_BY",
+    "DATASETS",
+    "KNOWN_VALUES",
+    "LISTS_PATH",
+    "LIST_CONTACTS_PATH",
+    "Addition",
+    "ContactIdentifier",
+    "Dataset",
+    "Envelope",
+    "FailedContact",
+    "FailedEntry",
+    "Field",
+    "Group",
+    "Identifier",
+    "ListEntry",
+    "ListPage",
+    "Notifications",
+    "Page",
+]
+
+Kind = Literal["text", "date", "integer", "money", "ratio", "fraction", "score", "codes"]
+"""money has at most 2 decimals, ratio 4, fraction 6 (0..1); score is a float; codes an array of text."""
+
+
+class Field(NamedTuple):
+    """One value of a record.
+
+    Attributes:
+        path: Dotted place in the service's JSON record.
+        kind: What it is.
+        required: A record without it says nothing and is rejected; elsewhere null is an answer.
+        may_miss: The key itself may be absent; elsewhere an absent key is drift.
+    """
+
+    path: str
+    kind: Kind
+    required: bool = False
+    may_miss: bool = False
+
+
+class Group(NamedTuple):
+    """An array of records inside an answer's `data`: its key (None: `data` itself is the array) and its fields."""
+
+    key: str | None
+    fields: dict[str, Field]
+
+
+class Dataset(NamedTuple):
+    """One of the three things the service tells about a company.
+
+    Attributes:
+        bulk_path: POST, several companies.
+        single_path: GET, one company.
+        is_paged: Whether limit and offset apply; the answer then holds `pagination`.
+        groups: The arrays of records in `data`, by our name for them.
+    """
+
+    bulk_path: str
+    single_path: str
+    is_paged: bool
+    groups: dict[str, Group]
+
+
+class Identifier(Struct, frozen=True):
+    """Which company an element is about; name and place are there when it was found."""
+
+    country: str
+    company_number: str = field(name="companyNumber")
+    name: str | None = None
+    place: str | None = None
+
+
+class Page(Struct, frozen=True):
+    """Which part of a company's records an element holds."""
+
+    limit: int
+    offset: int
+    total: int
+
+
+class Envelope(Struct, frozen=True):
+    """An element of a bulk answer, and the whole answer of a single one, with the records left unread."""
+
+    identifier: Identifier
+    data: Raw = Raw(b"null")
+    pagination: Page | None = None
+    message: str | None = None
+
+
+_FINANCIAL_RECORD = {
+    "start_date": Field("startDate", "date", required=True),
+    "end_date": Field("endDate", "date", required=True),
+    "date_received": Field("dateReceived", "date"),
+    "health_indicator": Field("healthIndicator", "integer"),
+    "joint_committee_codes": Field("jointCommitteeCodes", "codes"),
+    "revenue": Field("profitability.revenue", "money"),
+    "gross_margin": Field("profitability.grossMargin", "money"),
+    "ebitda": Field("profitability.ebitda", "money"),
+    "ebit": Field("profitability.ebit", "money"),
+    "net_profit": Field("profitability.netProfit", "money"),
+    "cash": Field("liquidity.cash", "money"),
+    "cash_flow": Field("liquidity.cashFlow", "money"),
+    "net_working_capital": Field("liquidity.netWorkingCapital", "money"),
+    "net_working_capital_requirement": Field("liquidity.netWorkingCapitalRequirement", "money"),
+    "current_ratio": Field("liquidity.currentRatio", "ratio"),
+    "quick_ratio": Field("liquidity.quickRatio", "ratio"),
+    "total_assets": Field("solvency.totalAssets", "money"),
+    "equity": Field("solvency.equity", "money"),
+    "capital": Field("solvency.capital", "money"),
+    "retained_earnings": Field("solvency.retainedEarnings", "money"),
+    "debt": Field("solvency.debt", "money"),
+    "long_term_debt": Field("solvency.longTermDebt", "money"),
+    "long_term_debt_financial": Field("solvency.longTermDebtFinancial", "money"),
+    "long_term_debt_accounts_payable": Field("solvency.longTermDebtAccountsPayable", "money"),
+    "short_term_debt": Field("solvency.shortTermDebt", "money"),
+    "short_term_debt_financial": Field("solvency.shortTermDebtFinancial", "money"),
+    "short_term_debt_accounts_payable": Field("solvency.shortTermDebtAccountsPayable", "money"),
+    "employee_count": Field("people.employees", "integer"),
+    "new_hire_count": Field("people.newHires", "integer"),
+    "employee_male_fraction": Field("people.employeeMaleRatio", "fraction"),
+    "employee_female_fraction": Field("people.employeeFemaleRatio", "fraction"),
+}
+
+_LOOKALIKE_ENTRY = {
+    "lookalike_country": Field("companyId.country", "text", required=True),
+    "lookalike_company_number": Field("companyId.companyNumber", "text", required=True),
+    "score": Field("score", "score", required=True),
+}
+
+# A natural person has `identifier: null` and a name; an anonymous party has nothing else at all.
+_RELATED_PARTY = {
+    "related_country": Field("identifier.country", "text"),
+    "related_company_number": Field("identifier.companyNumber", "text"),
+    "related_identifier_name": Field("identifier.name", "text", may_miss=True),
+    "related_place": Field("identifier.place", "text", may_miss=True),
+    "function": Field("function", "text", may_miss=True),
+    "stake_fraction": Field("percentage", "fraction", may_miss=True),
+    "related_name": Field("name", "text", may_miss=True),
+}
+
+DATASETS = {
+    "financials": Dataset(
+        "/v1/companies/financials",
+        "/v1/companies/{country}/{company_number}/financials",
+        True,
+        {"period": Group(None, _FINANCIAL_RECORD)},
+    ),
+    "lookalikes": Dataset(
+        "/v1/companies/lookalikes",
+        "/v1/companies/{country}/{company_number}/lookalikes",
+        False,
+        {"lookalike": Group(None, _LOOKALIKE_ENTRY)},
+    ),
+    "relationships": Dataset(
+        "/v1/companies/relationships",
+        "/v1/companies/{country}/{company_number}/relationships",
+        False,
+        # The shape of children is not shown; the parent shape is assumed and anything else is kept as JSON.
+        {"parent": Group("parents", _RELATED_PARTY), "child": Group("children", _RELATED_PARTY)},
+    ),
+}
+
+KNOWN_VALUES = {
+    ("relationships", "function"): ("SHAREHOLDER",),
+    ("service_lists", "columns"): ("activities", "vatNumber", "country", "url", "socials", "description"),
+}
+"""Values seen so far of open sets, by dataset and our name of the field; another one is recorded, never refused."""
+
+LISTS_PATH = "/v1/lists"
+LIST_CONTACTS_PATH = "/v1/lists/{list_id}/contacts"
+CREATED_BY = "createdBy"
+"""The field of a list that names a person."""
+
+
+class Notifications(Struct, frozen=True):
+    """Whether the owner of a list is told of changes."""
+
+    enabled: bool | None = None
+
+
+class ListEntry(Struct, frozen=True):
+    """One service list of the overview."""
+
+    id: int
+    name: str
+    type: str
+    columns: tuple[str, ...] = ()
+    shared: bool | None = None
+    notifications: Notifications | None = None
+    company_count: int | None = field(name="amountOfCompanies", default=None)
+    new_result_count: int | None = field(name="newResults", default=None)
+    updated_at: datetime | None = field(name="updatedAt", default=None)
+    created_at: datetime | None = field(name="createdAt", default=None)
+    created_by: str | None = field(name=CREATED_BY, default=None)
+
+
+class ListPage(Struct, frozen=True):
+    """One page of the overview, with its lists left unread."""
+
+    data: list[Raw]
+    pagination: Page
+
+
+class ContactIdentifier(Struct, frozen=True):
+    """Which contact."""
+
+    contact_id: str = field(name="contactId")
+
+
+class FailedContact(Struct, frozen=True):
+    """A contact that was not added, and why."""
+
+    identifier: ContactIdentifier = field(name="contactIdentifier")
+    message: str | None = None
+
+
+class FailedEntry(Struct, frozen=True):
+    """A company that failed as a whole (`contacts` null), or some of whose contacts did."""
+
+    identifier: Identifier = field(name="companyIdentifier")
+    contacts: list[FailedContact] | None = None
+    message: str | None = None
+
+
+class Addition(Struct, frozen=True):
+    """The answer to adding contacts, with its failures left unread."""
+
+    success: bool
+    failed: list[Raw]
+    message: str | None = None

@@ -1,0 +1,117 @@
+"""What an answer means: usable, to be asked for again, refused for ever, or the end of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from firmlake.api.exchange import Answer, printable
+from firmlake.api.failures import OutOfCreditsError, PausedByServiceError, RequestRefusedError, UnusableAnswerError
+from firmlake.api.hints import read_wait
+from firmlake.api.retry import Kind, TryAgainError
+from firmlake.errors import AuthorizationError, FirmlakeError, ServiceError
+
+__all__ = ["judge"]
+
+Check = Callable[[bytes], object]
+
+_PASSING = (408, 425)
+"""4xx that say nothing against the request: too slow, too early."""
+_MESSAGE_LENGTH_MAX = 200
+_MESSAGE_KEYS = ("message", "error", "detail", "title")
+"""docs/service_gaps.md, "whole-request errors": the first; the others are what frameworks and gateways write."""
+
+_ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
+    401: (AuthorizationError, "The service does not accept the token", "Get a valid token"),
+    402: (OutOfCreditsError, "The service's credits are used up", "Add credits and run again to continue"),
+    403: (AuthorizationError, "The token may not do this", "Get a token that may, or ask for less"),
+}
+_NO_SUCH_PLACE = (404, 405, 410)
+_KINDS: dict[str, Kind] = {"unreachable": "unreachable", "body": "unusable"}
+"""By the first word of `Answer.error`; the others are `failed`."""
+
+
+def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
+    """Return if the answer can be used.
+
+    Args:
+        answer: Of any status.
+        check: Raises UnusableAnswerError for a body that says nothing.
+        wait_max_seconds: Longest wait the service may ask for.
+
+    Raises:
+        TryAgainError: The next try may be better.
+        RequestRefusedError: This request is refused for ever.
+        OutOfCreditsError: 402.
+        PausedByServiceError: The service wants us to wait for longer than `wait_max_seconds`.
+        AuthorizationError: 401 or 403.
+        ServiceError: No request would fare better: a redirect, an untrusted certificate, a 404 without the service's
+            own words.
+    """
+    status = answer.status
+    if status is None or (answer.error and status < 300):
+        raise _broken(answer)
+    if status == 200:
+        return _check(answer, check)
+    message = _message(answer)
+    said = f"{status}: {message}" if message else str(status)
+    if status in _ENDS:
+        error, what, next_step = _ENDS[status]
+        raise error(f"{what} ({said})", next_step)
+    if status == 429 or status in _PASSING or status >= 500:
+        raise _passing(answer, f"status {said}", wait_max_seconds)
+    if status < 300:
+        raise TryAgainError("unusable", answer, f"status {said}")
+    if status < 400:
+        raise ServiceError(
+            f"The service redirects to {answer.headers.get('location') or 'nowhere'} ({status})",
+            "Set api.base_url to the address that answers itself; the token is not sent after a redirect",
+        )
+    if status in _NO_SUCH_PLACE and not message:
+        raise ServiceError(f"There is no {answer.request.path} at the service ({said})", "Check api.base_url")
+    refused = RequestRefusedError(f"The service refuses {answer.request.path} ({said})")
+    refused.answer = answer
+    raise refused
+
+
+def _broken(answer: Answer) -> Exception:
+    problem = answer.error.partition(":")[0]
+    if problem == "untrusted":
+        return ServiceError(f"The service is {answer.error}", "Name the file of its authority in SSL_CERT_FILE")
+    return TryAgainError(_KINDS.get(problem, "failed"), answer, answer.error)
+
+
+def _passing(answer: Answer, said: str, wait_max_seconds: float) -> Exception:
+    is_hint = answer.status == 429 or "retry-after" in answer.headers
+    wait_seconds = read_wait(answer.headers, answer.fetched_at) if is_hint else None
+    if wait_seconds is not None and wait_seconds > wait_max_seconds:
+        return PausedByServiceError(
+            f"The service wants a pause of {wait_seconds / 60:.0f} minutes ({said})",
+            "Run again after that, or raise api.retry_wait_max_seconds",
+        )
+    return TryAgainError("throttled" if answer.status == 429 else "failed", answer, said, wait_seconds)
+
+
+def _check(answer: Answer, check: Check | None) -> None:
+    if check is None:
+        return
+    try:
+        check(answer.body)
+    except UnusableAnswerError as error:
+        raise TryAgainError("unusable", answer, printable(error.message, _MESSAGE_LENGTH_MAX)) from None
+
+
+def _message(answer: Answer) -> str:
+    """What the service says of its refusal, fit to be printed; it may be anything."""
+    try:
+        content = msgspec.json.decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        content = None
+    if isinstance(content, dict):
+        text = next((content[key] for key in _MESSAGE_KEYS if isinstance(content.get(key), str)), "")
+    elif answer.headers.get("content-type", "").startswith("text/plain"):
+        text = answer.body[: 4 * _MESSAGE_LENGTH_MAX].decode(errors="replace")
+    else:
+        text = ""
+    return printable(text, _MESSAGE_LENGTH_MAX)

@@ -1,0 +1,101 @@
+"""When a failed try is made again, how long to wait before it, and when to give up: a policy for tenacity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import tenacity
+
+from firmlake.api.breaker import RetryBudget
+from firmlake.api.exchange import Answer
+
+__all__ = ["UNUSABLE_TRIES", "TryAgainError", "retrying"]
+
+Kind = Literal["failed", "unusable", "unreachable", "throttled"]
+
+UNUSABLE_TRIES = 3
+"""An answer of 200 that says nothing rarely gets better: a third one like it is believed."""
+THROTTLED_MAX_SECONDS = 900.0
+"""For so long one request is put off with 429s."""
+_FIRST_WAIT_SECONDS = 1.0
+_LONGEST_WAIT_SECONDS = 30.0
+
+
+class TryAgainError(Exception):
+    """A try came to nothing, and the next one may not.
+
+    Attributes:
+        kind: `failed` (5xx, cut, timeout), `unusable` (200 that says nothing), `unreachable` (no connection: never
+            the request's fault) or `throttled` (429: likewise).
+        answer: What came.
+        reason: For a person.
+        wait_seconds: What the service asked for.
+    """
+
+    def __init__(self, kind: Kind, answer: Answer, reason: str, wait_seconds: float | None = None) -> None:
+        super().__init__(reason)
+        self.kind: Kind = kind
+        self.answer = answer
+        self.reason = reason
+        self.wait_seconds = wait_seconds
+        self.is_out_of_budget = False
+
+
+def retrying(
+    tries: int,
+    wait_max_seconds: float,
+    budget: RetryBudget,
+    *,
+    has_connected: Callable[[], bool],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    random: Callable[[], float],
+) -> tenacity.Retrying:
+    """Make the policy for one request.
+
+    Waits are full jitter (0 to 1, 2, 4 ... seconds), or what the service asked for if that is longer. A 429 uses up
+    no try, and no connection none either once there has been one: the circuit breaker bounds an outage.
+
+    Args:
+        tries: Tries that may fail.
+        wait_max_seconds: Longest wait between two.
+        budget: Retries left for all requests of the client.
+        has_connected: Whether the service has been reached at all.
+        clock: Monotonic seconds.
+        sleep: Waits; raises when the run is interrupted.
+        random: 0 to 1.
+
+    Returns:
+        A policy that raises the last TryAgainError when it gives up; any other exception goes through it at once.
+    """
+    counts: dict[Kind, int] = {"failed": 0, "unusable": 0, "unreachable": 0, "throttled": 0}
+    began = clock()
+
+    def stop(state: tenacity.RetryCallState) -> bool:
+        error = _error(state)
+        counts[error.kind] += 1
+        if error.kind == "throttled":
+            return clock() - began + state.upcoming_sleep > THROTTLED_MAX_SECONDS
+        if error.kind == "unreachable" and has_connected():
+            return False
+        used = counts["failed"] + counts["unusable"] + counts["unreachable"]
+        if used >= tries or counts["unusable"] >= UNUSABLE_TRIES:
+            return True
+        error.is_out_of_budget = not budget.spend()
+        return error.is_out_of_budget
+
+    def wait(state: tenacity.RetryCallState) -> float:
+        ceiling = min(_FIRST_WAIT_SECONDS * 2.0 ** min(state.attempt_number - 1, 30), _LONGEST_WAIT_SECONDS)
+        jitter = min(random() * ceiling, wait_max_seconds)
+        return max(jitter, _error(state).wait_seconds or 0.0)
+
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(TryAgainError), stop=stop, wait=wait, sleep=sleep, reraise=True
+    )
+
+
+def _error(state: tenacity.RetryCallState) -> TryAgainError:
+    error = state.outcome and state.outcome.exception()
+    assert isinstance(error, TryAgainError)
+    return error

@@ -1,0 +1,63 @@
+"""The command line: parses, calls the pipeline, shows what came of it, and ends with one of the documented exit codes.
+
+What a command needs is imported when it runs, so that `firmlake --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from firmlake import __version__
+from firmlake.cli.around import config, sandbox
+from firmlake.cli.call import catch_signals, exit_code_of_signal, ignore_signals
+from firmlake.cli.changes import changes
+from firmlake.cli.export import export
+from firmlake.cli.lists import contacts, service_lists
+from firmlake.cli.look import company, query, report, status
+from firmlake.cli.prune import prune
+from firmlake.cli.rebuild import replay, verify
+from firmlake.cli.run import demo, plan, redrive, run
+from firmlake.errors import EXIT_DONE, EXIT_USAGE
+
+__all__ = ["firmlake", "main"]
+
+
+def main() -> NoReturn:
+    """Run the command line and end the process with its exit code."""
+    catch_signals()
+    try:
+        code = firmlake.main(standalone_mode=False)
+        ignore_signals()
+    except click.exceptions.Exit as error:
+        code = error.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = EXIT_USAGE
+    except (click.Abort, KeyboardInterrupt):
+        code = exit_code_of_signal()
+    except BrokenPipeError:
+        # Whoever read our output has gone, as `| head` does; that is no fault.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_DONE
+    sys.exit(code if isinstance(code, int) else EXIT_DONE)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="firmlake")
+def firmlake() -> None:
+    """Enrich lists of companies: files in, exact Parquet and a DuckDB warehouse out.
+
+    `firmlake demo` tries it on the embedded service: no key, no network.
+    """
+
+
+_FETCHING = (run, plan, redrive, demo)
+_LOOKING = (status, query, changes, report, company)
+_LISTS = (service_lists, contacts)
+_KEEPING = (export, replay, verify, prune)
+for _each in (*_FETCHING, *_LOOKING, *_LISTS, *_KEEPING, sandbox, config):
+    firmlake.add_command(_each)

@@ -1,0 +1,44 @@
+"""Commands around the work: sandbox and config."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+
+from firmlake.cli.call import Call, command
+from firmlake.settings import Settings, changed_keys, render_toml
+
+__all__ = ["config", "sandbox"]
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def sandbox(options: tuple[str, ...]) -> int:
+    """Start the embedded service for developing a client; `firmlake sandbox --help` lists its options."""
+    return subprocess.call([sys.executable, "-m", "firmlake_sandbox", *options])  # noqa: S603 - our own module
+
+
+@click.group()
+def config() -> None:
+    """Show or check the settings."""
+
+
+@config.command()
+@click.option("--defaults", is_flag=True, help="The defaults, as config/firmlake.toml holds them.")
+@command
+def show(call: Call, defaults: bool) -> None:
+    """Print every setting with its meaning, its value and where that comes from."""
+    settings, origins = (Settings(), {}) if defaults else call.settings_with_origins()
+    call.answer(settings, lambda: click.echo(render_toml(settings, origins), nl=False))
+
+
+@config.command()
+@command
+def check(call: Call) -> None:
+    """Check the settings without using them."""
+    settings, _ = call.settings_with_origins()
+    changed = changed_keys(settings)
+    differ = ", ".join(changed) or "none"
+    call.answer({"changed": changed}, lambda: click.echo(f"The settings are right. Other than the defaults: {differ}"))

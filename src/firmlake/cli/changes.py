@@ -1,0 +1,70 @@
+"""The command that tells what changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from firmlake.cli.call import Call, command
+from firmlake.errors import UsageError
+
+__all__ = ["changes"]
+
+
+@click.command()
+@click.option(
+    "--since",
+    metavar="RUN|DATE",
+    help="Events not known after this run or at this time, UTC; else the last run's and the last overview's of lists.",
+)
+@click.option(
+    "--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind, such as period_restated; repeatable."
+)
+@click.option("--company", metavar="NUMBER", help='Only this company, such as "BE 0403.091.220".')
+@click.option(
+    "--format", "kind_of_file", type=click.Choice(["table", "csv", "json", "html"]), help="Else by the ending of --out."
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
+@command
+def changes(
+    call: Call,
+    since: str | None,
+    kinds: tuple[str, ...],
+    company: str | None,
+    kind_of_file: str | None,
+    out: Path | None,
+) -> None:
+    """Tell what was found changed: accounts, restatements, parents, children, stakes, lookalikes, health, lists."""
+    from firmlake.files import write_file
+    from firmlake.lookup import read_company
+    from firmlake.run import Folders
+    from firmlake.terminal import show_changes
+    from firmlake.warehouse.changes import KINDS
+    from firmlake.warehouse.feed import WRITERS, read_changes
+    from firmlake.warehouse.generations import open_warehouse
+    from firmlake.warehouse.lists import LIST_KINDS
+
+    kind_of_file = kind_of_file or _by_ending(out, list(WRITERS)) or ("json" if call.as_json else "table")
+    known = (*KINDS, *LIST_KINDS)
+    if unknown := set(kinds).difference(known):
+        raise UsageError(f"--kind {min(unknown)} is none", f"The kinds are {', '.join(known)}")
+    if out and kind_of_file not in WRITERS:
+        raise UsageError(f"{out}: in which format?", f"Name it with --format: {', '.join(WRITERS)}")
+    wanted = read_company(company[:2].upper(), company[2:]) if company else None
+    with open_warehouse(Folders(Path(call.settings().paths.data))) as connection:
+        events = read_changes(connection, since, kinds, wanted)
+    if out:
+        text = WRITERS[kind_of_file](events)
+        write_file(out, lambda aside: aside.write_text(text, encoding="utf-8", newline=""))
+        noun = "event" if len(events) == 1 else "events"
+        call.answer({"events": len(events), "file": str(out)}, lambda: call.say(f"{len(events):,} {noun} in {out}"))
+    elif kind_of_file == "table":
+        show_changes(events)
+    else:
+        click.echo(WRITERS[kind_of_file](events), nl=False)
+
+
+def _by_ending(out: Path | None, formats: list[str]) -> str | None:
+    ending = out.suffix.removeprefix(".") if out else ""
+    return ending if ending in formats else None

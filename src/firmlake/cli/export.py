@@ -1,0 +1,100 @@
+"""The command that lets results leave: export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from firmlake.cli.call import Call, command
+from firmlake.errors import UsageError
+
+if TYPE_CHECKING:
+    from firmlake.exports.export import Exported
+    from firmlake.exports.targets import Target
+
+__all__ = ["export"]
+
+
+@click.command()
+@click.argument("target", required=False)
+@click.option(
+    "--format", "file_format", type=click.Choice(["parquet", "delta", "csv", "xlsx"]), help="Default: parquet."
+)
+@click.option(
+    "--changes", is_flag=True, default=None, help="Only what changed since the last export to TARGET, marked."
+)
+@click.option("--as-of", metavar="RUN", help="As it was after RUN; latest.json is left alone.")
+@click.option("--table", "tables", multiple=True, metavar="NAME", help="Only this table; may be repeated.")
+@click.option(
+    "--ddl",
+    type=click.Choice(["snowflake", "bigquery", "redshift", "databricks", "postgres"]),
+    help="Print CREATE TABLE and the load statements for this export.",
+)
+@click.option("--dbt", is_flag=True, help="Print a dbt sources file for this export.")
+@command
+def export(
+    call: Call,
+    target: str | None,
+    file_format: str | None,
+    changes: bool | None,
+    as_of: str | None,
+    tables: tuple[str, ...],
+    ddl: str | None,
+    dbt: bool,
+) -> None:
+    """Export the newest generation to TARGET: a folder, or s3://, gs:// or az://.
+
+    The same export again does nothing. Readers follow TARGET/latest.json, which always names a whole one.
+    """
+    from firmlake.exports.export import export as start
+    from firmlake.exports.export import request_of
+    from firmlake.exports.targets import open_target
+    from firmlake.run import Folders
+
+    settings = call.settings(
+        export__target=target,
+        export__format=file_format,
+        export__changes=None if changes is None else "true",
+        export__tables=",".join(tables) or None,
+    )
+    if not settings.export.target:
+        raise UsageError("No place to export to is named", "`firmlake export FOLDER`, or set export.target")
+    place = open_target(settings.export.target)
+    done = start(Folders(Path(settings.paths.data)), request_of(settings, as_of or ""), place, call.say)
+    _say(call, done, place)
+    if ddl:
+        from firmlake.exports.ddl import render_ddl
+
+        click.echo(render_ddl(done.manifest, place.url, ddl), nl=False)
+    elif dbt:
+        from firmlake.exports.dbt import render_sources
+
+        click.echo(render_sources(done.manifest), nl=False)
+    else:
+        call.answer(_content(done, place), lambda: click.echo(f"{place.url}/exports/{done.manifest.export_id}"))
+
+
+def _say(call: Call, done: Exported, place: Target) -> None:
+    if done.note:
+        call.say(f"Exported whole: {done.note}")
+    made = done.manifest
+    what = f"{made.row_count:,} rows, {made.byte_count:,} bytes, run {made.run_id}, generation {made.generation}"
+    call.say(f"Exported: {what}" if done.is_new else f"Nothing to do: {place.url} has this export already ({what})")
+
+
+def _content(done: Exported, place: Target) -> dict[str, Any]:
+    made = done.manifest
+    return {
+        "target": place.url,
+        "is_new": done.is_new,
+        "note": done.note,
+        "export_id": made.export_id,
+        "mode": made.mode,
+        "run_id": made.run_id,
+        "generation": made.generation,
+        "rows": {table.name: table.row_count for table in made.tables},
+        "changes": {table.name: table.changes for table in made.tables if table.changes},
+        "byte_count": made.byte_count,
+    }

@@ -1,0 +1,182 @@
+"""Commands about the service's lists: service-lists, and contacts plan, apply, status and redrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from firmlake.cli.call import Call, command, graceful, now, stop
+from firmlake.errors import EXIT_DONE, EXIT_SOME_FAILED
+
+if TYPE_CHECKING:
+    from firmlake.api.client import Client
+    from firmlake.api.requests import ListKind
+    from firmlake.landing.additions import ContactPlan, Progress
+    from firmlake.settings import Settings
+
+__all__ = ["contacts", "service_lists"]
+
+
+@click.command("service-lists")
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(["STATIC", "SMART", "OVERVIEW"], case_sensitive=False),
+    default="OVERVIEW",
+    show_default=True,
+    help="Static lists, smart ones, or both.",
+)
+@command
+def service_lists(call: Call, kind: ListKind) -> None:
+    """Read all lists of the service into the warehouse, and show them. Costs nothing."""
+    from firmlake import pipeline
+    from firmlake.landing.overview import take_overview
+    from firmlake.run import Folders
+    from firmlake.terminal_lists import show_lists
+    from firmlake.warehouse.generations import open_warehouse
+    from firmlake.warehouse.lists import publish_lists, read_list_changes
+
+    settings = call.settings()
+    folders = Folders(Path(settings.paths.data))
+    with _connected(settings, "firmlake service-lists") as client:
+        overview = take_overview(client, settings, folders, pipeline.service_name(settings), kind, now)
+        pipeline.stamp_service(settings, folders)
+        publish_lists(folders, settings.run, overview.plan.overview_id, now, overview)
+    with open_warehouse(folders) as connection:
+        events = read_list_changes(connection, overview.plan.overview_id)
+    rows = [seen.listed.entry for _, seen in sorted(overview.lists.items())]
+    content = {
+        "overview": overview.plan.overview_id,
+        "is_settled": overview.is_settled,
+        "changes": events,
+        "lists": rows,
+    }
+    call.answer(content, lambda: show_lists(overview, events))
+
+
+@click.group()
+def contacts() -> None:
+    """Add contacts of companies to a static list of the service: plan, look, apply."""
+
+
+@contacts.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--list", "list_id", type=int, required=True, metavar="ID", help="The list; `service-lists` shows them.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="PLAN", help="The plan file; default FILE's name.")
+@command
+def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
+    """Work out which contacts of FILE are still to be added to a list, and write that down. Nothing is added.
+
+    FILE has a country, a company number and a contact id on each line: CSV, XLSX, Parquet or NDJSON.
+    """
+    from firmlake.writeback.contact_list import read_contact_list
+    from firmlake.writeback.plan import plan_contacts
+
+    settings = call.settings()
+    read = read_contact_list(file, settings.intake)
+    with _connected(settings, "firmlake contacts plan") as client:
+        made = plan_contacts(settings, client, read, list_id, now)
+    return _write(call, made, out or Path(f"{file.stem}-list{list_id}.plan.json"))
+
+
+@contacts.command()
+@click.option("--list", "list_id", type=int, required=True, metavar="ID", help="The list.")
+@click.option("--also-not-found", is_flag=True, help="Also what the service did not find the last time.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="PLAN", help="The plan file.")
+@command
+def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) -> int:
+    """Plan to send again what was not added to a list and is worth trying; apply that plan to do it."""
+    from firmlake.writeback.plan import plan_redrive
+
+    settings = call.settings()
+    with _connected(settings, "firmlake contacts redrive") as client:
+        made = plan_redrive(settings, client, list_id, now, also_not_found=also_not_found)
+    if made is None:
+        call.answer({"to_add_count": 0}, lambda: click.echo("Nothing that failed is worth trying again"))
+        return EXIT_DONE
+    return _write(call, made, out or Path(f"redrive-list{list_id}.plan.json"))
+
+
+@contacts.command()
+@click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
+@command
+def apply(call: Call, plan_file: Path) -> int:
+    """Add what PLAN says to its list, exactly that. Run it again to go on where it stopped."""
+    from firmlake.terminal import Counter, show_progress
+    from firmlake.terminal_lists import describe_contact_plan, progress_content, show_progress_of
+    from firmlake.writeback.apply import apply_plan
+    from firmlake.writeback.plan import check_plan, read_plan
+
+    settings, read = call.settings(), read_plan(plan_file)
+    check_plan(settings, read, now())
+    for line in describe_contact_plan(read):
+        call.say(line)
+    counter = Counter(len(read.requests), settings.api.names)
+    with _connected(settings, "firmlake contacts apply") as client, show_progress(counter):
+        progress = apply_plan(settings, client, read, now, counter.count)
+    call.answer(progress_content(progress), lambda: show_progress_of(progress))
+    return _end(call, progress)
+
+
+@contacts.command()
+@command
+def status(call: Call) -> None:
+    """Show how far each applied plan is; nothing is sent."""
+    from firmlake.landing.additions import list_applied
+    from firmlake.run import Folders
+    from firmlake.terminal_lists import progress_content, show_applied
+
+    applied = list_applied(Folders(Path(call.settings().paths.data)))
+    call.answer(
+        [progress_content(one) for one in applied],
+        lambda: show_applied(applied) if applied else click.echo("No plan was applied yet"),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _connected(settings: Settings, what: str) -> Iterator[Client]:
+    """Hold the data folder and a client for it; a signal waits for the request in flight."""
+    from firmlake import pipeline
+    from firmlake.run import Folders, lock
+
+    pipeline.check_access(settings)
+    folders = Folders(Path(settings.paths.data))
+    with lock(folders, what):
+        pipeline.check_service(settings, folders)
+        with pipeline.connect(settings, stop) as client, graceful():
+            yield client
+
+
+def _write(call: Call, made: ContactPlan, out: Path) -> int:
+    from firmlake.terminal_lists import plan_facts, show_contact_plan
+    from firmlake.writeback.plan import write_plan
+
+    write_plan(out, made)
+
+    def show() -> None:
+        show_contact_plan(made)
+        click.echo(f"Nothing was added yet. `firmlake contacts apply {out}` does it")
+
+    call.answer({"plan": str(out), **plan_facts(made)}, show)
+    return EXIT_DONE
+
+
+def _end(call: Call, progress: Progress) -> int:
+    from firmlake.terminal_lists import describe_lacking
+
+    lacking = describe_lacking(progress)
+    if lacking:
+        next_step = (
+            "Apply the plan again to settle what is unknown"
+            if progress.counts()["unknown"]
+            else f"`firmlake contacts redrive --list {progress.plan.list_id}` plans what is worth trying again"
+        )
+        call.say(f"firmlake: {lacking}. {next_step}")
+    return EXIT_SOME_FAILED if lacking else EXIT_DONE

@@ -1,0 +1,77 @@
+"""Commands that look: status, query, report, company."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from firmlake.cli.call import Call, command, graceful, now, stop
+from firmlake.errors import EXIT_DONE, EXIT_SOME_FAILED
+from firmlake.settings import SANDBOX
+
+__all__ = ["company", "query", "report", "status"]
+
+
+@click.command()
+@click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write it as OpenMetrics text too.")
+@command
+def status(call: Call, metrics: Path | None) -> None:
+    """Show the last run, what runs now, what is unfinished or parked and why, and what to do next."""
+    from firmlake.files import write_file
+    from firmlake.run import Folders
+    from firmlake.terminal import show_status
+    from firmlake.warehouse.metrics import render_metrics
+    from firmlake.warehouse.status import read_status
+
+    found = read_status(Folders(Path(call.settings().paths.data)))
+    if metrics:
+        text = render_metrics(found).encode()
+        write_file(metrics, lambda aside: aside.write_bytes(text))
+    call.answer(found, lambda: show_status(found))
+
+
+@click.command()
+@click.argument("sql")
+@command
+def query(call: Call, sql: str) -> None:
+    """Ask the newest generation of the warehouse, in DuckDB's SQL; it is read-only."""
+    from firmlake.run import Folders
+    from firmlake.terminal import show_query
+    from firmlake.warehouse.generations import ask
+
+    columns, rows = ask(Folders(Path(call.settings().paths.data)), sql)
+    call.answer([dict(zip(columns, row, strict=True)) for row in rows], lambda: show_query(columns, rows))
+
+
+@click.command()
+@click.option(
+    "--to", "path", type=click.Path(path_type=Path), help="File to write; else report.html in the data folder."
+)
+@command
+def report(call: Call, path: Path | None) -> None:
+    """Write one HTML file to look at: runs and cost, coverage, changes, health, groups, findings."""
+    from firmlake.run import Folders
+    from firmlake.warehouse.report import write_report
+
+    path, _ = write_report(Folders(Path(call.settings().paths.data)), now(), path)
+    call.answer({"report": str(path)}, lambda: click.echo(str(path)))
+
+
+@click.command()
+@click.argument("country", type=click.Choice(["BE", "NL", "FR"], case_sensitive=False))
+@click.argument("company_number")
+@click.option("--dataset", "datasets", multiple=True, type=click.Choice(["financials", "lookalikes", "relationships"]))
+@click.option("--sandbox", "is_demo", is_flag=True, help="Ask the embedded service.")
+@command
+def company(call: Call, country: str, company_number: str, datasets: tuple[str, ...], is_demo: bool) -> int:
+    """Ask the service for one company and print what it says. Costs a credit outside the company's paid window."""
+    from firmlake import lookup, pipeline
+    from firmlake.terminal import show_company
+
+    settings = call.settings(api__base_url=SANDBOX if is_demo else None)
+    wanted = lookup.read_company(country.upper(), company_number)
+    with pipeline.connect(settings, stop) as client, graceful():
+        found = lookup.look_up(client, settings, wanted, datasets or settings.run.datasets)
+    call.answer(lookup.as_content(found), lambda: show_company(found))
+    return EXIT_DONE if found.is_found else EXIT_SOME_FAILED

@@ -1,0 +1,51 @@
+"""The command that makes room: prune."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from firmlake.cli.call import Call, command, now
+
+__all__ = ["prune"]
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Say what would go; remove nothing.")
+@click.option("--generations", metavar="N", help="Warehouse files that stay: the setting run.keep_generations.")
+@click.option("--staged-days", type=click.IntRange(min=0), help="Staged tables of runs older than so many days go too.")
+@click.option(
+    "--landed-days", type=click.IntRange(min=0), help="The same for landed answers: copy them elsewhere first."
+)
+@command
+def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int | None, landed_days: int | None) -> None:
+    """Remove what is old and can be spared; without ages, only generations beyond the kept ones.
+
+    Never what is still needed: of a run's landed answers and staged tables one always stays, and so does the generation
+    that the next export of changes starts from.
+    """
+    from firmlake.run import Folders, lock
+    from firmlake.warehouse.prune import find_spared
+    from firmlake.warehouse.prune import prune as remove
+
+    settings = call.settings(run__keep_generations=generations)
+    folders = Folders(Path(settings.paths.data))
+    with lock(folders, "firmlake prune"):
+        spared = find_spared(
+            folders,
+            now(),
+            keep_generations=settings.run.keep_generations,
+            staged_days=staged_days,
+            landed_days=landed_days,
+        )
+        if not dry_run:
+            remove(folders, spared)
+    size = sum(each.byte_count for each in spared)
+
+    def show() -> None:
+        for each in spared:
+            click.echo(f"{each.kind:10} {each.byte_count / 1e6:10,.1f} MB  {each.path}")
+        click.echo(f"{'Would free' if dry_run else 'Freed'} {size / 1e6:,.1f} MB")
+
+    call.answer({"removed": not dry_run, "byte_count": size, "spared": [each._asdict() for each in spared]}, show)

@@ -1,0 +1,71 @@
+"""Commands that work from what has landed: replay and verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from firmlake.cli.call import Call, command, now
+from firmlake.errors import EXIT_DONE, EXIT_FAILED
+
+if TYPE_CHECKING:
+    from firmlake.run import Run
+
+__all__ = ["replay", "verify"]
+
+
+@click.command()
+@click.option(
+    "--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Stage so many shards at once."
+)
+@command
+def replay(call: Call, processes: int) -> None:
+    """Make tables and warehouse again from the landed answers, without a request."""
+    from firmlake.run import Folders, lock
+    from firmlake.warehouse import replay as stage
+
+    settings = call.settings()
+    folders = Folders(Path(settings.paths.data))
+    with lock(folders, "firmlake replay"):
+        runs: list[str] = []
+
+        def tell(run: Run) -> None:
+            runs.append(run.run_id)
+            call.say(f"Replaying run {run.run_id}")
+
+        made = stage.replay(
+            folders,
+            now,
+            memory_limit=settings.run.duckdb_memory,
+            keep=settings.run.keep_generations,
+            on_run=tell,
+            processes=processes,
+            storage_version=settings.run.storage_version,
+        )
+    count = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
+    call.answer(
+        {"runs": runs, "warehouse": str(made)},
+        lambda: click.echo(f"{count} replayed into {made}, without a request"),
+    )
+
+
+@click.command()
+@command
+def verify(call: Call) -> int:
+    """Prove that landed answers, staged tables and warehouse hold the same."""
+    from firmlake.run import Folders, lock
+    from firmlake.terminal import show_checks
+    from firmlake.warehouse import replay as stage
+
+    settings = call.settings()
+    folders = Folders(Path(settings.paths.data))
+    with lock(folders, "firmlake verify"):
+        checks = stage.verify(folders, now, memory_limit=settings.run.duckdb_memory)
+    agrees = all(check.agrees for check in checks)
+    content = {"agrees": agrees, "tables": [check._asdict() for check in checks]}
+    call.answer(content, lambda: show_checks(checks))
+    if not agrees:
+        call.say("firmlake: The warehouse differs from what has landed. `firmlake replay` makes it again.")
+    return EXIT_DONE if agrees else EXIT_FAILED

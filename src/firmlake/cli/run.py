@@ -1,0 +1,132 @@
+"""Commands that fetch: run, redrive, demo, and plan, which only says what they would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+
+from firmlake.cli.call import Call, command, now
+from firmlake.cli.enrich import enrich, expand, report
+from firmlake.errors import SettingsError, UsageError
+from firmlake.settings import SANDBOX, Settings
+
+__all__ = ["demo", "plan", "redrive", "run"]
+
+_DEMO = {"api.base_url": SANDBOX, "paths.data": "data/sandbox"}
+
+_RUN_OPTIONS = (
+    click.option("--max-credits", metavar="N", help="Spend no more; 0 fetches only what is free."),
+    click.option("--max-requests", metavar="N", help="Send no more requests, repeats included."),
+    click.option(
+        "--fail-on", metavar="any|SHARE", help="Share of failed companies above which the run counts as failed."
+    ),
+    click.option("--refresh", is_flag=True, help="Fetch what is fresh too."),
+)
+
+
+def _run_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_RUN_OPTIONS):
+        function = option(function)
+    return function
+
+
+_EXPAND_OPTIONS = (
+    click.option(
+        "--expand", metavar="lookalikes|parents|children", help="Fetch the companies beside those of LIST as well."
+    ),
+    click.option("--depth", metavar="N", help="Steps outward; 1 without it. The budgets are those of all steps."),
+)
+
+
+def _expand_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_EXPAND_OPTIONS):
+        function = option(function)
+    return function
+
+
+def _run_settings(call: Call, *, refresh: bool, **options: str | None) -> Settings:
+    settings = call.settings(
+        **{f"run__{name}": value for name, value in options.items()}, run__refresh_after_days="0" if refresh else None
+    )
+    needed = "lookalikes" if settings.run.expand == "lookalikes" else "relationships"
+    if settings.run.expand and needed not in settings.run.datasets:
+        raise SettingsError(f"run.expand = {settings.run.expand} needs the dataset {needed}", "Add it to run.datasets")
+    return settings
+
+
+@click.command()
+@click.argument("company_list", metavar="LIST", type=click.Path(path_type=Path))
+@_run_options
+@_expand_options
+@command
+def run(call: Call, company_list: Path, **options: Any) -> int:
+    """Fetch what is missing or stale for the companies of LIST, and publish it.
+
+    LIST is CSV, XLSX, Parquet, NDJSON or plain text. A run that did not end is continued; what has landed is not
+    fetched again. With --expand each step outward is a run of its own, over the companies that the step before led to,
+    the nearest first.
+    """
+    settings = _run_settings(call, **options)
+    first = enrich(call, settings, lambda: _pipeline().plan(settings, company_list, now()), str(company_list))
+    return expand(call, settings, first) if settings.run.expand else report(call, first)
+
+
+@click.command()
+@_run_options
+@command
+def redrive(call: Call, **options: Any) -> int:
+    """Ask again for the companies that failed, whatever list they came from."""
+    settings = _run_settings(call, **options)
+    return report(call, enrich(call, settings, lambda: _pipeline().plan_redrive(settings, now()), "redrive"))
+
+
+@click.command()
+@command
+def demo(call: Call) -> int:
+    """Run the sample list on the embedded service: no key, no network."""
+    sample = Path("data/intake/sample.csv")
+    if not sample.exists():
+        raise UsageError(
+            f"{sample} is not here", "Run the demo in a clone, or `firmlake run LIST --set api.base_url=sandbox`"
+        )
+    settings = call.settings(**{key.replace(".", "__"): value for key, value in _DEMO.items()})
+    return report(call, enrich(call, settings, lambda: _pipeline().plan(settings, sample, now()), str(sample)))
+
+
+def _pipeline() -> ModuleType:
+    from firmlake import pipeline
+
+    return pipeline
+
+
+@click.command()
+@click.argument("company_list", metavar="LIST", type=click.Path(path_type=Path))
+@_run_options
+@_expand_options
+@command
+def plan(call: Call, company_list: Path, **options: Any) -> None:
+    """Say what `run LIST` would ask for and cost. Nothing is sent, nothing is written.
+
+    Steps outward are priced as far as what is held tells who is there.
+    """
+    from firmlake import pipeline
+    from firmlake.terminal import describe_list, describe_plan, plan_content, show_refused
+
+    settings = _run_settings(call, **options)
+    planned = pipeline.plan(settings, company_list, now())
+    steps = pipeline.plan_steps(settings, planned, now()) if settings.run.expand else []
+
+    def show() -> None:
+        for line in (*describe_list(planned.companies), *describe_plan(planned)):
+            click.echo(line)
+        for number, step in enumerate(steps, 1):
+            click.echo(f"Step {number}, {settings.run.expand}, as far as what is held tells:")
+            for line in describe_plan(step):
+                click.echo(f"  {line}")
+        show_refused(planned.companies)
+
+    call.answer(plan_content(planned) | ({"steps": list(map(plan_content, steps))} if steps else {}), show)

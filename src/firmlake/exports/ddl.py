@@ -1,0 +1,116 @@
+"""CREATE TABLE with comments, and the statements that load an export, for the warehouses that analysts have.
+
+Types are sqlglot's, but where it is known to be wrong (`_MENDED`). A whole export takes the place of what a table held;
+an export of changes is appended to `<table>_changes`. Every script can be run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from firmlake.errors import UsageError
+from firmlake.exports.loads import LOADS, Loaded
+from firmlake.exports.manifest import ColumnShape, ExportedTable, Manifest, folder_of
+
+__all__ = ["DIALECTS", "render_ddl"]
+
+
+class Dialect(NamedTuple):
+    """What a warehouse wants.
+
+    Attributes:
+        inline: Gives the comment on a column where it stands behind the column, and that on a table behind the table;
+            None where comments are statements of their own.
+        schemes: Where it can read an export from; "" is a folder.
+        format: Of the files that it can read.
+    """
+
+    schemes: tuple[str, ...]
+    format: str
+    inline: Callable[[str], str] | None
+
+
+DIALECTS = {
+    "snowflake": Dialect(("s3", "gs", "az"), "parquet", lambda text: f"COMMENT {text}"),
+    "bigquery": Dialect(("gs",), "parquet", lambda text: f"OPTIONS (description={text})"),
+    "redshift": Dialect(("s3",), "parquet", None),
+    "databricks": Dialect(("s3", "gs", "az", "abfss"), "parquet", lambda text: f"COMMENT {text}"),
+    "postgres": Dialect(("",), "csv", None),
+}
+
+_MENDED = {
+    # Its COPY refuses to put the times of Parquet files into a column with a zone; they are in UTC.
+    ("redshift", "TIMESTAMPTZ"): "TIMESTAMP",
+}
+
+
+def render_ddl(manifest: Manifest, url: str, dialect: str) -> str:
+    """Write the script that makes the tables of an export and loads it.
+
+    Raises:
+        UsageError: The warehouse cannot read this export from where it is, or sqlglot is missing.
+    """
+    wanted = DIALECTS[dialect]
+    scheme = url.partition("://")[0] if "://" in url else ""
+    if manifest.format != wanted.format:
+        raise UsageError(f"{dialect} loads {wanted.format}, not {manifest.format}", f"Add --format {wanted.format}")
+    if scheme not in wanted.schemes:
+        names = " or ".join(f"{each}://" if each else "a folder" for each in wanted.schemes)
+        raise UsageError(f"{dialect} cannot load from {url}", f"Export to {names}")
+    parts = [f"-- Export {manifest.export_id}, for {dialect}. Made by firmlake; run it with your own rights."]
+    for table in manifest.tables:
+        name = table.name + ("_changes" if manifest.mode == "changes" else "")
+        parts += [f"{statement};" for statement in _create(table, name, dialect)]
+        folder = f"{url}/{folder_of(manifest.export_id)}"
+        columns = tuple((column.name, _type(column, dialect)) for column in table.columns)
+        loaded = Loaded(name, table, folder, columns, manifest.mode != "changes", lambda text: _quoted(text, dialect))
+        parts += LOADS[dialect](loaded) if table.files else []
+    return "\n\n".join(parts) + "\n"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _create(table: ExportedTable, name: str, dialect: str) -> Iterator[str]:
+    inline = DIALECTS[dialect].inline
+    lines = []
+    for column in table.columns:
+        comment = f" {inline(_quoted(column.comment, dialect))}" if inline else ""
+        null = "" if column.nullable else " NOT NULL"
+        lines.append(f"  {_identifier(column.name, dialect)} {_type(column, dialect)}{null}{comment}")
+    meaning = _quoted(_meaning(table), dialect)
+    behind = ""
+    if inline:
+        behind = f"\n{inline(meaning)}" if dialect != "snowflake" else f"\nCOMMENT = {meaning}"
+    yield f"CREATE TABLE IF NOT EXISTS {name} (\n" + ",\n".join(lines) + f"\n){behind}"
+    if not inline:
+        yield f"COMMENT ON TABLE {name} IS {meaning}"
+        for column in table.columns:
+            where = f"{name}.{_identifier(column.name, dialect)}"
+            yield f"COMMENT ON COLUMN {where} IS {_quoted(column.comment, dialect)}"
+
+
+def _meaning(table: ExportedTable) -> str:
+    return f"{table.meaning}. Key: {', '.join(table.key)}." if table.key else f"{table.meaning}."
+
+
+def _type(column: ColumnShape, dialect: str) -> str:
+    from sqlglot import exp
+
+    mended = _MENDED.get((dialect, column.type))
+    return mended or exp.DataType.build(column.type, dialect="duckdb").sql(dialect)
+
+
+def _identifier(name: str, dialect: str) -> str:
+    """Quote a name, but for Snowflake, where that would make it another one than everybody types."""
+    from sqlglot import exp
+
+    return exp.to_identifier(name, quoted=dialect != "snowflake").sql(dialect)
+
+
+def _quoted(text: str, dialect: str) -> str:
+    """Quote a text; sqlglot escapes for Redshift with backslashes, which it takes for text as PostgreSQL does."""
+    from sqlglot import exp
+
+    return exp.Literal.string(text).sql("postgres" if dialect == "redshift" else dialect)

@@ -1,0 +1,225 @@
+"""The files of a table: Parquet for machines, CSV and XLSX for people. Each format gives open files, one at a time.
+
+Parquet files lie apart by country, with the country in the path alone. In CSV and XLSX all that is text stays text, and
+text that a spreadsheet would take for a formula is made harmless; numbers are left as they are.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from firmlake.errors import UsageError
+from firmlake.exports.selection import Selected, arrow_schema
+from firmlake.tables.schemas import Table
+
+__all__ = ["FORMATS", "GUARDED", "Source", "TableFile"]
+
+GUARDED = ("=", "+", "-", "@", "\t", "\r", "'")
+"""First characters of text that gets an apostrophe in CSV, the apostrophe itself among them: so it can be undone."""
+
+_BATCH_ROWS = 100_000
+_SHEET_ROWS = 1_048_575  # a sheet has one more, for the header
+_EXACT_DIGITS = 15  # of a number in a sheet
+
+
+class TableFile(NamedTuple):
+    """A file, open at its start, and the rows that are in it; whoever gets it closes it.
+
+    Attributes:
+        path: Below the export's folder.
+        country: Of all its rows; empty where they are mixed.
+    """
+
+    path: str
+    file: IO[bytes]
+    row_count: int
+    country: str = ""
+
+
+class Source(NamedTuple):
+    """Selected rows and what reads them.
+
+    Attributes:
+        scratch: Folder for files in the making; they have no name there, so that a kill leaves nothing.
+        file_bytes: About how large a Parquet file becomes.
+        batch_rows: Rows written at once.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    selected: Selected
+    scratch: Path
+    file_bytes: int
+    batch_rows: int = _BATCH_ROWS
+
+    @property
+    def table(self) -> Table:
+        """The table as it leaves."""
+        return self.selected.table
+
+    def batches(self, table: Table, where: str = "") -> Iterator[pa.RecordBatch]:
+        """Read the rows in the order of their key, so that the same rows give the same files."""
+        names = ", ".join(column.name for column in table.columns)
+        order = ", ".join(self.table.key) or "ALL"
+        query = f"SELECT {names} FROM ({self.selected.query}) {where} ORDER BY {order}"  # noqa: S608 - our own names
+        schema = arrow_schema(table)
+        for batch in self.connection.sql(query).to_arrow_reader(self.batch_rows):
+            yield batch.cast(schema)
+
+    def counts(self, by: str) -> list[tuple[str, int]]:
+        """Count the rows for each value of a column."""
+        query = f"SELECT {by}, count(*) FROM ({self.selected.query}) GROUP BY 1 ORDER BY 1"  # noqa: S608 - likewise
+        return self.connection.execute(query).fetchall()
+
+    @contextmanager
+    def scratch_file(self) -> Iterator[IO[bytes]]:
+        """Open a file without a name; it is closed where something fails, else left open at its start."""
+        with ExitStack() as stack:
+            file = stack.enter_context(tempfile.TemporaryFile(dir=self.scratch))
+            yield file
+            file.seek(0)
+            stack.pop_all()
+
+
+def write_parquet(source: Source) -> Iterator[TableFile]:
+    """Write Parquet, zstd, in files of about the same size; by country where the rows have one.
+
+    A table without rows is one file without rows, so that whoever reads its folder finds its columns.
+    """
+    counts = source.counts("country") if source.selected.has_country else []
+    if not counts:
+        yield from _parquet_files(source, source.table, "", "", None)
+        return
+    apart = source.table._replace(columns=tuple(c for c in source.table.columns if c.name != "country"))
+    for country, count in counts:
+        yield from _parquet_files(source, apart, f"WHERE country = '{country}'", country, count)
+
+
+def write_csv(source: Source) -> Iterator[TableFile]:
+    """Write one CSV file: UTF-8, text in quotes, null as nothing at all, numbers plain."""
+    count = 0
+    with source.scratch_file() as file, pyarrow.csv.CSVWriter(file, arrow_schema(source.table)) as writer:
+        for batch in source.batches(source.table):
+            writer.write_batch(_guarded(batch))
+            count += batch.num_rows
+    yield TableFile(f"{source.table.name}.csv", file, count)
+
+
+def write_xlsx(source: Source) -> Iterator[TableFile]:
+    """Write one workbook; rows that a sheet has no room for go on in the next sheet.
+
+    Raises:
+        UsageError: The library for it is missing.
+    """
+    try:
+        from xlsxwriter import Workbook
+    except ImportError:
+        raise UsageError("Workbooks need the library xlsxwriter", "`pip install 'firmlake[export]'`") from None
+    count = 0
+    with source.scratch_file() as file:
+        options = {"constant_memory": True, "tmpdir": str(source.scratch), "strings_to_formulas": False}
+        with Workbook(file, options) as book:
+            cell = _cells(book)
+            for batch in source.batches(source.table):
+                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    if count % _SHEET_ROWS == 0:
+                        sheet = _add_sheet(book, source.table)
+                    for place, value in enumerate(row):
+                        cell(sheet, count % _SHEET_ROWS + 1, place, value)
+                    count += 1
+            if count == 0:
+                _add_sheet(book, source.table)
+    yield TableFile(f"{source.table.name}.xlsx", file, count)
+
+
+FORMATS: dict[str, Callable[[Source], Iterator[TableFile]]] = {
+    "parquet": write_parquet,
+    "csv": write_csv,
+    "xlsx": write_xlsx,
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _parquet_files(source: Source, table: Table, where: str, country: str, total: int | None) -> Iterator[TableFile]:
+    folder = f"{table.name}/country={country}" if country else table.name
+    schema, batches = arrow_schema(table), source.batches(table, where)
+    written = part = 0
+    batch = next(batches, None)
+    while batch or part == 0:
+        part, count = part + 1, 0
+        with source.scratch_file() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+            while batch:
+                writer.write_batch(batch)
+                count += batch.num_rows
+                batch = next(batches, None)
+                if _is_full(file.tell(), count, source.file_bytes, total and total - written - count):
+                    break
+        written += count
+        yield TableFile(f"{folder}/part-{part:05}.parquet", file, count, country)
+
+
+def _is_full(size: int, count: int, wanted: int, rest: int | None) -> bool:
+    """Tell whether a file is to be closed: it is large enough, and what is left gives more than a scrap."""
+    return size >= wanted and (rest is None or size / count * rest >= wanted / 2)
+
+
+def _guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = []
+    for column in batch.columns:
+        if pa.types.is_string(column.type):
+            first = pc.utf8_slice_codeunits(column, 0, 1)
+            risky = pc.is_in(first, pa.array(GUARDED))
+            column = pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _add_sheet(book: Any, table: Table) -> Any:
+    number = len(book.worksheets()) + 1
+    sheet = book.add_worksheet(table.name[:31] if number == 1 else f"{table.name[:26]} {number}")
+    for place, column in enumerate(table.columns):
+        sheet.write_string(0, place, column.name)
+    sheet.freeze_panes(1, 0)
+    return sheet
+
+
+def _cells(book: Any) -> Callable[[Any, int, int, Any], None]:
+    """Make what writes a value into a cell: a number as number where a sheet holds it exactly, else as text."""
+    day = book.add_format({"num_format": "yyyy-mm-dd"})
+    moment = book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
+    quoted = book.add_format({"quote_prefix": True})
+
+    def write(sheet: Any, row: int, place: int, value: Any) -> None:
+        if value is None:
+            return
+        if isinstance(value, bool):
+            sheet.write_boolean(row, place, value)
+        elif isinstance(value, str):
+            sheet.write_string(row, place, value, quoted if value.startswith(GUARDED) else None)
+        elif isinstance(value, int | float | Decimal):
+            _write_number(sheet, row, place, value)
+        elif hasattr(value, "hour"):
+            sheet.write_datetime(row, place, value.replace(tzinfo=None), moment)
+        else:
+            sheet.write_datetime(row, place, value, day)
+
+    return write
+
+
+def _write_number(sheet: Any, row: int, place: int, value: float | Decimal) -> None:
+    digits = len(Decimal(value).as_tuple().digits) if not isinstance(value, float) else 0
+    if digits > _EXACT_DIGITS:
+        sheet.write_string(row, place, str(value))
+    else:
+        sheet.write_number(row, place, value)

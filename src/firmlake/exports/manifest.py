@@ -1,0 +1,173 @@
+"""What an export says of itself: `manifest.json`, and `latest.json` that names the newest whole one.
+
+latest.json                                      the only file that is ever replaced
+exports/<export>/<table>/country=BE/part-*.parquet
+exports/<export>/manifest.json                   after all files
+exports/<export>/_SUCCESS                        after the manifest
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from firmlake.errors import DamagedError
+from firmlake.exports.targets import Found, Target
+
+__all__ = [
+    "LATEST",
+    "ColumnShape",
+    "ExportedFile",
+    "ExportedTable",
+    "Latest",
+    "Manifest",
+    "folder_of",
+    "name_latest",
+    "read_latest",
+    "read_manifest",
+    "write_manifest",
+]
+
+LATEST = "latest.json"
+
+
+class ExportedFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One file.
+
+    Attributes:
+        path: Below the export's folder.
+        country: Of all its rows, where the files of a table are apart by country; empty otherwise.
+    """
+
+    path: str
+    row_count: int
+    byte_count: int
+    sha256: str
+    country: str = ""
+
+
+class ColumnShape(msgspec.Struct, frozen=True):
+    """One column: its type as DuckDB spells it."""
+
+    name: str
+    type: str
+    nullable: bool
+    comment: str
+
+
+class ExportedTable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One table.
+
+    Attributes:
+        key: Columns that name a row; none where the export lacks one of them.
+        changes: Rows by kind of change, where the export holds what changed.
+        delta_version: Version of the Delta Lake table that holds it, and its path below the target.
+    """
+
+    name: str
+    meaning: str
+    key: tuple[str, ...]
+    columns: tuple[ColumnShape, ...]
+    row_count: int
+    files: tuple[ExportedFile, ...] = ()
+    changes: dict[str, int] = {}
+    delta_path: str = ""
+    delta_version: int | None = None
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What an export holds and where it comes from.
+
+    Attributes:
+        mode: whole: takes the place of all before; changes: what changed since `previous`; as_of: as it was after a
+            run, which `latest.json` never names.
+        run_id: Last run that is in it.
+        generation: Number of the generation that it was made from, published at `published_at`, UTC.
+        previous: Export whose state `changes` start from; empty for the other modes.
+    """
+
+    export_id: str
+    mode: str
+    format: str
+    run_id: str
+    generation: int
+    published_at: datetime
+    schema_version: int
+    firmlake_version: str
+    previous: str = ""
+    tables: tuple[ExportedTable, ...] = ()
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all tables."""
+        return sum(table.row_count for table in self.tables)
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of all files."""
+        return sum(file.byte_count for table in self.tables for file in table.files)
+
+
+class Latest(msgspec.Struct, frozen=True):
+    """The newest whole export, and the hash of its manifest."""
+
+    export_id: str
+    manifest: str
+    manifest_sha256: str
+    published_at: datetime
+
+
+def folder_of(export_id: str) -> str:
+    """Give the folder of an export, below the target."""
+    return f"exports/{export_id}"
+
+
+def read_manifest(target: Target, export_id: str) -> Manifest | None:
+    """Read the manifest of an export that is complete; None where it is not."""
+    folder = folder_of(export_id)
+    found = target.read(f"{folder}/_SUCCESS") and target.read(f"{folder}/manifest.json")
+    return _decode(f"{target.url}/{folder}/manifest.json", found.content, Manifest) if found else None
+
+
+def write_manifest(target: Target, manifest: Manifest) -> None:
+    """Complete an export whose files are there."""
+    folder = folder_of(manifest.export_id)
+    target.put(f"{folder}/manifest.json", io.BytesIO(_encode(manifest)))
+    target.put(f"{folder}/_SUCCESS", io.BytesIO())
+
+
+def read_latest(target: Target) -> tuple[Latest, Found] | None:
+    """Read which export is the newest; None before the first."""
+    found = target.read(LATEST)
+    return (_decode(f"{target.url}/{LATEST}", found.content, Latest), found) if found else None
+
+
+def name_latest(target: Target, manifest: Manifest, held: Found | None) -> None:
+    """Let `latest.json` name an export, in place of what was read before.
+
+    Raises:
+        FirmlakeError: It was replaced meanwhile.
+    """
+    path = f"{folder_of(manifest.export_id)}/manifest.json"
+    found = target.read(path)
+    assert found  # it was written or read before
+    latest = Latest(manifest.export_id, path, hashlib.sha256(found.content).hexdigest(), manifest.published_at)
+    target.replace(LATEST, _encode(latest), held)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _encode(content: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
+def _decode(where: str, content: bytes, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(f"{where} cannot be read: {error}", "Export to another folder, or remove it") from None

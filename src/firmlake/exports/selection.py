@@ -1,0 +1,216 @@
+"""Which rows leave: whole tables, tables as of a run, or what changed between two generations; each as a query.
+
+What changed is found by comparing the two generations themselves, key by key: whatever a load, a replay or a later
+version did, applying the changes to the one gives the other.
+"""
+
+# ruff: noqa: S608 - statements are put together from our own table names, never from data
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+
+from firmlake.errors import FirmlakeError, UsageError
+from firmlake.tables.schemas import (
+    COMPANY_TABLES,
+    TABLES,
+    WAREHOUSE_TABLES,
+    Column,
+    Table,
+    duckdb_type,
+    polars_schema,
+)
+from firmlake.tables.stage import SCHEMA_VERSION
+from firmlake.warehouse.macros import as_of_columns
+
+__all__ = [
+    "BASE",
+    "CHANGE",
+    "EXPORTED_TABLES",
+    "Load",
+    "Selected",
+    "arrow_schema",
+    "attach",
+    "exported_type",
+    "last_load",
+    "select_as_of",
+    "select_changes",
+    "select_whole",
+]
+
+BASE = "base"
+"""Name under which the earlier generation is attached."""
+
+CHANGE = Column("change_type", "text", "insert, update or delete; a deleted row is given as it stood last")
+
+EXPORTED_TABLES = (
+    "companies",
+    *(table for tables in COMPANY_TABLES.values() for table in tables),
+    "company_state",
+    "runs",
+)
+"""What leaves where nothing else is said: the data, what is known of each company, and the runs it comes from."""
+
+
+class Selected(NamedTuple):
+    """A table as it leaves: its columns, and the query that gives them."""
+
+    table: Table
+    query: str
+
+    @property
+    def has_country(self) -> bool:
+        """Whether its rows belong to a country each."""
+        return any(column.name == "country" for column in self.table.columns)
+
+
+class Load(NamedTuple):
+    """The last load of a generation."""
+
+    generation: int
+    run_id: str
+    published_at: datetime
+    schema_version: int
+
+
+def last_load(connection: duckdb.DuckDBPyConnection, database: str = "") -> Load:
+    """Read what was loaded last.
+
+    Raises:
+        FirmlakeError: Nothing was, or by a version of firmlake whose tables have another shape.
+    """
+    prefix = f"{database}." if database else ""
+    rows = connection.execute(
+        f"SELECT generation, run_id, published_at, schema_version FROM {prefix}loads ORDER BY generation DESC LIMIT 1"
+    ).fetchall()
+    if not rows:
+        raise FirmlakeError("The warehouse holds no run yet", "`firmlake run LIST` fetches one")
+    if rows[0][3] != SCHEMA_VERSION:
+        raise FirmlakeError(
+            "The warehouse was made by another version of firmlake, whose tables have another shape",
+            "`firmlake replay` makes it again from the landed answers, without a request",
+        )
+    return Load(*rows[0])
+
+
+def select_whole(names: Iterable[str]) -> list[Selected]:
+    """Select whole tables of the newest generation.
+
+    Raises:
+        UsageError: There is no such table.
+    """
+    return [Selected(table, f"SELECT {_columns(table)} FROM {table.name}") for table in map(_table, names)]
+
+
+def select_as_of(names: Iterable[str], run_id: str, known: Iterable[str]) -> list[Selected]:
+    """Select tables as they were after a run; columns whose earlier values are not kept are left out.
+
+    Raises:
+        UsageError: There is no such run or table.
+    """
+    if run_id not in known:
+        raise UsageError(f"There is no run {run_id} in the warehouse", '`firmlake query "FROM runs"` lists them')
+    return [_as_of(_table(name), run_id) for name in names]
+
+
+def select_changes(names: Iterable[str]) -> list[Selected]:
+    """Select the rows in which the newest generation differs from the one attached as `base`.
+
+    A row whose key only one of them has is an insert or a delete, one that differs otherwise is an update.
+    """
+    return [_changes(_table(name)) for name in names]
+
+
+def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Attach an earlier generation as `base`."""
+    quoted = str(path).replace("'", "''")
+    connection.execute(f"ATTACH '{quoted}' AS {BASE} (READ_ONLY)")
+
+
+def exported_type(column: Column) -> str:
+    """Give the type of a column as it leaves, as DuckDB spells it: times are in UTC and say so, JSON is text."""
+    return {"timestamp": "TIMESTAMPTZ", "json": "VARCHAR"}.get(column.type) or duckdb_type(column)
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """Give the Arrow schema of a table that leaves, with a comment on each column; times are in UTC."""
+    return pa.schema(
+        [
+            pa.field(column.name, _arrow_type(kind), bool(column.null), {"comment": column.comment})
+            for column, kind in zip(table.columns, polars_schema(table).values(), strict=True)
+        ]
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _table(name: str) -> Table:
+    if name not in WAREHOUSE_TABLES:
+        raise UsageError(f"There is no table {name}", f"There are {', '.join(WAREHOUSE_TABLES)}")
+    return WAREHOUSE_TABLES[name]
+
+
+def _as_of(table: Table, run_id: str) -> Selected:
+    if table.name not in TABLES:
+        raise UsageError(
+            f"{table.name} holds what was superseded, which is not asked for as of a run", "Export it whole"
+        )
+    keeps = TABLES[table.name].volatile is not None
+    names = {*as_of_columns(TABLES[table.name]), "valid_from_run"} if keeps else {c.name for c in table.columns}
+    key = table.key if names.issuperset(table.key) else ()
+    shape = table._replace(columns=tuple(c for c in table.columns if c.name in names), key=key)
+    moment = run_id.replace("'", "''")
+    source = (
+        f"{table.name}_as_of('{moment}')"
+        if keeps
+        else f"{table.name} WHERE run_id IN (SELECT run_id FROM runs_as_of('{moment}'))"
+    )
+    return Selected(shape, f"SELECT {_columns(shape)} FROM {source}")
+
+
+def _changes(table: Table) -> Selected:
+    same_key = " AND ".join(f"n.{name} IS NOT DISTINCT FROM o.{name}" for name in table.key)
+    old = f"{BASE}.{table.name}"
+    query = f"""
+        SELECT if(o.{table.key[0]} IS NULL, 'insert', 'update') AS {CHANGE.name}, {_columns(table, "n.")}
+        FROM {table.name} n LEFT JOIN {old} o ON {same_key} WHERE n IS DISTINCT FROM o
+        UNION ALL
+        SELECT 'delete' AS {CHANGE.name}, {_columns(table, "o.")} FROM {old} o ANTI JOIN {table.name} n ON {same_key}
+    """
+    return Selected(table._replace(columns=(CHANGE, *table.columns)), query)
+
+
+def _columns(table: Table, prefix: str = "") -> str:
+    return ", ".join(_value(column, prefix) for column in table.columns)
+
+
+def _value(column: Column, prefix: str) -> str:
+    name = prefix + column.name
+    if column.type == "timestamp":
+        return f"{name} AT TIME ZONE 'UTC' AS {column.name}"
+    return f"{name}::VARCHAR AS {column.name}" if column.type == "json" else f"{name} AS {column.name}"
+
+
+_ARROW = {
+    pl.String: pa.string(),
+    pl.Int64: pa.int64(),
+    pl.Float64: pa.float64(),
+    pl.Boolean: pa.bool_(),
+    pl.Date: pa.date32(),
+}
+
+
+def _arrow_type(kind: pl.DataType) -> pa.DataType:
+    if isinstance(kind, pl.Decimal):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, pl.Datetime):
+        return pa.timestamp("us", "UTC")
+    return _ARROW[type(kind)]

@@ -1,0 +1,202 @@
+"""Where an export goes: a folder of this machine, or a bucket of an object store. Both know four things to do.
+
+s3://bucket/prefix, gs://bucket/prefix, az://container/prefix     credentials from the store's usual environment
+anything else                                                     a folder
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import re
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+
+from firmlake.errors import FirmlakeError, UsageError
+from firmlake.files import make_folder, write_file
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+
+__all__ = ["Bucket", "Folder", "Found", "Target", "open_target"]
+
+_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
+_RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
+
+
+class Found(NamedTuple):
+    """A small file and what tells whether it was replaced since."""
+
+    content: bytes
+    version: Any
+
+
+class Target(Protocol):
+    """What an export needs of the place it goes to; paths are relative, with `/`."""
+
+    @property
+    def url(self) -> str:
+        """Its address, without a `/` at the end."""
+        ...
+
+    def put(self, path: str, file: IO[bytes]) -> None:
+        """Write a file, whole or not at all, over one that may be there."""
+        ...
+
+    def read(self, path: str) -> Found | None:
+        """Read a small file; None where there is none."""
+        ...
+
+    def replace(self, path: str, content: bytes, held: Found | None) -> None:
+        """Replace a small file, but only the one that was read before (None: there was none).
+
+        Raises:
+            FirmlakeError: Somebody else has replaced it since.
+        """
+        ...
+
+    def clear(self, folder: str) -> None:
+        """Remove all files below a folder."""
+        ...
+
+
+def open_target(address: str) -> Target:
+    """Open the place an export goes to.
+
+    Raises:
+        UsageError: It is an address of a kind that is not known, or the library for it is missing.
+        FirmlakeError: The store cannot be addressed with what the environment holds.
+    """
+    scheme, separator, _ = address.partition("://")
+    if not separator or scheme == "file":
+        return Folder(Path(address.removeprefix("file://")).absolute())
+    if scheme not in _SCHEMES:
+        raise UsageError(f"{scheme}:// is no place to export to", "Name a folder, or s3://, gs:// or az://")
+    try:
+        from obstore.store import from_url
+    except ImportError:
+        raise UsageError("Object stores need the library obstore", "`pip install 'firmlake[export]'`") from None
+    address = address.rstrip("/")
+    open_store = cast("Callable[..., ObjectStore]", from_url)
+    return Bucket(address, _tried(address, lambda: open_store(address, retry_config=_RETRIES)))
+
+
+class Folder:
+    """A folder of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def url(self) -> str:
+        """Its path."""
+        return str(self.path)
+
+    def put(self, path: str, file: IO[bytes]) -> None:
+        """Write a file."""
+
+        def copy(aside: Path) -> None:
+            with aside.open("wb") as copied:
+                shutil.copyfileobj(file, copied, 1 << 20)
+
+        write_file(self.path / path, copy)
+
+    def read(self, path: str) -> Found | None:
+        """Read a small file."""
+        with suppress(FileNotFoundError):
+            content = (self.path / path).read_bytes()
+            return Found(content, hashlib.sha256(content).digest())
+        return None
+
+    def replace(self, path: str, content: bytes, held: Found | None) -> None:
+        """Replace a small file that was read before."""
+        make_folder(self.path)
+        with (self.path / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found = self.read(path)
+            if (found and found.version) != (held and held.version):
+                raise _replaced(f"{self.url}/{path}")
+            write_file(self.path / path, lambda aside: aside.write_bytes(content))
+
+    def clear(self, folder: str) -> None:
+        """Remove a folder."""
+        shutil.rmtree(self.path / folder, ignore_errors=True)
+
+
+class Bucket:
+    """A prefix in a bucket of an object store."""
+
+    def __init__(self, url: str, store: ObjectStore) -> None:
+        self.url = url
+        self._store = store
+
+    def put(self, path: str, file: IO[bytes]) -> None:
+        """Write an object; a big one in parts, which the store shows only when all are there."""
+        import obstore
+
+        _tried(self._at(path), lambda: obstore.put(self._store, path, file))
+
+    def read(self, path: str) -> Found | None:
+        """Read a small object."""
+        import obstore
+
+        def get() -> Found | None:
+            with suppress(FileNotFoundError):
+                found = obstore.get(self._store, path)
+                version = {name: found.meta[name] for name in ("e_tag", "version") if found.meta[name]}
+                return Found(bytes(found.bytes()), version)
+            return None
+
+        return _tried(self._at(path), get)
+
+    def replace(self, path: str, content: bytes, held: Found | None) -> None:
+        """Replace a small object that was read before: the store itself refuses where it is another by now."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        def put() -> None:
+            try:
+                obstore.put(self._store, path, content, mode=held.version if held else "create", use_multipart=False)
+            except (AlreadyExistsError, PreconditionError):
+                raise _replaced(self._at(path)) from None
+
+        _tried(self._at(path), put)
+
+    def clear(self, folder: str) -> None:
+        """Remove all objects below a folder."""
+        import obstore
+
+        def remove() -> None:
+            for found in obstore.list(self._store, folder):
+                obstore.delete(self._store, [each["path"] for each in found])
+
+        _tried(self._at(folder), remove)
+
+    def _at(self, path: str) -> str:
+        return f"{self.url}/{path}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _tried(where: str, action: Callable[[], T]) -> T:
+    """Do something with a store; what goes wrong is told in one line without a signature that an address may carry."""
+    from obstore.exceptions import BaseError
+
+    try:
+        return action()
+    except (BaseError, OSError) as error:
+        why = re.sub(r"\?\S*", "", str(error).partition("\n")[0])[:200]
+        raise FirmlakeError(
+            f"{where}: {type(error).__name__}: {why}", "Check the address and the store's credentials, then run again"
+        ) from None
+
+
+def _replaced(where: str) -> FirmlakeError:
+    return FirmlakeError(f"Another export has replaced {where} meanwhile", "Run again")

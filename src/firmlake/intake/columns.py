@@ -1,0 +1,140 @@
+"""Which column of a file holds what, told by its header name in English, Dutch or French, or by an explicit mapping."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from firmlake.errors import CompanyListError
+from firmlake.intake.words import fold
+
+__all__ = [
+    "COLUMN_COUNTRY",
+    "COMPANY_COLUMNS",
+    "COUNTRY",
+    "FALLBACK_COUNTRY",
+    "NUMBER_ROLES",
+    "Synonyms",
+    "find_columns",
+    "header_names",
+    "quoted_names",
+    "role_of",
+]
+
+Synonyms = Mapping[str, frozenset[str]]
+"""The roles that the columns of a file can have, and for each role the folded header names it goes by."""
+
+COUNTRY: Final = "country"
+
+NUMBER_ROLES: Final = ("company_number", "enterprise_number", "be_number", "nl_number", "siren", "siret", "vat_number")
+"""Roles of columns with company numbers, by precedence: of those filled on a line, the first is read."""
+
+COLUMN_COUNTRY: Final = {"be_number": "BE", "nl_number": "NL", "siren": "FR", "siret": "FR"}
+"""Countries that a column's role settles: the register it names has companies of one country only."""
+
+FALLBACK_COUNTRY: Final = {"enterprise_number": "BE"}
+"""Countries that a column's role suggests where nothing else names one: a Belgian word, but used for others too."""
+
+
+def header_names(*names: str) -> frozenset[str]:
+    """Give the names by which a role is known, for `Synonyms`; their spelling does not count."""
+    return frozenset(fold(name) for name in names)
+
+
+def _number_of(*words: str) -> frozenset[str]:
+    """Give the names that put a word for "number" before or after each of the words."""
+    numbers = ("numero", "num", "no", "nr", "n", "id", "identifiant")
+    before = [f"{number} {of} {{}}" for number in numbers for of in ("", "de", "d", "du")]
+    after = ["{} number", "{} nummer", "{} numero", "{} num", "{} no", "{} nr", "{} id", "{} code", "{} identifier"]
+    return header_names(*(form.format(word) for form in before + after for word in words))
+
+
+def _register(*words: str) -> frozenset[str]:
+    """Give the names for numbers of a register, whose bare name is enough."""
+    return header_names(*words) | _number_of(*words)
+
+
+COMPANY_COLUMNS: Final[Synonyms] = {
+    COUNTRY: header_names(
+        "country", "country code", "country iso", "country iso2", "country iso code", "iso country", "iso country code",
+        "country name", "company country", "land", "landcode", "land code", "landcode iso", "iso landcode", "landnaam",
+        "pays", "code pays", "pays code", "code pays iso", "pays iso", "code iso pays", "nom pays", "nom du pays",
+    ),
+    "company_number": _number_of(
+        "company", "company registration", "company reg", "registration", "trade register", "organisatie",
+        "business", "firm", "firma", "bedrijf", "bedrijfs", "vennootschaps", "registratie", "inschrijvings",
+        "handelsregister", "societe", "la societe", "immatriculation",
+    ),
+    "enterprise_number": _number_of("enterprise", "entreprise", "l entreprise", "onderneming", "ondernemings"),
+    "be_number": _register("KBO", "BCE", "CBE", "KBO BCE", "BCE KBO"),
+    "nl_number": _register("KvK", "Kamer van Koophandel", "CoC", "chamber of commerce"),
+    "siren": _register("SIREN"),
+    "siret": _register("SIRET"),
+    "vat_number": _register(
+        "VAT", "VAT registration", "VAT identification", "BTW", "BTW identificatie", "TVA", "TVA intra", "TVA intracom",
+        "TVA intracommunautaire", "intracommunautaire",
+    ),
+}  # fmt: skip
+
+
+def role_of(name: str, synonyms: Synonyms) -> str | None:
+    """Give the role of a column by its header name, None where it is not known by it.
+
+    A name in two languages or with a remark (`Land / Pays`, `KvK (8 digits)`) counts by its first part that is known.
+
+    Example:
+        >>> role_of("N° d'entreprise / Ondernemingsnr.", COMPANY_COLUMNS), role_of("KBO-nummer", COMPANY_COLUMNS)
+        ('enterprise_number', 'be_number')
+    """
+    for part in (name, *re.split(r"[/(|\[]", name)):
+        folded = fold(part)
+        for role, names in synonyms.items():
+            if folded in names:
+                return role
+    return None
+
+
+def find_columns(
+    path: Path, names: Sequence[str], synonyms: Synonyms, mapping: Mapping[str, str]
+) -> dict[str, tuple[int, ...]]:
+    """Give the positions of the columns of each role.
+
+    Two columns may have one role (a header name that occurs twice).
+
+    Args:
+        path: The file, for messages.
+        names: Header names in the order of the columns.
+        synonyms: The roles sought.
+        mapping: Header names for roles that are not to be found by synonym.
+
+    Raises:
+        CompanyListError: The mapping names a column that is not there; the nearest is named.
+    """
+    found: dict[str, list[int]] = {role: [] for role in synonyms}
+    for position, name in enumerate(names):
+        role = role_of(name, synonyms)
+        if role is not None:
+            found[role].append(position)
+    for role, wanted in mapping.items():
+        found[role] = _positions_of(path, names, wanted)
+    return {role: tuple(positions) for role, positions in found.items()}
+
+
+def _positions_of(path: Path, names: Sequence[str], wanted: str) -> list[int]:
+    """Give the positions of a column that was named, spelled exactly or else folded."""
+    exact = [position for position, name in enumerate(names) if name == wanted]
+    positions = exact or [position for position, name in enumerate(names) if fold(name) == fold(wanted) != ""]
+    if not positions:
+        nearest = get_close_matches(wanted, names, n=1, cutoff=0.5)
+        hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Its columns are {quoted_names(names)}."
+        raise CompanyListError(f"{path} has no column {wanted!r}", hint)
+    return positions
+
+
+def quoted_names(names: Sequence[str], most: int = 20) -> str:
+    """Give header names for a message: cut where they are long or many."""
+    shown = ", ".join(repr(name if len(name) <= 40 else name[:40] + "...") for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,152 @@
+"""Delimited text (CSV, TSV, or one number on each line) as a table; the delimiter and the header are found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from firmlake.errors import CompanyListError
+from firmlake.intake.columns import Synonyms, role_of
+from firmlake.intake.header import is_header
+from firmlake.intake.quoting import is_well_formed, join_quoted_lines, split_fields, unquoted
+from firmlake.intake.table import BLANK, SAMPLE_ROWS, Table, field
+from firmlake.intake.text import MAX_LINE_CHARACTERS, line_blocks
+from firmlake.settings import IntakeSettings
+
+__all__ = ["open_delimited"]
+
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_NO_DELIMITER: Final = "\x1f"
+"""Splits nothing: what text files with one column have between their fields."""
+
+_NO_DELIMITERS: Final = ('"', "\n", "\r")
+_FEWEST_ALIKE: Final = 0.5
+_MAX_LINES: Final = 1_000
+"""Lines that one quoted field may hold: with more of them its mark was left open, and lines would be lost inside."""
+
+_SEPARATOR_LINE: Final = re.compile(r"sep=(.)", re.IGNORECASE)
+"""First line by which a spreadsheet tells itself the delimiter."""
+
+
+class _Layout(NamedTuple):
+    """How the lines of one file are read."""
+
+    path: Path
+    encoding: str
+    delimiter: str
+    skipped: tuple[int, ...] = ()
+    width: int = 0
+
+
+def open_delimited(path: Path, encoding: str, options: IntakeSettings, synonyms: Synonyms) -> Table:
+    """Open delimited text.
+
+    Raises:
+        CompanyListError: It has only blank lines, or a quotation mark that is never closed (its line is named).
+    """
+    if len(options.delimiter) > 1 or options.delimiter in _NO_DELIMITERS:
+        raise CompanyListError(f"{options.delimiter!r} cannot be the delimiter of {path}", "Use one of , ; | or a tab")
+    sample = next(line_blocks(path, encoding)).head(SAMPLE_ROWS)
+    separator = _SEPARATOR_LINE.fullmatch(sample["text"][0].strip())
+    found = separator[1] if separator else _find_delimiter(sample, synonyms)
+    layout = _Layout(path, encoding, options.delimiter or found, skipped=(1,) if separator else ())
+    records = _first_records(layout)
+    rows = _fields(records["text"], layout.delimiter)
+    first: list[str] = rows[0].to_list()
+    width = len(first)
+    names = None
+    if is_header(first, options.header, synonyms):
+        names, rows = tuple(name.strip() for name in first), rows[1:]
+        layout = layout._replace(skipped=(*layout.skipped, records["line"][0]))
+    elif len(rows):
+        width = rows.list.len().mode(maintain_order=True)[0]
+    layout = layout._replace(width=width)
+    fields = rows.filter(rows.list.len() == width)
+    return Table(names, width, len(layout.skipped), pl.DataFrame({"fields": fields}), partial(_batches, layout))
+
+
+def _first_records(layout: _Layout) -> pl.DataFrame:
+    """Give some first records that are not blank."""
+    is_data = ~pl.col("text").str.contains(_blank(layout.delimiter)) & ~pl.col("line").is_in(layout.skipped)
+    for records in _records(layout):
+        data = records.filter(is_data).head(SAMPLE_ROWS)
+        if data.height:
+            return data
+    raise CompanyListError(f"{layout.path} is empty: it has only blank lines", "Export the list again")
+
+
+def _find_delimiter(sample: pl.DataFrame, synonyms: Synonyms) -> str:
+    """Give the delimiter by which the first line has known names, or else by which most lines have as many fields."""
+    best, best_rank = _NO_DELIMITER, (False, _FEWEST_ALIKE, 1)
+    for delimiter in _DELIMITERS:
+        records, _ = join_quoted_lines(sample, delimiter)
+        rows = _fields(records["text"].filter(~records["text"].str.contains(_blank(delimiter))), delimiter)
+        # Where a quotation mark is never closed, what its line begins with still tells.
+        first = rows[0] if len(rows) else sample["text"].str.split(delimiter)[0]
+        if len(first) > 1:
+            alike = rows.list.len().to_list().count(len(first)) / max(len(rows), 1)
+            rank = any(role_of(name, synonyms) for name in first), alike, len(first)
+            best, best_rank = max((best, best_rank), (delimiter, rank), key=lambda pair: pair[1])
+    return best
+
+
+def _records(layout: _Layout) -> Iterator[pl.DataFrame]:
+    """Give the records of a file, block by block: `line` where it begins, and `text`."""
+    rest: pl.DataFrame | None = None
+    for block in line_blocks(layout.path, layout.encoding):
+        lines = block if rest is None else pl.concat([rest, block])
+        records, rest = join_quoted_lines(lines, layout.delimiter)
+        if records.height + rest.height < lines.height:
+            swallowing = pl.col("text").str.contains("\n", literal=True) & (
+                ~is_well_formed(layout.delimiter) | (pl.col("text").str.count_matches("\n", literal=True) >= _MAX_LINES)
+            )
+            _refuse_open_quote(layout.path, records.filter(swallowing))
+        if rest.height > _MAX_LINES or rest["text"].str.len_bytes().sum() > MAX_LINE_CHARACTERS:
+            break
+        yield records
+    if rest is not None:
+        _refuse_open_quote(layout.path, rest)
+
+
+def _refuse_open_quote(path: Path, records: pl.DataFrame) -> None:
+    if records.height:
+        raise CompanyListError(
+            f"{path}: the quotation mark that opens on line {records['line'][0]} is not closed",
+            "Close it, or take it out, and look whether the file was cut",
+        )
+
+
+def _batches(layout: _Layout, positions: Sequence[int]) -> Iterator[pl.DataFrame]:
+    """Give all lines after the header with the fields at these positions: see `firmlake.intake.table.Table`."""
+    ragged = pl.format(
+        "number of fields: {} instead of {}; quote fields that hold the delimiter", "width", layout.width
+    )
+    for records in _records(layout):
+        rows = records.filter(~pl.col("line").is_in(layout.skipped))
+        fields = split_fields(rows["text"], layout.delimiter)
+        rows = rows.with_columns(
+            is_blank=pl.col("text").str.contains(_blank(layout.delimiter)),
+            width=fields.list.len(),
+            **{field(n): fields.list.get(n, null_on_oob=True) for n in positions},
+        )
+        defect = pl.when("is_blank").then(pl.lit(BLANK)).when(pl.col("width") != layout.width).then(ragged)
+        yield rows.select(
+            "line",
+            defect=defect,
+            text=pl.when(defect.is_not_null()).then("text"),
+            **{field(n): unquoted(pl.col(field(n))) for n in positions},
+        )
+
+
+def _fields(text: pl.Series, delimiter: str) -> pl.Series:
+    """Split records into lists of the texts that their fields stand for."""
+    return split_fields(text, delimiter).list.eval(unquoted(pl.element()))
+
+
+def _blank(delimiter: str) -> str:
+    return f'^[\\s"\\x{{{ord(delimiter):x}}}]*$'

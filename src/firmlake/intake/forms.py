@@ -1,0 +1,95 @@
+"""The forms in which company numbers are written, country by country: one table, read from the top."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from firmlake.intake.checks import NO_CHECK, REFUSED
+
+__all__ = ["EMPTY", "FORMS", "Form"]
+
+EMPTY: Final = "no company number: fill it in, or take the line out"
+
+_MOD97: Final = "wrong check digits (mod 97): the last two do not fit the first eight; look for a typing mistake"
+_LUHN: Final = "wrong check digit (Luhn): look for a typing mistake or swapped digits"
+_VAT: Final = "wrong VAT number: its key or the SIREN in it does not hold; look for a typing mistake"
+_ABROAD: Final = "a number of another country: the service knows BE, NL and FR only"
+_BE_LENGTH: Final = "wrong form: a Belgian enterprise number has 10 digits and begins with 0 or 1"
+_NL_LENGTH: Final = "wrong length: a Dutch KVK number has 8 digits"
+_FR_LENGTH: Final = "wrong length: a French SIREN has 9 digits (a SIRET 14, a VAT number 11 behind FR)"
+_FR_SHORT: Final = f"{_FR_LENGTH}; with a zero in front its check digit does not hold"
+
+_ZERO: Final = "leading zero restored"
+_SIRET_TO_SIREN: Final = "SIRET shortened to its SIREN"
+_VAT_TO_SIREN: Final = "VAT number shortened to its SIREN"
+
+
+class Form(NamedTuple):
+    """One way to write a number.
+
+    Attributes:
+        pattern: What the bare number (upper case, no separators, no country) looks like.
+        check: The check that must hold: a key of `firmlake.intake.checks.CHECKS`.
+        problem: What is wrong where it does not hold.
+        repair: What is done to the number, None where nothing is.
+        lost_zero: Whether a zero in front was lost.
+        start: Where in the number the company number begins.
+    """
+
+    pattern: str
+    check: str
+    problem: str
+    repair: str | None = None
+    lost_zero: bool = False
+    start: int = 0
+
+
+_NOTHING: Final = Form(r"^(NA|NAN|NULL|NONE)?$", REFUSED, EMPTY)
+_FOREIGN: Final = Form(r"^[A-Z]{2}[0-9]{6}", REFUSED, _ABROAD)
+
+FORMS: Final = {
+    "BE": (
+        _NOTHING,
+        Form(r"^[01][0-9]{9}$", "enterprise number", _MOD97),
+        Form(r"^[0-9]{9}$", "enterprise number", f"{_BE_LENGTH}; with a zero in front its check digits do not hold",
+             _ZERO, lost_zero=True),
+        Form(r"^[2-8][0-9]{9}$", REFUSED,
+             "a Belgian establishment unit, not a company: give the number of the enterprise it belongs to"),
+        _FOREIGN,
+        Form(r"", REFUSED, _BE_LENGTH),
+    ),
+    "NL": (
+        _NOTHING,
+        Form(r"^0{7,8}$", REFUSED, "all zeros: not a KVK number"),
+        Form(r"^[0-9]{8}$", NO_CHECK, ""),
+        Form(r"^[0-9]{7}$", NO_CHECK, "", _ZERO, lost_zero=True),
+        Form(r"^[0-9]{9}B[0-9]{2}$", REFUSED,
+             "a Dutch VAT number, by which no company is found: give the KVK number (8 digits)"),
+        Form(r"^[0-9]{9}$", REFUSED, f"{_NL_LENGTH}; 9 digits are an RSIN, by which no company is found"),
+        Form(r"^[0-9]{12}$", REFUSED,
+             "a Dutch branch number (vestigingsnummer), not a company: give the KVK number (8 digits)"),
+        _FOREIGN,
+        Form(r"", REFUSED, _NL_LENGTH),
+    ),
+    "FR": (
+        _NOTHING,
+        Form(r"^0{8,9}$", REFUSED, "all zeros: not a SIREN"),
+        Form(r"^[0-9]{9}$", "SIREN", _LUHN),
+        Form(r"^[0-9]{8}$", "SIREN", _FR_SHORT, _ZERO, lost_zero=True),
+        Form(r"^[0-9]{14}$", "SIRET", f"not a SIRET: {_LUHN}", _SIRET_TO_SIREN),
+        Form(r"^[0-9]{13}$", "SIRET", _FR_SHORT, f"{_ZERO}; {_SIRET_TO_SIREN}", lost_zero=True),
+        Form(r"^[0-9A-Z]{2}000[0-9]{6}$", REFUSED, "a VAT number of Monaco, by which no French company is found"),
+        Form(r"^[0-9]{11}$", "VAT", _VAT, _VAT_TO_SIREN, start=2),
+        Form(r"^[0-9A-HJ-NP-Z]{2}[0-9]{9}$", "VAT with letters", _VAT, _VAT_TO_SIREN, start=2),
+        _FOREIGN,
+        Form(r"", REFUSED, _FR_LENGTH),
+    ),
+    None: (
+        _NOTHING,
+        Form(r"^[0-9]{7,14}$", REFUSED,
+             "nothing names its country: add a country column or a prefix, or set default_country to BE, NL or FR"),
+        _FOREIGN,
+        Form(r"", REFUSED, "not a company number: look whether the right column is read"),
+    ),
+}  # fmt: skip
+"""For each country, and for numbers that nothing gives a country: the first form whose pattern matches decides."""

@@ -1,0 +1,117 @@
+"""What people and spreadsheets do to company numbers, undone step by step with a reason for each step."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Final, NamedTuple
+
+import polars as pl
+
+__all__ = ["CLEANING_REPAIRS", "clean_numbers"]
+
+
+class _Step(NamedTuple):
+    """Text that `pattern` matches becomes `replacement`; where there is none, nobody can say which number was meant."""
+
+    reason: str
+    pattern: str
+    replacement: str | None = ""
+
+
+_SEPARATORS: Final = "spaces and punctuation removed"
+_SCIENTIFIC: Final = "scientific notation written out"
+_PREFIX: Final = "prefix removed"
+_WIDENED: Final = "full-width characters replaced"
+_DATE: Final = "this is a date, not a company number: map the column that holds the numbers"
+
+_LOSSLESS: Final = "|".join(rf"([0-9]{{{n}}})E\+?0?{n}" for n in range(6, 14))
+"""The exponent says how many digits follow the first; where all of them are shown, nothing was rounded away."""
+
+_STEPS: Final = (
+    _Step("invisible characters removed", r"\p{Cf}"),
+    _Step(_SEPARATORS, r"^\s+|\s+$"),
+    _Step("text mark of a spreadsheet removed", r"""^=?["'`\u00b4\u2018\u2019]+|^=|["'`\u00b4\u2018\u2019]+$"""),
+    _Step("decimal zero of a spreadsheet removed", r"^([0-9]{7,14})[.,]0+$", "$1"),
+    _Step(_SCIENTIFIC, rf"^([0-9])[.,](?:{_LOSSLESS})$", "$1$2$3$4$5$6$7$8$9"),
+    _Step(
+        "scientific notation shows fewer digits than the number has and the others are lost: "
+        "format the column as text where the list comes from and export it again",
+        r"^[0-9]+([.,][0-9]+)?E[+-]?[0-9]{1,2}$",
+        None,
+    ),
+    _Step(_DATE, r"^(19|20)[0-9]{2}[./-][0-9]{1,2}[./-][0-9]{1,2}([T ].*)?$", None),
+    _Step(_DATE, r"^[0-9]{1,2}[./-][0-9]{1,2}[./-](19|20)[0-9]{2}$", None),
+    # Behind the only point or comma, 3 or 4 digits are a group of a number; 1, 2 or many are decimals.
+    _Step(
+        "this is a decimal number, not a company number: map the column that holds the numbers",
+        r"^-?[0-9]*[.,]([0-9]{1,2}|[0-9]{5,})$",
+        None,
+    ),
+    _Step(_SEPARATORS, r"[\s.,:;#/_()°º\p{Pd}]"),
+)
+
+_LABELS: Final = {"KBO": "BE", "BCE": "BE", "CBE": "BE", "KVK": "NL", "SIREN": "FR", "SIRET": "FR", "RCS": "FR",
+                  "VAT": None, "BTW": None, "TVA": None, "NUMMER": None, "NUMBER": None, "NR": None}  # fmt: skip
+"""Words written before a number, and the country whose numbers they name."""
+
+_ANY_LABEL: Final = "|".join(_LABELS)
+_WIDE: Final = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
+"""Full-width letters, digits and marks of East Asian keyboards, and the ASCII characters they stand for."""
+
+CLEANING_REPAIRS: Final = tuple(
+    dict.fromkeys((_WIDENED, *(step.reason for step in _STEPS if step.replacement is not None), _PREFIX))
+)
+"""Every repair that cleaning can make; bit n of `repairs` stands for entry n."""
+
+
+def clean_numbers(text: pl.Series) -> pl.DataFrame:
+    """Give the bare number inside each text, and what was done to lay it bare.
+
+    Args:
+        text: Company numbers as they stand in the file, null where there is none.
+
+    Returns:
+        One row for each text, in its order:
+
+        - `body`: upper-case letters and digits without separators, label and country prefix; may be empty.
+        - `own_country`: the country that a prefix or label of the number names, else null.
+        - `repairs`: bits of `CLEANING_REPAIRS`.
+        - `problem`: why no number can be told from the text (a date, lost digits), else null.
+    """
+    plain = text.str.contains(r"^[0-9]+$").fill_null(value=False)
+    rows = pl.DataFrame({"row": pl.int_range(len(text), eager=True), "body": text})
+    untouched = rows.filter(plain).with_columns(
+        own_country=pl.lit(None, pl.String), repairs=pl.lit(0, pl.UInt32), problem=pl.lit(None, pl.String)
+    )
+    if untouched.height == len(text):
+        return untouched.drop("row")
+    odd = rows.filter(~plain)
+    cleaned = odd.select("row").hstack(_clean(odd["body"].fill_null("")))
+    return pl.concat([untouched, cleaned.select(untouched.columns)]).sort("row").drop("row")
+
+
+def _clean(text: pl.Series) -> pl.DataFrame:
+    """Clean texts that are not digits alone."""
+    body = pl.col("body")
+    label = body.str.extract(rf"^({_ANY_LABEL})").replace_strict(_LABELS, default=None, return_dtype=pl.String)
+    frame = pl.LazyFrame({"body": text}).with_columns(repairs=pl.lit(0, pl.UInt32), problem=pl.lit(None, pl.String))
+    frame = _replaced(frame, body.str.replace_many(_WIDE), _WIDENED).with_columns(body.str.to_uppercase())
+    frame = reduce(_take, _STEPS, frame).with_columns(own_country=label)
+    frame = _replaced(frame, body.str.replace(rf"^(?:{_ANY_LABEL})+", ""), _PREFIX)
+    frame = frame.with_columns(own_country=pl.coalesce(body.str.extract(r"^(BE|NL|FR)"), "own_country"))
+    return _replaced(frame, body.str.replace(r"^(?:(?:BE)+|(?:NL)+|(?:FR)+)", ""), _PREFIX).collect()
+
+
+def _take(frame: pl.LazyFrame, step: _Step) -> pl.LazyFrame:
+    body = pl.col("body")
+    if step.replacement is not None:
+        return _replaced(frame, body.str.replace_all(step.pattern, step.replacement), step.reason)
+    found = pl.when(body.str.contains(step.pattern)).then(pl.lit(step.reason))
+    return frame.with_columns(problem=pl.coalesce("problem", found))
+
+
+def _replaced(frame: pl.LazyFrame, new: pl.Expr, reason: str) -> pl.LazyFrame:
+    """Put the new text in place, and note the repair where it differs."""
+    bit = pl.lit(1 << CLEANING_REPAIRS.index(reason), pl.UInt32)
+    changed = (new != pl.col("body")).cast(pl.UInt32) * bit
+    return frame.with_columns(body=new, repairs=pl.col("repairs") | changed)

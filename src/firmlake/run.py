@@ -1,0 +1,280 @@
+"""A run: its name, its folders, the targets it froze at the start, its outcome, and the lock on the data folder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import polars as pl
+
+from firmlake.errors import DamagedError, FirmlakeError, LockHeldError
+from firmlake.files import make_folder, read_json, sha256_of, write_json, write_parquet
+from firmlake.settings import NameSettings
+
+T = TypeVar("T")
+
+__all__ = ["Folders", "Outcome", "Run", "RunPlan", "holder", "list_runs", "lock", "new_run_id", "open_run", "start_run"]
+
+
+class Folders(msgspec.Struct, frozen=True):
+    """Where everything lives below the data folder; no other module spells these paths.
+
+    Attributes:
+        data: The data folder.
+        made: Where to put what can be made again from the landed answers (staged, warehouse); None is the data folder.
+    """
+
+    data: Path
+    made: Path | None = None
+
+    @property
+    def warehouse(self) -> Path:
+        """Generations of the DuckDB file, and the link to the newest."""
+        return (self.made or self.data) / "warehouse"
+
+    @property
+    def state(self) -> Path:
+        """The lock and what service the folder belongs to."""
+        return self.data / "state"
+
+    @property
+    def runs(self) -> Path:
+        """One folder for each run's plan and outcome."""
+        return self.data / "runs"
+
+    def run(self, run_id: str) -> Path:
+        """Plan, targets, refused lines and outcome of a run."""
+        return self.runs / run_id
+
+    def landing(self, run_id: str, shard: int) -> Path:
+        """Segments of a shard."""
+        return self.data / "landing" / f"run={run_id}" / f"shard={shard:05}"
+
+    @property
+    def overviews(self) -> Path:
+        """One folder for each overview of the service lists that was taken."""
+        return self.data / "landing" / "service_lists"
+
+    @property
+    def additions(self) -> Path:
+        """One folder for each plan of contacts that was applied."""
+        return self.data / "landing" / "contacts"
+
+    def staged(self, run_id: str) -> Path:
+        """Parquet of a run, a folder for each table."""
+        return (self.made or self.data) / "staged" / f"run={run_id}"
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run set out to do, frozen before its first request."""
+
+    run_id: str
+    started_at: datetime
+    list_name: str
+    list_sha256: str
+    service: str
+    language: str
+    datasets: tuple[str, ...]
+    line_count: int
+    company_count: int
+    refused_count: int
+    repeated_count: int
+    fresh_count: int
+    target_count: int
+    shard_count: int
+    sha256: dict[str, str] = {}
+    """Of the frozen tables, by name: Parquet may read a flipped bit as another value."""
+    firmlake_version: str
+    credit_window_days: int = 30
+    lookalikes_watched: int = 10
+    names: NameSettings = NameSettings()
+    """How the service spells things, frozen because landed answers are read by it again."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How fetching ended; written when nothing more will land, before anything is published."""
+
+    run_id: str
+    finished_at: datetime
+    outcome: str
+    reason: str = ""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run on disk."""
+
+    folders: Folders
+    plan: RunPlan
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return self.plan.run_id
+
+    @property
+    def folder(self) -> Path:
+        """The run's own folder."""
+        return self.folders.run(self.run_id)
+
+    def targets(self, shard: int | None = None) -> pl.DataFrame:
+        """Read what is asked for.
+
+        Returns:
+            One row per company and dataset: shard, country, company_number, dataset, expected_count; in list order.
+
+        Raises:
+            DamagedError: The file is not what was written.
+        """
+        frame = pl.scan_parquet(self._checked("targets"), glob=False)
+        return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()
+
+    def shards(self) -> range:
+        """Number the shards; 0 holds what a budget left out, and is never fetched."""
+        shard = pl.scan_parquet(self._checked("targets"), glob=False).select(pl.col("shard").min())
+        has_rest = shard.collect().item() == 0
+        return range(0 if has_rest else 1, self.plan.shard_count + 1)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Read `companies`, `repaired` or `refused_lines` of the list as frozen at the start.
+
+        Raises:
+            DamagedError: The file is not what was written.
+        """
+        return pl.read_parquet(self._checked(name), glob=False)
+
+    def outcome(self) -> Outcome | None:
+        """Read how fetching ended; None while it has not.
+
+        Raises:
+            DamagedError: The file is not what was written.
+        """
+        path = self.folder / "outcome.json"
+        return _read(path, Outcome) if path.exists() else None
+
+    def finish(self, outcome: str, reason: str, now: datetime) -> Outcome:
+        """Record that nothing more will land."""
+        result = Outcome(run_id=self.run_id, finished_at=now, outcome=outcome, reason=reason)
+        write_json(self.folder / "outcome.json", result)
+        return result
+
+    @property
+    def is_pruned(self) -> bool:
+        """Whether its landed answers were given up, so that its staged tables are all there is."""
+        return (self.folder / "pruned.json").exists()
+
+    def mark_pruned(self) -> None:
+        """Record that its landed answers are given up, before they go."""
+        write_json(self.folder / "pruned.json", {"landed": True})
+
+    def _checked(self, name: str) -> Path:
+        path = self.folder / f"{name}.parquet"
+        if not path.exists() or sha256_of(path) != self.plan.sha256.get(name):
+            raise DamagedError(
+                f"{path} is missing or not what was written", "Restore it, or remove this run's folder and run again"
+            )
+        return path
+
+
+def new_run_id(now: datetime) -> str:
+    """Name a run by its start, so that names sort by time."""
+    return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+
+
+def start_run(folders: Folders, plan: RunPlan, targets: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> Run:
+    """Freeze a plan; `plan.json` is written last, so that a run exists whole or not at all."""
+    _remove_never_started(folders)
+    folder = folders.run(plan.run_id)
+    sha256 = {}
+    for name, frame in {**tables, "targets": targets}.items():
+        path = folder / f"{name}.parquet"
+        write_parquet(path, frame)
+        sha256[name] = sha256_of(path)
+    plan = msgspec.structs.replace(plan, sha256=sha256)
+    write_json(folder / "plan.json", plan)
+    return Run(folders, plan)
+
+
+def open_run(folders: Folders, run_id: str) -> Run:
+    """Open a run by its name.
+
+    Raises:
+        DamagedError: Its plan cannot be read.
+    """
+    return Run(folders, _read(folders.run(run_id) / "plan.json", RunPlan))
+
+
+def list_runs(folders: Folders) -> list[Run]:
+    """List the runs whose plan was frozen, oldest first."""
+    return [open_run(folders, path.parent.name) for path in sorted(folders.runs.glob("*/plan.json"))]
+
+
+@contextmanager
+def lock(folders: Folders, what: str) -> Iterator[None]:
+    """Hold the data folder; the kernel frees it when the process ends, however it ends.
+
+    Raises:
+        LockHeldError: Another process holds it; it is named.
+        FirmlakeError: The folder cannot be written to.
+    """
+    path = folders.state / "lock"
+    with ExitStack() as stack:
+        try:
+            make_folder(folders.state)
+            file = stack.enter_context(path.open("a+"))
+        except OSError as error:
+            raise FirmlakeError(f"{path}: {error.strerror}", "Make room or give access, then run again") from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+            raise LockHeldError(f"{folders.data} is in use by {holder}", "Wait until it ends, then run again") from None
+        with suppress(OSError):  # the lock holds without a name; a full disk shows where something must be written
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                os.ftruncate(file.fileno(), 0)
+
+
+def holder(folders: Folders) -> str:
+    """Say who holds the data folder; empty where nobody does."""
+    path = folders.state / "lock"
+    if not path.exists():
+        return ""
+    with path.open() as file:
+        name = file.read().strip()
+        if name:  # only then: whoever wants the lock at this moment must not find it taken by a mere look
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return name
+    return ""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _remove_never_started(folders: Folders) -> None:
+    """Remove what a crash left of a run before its plan was written; nothing can have landed of it."""
+    for folder in folders.runs.glob("*"):
+        if not (folder / "plan.json").exists() and not folders.landing(folder.name, 1).parent.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(path: Path, kind: type[T]) -> T:
+    try:
+        return read_json(path, kind)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(f"{path} cannot be read: {error}", "Restore it, or remove the run's folder") from None

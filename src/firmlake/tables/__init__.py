@@ -1,0 +1,1 @@
+"""Landed answers become typed tables: pure functions, exact to the cent."""

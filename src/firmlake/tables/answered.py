@@ -1,0 +1,130 @@
+"""The records of many companies as one frame, each row with the company and the page it came from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import polars as pl
+from msgspec import Raw
+
+from firmlake.api.contract import DATASETS
+from firmlake.company import Company
+from firmlake.landing.progress import Part
+from firmlake.tables.records import Observation, read_records
+from firmlake.tables.schemas import TABLES, polars_schema
+
+__all__ = ["Answered", "Drift", "Gathered", "Part", "gather", "payload_hash", "shape_table"]
+
+
+class Answered(NamedTuple):
+    """A company's complete answer for a dataset.
+
+    Attributes:
+        parts: Its pages, in order.
+    """
+
+    company: Company
+    parts: Sequence[Part]
+
+
+class Drift(NamedTuple):
+    """An observation, with when it was made first."""
+
+    dataset: str
+    observation: Observation
+    fetched_at: datetime
+
+
+class Gathered(NamedTuple):
+    """What was read of one group.
+
+    Attributes:
+        frame: The fields of `read_records` and country, company_number, position, request_id, fetched_at.
+        rejects: Rows of the table `rejects`, without run_id.
+    """
+
+    frame: pl.DataFrame
+    rejects: pl.DataFrame
+    drift: list[Drift]
+
+
+def gather(dataset: str, group: str, answers: Iterable[Answered]) -> Gathered:
+    """Read one group's records of many companies together, which is what makes it fast."""
+    raws: list[Raw] = []
+    pages: list[tuple[int, int, int, int]] = []
+    companies: list[Company] = []
+    requests: dict[tuple[str, datetime], int] = {}
+    for company, parts in answers:
+        begin = 0
+        for request_id, fetched_at, records in parts:
+            page = records[group]
+            request = requests.setdefault((request_id, fetched_at), len(requests))
+            pages.append((len(companies), request, begin, begin := begin + len(page)))
+            raws += page
+        companies.append(company)
+    origin = _origin(pages, companies, list(requests))
+    read = read_records(dataset, group, raws)
+    rejected = pl.DataFrame(read.rejects, schema=_REJECT, orient="row").join(
+        origin.with_row_index("record"), on="record", maintain_order="left"
+    )
+    key = DATASETS[dataset].groups[group].key
+    # Parents and children are counted apart, so that the path must tell them apart.
+    paths = pl.format("{}[].{}", pl.lit(key), "path").str.strip_chars_end(".") if key else pl.col("path")
+    texts = [bytes(raws[reject.record]).decode("utf-8", "replace") for reject in read.rejects]
+    return Gathered(
+        pl.concat(
+            [origin[read.frame["record"]] if read.rejects else origin, read.frame.drop("record")], how="horizontal"
+        ),
+        rejected.with_columns(
+            paths.alias("path"), pl.lit(dataset).alias("dataset"), pl.Series("record_json", texts, pl.String)
+        ),
+        [Drift(dataset, seen, origin["fetched_at"][seen.record]) for seen in read.observations],
+    )
+
+
+def payload_hash(answered: Answered, groups: Iterable[str]) -> str:
+    """Hash a company's records as received: equal hashes mean equal records, however they were paged."""
+    digest = hashlib.blake2b(digest_size=16)
+    for group in groups:
+        content: list[bytes | Raw] = [group.encode()]
+        for part in answered.parts:
+            content += part.records[group]
+        digest.update(b",".join(content))
+    return digest.hexdigest()
+
+
+def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
+    """Give a frame exactly the columns, types and order of a table, with the run's name added."""
+    schema = polars_schema(TABLES[name])
+    return frame.with_columns(pl.lit(run_id).alias("run_id")).select(
+        pl.col(column).cast(kind) for column, kind in schema.items()
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _origin(
+    pages: Iterable[tuple[int, int, int, int]], companies: Iterable[Company], requests: Iterable[tuple[str, datetime]]
+) -> pl.DataFrame:
+    """Say of each record where it comes from; pages refer to companies and requests by their place."""
+    of_company = pl.DataFrame(companies, schema={"country": pl.String, "company_number": pl.String}, orient="row")
+    of_request = pl.DataFrame(
+        requests, schema={"request_id": pl.String, "fetched_at": pl.Datetime("us", "UTC")}, orient="row"
+    ).with_columns(pl.col("fetched_at").dt.replace_time_zone(None))
+    schema = dict.fromkeys(("company", "request", "begin", "end"), pl.Int64)
+    records = (
+        pl.DataFrame(pages, schema=schema, orient="row")
+        .filter(pl.col("begin") < pl.col("end"))
+        .select("company", "request", pl.int_ranges("begin", "end").alias("position"))
+        .explode("position")
+    )
+    return pl.concat(
+        [of_company[records["company"]], records.select("position"), of_request[records["request"]]], how="horizontal"
+    )
+
+
+_REJECT = pl.Schema({"record": pl.UInt32(), "path": pl.String(), "reason": pl.String()})

@@ -1,0 +1,346 @@
+"""What a person sees: progress while a run fetches (on stderr), and what came of it in tables."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from firmlake.api.exchange import Answer
+from firmlake.intake.company_list import CompanyList
+from firmlake.intake.plan import count_companies
+from firmlake.lookup import Found
+from firmlake.pipeline import Planned
+from firmlake.settings import NameSettings
+from firmlake.warehouse.feed import Event, describe
+from firmlake.warehouse.replay import TableCheck
+from firmlake.warehouse.status import Status
+from firmlake.warehouse.summary import STATUSES, RunSummary
+
+__all__ = [
+    "Counter",
+    "describe_list",
+    "describe_plan",
+    "first_query",
+    "plan_content",
+    "show_changes",
+    "show_checks",
+    "show_company",
+    "show_progress",
+    "show_query",
+    "show_refused",
+    "show_rows",
+    "show_status",
+    "show_summary",
+]
+
+_LINE_EVERY_SECONDS = 5.0
+_REFUSED_MAX = 10
+_WIDTH_ELSEWHERE = 120
+
+
+class Counter:
+    """Counts answers, from any thread: what progress is shown from.
+
+    Args:
+        expected: Requests the plan foresees.
+        names: The headers that tell credits.
+    """
+
+    def __init__(self, expected: int, names: NameSettings) -> None:
+        self.expected = expected
+        self.answered = 0
+        self.repeated = 0
+        self._charged_header = names.credits_charged_header.lower()
+        self._remaining_header = names.credits_remaining_header.lower()
+        self._credits = 0
+        self._remaining = ""
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+
+    def count(self, answer: Answer) -> None:
+        """Take in one answer."""
+        is_good = answer.status == 200 and not answer.error
+        with self._lock:
+            self.answered += is_good
+            self.repeated += not is_good
+            charged = answer.headers.get(self._charged_header, "")
+            self._credits += int(charged) if charged.isascii() and charged.isdigit() else 0
+            self._remaining = answer.headers.get(self._remaining_header, self._remaining)
+
+    def line(self) -> str:
+        """Say how far it is and how long it will take."""
+        left = max(self.expected - self.answered, 0) * self._seconds() / max(self.answered, 1)
+        parts = [f"{self.answered} of about {self.expected} requests", *self._parts()]
+        return ", ".join([*parts, f"{_duration(left)} to go"] if self.answered else parts)
+
+    def summary(self) -> str:
+        """Say what it came to."""
+        return ", ".join([f"{self.answered} requests in {_duration(self._seconds())}", *self._parts()])
+
+    def _seconds(self) -> float:
+        return max(time.monotonic() - self._began, 1e-3)
+
+    def _parts(self) -> Iterator[str]:
+        yield f"{(self.answered + self.repeated) / self._seconds() * 60:,.0f} a minute"
+        if self.repeated:
+            yield f"{self.repeated} without use"
+        if self._credits or self._remaining:
+            yield f"{self._credits} credits spent" + (f" and {self._remaining} left" if self._remaining else "")
+
+
+@contextmanager
+def show_progress(counter: Counter) -> Iterator[None]:
+    """Show a bar on a terminal, a line every few seconds elsewhere."""
+    stop = threading.Event()
+    show = _show_bar if sys.stderr.isatty() else _show_lines
+    thread = threading.Thread(target=show, args=(counter, stop), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def describe_list(companies: CompanyList) -> Iterator[str]:
+    """Say what was read."""
+    yield (
+        f"{companies.path}: {_count(companies.companies.height, 'company', 'companies')} accepted, "
+        f"{companies.repaired.height} of them repaired, {companies.refused.height} lines refused, "
+        f"{companies.repeated_count} repeated"
+    )
+
+
+def describe_plan(planned: Planned) -> Iterator[str]:
+    """Say what it will cost."""
+    if planned.unfinished:
+        yield f"Continuing run {planned.unfinished.run_id} of {planned.unfinished.plan.started_at:%Y-%m-%d %H:%M} UTC"
+        return
+    content = plan_content(planned)
+    requests = ", ".join(f"{dataset} {count}" for dataset, count in content["requests"].items())
+    yield (
+        f"To fetch: {_count(content['target_count'], 'company', 'companies')} ({content['fresh_count']} are fresh), "
+        f"about {sum(content['requests'].values())} requests{f' ({requests})' if requests else ''}, "
+        f"at most {_count(content['credits'], 'credit', 'credits')}, "
+        f"{_duration(content['minutes'] * 60)} at the allowance"
+    )
+    if content["waiting_count"]:
+        yield f"Left out by run.max_credits: {_count(content['waiting_count'], 'company', 'companies')}"
+    if left := content["left_out_requests"]:
+        yield f"Left to the next run by run.max_requests: about {_count(left, 'request', 'requests')}"
+
+
+def plan_content(planned: Planned) -> dict[str, Any]:
+    """Give a plan as plain values."""
+    companies = planned.companies
+    asked = count_companies(planned.targets)
+    return {
+        "list": str(companies.path),
+        "company_count": companies.companies.height,
+        "repaired_count": companies.repaired.height,
+        "refused_count": companies.refused.height,
+        "repeated_count": companies.repeated_count,
+        "fresh_count": companies.companies.height - asked,
+        "target_count": asked - planned.waiting_count,
+        "waiting_count": planned.waiting_count,
+        "requests": planned.estimate.request_counts,
+        "left_out_requests": planned.estimate.left_out_count,
+        "credits": planned.estimate.credit_count,
+        "minutes": round(planned.estimate.minutes, 2),
+        "continues_run": planned.unfinished.run_id if planned.unfinished else None,
+        "refused": companies.refused.head(1000).to_dicts(),
+    }
+
+
+def show_refused(companies: CompanyList) -> None:
+    """List the first refused lines."""
+    rows = companies.refused.select("line", "given", "reason").head(_REFUSED_MAX).rows()
+    if rows:
+        _table(("line", "given", "refused because"), rows)
+    if companies.refused.height > _REFUSED_MAX:
+        click.echo(f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists a thousand of them")
+
+
+def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str, int]]) -> None:
+    """Print what a run came to, and how to look at it."""
+    rows = [[dataset, *(counts.get(status, 0) for status in STATUSES)] for dataset, counts in summary.datasets.items()]
+    _table(("companies by dataset", *(status.replace("_", " ") for status in STATUSES)), rows)
+    written = ", ".join(f"{count:,} {table}" for table, count in summary.rows.items())
+    click.echo(f"Rows written: {written}")
+    spent = "unknown" if summary.credit_count is None and summary.request_count else f"{summary.credit_count or 0:,}"
+    click.echo(f"Requests: {summary.request_count:,}   Credits: {spent}   Rejected records: {summary.reject_count:,}")
+    if summary.credit_count not in (None, summary.expected_credit_count):
+        click.echo(
+            f"The service charged {summary.credit_count:,}, our ledger expects {summary.expected_credit_count:,}"
+        )
+    if summary.drift:
+        _table(("drift in", "kind", "where", "records"), summary.drift)
+    if failed:
+        _table(("country", "number", "dataset", "failed because", "attempts"), failed)
+    click.echo(
+        f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})"
+    )
+    click.echo(f"Next, a first query:\n\n  {first_query(summary)}")
+
+
+def first_query(summary: RunSummary) -> str:
+    """Give a command with which a person sees a first answer."""
+    command = Path(sys.executable).with_name("firmlake")
+    here = command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command
+    return f'{shlex.quote(str(here))} query --data {shlex.quote(str(summary.warehouse.parents[1]))} "{_QUERY}"'
+
+
+def show_status(status: Status) -> None:
+    """Print the state of a data folder."""
+    last = status.last_run
+    if last:
+        click.echo(
+            f"Last run: {last.run_id} over {last.list_name}, {last.outcome}, {last.finished_at:%Y-%m-%d %H:%M} UTC, "
+            f"{last.target_count:,} companies, {last.request_count:,} requests"
+        )
+    if status.running:
+        click.echo(f"Running: {status.running}")
+    for run_id, list_name, count in status.unfinished:
+        click.echo(f"Unfinished: {run_id} over {list_name}, {count:,} companies")
+    rows = [[dataset, *(counts.get(s, 0) for s in STATUSES)] for dataset, counts in status.companies.items()]
+    if rows:
+        _table(("companies by dataset", *(s.replace("_", " ") for s in STATUSES)), rows)
+        click.echo(f"Answers held: from {_moment(status.oldest_answer_at)} to {_moment(status.newest_answer_at)}")
+    if status.credits_remaining is not None:
+        click.echo(f"Credits left, as last told: {status.credits_remaining:,}")
+    if status.parked:
+        _table(("parked", "because", "companies and datasets"), status.parked)
+    for export in status.exports:
+        click.echo(f"Exported: generation {export.generation} to {export.target}, {_moment(export.exported_at)}")
+    sizes = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.disk_bytes.items())
+    click.echo(f"On disk: {sizes}; {status.disk_free_bytes / 1e9:,.1f} GB free")
+    click.echo(f"Next: {status.next_step}")
+
+
+def show_company(found: Found) -> None:
+    """Print what the service says about one company."""
+    if not found.is_found:
+        click.echo(f"{found.company}: the service knows no such company")
+        return
+    click.echo(f"{found.company}: {found.name or '-'}, {found.place or '-'}")
+    for table, columns in _COMPANY_COLUMNS.items():
+        frame = found.tables.get(table)
+        if frame is not None:
+            _table(
+                [name.replace("_", " ") for name in columns], frame.select(columns).rows(), f"{table} ({frame.height})"
+            )
+    for dataset, path, reason in found.rejects:
+        click.echo(f"Rejected from {dataset}: {path}: {reason}")
+
+
+def show_query(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print the answer to a query."""
+    _table(columns, rows)
+    click.echo(_count(len(rows), "row", "rows"))
+
+
+def show_changes(events: Sequence[Event]) -> None:
+    """Print events."""
+    rows = [(f"{e.found_at:%Y-%m-%d}", e.name, e.subject, e.kind.replace("_", " "), *describe(e)) for e in events]
+    _table(("found", "name", "number", "event", "about", "change"), rows)
+    click.echo(_count(len(rows), "event", "events"))
+
+
+def show_checks(checks: Sequence[TableCheck]) -> None:
+    """Print how warehouse and landed answers compare."""
+    rows = [(c.table, c.rows, c.replayed_rows, "same" if c.agrees else "DIFFERENT") for c in checks]
+    _table(("table", "rows in the warehouse", "rows from the landed answers", "content"), rows)
+
+
+def show_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+    """Print rows as a table; nothing where there are none."""
+    if rows:
+        _table(columns, rows, title)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_COMPANY_COLUMNS = {
+    "financials": (
+        "end_date", "revenue", "ebitda", "net_profit", "total_assets", "equity", "debt", "employee_count",
+    ),
+    "lookalikes": ("rank", "lookalike_country", "lookalike_company_number", "score"),
+    "relationships": (
+        "direction", "related_kind", "related_name", "related_country", "related_company_number", "function",
+        "stake_fraction",
+    ),
+}  # fmt: skip
+
+_QUERY = (
+    "SELECT name, end_date, revenue, net_profit, employee_count FROM financials JOIN companies "
+    "USING (country, company_number) WHERE position = 0 ORDER BY net_profit DESC LIMIT 5"
+)
+"""The latest accounts of the most profitable companies."""
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+    table = Table(title=title or None, title_justify="left", title_style="bold")
+    for position, column in enumerate(columns):
+        numbers = bool(rows) and all(row[position] is None or _is_number(row[position]) for row in rows)
+        table.add_column(column, justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_escape(_text(value)) for value in row))
+    is_terminal = sys.stdout.isatty()
+    Console(width=None if is_terminal else _WIDTH_ELSEWHERE, markup=False, highlight=False).print(table)
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, str | bool) and hasattr(value, "__float__")
+
+
+def _escape(text: str) -> str:
+    """Names come from outside: control characters must not reach the terminal."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if _is_number(value) else str(value)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _moment(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "-"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _show_lines(counter: Counter, stop: threading.Event) -> None:
+    while not stop.wait(_LINE_EVERY_SECONDS):
+        click.echo(counter.line(), err=True)
+
+
+def _show_bar(counter: Counter, stop: threading.Event) -> None:
+    columns = BarColumn(bar_width=30), TextColumn("{task.percentage:>3.0f} %  {task.description}")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=max(counter.expected, 1))
+        while not stop.wait(0.1):
+            total = max(counter.expected, counter.answered, 1)
+            progress.update(task, completed=counter.answered, total=total, description=counter.line())

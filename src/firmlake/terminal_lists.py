@@ -1,0 +1,176 @@
+"""What a person sees of the service's lists: their overview, a plan of contacts, and what applying it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import click
+
+from firmlake.api.exchange import printable
+from firmlake.landing.additions import ContactPlan, Entry, Progress
+from firmlake.landing.overview import Overview
+from firmlake.terminal import show_rows
+
+__all__ = [
+    "describe_contact_plan",
+    "describe_lacking",
+    "describe_overview",
+    "plan_facts",
+    "progress_content",
+    "show_applied",
+    "show_contact_plan",
+    "show_lists",
+    "show_progress_of",
+]
+
+_ROWS_MAX = 10
+_EVENTS_MAX = 20
+_NAME_MAX = 80
+_EXAMPLE_MAX = 200
+_STATUSES = ("added", "failed", "company_failed", "unknown", "pending")
+
+
+def show_lists(overview: Overview, events: Sequence[dict[str, Any]]) -> None:
+    """Print all lists, and what changed since the overview before."""
+    entries = [overview.lists[number].listed.entry for number in sorted(overview.lists)]
+    rows = [
+        (
+            str(one.id), one.name, one.type, one.shared, one.company_count, one.new_result_count,
+            one.updated_at and f"{one.updated_at:%Y-%m-%d %H:%M}", ", ".join(one.columns),
+        )
+        for one in entries
+    ]  # fmt: skip
+    show_rows(("id", "name", "type", "shared", "companies", "new", "updated, UTC", "columns"), rows)
+    changes = [
+        (str(one["list_id"]), one["kind"].replace("_", " "), one["old_value"], one["new_value"]) for one in events
+    ]
+    show_rows(
+        ("id", "event", "before", "after"), changes[:_EVENTS_MAX], "what changed" + _more(len(changes), _EVENTS_MAX)
+    )
+    click.echo(describe_overview(overview))
+
+
+def describe_overview(overview: Overview) -> str:
+    """Say how many lists there are and how they were read."""
+    kinds = [seen.listed.entry.type for seen in overview.lists.values()]
+    by_kind = ", ".join(f"{kinds.count(kind):,} {kind.lower()}" for kind in sorted(set(kinds), reverse=True))
+    moved = "" if overview.is_settled else "; they changed all the while, so that those of the last two sweeps count"
+    return f"{_count(len(kinds), 'list')} ({by_kind or 'none'}), read {_count(overview.sweeps, 'time')}{moved}"
+
+
+def describe_contact_plan(plan: ContactPlan) -> Iterator[str]:
+    """Say what a plan would add to which list."""
+    facts = plan_facts(plan)
+    companies = "" if plan.list_company_count is None else f", {plan.list_company_count:,} companies"
+    yield f"List {plan.list_id}: {printable(plan.list_name, _NAME_MAX)} ({plan.list_type.lower()}{companies})"
+    yield (
+        f"To add: {_count(facts['to_add_count'], 'contact')} of "
+        f"{_count(facts['company_count'], 'company', 'companies')} in {_count(facts['request_count'], 'request')}; "
+        f"already added: {facts['already_added_count']:,}; lines repaired {plan.repaired_count:,}, "
+        f"repeated {plan.repeated_count:,}, refused {len(plan.refused):,}"
+    )
+
+
+def show_contact_plan(plan: ContactPlan) -> None:
+    """Print a plan, with the first of what it would add and of what was refused."""
+    for line in describe_contact_plan(plan):
+        click.echo(line)
+    entries = [entry for request in plan.requests for entry in request]
+    rows = [(one.country, one.company_number, len(one.contacts), _some(one.contacts)) for one in entries[:_ROWS_MAX]]
+    show_rows(("country", "number", "contacts", "which"), rows, "to add" + _more(len(entries)))
+    lines = [(one.line, one.given, one.reason) for one in plan.refused[:_ROWS_MAX]]
+    show_rows(("line", "given", "refused because"), lines, "refused" + _more(len(plan.refused)))
+
+
+def plan_facts(plan: ContactPlan) -> dict[str, Any]:
+    """Give a plan as plain values, without its contacts."""
+    entries = [entry for request in plan.requests for entry in request]
+    return {
+        "plan_id": plan.plan_id,
+        "made_at": plan.made_at,
+        "service": plan.service,
+        "source": plan.source,
+        "list_id": plan.list_id,
+        "list_name": plan.list_name,
+        "to_add_count": _contacts(entries),
+        "company_count": len({(one.country, one.company_number) for one in entries}),
+        "request_count": len(plan.requests),
+        "already_added_count": _contacts(plan.already_added),
+        "repaired_count": plan.repaired_count,
+        "repeated_count": plan.repeated_count,
+        "refused": plan.refused,
+    }
+
+
+def progress_content(progress: Progress) -> dict[str, Any]:
+    """Give how far a plan is as plain values."""
+    return {
+        "plan_id": progress.plan.plan_id,
+        "list_id": progress.plan.list_id,
+        "list_name": progress.plan.list_name,
+        "source": progress.plan.source,
+        "counts": progress.counts(),
+        "not_added": [
+            {**contact._asdict(), "status": one.status, "message": one.message, "sent_count": one.sent_count}
+            for contact, one in progress.lacking()
+        ],
+        "remarks": [remark._asdict() for remark in progress.remarks],
+    }
+
+
+def show_progress_of(progress: Progress) -> None:
+    """Print what a plan came to: counts, contacts not added, and what answers say beside the matter."""
+    plan = progress.plan
+    show_applied([progress])
+    failed = [
+        (contact.country, contact.company_number, contact.contact_id, one.status.replace("_", " "), one.message)
+        for contact, one in progress.lacking()
+    ]
+    title = "not added, or not known to be" + _more(len(failed))
+    show_rows(("country", "number", "contact", "status", "because"), failed[:_ROWS_MAX], title)
+    for remark in progress.remarks[:_ROWS_MAX]:
+        click.echo(f"An answer also says, in {remark.path}: {printable(remark.example, _EXAMPLE_MAX)}")
+    again = sum(one.sent_count > 1 for one in progress.standings.values())
+    if again:
+        click.echo(f"Sent more than once, which does no harm: {_count(again, 'contact')}")
+    click.echo(f"Plan {plan.plan_id}, list {plan.list_id}: {printable(plan.list_name, _NAME_MAX)}")
+
+
+def describe_lacking(progress: Progress) -> str:
+    """Say how many contacts were not added, and of how many nobody knows; empty where all were added."""
+    counts = progress.counts()
+    failed, unknown = counts["failed"] + counts["company_failed"], counts["unknown"]
+    parts = (
+        f"{failed:,} of {_count(sum(counts.values()), 'contact')} {'was' if failed == 1 else 'were'} not added",
+        f"of {unknown:,} no answer says whether {'it was' if unknown == 1 else 'they were'}",
+    )
+    return ", ".join(part for part, count in zip(parts, (failed, unknown), strict=True) if count)
+
+
+def show_applied(applied: Sequence[Progress]) -> None:
+    """Print how far plans are."""
+    rows = [
+        (one.plan.plan_id, str(one.plan.list_id), one.plan.source, *(one.counts()[status] for status in _STATUSES))
+        for one in applied
+    ]
+    show_rows(("plan", "list", "contacts of", *(status.replace("_", " ") for status in _STATUSES)), rows)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _contacts(entries: Iterable[Entry]) -> int:
+    return sum(len(entry.contacts) for entry in entries)
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _some(contacts: Sequence[str]) -> str:
+    return ", ".join(contacts[:3]) + (", ..." if len(contacts) > 3 else "")
+
+
+def _more(count: int, most: int = _ROWS_MAX) -> str:
+    return f", the first {most} of {count:,}" if count > most else ""

@@ -1,0 +1,58 @@
+"""What was exported last, to each place: the generation that the next export of changes starts from, so it is kept."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from firmlake.errors import DamagedError
+from firmlake.files import read_json, write_json
+from firmlake.run import Folders
+
+__all__ = ["LastExport", "exported_generations", "last_exports", "record_export"]
+
+
+class LastExport(msgspec.Struct, frozen=True, kw_only=True):
+    """The last export to a place."""
+
+    target: str
+    export_id: str
+    generation: int
+    exported_at: datetime
+
+
+def record_export(folders: Folders, last: LastExport) -> None:
+    """Record an export, in place of the one before to the same place."""
+    name = hashlib.sha256(last.target.encode()).hexdigest()[:16]
+    write_json(_folder(folders) / f"{name}.json", last)
+
+
+def last_exports(folders: Folders) -> list[LastExport]:
+    """List the last export to each place, by place.
+
+    Raises:
+        DamagedError: A record is not what was written.
+    """
+    return sorted(map(_read, _folder(folders).glob("*.json")), key=lambda last: last.target)
+
+
+def exported_generations(folders: Folders) -> set[int]:
+    """Give the generations that exports of changes start from."""
+    return {last.generation for last in last_exports(folders)}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _folder(folders: Folders) -> Path:
+    return folders.state / "exports"
+
+
+def _read(path: Path) -> LastExport:
+    try:
+        return read_json(path, LastExport)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(f"{path} cannot be read: {error}", "Remove it; the next export writes it again") from None

@@ -1,0 +1,219 @@
+"""Generations of the warehouse: each publish makes a new read-only file, and a link names the newest.
+
+    warehouse/gen_000007.duckdb      never written again
+    warehouse/firmlake.duckdb ->     the newest; swapped in one step
+
+DuckDB lets one writer keep all readers out and the reverse, so nobody ever writes a file that somebody may read:
+readers keep the generation they opened, and whoever opens the link next gets the new one, whole.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from firmlake.errors import DamagedError, FirmlakeError, UsageError
+from firmlake.files import make_folder, sync_folder
+from firmlake.run import Folders
+from firmlake.warehouse.exported import exported_generations
+
+__all__ = ["LINK", "ask", "generation_number", "list_generations", "newest", "open_warehouse", "publish"]
+
+LINK = "firmlake.duckdb"
+_PATTERN = "gen_*.duckdb"
+_DAMAGE = ("Corrupt database file", "not a valid DuckDB database file", "Could not read enough bytes")
+
+
+def newest(folders: Folders) -> Path | None:
+    """Find the newest generation, or None before the first publish.
+
+    It is the one that the link names. A folder that was copied without its links still has its generations.
+
+    Raises:
+        DamagedError: The link names a file that is gone: an older one would pass for the newest unseen.
+    """
+    link = folders.warehouse / LINK
+    while link.is_symlink():
+        name = link.readlink()
+        if (folders.warehouse / name).exists():
+            return (folders.warehouse / name).resolve()
+        if link.readlink() == name:  # else the next was published meanwhile
+            raise DamagedError(f"{folders.warehouse / name} is missing", "`firmlake replay` makes it again")
+    if link.exists():
+        return link
+    return max(folders.warehouse.glob(_PATTERN), key=generation_number, default=None)
+
+
+def list_generations(folders: Folders) -> list[Path]:
+    """List the generations that are kept, oldest first."""
+    return sorted(folders.warehouse.glob(_PATTERN), key=generation_number)
+
+
+def generation_number(path: Path) -> int:
+    """Read a generation's number from its name."""
+    return int(path.stem.removeprefix("gen_"))
+
+
+@contextmanager
+def open_warehouse(folders: Folders) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the newest generation for reading; it stays as it is, whatever is published meanwhile.
+
+    Raises:
+        FirmlakeError: Nothing was published yet.
+        DamagedError: The file is not what was written.
+    """
+    path = newest(folders)
+    try:
+        with _connect(folders) as connection:
+            yield connection
+    except duckdb.Error as error:
+        raise _explained(path, error) or error from None
+
+
+def ask(folders: Folders, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Answer a question in SQL from the newest generation: column names and rows.
+
+    Raises:
+        UsageError: It is no question that DuckDB understands; its own explanation is passed on.
+    """
+    with open_warehouse(folders) as connection:
+        try:
+            cursor = connection.execute(sql)
+            return [column[0] for column in cursor.description or ()], cursor.fetchall()
+        except duckdb.Error as error:
+            raise _explained(newest(folders), error) or UsageError(
+                f"DuckDB says: {error}", "`DESCRIBE` lists the tables, `DESCRIBE financials` columns"
+            ) from None
+
+
+def publish(
+    folders: Folders,
+    load: Callable[[duckdb.DuckDBPyConnection, int], None],
+    *,
+    memory_limit: str,
+    keep: int,
+    start: Path | None = None,
+    storage_version: str = "latest",
+) -> Path:
+    """Make the next generation and let the link name it.
+
+    Args:
+        folders: Where.
+        load: Changes the copy, inside one transaction; gets the number of the generation.
+        memory_limit: For DuckDB, such as "512MB".
+        keep: Generations kept, the new one included; besides, those that an export of changes starts from.
+        start: The file to start from; None starts empty.
+        storage_version: The oldest DuckDB that shall read a file that starts empty, such as "v1.4.0"; "latest" is the
+            one in use. A copy keeps the version of its start.
+
+    Returns:
+        The new generation. A crash at any moment leaves the link naming a whole one.
+
+    Raises:
+        DamagedError: The file to start from is not what was written.
+        FirmlakeError: There is no room, or it cannot be loaded; the link names what it named.
+    """
+    try:
+        return _publish(folders, load, memory_limit, keep, start, storage_version)
+    except OSError as error:
+        raise FirmlakeError(
+            f"{folders.warehouse}: {error.strerror}", "Nothing was published; make room, then run again"
+        ) from error
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
+    """Connect to the newest generation, also when so many are published meanwhile that it is removed."""
+    while path := newest(folders):
+        try:
+            return duckdb.connect(path, read_only=True)
+        except duckdb.IOException:
+            if path.exists():
+                raise
+    raise FirmlakeError(f"{folders.warehouse / LINK} does not exist yet", "`firmlake run LIST` makes it")
+
+
+def _publish(
+    folders: Folders,
+    load: Callable[[duckdb.DuckDBPyConnection, int], None],
+    memory_limit: str,
+    keep: int,
+    start: Path | None,
+    storage_version: str,
+) -> Path:
+    make_folder(folders.warehouse)
+    for rest in folders.warehouse.glob(".*.part*"):
+        _remove(rest)
+    number = 1 + max(map(generation_number, folders.warehouse.glob(_PATTERN)), default=0)
+    path = folders.warehouse / f"gen_{number:06}.duckdb"
+    aside = folders.warehouse / f".{path.name}.part"
+    try:
+        if start:
+            shutil.copyfile(start, aside)
+        _write(aside, lambda connection: load(connection, number), memory_limit, storage_version)
+        _sync(aside)
+        aside.chmod(0o444)
+        aside.rename(path)
+    except duckdb.Error as error:
+        failed = FirmlakeError(f"{aside}: {error}", "Nothing was published; run again to continue")
+        raise _explained(start, error) or failed from error
+    finally:
+        for rest in folders.warehouse.glob(f"{aside.name}*"):
+            _remove(rest)
+    _swap_link(folders.warehouse, path)
+    exported = exported_generations(folders)
+    for old in list_generations(folders)[:-keep]:
+        if generation_number(old) not in exported:
+            old.unlink()
+    return path
+
+
+def _write(
+    path: Path, change: Callable[[duckdb.DuckDBPyConnection], None], memory_limit: str, storage_version: str
+) -> None:
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": memory_limit,
+        "preserve_insertion_order": False,
+        "storage_compatibility_version": storage_version,
+    }
+    with duckdb.connect(path, config=settings) as connection:
+        connection.execute("BEGIN")
+        change(connection)
+        connection.execute("COMMIT")
+        connection.execute("CHECKPOINT")
+
+
+def _explained(path: Path | None, error: duckdb.Error) -> DamagedError | None:
+    """Tell a damaged file from other troubles; DuckDB has no class of errors for it."""
+    if path is None or not any(words in str(error) for words in _DAMAGE):
+        return None
+    return DamagedError(f"{path} is not what was written ({error})", "`firmlake replay` makes a whole one")
+
+
+def _remove(rest: Path) -> None:
+    """Remove what a crash left: a file, or the folder in which DuckDB keeps what does not fit into memory."""
+    if rest.is_dir():
+        shutil.rmtree(rest)
+    else:
+        rest.unlink()
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _swap_link(folder: Path, path: Path) -> None:
+    sync_folder(folder)
+    aside = folder / f".{LINK}.part"
+    aside.symlink_to(path.name)
+    aside.replace(folder / LINK)
+    sync_folder(folder)

@@ -1,0 +1,113 @@
+"""History: the one way in which rows take the place of others, so that the others can still be asked for.
+
+A row of a table holds from the run in `valid_from_run`. The run that finds it changed or gone moves it into
+`<table>_history` and writes itself into `valid_to_run`: the row held from the first of the two until before the second.
+"""
+
+# ruff: noqa: S608 - statements are put together from our own table names, never from data
+
+from __future__ import annotations
+
+import duckdb
+
+from firmlake.tables.schemas import WAREHOUSE_TABLES, Table
+
+__all__ = ["supersede"]
+
+
+def supersede(
+    connection: duckdb.DuckDBPyConnection, table: str, scope: tuple[str, ...], answered: str, staged: str, run_id: str
+) -> int:
+    """Let staged rows take the place of what a table holds, as far as there really was an answer.
+
+    A row stays untouched where the answer has an equal one: equal in all but where it comes from and the table's
+    volatile columns, which are brought up to date. Rows that are there twice are matched one to one.
+
+    Args:
+        connection: In a transaction.
+        table: Of those that keep history.
+        scope: Columns that say what an answer is about, such as country and company_number.
+        answered: Relation with these columns: what was answered in full. Nothing else is touched. Where a whole
+            snapshot was answered, that is every key held or staged.
+        staged: Relation with the table's columns but `valid_from_run`; rows that were not answered are passed over.
+        run_id: Run that brings them.
+
+    Returns:
+        Rows written. What was closed stands in the temporary table `closed_<table>` until the next call for the table.
+    """
+    shape = WAREHOUSE_TABLES[table]
+    names = {
+        "table": table,
+        "scope": ", ".join(scope),
+        "answered": answered,
+        "staged": staged,
+        "same": " AND ".join(f"h.{name} IS NOT DISTINCT FROM o.{name}" for name in shape.content),
+        "nth": _nth(shape),
+        "columns": ", ".join(column.name for column in shape.columns if column.name != "valid_from_run"),
+    }
+    for statement in (_HELD, _OFFERED, _KEPT, _CLOSED, _DELETE):
+        connection.execute(statement.format(**names), [run_id] if statement is _CLOSED else None)
+    connection.execute(f"INSERT INTO {table}_history BY NAME SELECT * FROM closed_{table}")
+    _refresh(connection, shape)
+    written = connection.execute(_INSERT.format(**names), [run_id, run_id]).fetchone()
+    for name in ("held", "offered", "kept"):
+        connection.execute(f"DROP TABLE {name}")
+    return int(written[0]) if written else 0
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_HELD = """
+    CREATE OR REPLACE TEMP TABLE held AS
+    SELECT t.rowid AS held_row, {nth} AS nth, t.*
+    FROM {table} t SEMI JOIN {answered} a USING ({scope})
+"""
+
+# Companies of which nothing is held need no comparison: a first load writes its rows straight into the table.
+_OFFERED = """
+    CREATE OR REPLACE TEMP TABLE offered AS
+    SELECT {nth} AS nth, {columns}
+    FROM {staged} s SEMI JOIN held USING ({scope})
+"""
+
+_KEPT = """
+    CREATE OR REPLACE TEMP TABLE kept AS
+    SELECT held_row, o.rowid AS offered_row
+    FROM held h JOIN offered o ON h.nth = o.nth AND {same}
+"""
+
+_CLOSED = """
+    CREATE OR REPLACE TEMP TABLE closed_{table} AS
+    SELECT * EXCLUDE (held_row, nth), ? AS valid_to_run FROM held ANTI JOIN kept USING (held_row)
+"""
+
+_DELETE = "DELETE FROM {table} WHERE rowid IN (SELECT held_row FROM held ANTI JOIN kept USING (held_row))"
+
+_INSERT = """
+    INSERT INTO {table} BY NAME
+    SELECT {columns}, ? AS valid_from_run
+    FROM {staged} s SEMI JOIN {answered} a USING ({scope}) ANTI JOIN held USING ({scope})
+    UNION ALL
+    SELECT {columns}, ? AS valid_from_run FROM offered o WHERE o.rowid NOT IN (SELECT offered_row FROM kept)
+"""
+
+
+def _nth(table: Table) -> str:
+    """Number equal rows: only where a volatile column is part of the key can there be some."""
+    volatile = [name for name in table.key if name in (table.volatile or ())]
+    return (
+        f"row_number() OVER (PARTITION BY {', '.join(table.content)} ORDER BY {', '.join(volatile)})"
+        if volatile
+        else "1"
+    )
+
+
+def _refresh(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
+    """Bring the volatile columns of rows that stay up to date."""
+    if table.volatile:
+        values = ", ".join(f"{name} = o.{name}" for name in table.volatile)
+        differs = " OR ".join(f"t.{name} IS DISTINCT FROM o.{name}" for name in table.volatile)
+        connection.execute(
+            f"UPDATE {table.name} t SET {values} FROM kept JOIN offered o ON o.rowid = offered_row "
+            f"WHERE t.rowid = held_row AND ({differs})"
+        )

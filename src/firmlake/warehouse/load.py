@@ -1,0 +1,231 @@
+"""Loading: a staged run changes a copy of the newest generation, in one transaction.
+
+A company's rows are replaced only where the service really answered and its records changed; an answer that failed, or
+is older than what is held, retires nothing. The row in `loads` is the commit mark: a run is in the warehouse when it
+stands there.
+"""
+
+# ruff: noqa: S608 - statements are put together from our own table names and paths, never from data
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+
+from firmlake.errors import FirmlakeError
+from firmlake.run import Outcome, Run
+from firmlake.tables.schemas import COMPANY_TABLES, TABLES, WAREHOUSE_TABLES, Table, duckdb_type
+from firmlake.tables.stage import SCHEMA_VERSION, Manifest
+from firmlake.warehouse.changes import record_changes
+from firmlake.warehouse.history import supersede
+from firmlake.warehouse.macros import create_macros
+
+__all__ = ["create_tables", "load_run", "loaded_runs"]
+
+_COMPANY = ("country", "company_number")
+_OF_A_RUN = ("dead_letters", "rejects", "refused_lines", "drift", "requests")
+
+
+def loaded_runs(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """List the runs in a generation, in the order they were loaded."""
+    query = "SELECT run_id FROM loads SEMI JOIN runs USING (run_id) ORDER BY generation"
+    return [run_id for (run_id,) in connection.execute(query).fetchall()]
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables that are not there yet, with a comment on each and on every column, and the macros.
+
+    Raises:
+        FirmlakeError: The generation was made by a version of firmlake whose tables have another shape.
+    """
+    existing = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    for table in WAREHOUSE_TABLES.values():
+        if table.name not in existing:
+            for statement in (_create(table), *_comments(table)):
+                connection.execute(statement)
+    versions = connection.execute("SELECT DISTINCT schema_version FROM loads").fetchall()
+    if any(version != SCHEMA_VERSION for (version,) in versions):
+        raise FirmlakeError(
+            "The warehouse was made by another version of firmlake, whose tables have another shape",
+            "`firmlake replay` makes it again from the landed answers, without a request",
+        )
+    create_macros(connection)
+
+
+def load_run(
+    connection: duckdb.DuckDBPyConnection,
+    run: Run,
+    manifest: Manifest,
+    outcome: Outcome,
+    generation: int,
+    now: datetime,
+) -> None:
+    """Load a staged run.
+
+    Args:
+        connection: A generation in the making, in a transaction.
+        run: The run.
+        manifest: Its staged files.
+        outcome: How fetching ended.
+        generation: Number of the generation.
+        now: When it is published, UTC.
+    """
+    create_tables(connection)
+    for table in TABLES:
+        _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
+    changed_count = _find_changed(connection)
+    counts = {
+        table: _replace_changed(connection, dataset, table, run.run_id)
+        for dataset, tables in COMPANY_TABLES.items()
+        for table in tables
+    }
+    expected_credits = _count(connection, _BOUGHT.format(days=run.plan.credit_window_days))
+    _merge(connection, "company_state", _STATE, run.run_id)
+    _merge(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days), run.run_id)
+    counts["changes"] = record_changes(connection, run.run_id, run.plan.lookalikes_watched)
+    for table in _OF_A_RUN:
+        connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run.run_id])
+        counts[table] = _insert(connection, table, _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}")
+    _add_run(connection, run, outcome, expected_credits)
+    connection.execute(
+        "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, ?::TIMESTAMP AS published_at, "
+        "? AS changed_company_count, ? AS row_counts, ? AS schema_version",
+        [generation, run.run_id, now.replace(tzinfo=None), changed_count, json.dumps(counts), SCHEMA_VERSION],
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+# A run that was killed before its publish may go on after another one has fetched the same companies anew.
+_NEWER = """
+    CREATE OR REPLACE TEMP VIEW newer_company_state AS
+    SELECT s.* FROM staged_company_state s LEFT JOIN company_state c USING (country, company_number, dataset)
+    WHERE NOT coalesce(s.fetched_at < c.fetched_at, false)
+"""
+
+_CHANGED = """
+    CREATE OR REPLACE TEMP TABLE changed AS
+    SELECT s.dataset, s.country, s.company_number
+    FROM newer_company_state s LEFT JOIN company_state c USING (country, company_number, dataset)
+    WHERE s.status IN ('reported', 'empty', 'not_found') AND s.payload_hash IS DISTINCT FROM c.payload_hash
+"""
+
+# What is held stays described when an attempt failed or was not made: only status and run are those of the attempt.
+_STATE = """
+    SELECT s.country, s.company_number, s.dataset, s.status,
+           if(answered, s.record_count, c.record_count) AS record_count,
+           if(answered, s.reject_count, c.reject_count) AS reject_count,
+           if(answered, s.payload_hash, c.payload_hash) AS payload_hash,
+           if(answered, s.fetched_at, c.fetched_at) AS fetched_at,
+           s.run_id
+    FROM (SELECT *, status IN ('reported', 'empty', 'not_found') AS answered FROM newer_company_state) s
+    LEFT JOIN company_state c USING (country, company_number, dataset)
+"""
+
+_COMPANIES = """
+    SELECT s.country, s.company_number,
+           if(s.fetched_at IS NULL OR s.fetched_at < c.fetched_at, c.name, s.name) AS name,
+           if(s.fetched_at IS NULL OR s.fetched_at < c.fetched_at, c.place, s.place) AS place,
+           greatest(s.fetched_at, c.fetched_at) AS fetched_at,
+           if(c.paid_at IS NULL OR s.paid_at >= c.paid_at + INTERVAL {days} DAY,
+              coalesce(s.paid_at, c.paid_at), c.paid_at) AS paid_at,
+           s.run_id
+    FROM staged_companies s LEFT JOIN companies c USING (country, company_number)
+"""
+
+# Companies that this run found outside any window already paid for: one credit each.
+_BOUGHT = """
+    SELECT count(*) FROM staged_companies s LEFT JOIN companies c USING (country, company_number)
+    WHERE s.paid_at IS NOT NULL AND (c.paid_at IS NULL OR s.paid_at >= c.paid_at + INTERVAL {days} DAY)
+"""
+
+# Each shard counts for itself.
+_DRIFT = """
+    SELECT dataset, kind, path, first(example ORDER BY first_seen_at, example) AS example,
+           sum(record_count)::BIGINT AS record_count, min(first_seen_at) AS first_seen_at, run_id
+    FROM staged_drift GROUP BY dataset, kind, path, run_id
+"""
+
+_RUN = """
+    INSERT INTO runs BY NAME
+    SELECT ? AS run_id, ? AS list_name, ? AS list_sha256, ? AS service, ? AS datasets, ?::TIMESTAMP AS started_at,
+           ?::TIMESTAMP AS finished_at, ? AS outcome, ? AS line_count, ? AS company_count, ? AS refused_count,
+           ? AS repeated_count, ? AS fresh_count, ? AS target_count, ? AS firmlake_version,
+           (SELECT count(*) FROM staged_requests) AS request_count,
+           (SELECT sum(credits_charged)::BIGINT FROM staged_requests) AS credit_count,
+           ? AS expected_credit_count
+"""
+
+
+def _create(table: Table) -> str:
+    columns = ", ".join(
+        f"{column.name} {duckdb_type(column)}{'' if column.null else ' NOT NULL'}" for column in table.columns
+    )
+    return f"CREATE TABLE {table.name} ({columns})"
+
+
+def _comments(table: Table) -> Iterator[str]:
+    yield f"COMMENT ON TABLE {table.name} IS {_quote(table.meaning + '. Key: ' + ', '.join(table.key) + '.')}"
+    for column in table.columns:
+        yield f"COMMENT ON COLUMN {table.name}.{column.name} IS {_quote(column.comment)}"
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _files(run: Run, manifest: Manifest, table: str) -> Iterator[Path]:
+    folder = run.folders.staged(run.run_id)
+    return (folder / file.path for file in manifest.files if file.table == table)
+
+
+def _view_staged(connection: duckdb.DuckDBPyConnection, table: str, files: list[str]) -> None:
+    source = (
+        f"read_parquet([{', '.join(map(_quote, files))}], hive_partitioning = false)" if files else f"{table} LIMIT 0"
+    )
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW staged_{table} AS SELECT * FROM {source}")
+
+
+def _find_changed(connection: duckdb.DuckDBPyConnection) -> int:
+    connection.execute(_NEWER)
+    connection.execute(_CHANGED)
+    return _count(connection, "SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)")
+
+
+def _replace_changed(connection: duckdb.DuckDBPyConnection, dataset: str, table: str, run_id: str) -> int:
+    answered = f"(SELECT * FROM changed WHERE dataset = '{dataset}')"
+    return supersede(connection, table, _COMPANY, answered, f"staged_{table}", run_id)
+
+
+def _merge(connection: duckdb.DuckDBPyConnection, table: str, query: str, run_id: str) -> None:
+    """Replace rows by key with the result of a query that may read them."""
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE merged AS {query}")
+    supersede(connection, table, TABLES[table].key, "merged", "merged", run_id)
+
+
+def _add_run(connection: duckdb.DuckDBPyConnection, run: Run, outcome: Outcome, expected_credits: int) -> None:
+    plan = run.plan
+    connection.execute("DELETE FROM runs WHERE run_id = ?", [run.run_id])
+    connection.execute(
+        _RUN,
+        [
+            plan.run_id, plan.list_name, plan.list_sha256, plan.service, ",".join(plan.datasets),
+            plan.started_at.replace(tzinfo=None),
+            outcome.finished_at.replace(tzinfo=None), outcome.outcome, plan.line_count, plan.company_count,
+            plan.refused_count, plan.repeated_count, plan.fresh_count, plan.target_count, plan.firmlake_version,
+            expected_credits,
+        ],
+    )  # fmt: skip
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> int:
+    return _count(connection, f"INSERT INTO {table} BY NAME {query}")
+
+
+def _count(connection: duckdb.DuckDBPyConnection, statement: str) -> int:
+    row = connection.execute(statement).fetchone()
+    return int(row[0]) if row else 0

@@ -1,0 +1,127 @@
+"""Macros: what was known at a time, as a table that is asked like any other.
+
+    FROM financials_as_of('20260105T120000Z-0001')      what this warehouse held after that run
+    FROM financials_as_of(TIMESTAMP '2026-01-31')       ... and at that time, UTC
+    FROM financials_known_on(DATE '2024-12-31')         what anybody could know on that day
+
+Time is that of the runs' last answers, in the order in which they were loaded, so that a replay does not move it.
+"""
+
+# ruff: noqa: S608 - statements are put together from our own table names, never from data
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import duckdb
+
+from firmlake.tables.schemas import TABLES, Table
+
+__all__ = ["MACROS", "Macro", "as_of_columns", "create_macros"]
+
+
+class Macro(NamedTuple):
+    """One macro.
+
+    Attributes:
+        kind: "MACRO TABLE" gives rows, "MACRO" one value.
+    """
+
+    kind: str
+    name: str
+    parameter: str
+    query: str
+    meaning: str
+
+
+def create_macros(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make every macro anew, with its comment."""
+    for macro in MACROS:
+        body = f"TABLE {macro.query}" if macro.kind == "MACRO TABLE" else macro.query
+        connection.execute(f"CREATE OR REPLACE MACRO {macro.name}({macro.parameter}) AS {body}")
+        meaning = macro.meaning.replace("'", "''")
+        connection.execute(f"COMMENT ON {macro.kind} {macro.name} IS '{meaning}'")
+
+
+def as_of_columns(table: Table) -> tuple[str, ...]:
+    """Name the columns of a table that can be asked for as of a time: all whose earlier values are kept."""
+    return tuple(column.name for column in table.columns if column.name not in (table.volatile or ()))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+# Each load, and from when what it brought was known: from when it and all before it had their last answers, so that a
+# run that was loaded late brings nothing forward. What is no run, such as an overview of lists, has its name's time.
+_KNOWN = """
+    SELECT run_id, generation, max(ended_at) OVER (ORDER BY generation) AS known_at
+    FROM (SELECT run_id, generation, coalesce(finished_at, try_strptime(run_id[:16], '%Y%m%dT%H%M%SZ')) AS ended_at
+          FROM loads LEFT JOIN runs USING (run_id))
+"""
+
+_GENERATION_AT = f"""
+    coalesce(
+        (SELECT max(generation) FROM loads WHERE run_id = moment::VARCHAR),
+        CASE WHEN try_cast(moment AS TIMESTAMP) IS NOT NULL THEN coalesce(
+            (SELECT max(generation) FROM ({_KNOWN}) WHERE known_at <= try_cast(moment AS TIMESTAMP)), 0) END,
+        error('No such run, and no time: ' || moment::VARCHAR))
+"""
+
+_RUNS_AS_OF = """
+    SELECT run_id FROM (SELECT run_id, min(generation) AS first_generation FROM loads GROUP BY run_id)
+    WHERE first_generation <= generation_at(moment)
+"""
+
+_AS_OF = """
+    SELECT {columns}, valid_from_run FROM {table}
+    WHERE valid_from_run IN (SELECT run_id FROM runs_as_of(moment))
+    UNION ALL
+    SELECT {columns}, valid_from_run FROM {table}_history
+    WHERE valid_from_run IN (SELECT run_id FROM runs_as_of(moment))
+      AND valid_to_run NOT IN (SELECT run_id FROM runs_as_of(moment))
+"""
+
+# Of versions received on the same day: the one we held on that day, else the one that we saw first after it.
+_KNOWN_ON = """
+    WITH ended AS (
+        SELECT run_id, min(generation) AS generation, min(known_at) AS known_at FROM ({known}) GROUP BY run_id
+    )
+    SELECT {columns}, valid_from_run
+    FROM (SELECT *, NULL AS valid_to_run FROM financials UNION ALL BY NAME SELECT * FROM financials_history) f
+    JOIN ended b ON b.run_id = f.valid_from_run
+    LEFT JOIN ended e ON e.run_id = f.valid_to_run
+    WHERE date_received <= day::DATE AND (e.known_at IS NULL OR e.known_at >= day::DATE + INTERVAL 1 DAY)
+    QUALIFY row_number() OVER (
+        PARTITION BY country, company_number, start_date, end_date
+        ORDER BY date_received DESC, greatest(b.known_at, day::DATE + INTERVAL 1 DAY), b.generation, dup_no) = 1
+"""
+
+_MOMENT = "moment is a run, or a time in UTC: what its last answers came before. An unknown run is an error."
+
+
+def _as_of(table: Table) -> Macro:
+    left_out = f" Without {', '.join(table.volatile)}: their earlier values are not kept." if table.volatile else ""
+    query = _AS_OF.format(table=table.name, columns=", ".join(as_of_columns(table)))
+    meaning = f"{table.name} as this warehouse held it; {_MOMENT}{left_out}"
+    return Macro("MACRO TABLE", f"{table.name}_as_of", "moment", query, meaning)
+
+
+def _macros() -> Iterator[Macro]:
+    yield Macro("MACRO", "generation_at", "moment", _GENERATION_AT, f"Generation that was the newest; {_MOMENT}")
+    yield Macro("MACRO TABLE", "runs_as_of", "moment", _RUNS_AS_OF, f"Runs that the warehouse held; {_MOMENT}")
+    for table in TABLES.values():
+        if table.volatile is not None:
+            yield _as_of(table)
+    columns = ", ".join(f"f.{name}" for name in as_of_columns(TABLES["financials"]))
+    yield Macro(
+        "MACRO TABLE",
+        "financials_known_on",
+        "day",
+        _KNOWN_ON.format(columns=columns, known=_KNOWN),
+        "One row for each financial period whose accounts were received on or before a day: the filing received last "
+        "by then, as we held it then or, for days before our first answer, as we first saw it. For back-tests: nothing "
+        "received later shows, nor a period without date_received. Without position, which is that of today.",
+    )
+
+
+MACROS = tuple(_macros())

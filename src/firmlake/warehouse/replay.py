@@ -1,0 +1,322 @@
+"""Replay and verification: tables and warehouse made again from the landed answers, without a request."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import polars as pl
+
+from firmlake.errors import DamagedError, FirmlakeError
+from firmlake.landing.overview import Overview, list_overviews
+from firmlake.run import Folders, Outcome, Run, list_runs
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
+from firmlake.tables.stage import (
+    SCHEMA_VERSION,
+    Manifest,
+    check_landed,
+    check_staged,
+    finish_stage,
+    read_manifest,
+    stage_shards,
+)
+from firmlake.warehouse.generations import open_warehouse, publish
+from firmlake.warehouse.lists import lists_loaded_at, load_additions, load_overview, newest_applied
+from firmlake.warehouse.load import create_tables, load_run, loaded_runs
+from firmlake.warehouse.macros import as_of_columns
+from firmlake.warehouse.views import create_views
+
+__all__ = ["TableCheck", "content_hashes", "finished_runs", "replay", "restage", "verify"]
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_DIFFERS_BY_NATURE = ("loads",)
+"""When and as which generation a run was published is not in the landed answers."""
+
+
+class TableCheck(NamedTuple):
+    """One table, as the warehouse has it and as the landed answers give it: rows and content hash."""
+
+    table: str
+    rows: int
+    content_hash: str
+    replayed_rows: int
+    replayed_hash: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both are the same."""
+        return (self.rows, self.content_hash) == (self.replayed_rows, self.replayed_hash)
+
+
+def finished_runs(folders: Folders, loaded: Sequence[str] = ()) -> list[tuple[Run, Outcome]]:
+    """List the runs whose fetching ended, in the order they were loaded; those that were not, by when they ended.
+
+    Raises:
+        DamagedError: A run that was loaded, or of which something has landed, has lost its plan or its outcome:
+            without it, its answers would be left out unseen.
+    """
+    landed = {path.name.removeprefix("run=") for path in (folders.data / "landing").glob("run=*")}
+    for run_id in sorted(landed | set(loaded)):
+        needed = ("plan.json", "outcome.json") if run_id in loaded else ("plan.json",)
+        for path in (folders.run(run_id) / name for name in needed):
+            if not path.exists():
+                raise DamagedError(f"{path} is missing", "Restore it from a copy")
+    order = {run_id: position for position, run_id in enumerate(loaded)}
+    ended = [(run, outcome) for run in list_runs(folders) if (outcome := run.outcome())]
+    return sorted(ended, key=lambda pair: (order.get(pair[0].run_id, len(order)), pair[1].finished_at, pair[0].run_id))
+
+
+def replay(
+    folders: Folders,
+    now: Callable[[], datetime],
+    *,
+    memory_limit: str,
+    keep: int,
+    on_run: Callable[[Run], object] = lambda run: None,
+    processes: int = 1,
+    storage_version: str = "latest",
+) -> Path:
+    """Make staged tables and warehouse again from what has landed, as a new generation.
+
+    Args:
+        folders: Where.
+        now: The clock, UTC.
+        memory_limit: For DuckDB, such as "512MB".
+        keep: Generations kept, the new one included.
+        on_run: Called with each run before it is staged.
+        processes: Shards staged at once, as for `stage_shards`.
+        storage_version: As for `publish`.
+
+    Returns:
+        The new generation; `loads` apart, its content is that of the one before.
+
+    Raises:
+        DamagedError: A landed answer is not what was written; nothing is published.
+    """
+    loaded, names = _loaded(folders)
+    staged = [(run, outcome, restage(run, on_run, processes)) for run, outcome in finished_runs(folders, loaded)]
+    overviews = _overviews(folders, names, only_loaded=False)
+    return _publish_all(folders, staged, overviews, names, now, memory_limit, keep, storage_version=storage_version)
+
+
+def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, processes: int = 1) -> Manifest:
+    """Stage a run again from what has landed, whatever is staged already.
+
+    Raises:
+        DamagedError: Not everything is there that was once staged: without it, answers would be lost unseen.
+    """
+    on_run(run)
+    if run.is_pruned:
+        return _all_there_is(run)
+    if held := read_manifest(run):
+        check_landed(run, held)
+    for name in run.plan.sha256:  # what is staged stays while it cannot be made again
+        run.table(name)
+    for marker in run.folders.staged(run.run_id).glob("*.json"):
+        marker.unlink()
+    return finish_stage(run, stage_shards(run, processes))
+
+
+def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) -> list[TableCheck]:
+    """Prove that landed = staged = warehouse: replay aside and compare.
+
+    Returns:
+        A check for each table of the newest generation, and for each question about the past: asked as of the last run,
+        it must give what the table holds.
+
+    Raises:
+        DamagedError: A landed or staged file is not what was written, or staged rows are not what the answers give.
+    """
+    with tempfile.TemporaryDirectory(dir=folders.data, prefix=".verify-") as name:
+        aside = Folders(folders.data, made=Path(name))
+        with open_warehouse(folders) as held:
+            loaded = loaded_runs(held)
+            finished = finished_runs(aside, loaded)
+            _check_present(folders, loaded, finished)
+            staged = []
+            for run, outcome in finished:
+                if run.run_id in loaded:
+                    source = Run(folders, run.plan) if run.is_pruned else run
+                    staged.append((source, outcome, restage(source)))
+                    if source is run and folders.staged(run.run_id).exists():  # else it was pruned
+                        _compare_staged(Run(folders, run.plan), staged[-1][2], aside)
+            names, until = _names(held), lists_loaded_at(held)
+            overviews = _overviews(folders, names, only_loaded=True)
+            _publish_all(aside, staged, overviews, names, now, memory_limit, 1, until or _NEVER)
+            with open_warehouse(aside) as replayed:
+                expected, found = content_hashes(held), content_hashes(replayed)
+            pasts = _check_as_of(held)
+    tables = (table for table in expected if table not in _DIFFERS_BY_NATURE)
+    return [*(TableCheck(table, *expected[table], *found[table]) for table in tables), *pasts]
+
+
+def content_hashes(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int, str]]:
+    """Give rows and a hash of the content of each table, whatever the order of its rows."""
+    return {
+        name: _content_hash(connection, name, (column.name for column in table.columns))
+        for name, table in WAREHOUSE_TABLES.items()
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _all_there_is(run: Run) -> Manifest:
+    """Read the staged tables of a run whose landed answers were pruned."""
+    held = read_manifest(run)
+    if held is None or held.schema_version != SCHEMA_VERSION:
+        raise DamagedError(
+            f"Run {run.run_id} cannot be staged again: its landed answers were pruned",
+            f"Restore {run.folders.data / 'landing'} from a copy and remove {run.folder / 'pruned.json'}",
+        )
+    check_staged(run, held)
+    return held
+
+
+def _loaded(folders: Folders) -> tuple[list[str], list[str]]:
+    """List the runs, and everything, loaded into the newest generation, as far as it can be read.
+
+    Replay is what one does when it cannot.
+    """
+    try:
+        with open_warehouse(folders) as connection:
+            return loaded_runs(connection), _names(connection)
+    except (FirmlakeError, duckdb.Error):
+        return [], []
+
+
+def _names(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """List the runs, overviews and plans in a generation, in the order they were loaded."""
+    return [name for (name,) in connection.execute("SELECT run_id FROM loads ORDER BY generation").fetchall()]
+
+
+def _overviews(folders: Folders, names: Sequence[str], *, only_loaded: bool) -> list[Overview]:
+    """List the overviews to load: those that were, and the later ones, for an earlier one would bring back the past."""
+    landed = list_overviews(folders)
+    last = max((one.finished_at for one in landed if one.plan.overview_id in names), default=_NEVER)
+    return [
+        one
+        for one in landed
+        if one.plan.overview_id in names or not (only_loaded or one.plan.is_look or one.finished_at < last)
+    ]
+
+
+def _publish_all(
+    folders: Folders,
+    staged: list[tuple[Run, Outcome, Manifest]],
+    overviews: list[Overview],
+    names: Sequence[str],
+    now: Callable[[], datetime],
+    memory_limit: str,
+    keep: int,
+    until: datetime | None = None,
+    storage_version: str = "latest",
+) -> Path:
+    """Load runs and overviews as they were loaded first into a generation that starts empty, then the additions.
+
+    Args:
+        folders: Where.
+        staged: Runs.
+        overviews: Of the lists.
+        names: What was loaded, in that order; what was not comes after it, by when it ended.
+        now: The clock, UTC.
+        memory_limit: For DuckDB.
+        keep: Generations kept.
+        until: Additions that had landed by then; None takes all.
+        storage_version: As for `publish`.
+    """
+    order = {name: position for position, name in enumerate(names)}
+    steps: list[tuple[int, datetime, str, Callable[[duckdb.DuckDBPyConnection, int], None]]] = [
+        *(
+            (order.get(run.run_id, len(order)), outcome.finished_at, run.run_id, partial(_load_run, now, *one))
+            for one in staged
+            for run, outcome, _ in (one,)
+        ),
+        *(
+            (order.get(name, len(order)), one.finished_at, name, partial(_load_overview, now, one))
+            for one in overviews
+            for name in (one.plan.overview_id,)
+        ),
+    ]
+    applied = newest_applied(folders)
+
+    def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
+        create_tables(connection)
+        last = number - (applied is not None)
+        for position, (*_, step) in enumerate(sorted(steps, key=lambda step: step[:3]), 1 - len(steps)):
+            step(connection, last + position)
+        if applied is not None:
+            load_additions(connection, folders, (number, applied, now()), until)
+        if until is None:  # else it is only compared, and nobody asks it anything
+            create_views(connection)
+
+    return publish(folders, load, memory_limit=memory_limit, keep=keep, storage_version=storage_version)
+
+
+def _load_run(
+    now: Callable[[], datetime],
+    run: Run,
+    outcome: Outcome,
+    manifest: Manifest,
+    connection: duckdb.DuckDBPyConnection,
+    generation: int,
+) -> None:
+    load_run(connection, run, manifest, outcome, generation, now())
+
+
+def _load_overview(
+    now: Callable[[], datetime], overview: Overview, connection: duckdb.DuckDBPyConnection, generation: int
+) -> None:
+    load_overview(connection, overview, generation, now())
+
+
+def _check_as_of(connection: duckdb.DuckDBPyConnection) -> list[TableCheck]:
+    last = "(SELECT arg_max(run_id, generation) FROM loads)"
+    return [
+        TableCheck(
+            f"{name}_as_of",
+            *_content_hash(connection, name, columns),
+            *_content_hash(connection, f"{name}_as_of({last})", columns),
+        )
+        for name, table in TABLES.items()
+        if table.volatile is not None and (columns := as_of_columns(table))
+    ]
+
+
+def _content_hash(connection: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str]) -> tuple[int, str]:
+    row_hash = f"hash({', '.join(columns)})"
+    query = f"SELECT count(*), bit_xor({row_hash}), sum({row_hash}::HUGEINT) FROM {relation}"  # noqa: S608 - our own names
+    count, mixed, total = connection.execute(query).fetchall()[0]
+    return count, f"{mixed or 0:016x}{(total or 0) % 2**64:016x}"
+
+
+def _check_present(folders: Folders, loaded: Sequence[str], finished: Sequence[tuple[Run, Outcome]]) -> None:
+    missing = set(loaded) - {run.run_id for run, _ in finished}
+    if missing:
+        raise DamagedError(
+            f"{folders.run(min(missing))} lacks the plan or the outcome of a run that is in the warehouse",
+            "Restore it from a copy; `firmlake replay` makes a warehouse without that run",
+        )
+
+
+def _compare_staged(run: Run, again: Manifest, aside: Folders) -> None:
+    staged = read_manifest(run)
+    if staged is None:
+        folder = run.folders.staged(run.run_id)
+        raise DamagedError(f"{folder} has no manifest, or a damaged one", "`firmlake replay` makes it again")
+    check_landed(run, staged)
+    check_staged(run, staged)
+    made = {file.path: file for file in again.files}
+    for file in staged.files:
+        old = run.folders.staged(run.run_id) / file.path
+        new = aside.staged(run.run_id) / file.path
+        if file.path not in made or (
+            file.sha256 != made[file.path].sha256
+            and not pl.read_parquet(old, glob=False).equals(pl.read_parquet(new, glob=False))
+        ):
+            raise DamagedError(f"{old} does not hold what the landed answers give", "`firmlake replay` makes it again")

@@ -1,0 +1,83 @@
+"""What the warehouse already holds, as planning wants to know it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import duckdb
+import polars as pl
+
+from firmlake.warehouse.load import loaded_runs
+
+__all__ = ["Held", "read_held"]
+
+
+class Held(NamedTuple):
+    """What is held.
+
+    Attributes:
+        state: One row per company and dataset ever asked for: country, company_number, dataset, is_fresh, has_failed,
+            expected_count (records of the last answer).
+        paid: Companies whose paid window lasts as long as a run may: country, company_number.
+        totals: Numbers of financial periods that companies have: some hundred, evenly over their range.
+        runs: Runs loaded, oldest first.
+    """
+
+    state: pl.DataFrame
+    paid: pl.DataFrame
+    totals: list[int]
+    runs: list[str]
+
+
+def read_held(
+    connection: duckdb.DuckDBPyConnection | None, now: datetime, refresh_after_days: int, window_days: int
+) -> Held:
+    """Read what planning needs.
+
+    Args:
+        connection: The newest generation, or None before the first.
+        now: UTC.
+        refresh_after_days: An answer younger than this is fresh.
+        window_days: A company paid for less than this ago costs nothing, but for the last `_MARGIN`.
+    """
+    if connection is None:
+        return Held(pl.DataFrame(schema=_STATE_SCHEMA), pl.DataFrame(schema=_KEY), [], [])
+    moment = now.replace(tzinfo=None)
+    return Held(
+        _frame(connection, _STATE, [moment - timedelta(days=refresh_after_days)]),
+        _frame(connection, _PAID, [moment - timedelta(days=window_days) + _MARGIN]),
+        [total for (total,) in connection.execute(_TOTALS).fetchall()],
+        loaded_runs(connection),
+    )
+
+
+_MARGIN = timedelta(hours=12)
+"""A window that ends during a run would give its first answers for nothing and charge the last: a budget counts it."""
+
+_KEY = {"country": pl.String, "company_number": pl.String}
+_STATE_SCHEMA = {
+    **_KEY,
+    "dataset": pl.String,
+    "is_fresh": pl.Boolean,
+    "has_failed": pl.Boolean,
+    "expected_count": pl.Int64,
+}
+_STATE = """
+    SELECT country, company_number, dataset,
+           coalesce(status IN ('reported', 'empty', 'not_found') AND fetched_at > ?, false) AS is_fresh,
+           status = 'failed' AS has_failed,
+           nullif(record_count + reject_count, 0) AS expected_count
+    FROM company_state
+"""
+_PAID = "SELECT country, company_number FROM companies WHERE paid_at > ?"
+_TOTALS = """
+    SELECT unnest(quantile_disc(record_count + reject_count, [i / 200.0 for i in range(1, 200)]))
+    FROM company_state WHERE dataset = 'financials' AND record_count > 0
+"""
+
+
+def _frame(connection: duckdb.DuckDBPyConnection, query: str, parameters: list[object]) -> pl.DataFrame:
+    frame = pl.from_arrow(connection.sql(query, params=parameters).to_arrow_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame

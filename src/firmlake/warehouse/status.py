@@ -1,0 +1,129 @@
+"""What an operator asks: what ran last, how it ended, what is open, and what to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import msgspec
+
+from firmlake.run import Folders, Run, holder, list_runs
+from firmlake.warehouse.exported import LastExport, last_exports
+from firmlake.warehouse.generations import LINK, newest, open_warehouse
+from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.summary import RunSummary, summarise
+
+__all__ = ["Status", "read_status"]
+
+_REASONS_MAX = 10
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a data folder.
+
+    Attributes:
+        running: Who holds the folder; empty where nobody does.
+        unfinished: Runs that are not in the warehouse, newest last: (run, list, companies asked for).
+        parked: Companies that wait or failed, and why: (failed or waiting, why, companies and datasets), most first.
+        companies: Companies by dataset and status, over all runs.
+        oldest_answer_at: The oldest answer held, UTC.
+        credits_remaining: What the service said last.
+        exports: The last export to each place.
+        disk_bytes: Size of landing, staged, warehouse.
+        disk_free_bytes: Room left on their disk.
+    """
+
+    data: Path
+    running: str
+    last_run: RunSummary | None
+    unfinished: list[tuple[str, str, int]]
+    parked: list[tuple[str, str, int]]
+    companies: dict[str, dict[str, int]]
+    oldest_answer_at: datetime | None
+    newest_answer_at: datetime | None
+    credits_remaining: int | None
+    exports: list[LastExport]
+    disk_bytes: dict[str, int]
+    disk_free_bytes: int
+    next_step: str
+
+
+def read_status(folders: Folders) -> Status:
+    """Read the state of a data folder; nothing is changed."""
+    runs = list_runs(folders)
+    loaded: list[str] = []
+    last = None
+    companies: dict[str, dict[str, int]] = {}
+    parked: list[tuple[str, str, int]] = []
+    oldest = latest = remaining = None
+    if newest(folders):
+        with open_warehouse(folders) as connection:
+            loaded = loaded_runs(connection)
+            last = summarise(connection, loaded[-1], folders.warehouse / LINK) if loaded else None
+            for dataset, status, count in connection.execute(_STATUSES).fetchall():
+                companies.setdefault(dataset, {})[status] = count
+            parked = _parked(connection, runs)
+            oldest, latest = connection.execute(_AGES).fetchall()[0]
+            remaining = connection.execute(_CREDITS).fetchall()[0][0]
+    unfinished = [(r.run_id, r.plan.list_name, r.plan.target_count) for r in runs if r.run_id not in loaded]
+    running = holder(folders)
+    return Status(
+        data=folders.data,
+        running=running,
+        last_run=last,
+        unfinished=unfinished,
+        parked=parked,
+        companies=companies,
+        oldest_answer_at=oldest,
+        newest_answer_at=latest,
+        credits_remaining=remaining,
+        exports=last_exports(folders),
+        disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
+        disk_free_bytes=_free(folders.data.absolute()),
+        next_step=_next_step(running, last, unfinished),
+    )
+
+
+_STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"
+_PARKED = """
+    SELECT s.status, s.run_id, coalesce(d.reason, ''), count(*)
+    FROM company_state s LEFT JOIN dead_letters d USING (run_id, country, company_number, dataset)
+    WHERE s.status IN ('failed', 'waiting') GROUP BY ALL
+"""
+_AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
+_CREDITS = "SELECT arg_max(credits_remaining, fetched_at) FROM requests"
+
+
+def _parked(connection: duckdb.DuckDBPyConnection, runs: list[Run]) -> list[tuple[str, str, int]]:
+    """Count what is parked by its reason: of a company that failed its own, of one that waits that of its run."""
+    reasons = {run.run_id: outcome.reason for run in runs if (outcome := run.outcome())}
+    counts: Counter[tuple[str, str]] = Counter()
+    for status, run_id, reason, count in connection.execute(_PARKED).fetchall():
+        counts[status, reason or reasons.get(run_id) or "its run does not say"] += count
+    return [(status, reason, count) for (status, reason), count in counts.most_common(_REASONS_MAX)]
+
+
+def _free(folder: Path) -> int:
+    """Give the room on the disk of a folder that need not be there yet."""
+    return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def _next_step(running: str, last: RunSummary | None, unfinished: list[tuple[str, str, int]]) -> str:
+    if running:
+        return f"Wait for {running}"
+    if unfinished:
+        return f"Run {unfinished[-1][1]} again: run {unfinished[-1][0]} goes on where it stopped"
+    if last is None:
+        return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
+    if last.outcome == "stopped":
+        return f"Run {last.list_name} again to fetch what credits or budget left out"
+    if last.outcome == "some_failed":
+        return f"Run {last.list_name} again to ask for what failed; dead_letters says why"
+    return "Nothing is open"

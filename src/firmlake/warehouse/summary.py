@@ -1,0 +1,95 @@
+"""What a run came to, as one value that a terminal, a flow or a script can show."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import msgspec
+
+from firmlake.tables.schemas import COMPANY_TABLES
+
+__all__ = ["STATUSES", "RunSummary", "failures", "summarise"]
+
+STATUSES = ("reported", "empty", "not_found", "failed", "waiting", "fresh")
+"""What came of a company and dataset; fresh ones were left alone."""
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A published run.
+
+    Attributes:
+        datasets: For each dataset, how many companies of the list came to each of `STATUSES`.
+        rows: Rows of each table that the run wrote.
+        changed_company_count: Companies whose rows were written.
+        credit_count: What the service says it charged; None where it does not say.
+        expected_credit_count: What our ledger of paid companies expects.
+        drift: Differences from the contract: dataset, kind, path, records.
+    """
+
+    run_id: str
+    outcome: str
+    list_name: str
+    started_at: datetime
+    finished_at: datetime
+    line_count: int
+    company_count: int
+    refused_count: int
+    repeated_count: int
+    fresh_count: int
+    target_count: int
+    request_count: int
+    credit_count: int | None
+    expected_credit_count: int
+    datasets: dict[str, dict[str, int]]
+    rows: dict[str, int]
+    changed_company_count: int
+    reject_count: int
+    drift: list[tuple[str, str, str, int]]
+    generation: int
+    warehouse: Path
+
+
+def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Path) -> RunSummary | None:
+    """Read what a run came to from a generation; None where it is not in it."""
+    rows = connection.execute(_RUN, [run_id]).fetchall()
+    if not rows:
+        return None
+    names = [column[0] for column in connection.description or ()]
+    values = dict(zip(names, rows[0], strict=True))
+    written = msgspec.json.decode(values.pop("row_counts"), type=dict[str, int])
+    datasets: dict[str, dict[str, int]] = {dataset: {} for dataset in values.pop("datasets").split(",")}
+    for dataset, status, count in connection.execute(_STATUSES, [run_id]).fetchall():
+        datasets[dataset][status] = count
+    for counts in datasets.values():
+        counts["fresh"] = values["company_count"] - sum(counts.values())
+    drift = connection.execute(_DRIFT, [run_id]).fetchall()
+    return RunSummary(
+        **values,
+        datasets=datasets,
+        rows={table: written[table] for tables in COMPANY_TABLES.values() for table in tables},
+        reject_count=written["rejects"],
+        drift=drift,
+        warehouse=warehouse,
+    )
+
+
+def failures(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[tuple[str, str, str, str, int]]:
+    """List failed companies of a run: country, company number, dataset, reason, attempts."""
+    return connection.execute(_FAILURES, [run_id, most]).fetchall()
+
+
+_RUN = """
+    SELECT r.run_id, outcome, list_name, datasets, started_at, finished_at, line_count, company_count, refused_count,
+           repeated_count, fresh_count, target_count, request_count, credit_count, expected_credit_count,
+           generation, row_counts,
+           changed_company_count
+    FROM runs r JOIN loads USING (run_id) WHERE run_id = ?
+"""
+_STATUSES = "SELECT dataset, status, count(*) FROM company_state WHERE run_id = ? GROUP BY ALL ORDER BY ALL"
+_DRIFT = "SELECT dataset, kind, path, record_count FROM drift WHERE run_id = ? ORDER BY ALL"
+_FAILURES = """
+    SELECT country, company_number, dataset, reason, attempt_count
+    FROM dead_letters WHERE run_id = ? ORDER BY ALL LIMIT ?
+"""

@@ -1,0 +1,27 @@
+-- view accounts
+-- One row for each financial period of a company. Where a period was filed more than once it shows the filing received
+-- last; findings tells of the others.
+--
+-- period_days: Days of the period, first and last included; 365 or 366 as a rule
+-- filing_count: Filings of this period in the answer; more than 1 where it was filed again
+-- recency: 1 for the company's newest period, 2 for the one before, and so on
+SELECT
+    f.* EXCLUDE (dup_no, position, extra_json),
+    f.end_date - f.start_date + 1 AS period_days,
+    coalesce(again.filing_count, 1) AS filing_count,
+    row_number() OVER (
+        PARTITION BY f.country, f.company_number
+        ORDER BY f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date
+    ) AS recency
+FROM financials f
+LEFT JOIN (
+    -- Few companies have such a period; sorting all periods to find them would cost minutes at a million companies.
+    SELECT
+        country, company_number, start_date, end_date,
+        count(*) AS filing_count,
+        arg_min(dup_no, (-coalesce(epoch(date_received), 0), dup_no)) AS dup_no
+    FROM financials
+    WHERE (country, company_number) IN (SELECT (country, company_number) FROM financials WHERE dup_no > 0)
+    GROUP BY ALL
+) again USING (country, company_number, start_date, end_date)
+WHERE f.dup_no = coalesce(again.dup_no, 0)

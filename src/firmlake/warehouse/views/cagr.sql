@@ -1,0 +1,37 @@
+-- macro cagr(years := 3)
+-- example: cagr(3)
+-- Compound annual growth of each company from the period that ended about so many years before its newest one (nearest,
+-- at most half a year off; no row where there is none). Flows are annualised; each rate is null where a figure is missing
+-- or not above zero at either end.
+--
+-- base_end_date: Last day of the period that growth is counted from
+-- base_period_days: Days of that period
+-- span_years: Years between the two last days
+-- revenue_cagr: Growth of revenue in a year, 0.1 is 10 %
+-- gross_margin_cagr: Likewise of the gross margin
+-- ebitda_cagr: Likewise of EBITDA
+-- total_assets_cagr: Likewise of total assets
+-- employee_cagr: Likewise of employees
+SELECT
+    country, company_number, name,
+    base.end_date AS base_end_date,
+    base.period_days AS base_period_days,
+    last.end_date,
+    last.period_days,
+    round((last.end_date - base.end_date) / 365.25, 2) AS span_years,
+    yearly_growth(last.revenue_annual, base.revenue_annual, span_years) AS revenue_cagr,
+    yearly_growth(last.gross_margin_annual, base.gross_margin_annual, span_years) AS gross_margin_cagr,
+    yearly_growth(last.ebitda_annual, base.ebitda_annual, span_years) AS ebitda_cagr,
+    yearly_growth(last.total_assets, base.total_assets, span_years) AS total_assets_cagr,
+    yearly_growth(last.employee_count, base.employee_count, span_years) AS employee_cagr
+FROM (
+    SELECT * FROM trend
+    QUALIFY row_number() OVER (PARTITION BY country, company_number ORDER BY end_date DESC, start_date) = 1
+) last
+JOIN trend base USING (country, company_number)
+JOIN companies USING (country, company_number)
+WHERE abs(base.end_date - last.end_date + years * 365.25) <= 183
+QUALIFY row_number() OVER (
+    PARTITION BY country, company_number
+    ORDER BY abs(base.end_date - last.end_date + years * 365.25), base.start_date
+) = 1

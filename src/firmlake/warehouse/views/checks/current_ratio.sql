@@ -1,0 +1,10 @@
+-- check current_ratio, note
+-- The current ratio is not what working capital and short-term debt give: (net working capital + short-term debt) by
+-- short-term debt, with an allowance of one hundredth and of one per cent.
+SELECT country, company_number, start_date, end_date,
+    {current_ratio: current_ratio, recomputed: recomputed, net_working_capital: net_working_capital,
+     short_term_debt: short_term_debt} AS evidence
+FROM (
+    SELECT *, ratio(net_working_capital + short_term_debt, short_term_debt) AS recomputed FROM accounts
+)
+WHERE short_term_debt > 0 AND abs(current_ratio - recomputed) > 0.01 + abs(recomputed) / 100

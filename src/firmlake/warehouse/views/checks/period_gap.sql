@@ -1,0 +1,6 @@
+-- check period_gap, note
+-- Days between two periods are in neither: accounts are missing.
+SELECT country, company_number, start_date, end_date,
+    {previous_end_date: previous_end_date, missing_days: gap_days} AS evidence
+FROM trend
+WHERE gap_days > 0

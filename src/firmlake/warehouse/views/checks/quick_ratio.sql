@@ -1,0 +1,6 @@
+-- check quick_ratio, warning
+-- The quick ratio is above the current ratio, of which it is a part.
+SELECT country, company_number, start_date, end_date,
+    {quick_ratio: quick_ratio, current_ratio: current_ratio} AS evidence
+FROM accounts
+WHERE quick_ratio > current_ratio + 0.01

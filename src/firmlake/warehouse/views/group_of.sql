@@ -1,0 +1,56 @@
+-- macro group_of(of_country, of_number, threshold := 0.5)
+-- example: group_of('BE', '0403227515', 0.5)
+-- The group of a company: from each of its ultimate parents, all companies reached downwards over stakes of at least the
+-- threshold, with the newest accounts of those that we hold. Asked for any member, it is the same.
+--
+-- head_id: Ultimate parent, as parent_id in ownership; head of the group
+-- head_name: Its name
+-- is_ring: Whether the head stands for a ring of companies that hold each other
+-- id: Member, as child_id in ownership; the head is one
+-- effective_fraction: Stake of the head in the member along all paths, counted as in owners_of; 1 for the head
+-- is_held: Whether we hold accounts of it
+WITH RECURSIVE heads AS MATERIALIZED (
+    SELECT * FROM ultimate_parents(of_country, of_number, threshold)
+),
+members(head_id, id) AS (
+    SELECT id, id FROM heads
+    UNION
+    SELECT m.head_id, s.child_id FROM members m JOIN shareholdings s ON s.parent_id = m.id WHERE s.stake >= threshold
+),
+walk(head_id, id, stake, step_count) AS (
+    SELECT id, id, 1::DOUBLE, 0 FROM heads
+    UNION ALL
+    SELECT w.head_id, s.child_id, sum(w.stake * s.stake), w.step_count + 1
+    FROM walk w JOIN shareholdings s ON s.parent_id = w.id
+    WHERE s.child_id <> w.head_id AND w.step_count < 1000
+    GROUP BY w.head_id, s.child_id, w.step_count
+    HAVING sum(w.stake * s.stake) > 1e-9
+),
+stakes AS (
+    SELECT head_id, id, sum(stake) AS stake FROM walk GROUP BY ALL
+)
+SELECT
+    h.id AS head_id,
+    h.name AS head_name,
+    h.is_ring,
+    m.id,
+    CASE WHEN p.id IS NULL THEN of_country ELSE p.country END AS country,
+    CASE WHEN p.id IS NULL THEN of_number ELSE p.company_number END AS company_number,
+    coalesce(p.name, h.name) AS name,
+    least(round(coalesce(s.stake, 0), 6), 1)::DECIMAL(9, 6) AS effective_fraction,
+    a.end_date IS NOT NULL AS is_held,
+    a.end_date, a.health_indicator, a.employee_count, a.revenue, a.total_assets, a.equity, a.debt
+FROM members m
+JOIN heads h ON h.id = m.head_id
+LEFT JOIN parties p ON p.id = m.id
+LEFT JOIN stakes s ON s.head_id = m.head_id AND s.id = m.id
+LEFT JOIN (
+    -- As in latest_accounts, for the members alone: ranking the periods of all companies takes long.
+    SELECT f.*
+    FROM financials f
+    SEMI JOIN members ON members.id = f.country || f.company_number
+    QUALIFY row_number() OVER (
+        PARTITION BY f.country, f.company_number
+        ORDER BY f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date, f.dup_no
+    ) = 1
+) a ON a.country || a.company_number = m.id

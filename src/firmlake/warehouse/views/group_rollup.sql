@@ -1,0 +1,32 @@
+-- macro group_rollup(of_country, of_number, threshold := 0.5)
+-- example: group_rollup('BE', '0403227515', 0.5)
+-- The group of a company in one row for each head: sums over the members whose accounts we hold, whole and weighted by
+-- the head's effective stake (the rest belongs to minorities). Plain sums of single accounts, no consolidation: what
+-- members owe and hold of each other is counted on both sides, and their years may end on different days.
+--
+-- member_count: Members, the head included
+-- held_count: Members whose accounts we hold; the sums are over these
+-- employee_count: Employees. Null: no member states them
+-- employee_count_weighted: Employees, each member's times the head's stake in it
+-- total_assets: Total assets
+-- total_assets_weighted: Total assets, weighted likewise
+-- debt: Debt
+-- debt_weighted: Debt, weighted likewise
+-- worst_health_indicator: Lowest health indicator; its range is not specified
+-- worst_health_name: Member that has it
+-- oldest_end_date: Earliest end of the accounts that were added
+SELECT
+    head_id, head_name, is_ring,
+    count(*) AS member_count,
+    count(*) FILTER (is_held) AS held_count,
+    sum(employee_count)::BIGINT AS employee_count,
+    sum(employee_count * effective_fraction)::DECIMAL(18, 2) AS employee_count_weighted,
+    sum(total_assets)::DECIMAL(18, 2) AS total_assets,
+    sum(total_assets * effective_fraction)::DECIMAL(18, 2) AS total_assets_weighted,
+    sum(debt)::DECIMAL(18, 2) AS debt,
+    sum(debt * effective_fraction)::DECIMAL(18, 2) AS debt_weighted,
+    min(health_indicator) AS worst_health_indicator,
+    arg_min(name, health_indicator) AS worst_health_name,
+    min(end_date) AS oldest_end_date
+FROM group_of(of_country, of_number, threshold)
+GROUP BY head_id, head_name, is_ring

@@ -1,0 +1,53 @@
+-- macro groups(threshold := 0.5)
+-- example: groups(0.5)
+-- All groups at once: one row for each head and member, found as in ultimate_parents. Heads hand their name down, so that
+-- it needs no more room than there are members. A company without owner or holding of that size is in no group.
+--
+-- head_id: Ultimate parent, as parent_id in ownership
+-- is_ring: Whether it stands for a ring of companies that hold each other
+-- id: Member, as child_id in ownership; the head is one
+WITH RECURSIVE held AS MATERIALIZED (
+    SELECT parent_id, child_id FROM shareholdings WHERE stake >= threshold AND parent_id <> child_id
+),
+reached(head_id, id) AS (
+    SELECT DISTINCT h.parent_id, h.parent_id FROM held h ANTI JOIN held upper ON upper.child_id = h.parent_id
+    UNION
+    SELECT r.head_id, h.child_id FROM reached r JOIN held h ON h.parent_id = r.id
+),
+-- What no head reaches stands in or below rings. Each company takes the first id above it, itself included; then the last
+-- of the ids that those above it took. The first of a ring that nobody else holds has taken its own, and so has everybody
+-- above it: those are of its ring.
+ringed AS MATERIALIZED (
+    SELECT h.* FROM held h ANTI JOIN reached r ON r.id = h.child_id
+),
+first_above(id, first_id) USING KEY (id) AS (
+    SELECT DISTINCT child_id, child_id FROM ringed
+    UNION
+    SELECT g.child_id, min(f.first_id)
+    FROM first_above f
+    JOIN ringed g ON g.parent_id = f.id
+    JOIN recurring.first_above known ON known.id = g.child_id
+    WHERE f.first_id < known.first_id
+    GROUP BY g.child_id
+),
+last_above(id, last_id) USING KEY (id) AS (
+    SELECT id, first_id FROM first_above
+    UNION
+    SELECT g.child_id, max(l.last_id)
+    FROM last_above l
+    JOIN ringed g ON g.parent_id = l.id
+    JOIN recurring.last_above known ON known.id = g.child_id
+    WHERE l.last_id > known.last_id
+    GROUP BY g.child_id
+),
+rings AS (
+    SELECT id FROM first_above JOIN last_above USING (id) WHERE first_id = id AND last_id = id
+),
+ring_reached(head_id, id) AS (
+    SELECT id, id FROM rings
+    UNION
+    SELECT r.head_id, h.child_id FROM ring_reached r JOIN held h ON h.parent_id = r.id
+)
+SELECT head_id, false AS is_ring, id FROM reached
+UNION ALL
+SELECT head_id, true, id FROM ring_reached

@@ -1,0 +1,25 @@
+-- view loss_streaks
+-- One row for each company whose newest period is a loss: how many periods in a row, back from the newest, are losses. A
+-- period without net profit ends the row.
+--
+-- loss_period_count: Periods in a row with a loss
+-- first_end_date: Last day of the first of them
+-- last_end_date: Last day of the newest
+-- loss_total: Sum of these losses, as stated, negative
+SELECT
+    country, company_number, c.name,
+    count(*) AS loss_period_count,
+    min(end_date) AS first_end_date,
+    max(end_date) AS last_end_date,
+    sum(net_profit)::DECIMAL(18, 2) AS loss_total
+FROM (
+    SELECT
+        *,
+        sum(CASE WHEN net_profit < 0 THEN 0 ELSE 1 END) OVER (
+            PARTITION BY country, company_number ORDER BY recency
+        ) AS others
+    FROM accounts
+)
+JOIN companies c USING (country, company_number)
+WHERE others = 0
+GROUP BY ALL

@@ -1,0 +1,19 @@
+-- macro overdue(on_date)
+-- example: overdue(DATE '2026-01-01')
+-- Companies whose next accounts were to be expected by a day, but are not there: the period after the newest one would
+-- have ended, and as many days have passed since as the company usually takes.
+--
+-- expected_end_date: When the next period ends, if it lasts a year
+-- expected_date: That day and the usual days to file
+-- overdue_days: Days from then to the day asked for
+SELECT
+    country, company_number, c.name, p.end_date, p.usual_days_to_file,
+    (p.end_date + INTERVAL 1 YEAR)::DATE AS expected_end_date,
+    expected_end_date + ceil(p.usual_days_to_file)::INTEGER AS expected_date,
+    on_date - expected_date AS overdue_days
+FROM (
+    SELECT * FROM punctuality
+    QUALIFY row_number() OVER (PARTITION BY country, company_number ORDER BY end_date DESC, start_date) = 1
+) p
+JOIN companies c USING (country, company_number)
+WHERE expected_date < on_date

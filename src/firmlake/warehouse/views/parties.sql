@@ -1,0 +1,24 @@
+-- view parties
+-- One row for each company or person in ownership, with its name.
+--
+-- id: As parent_id and child_id in ownership
+-- country: Country. Null: it has no identifier
+-- company_number: Company number in normal form. Null: it has no identifier
+-- name: Name, (unidentified) where nobody is named
+-- kind: company, named_party or anonymous; a company owned that has no identifier counts as named_party
+SELECT
+    id,
+    any_value(country) AS country,
+    any_value(company_number) AS company_number,
+    max(name) AS name,
+    min(kind) AS kind
+FROM (
+    SELECT parent_id AS id, parent_country AS country, parent_company_number AS company_number, parent_name AS name,
+        parent_kind AS kind
+    FROM ownership
+    UNION ALL
+    SELECT child_id, child_country, child_company_number, child_name,
+        CASE WHEN child_country IS NULL THEN 'named_party' ELSE 'company' END
+    FROM ownership
+)
+GROUP BY id

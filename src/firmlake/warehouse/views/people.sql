@@ -1,0 +1,23 @@
+-- view people
+-- One row for each period of a company: its employees, men and women among them, people hired, and revenue for each.
+--
+-- previous_employee_count: Employees in the period before. Null: not stated, or this is the first
+-- employee_change: Employees more than in the period before; negative is fewer
+-- men_count: Employees times their share of men, rounded
+-- women_count: Employees times their share of women, rounded
+-- hired_fraction: People hired by employees
+-- revenue_per_employee: Annualised revenue by employees
+SELECT
+    country, company_number, start_date, end_date, period_days,
+    employee_count,
+    lag(employee_count) OVER periods AS previous_employee_count,
+    employee_count - lag(employee_count) OVER periods AS employee_change,
+    new_hire_count,
+    ratio(new_hire_count, employee_count) AS hired_fraction,
+    employee_male_fraction,
+    employee_female_fraction,
+    round(employee_count * employee_male_fraction)::BIGINT AS men_count,
+    round(employee_count * employee_female_fraction)::BIGINT AS women_count,
+    round(annualised(revenue, period_days) / nullif(employee_count, 0), 2)::DECIMAL(18, 2) AS revenue_per_employee
+FROM accounts
+WINDOW periods AS (PARTITION BY country, company_number ORDER BY recency DESC)

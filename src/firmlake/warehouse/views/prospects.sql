@@ -1,0 +1,43 @@
+-- macro prospects(seed_table, n := 20, known_table := 'nobody')
+-- example: prospects('companies', 20)
+-- The n companies most similar to a set of customers: those in the lookalikes of the seeds, by the sum of their scores
+-- over all seeds that name them, seeds and known companies left out. Both tables have country and company_number; they may
+-- be tables of your own, of a database attached beside this one, or temporary.
+--
+-- prospect_rank: 1 for the most similar
+-- country: Country of the prospect
+-- company_number: Its company number, in normal form
+-- name: Its name. Null: it is on none of our lists, or not found
+-- score_sum: Sum of its scores over the seeds that name it, to six decimals
+-- seed_count: Seeds that name it
+-- best_score: Its best score with one of them
+-- seeds: Those seeds, the most similar first, as country and company number
+-- is_held: Whether we hold accounts of it
+SELECT
+    row_number() OVER (
+        ORDER BY score_sum DESC, seed_count DESC, found.country, found.company_number
+    ) AS prospect_rank,
+    found.country, found.company_number, c.name,
+    score_sum, seed_count, best_score, seeds,
+    coalesce(s.status = 'reported', false) AS is_held
+FROM (
+    SELECT
+        l.lookalike_country AS country,
+        l.lookalike_company_number AS company_number,
+        round(sum(l.score), 6) AS score_sum,
+        count(*) AS seed_count,
+        max(l.score) AS best_score,
+        list(l.country || ' ' || l.company_number ORDER BY l.score DESC, l.country, l.company_number) AS seeds
+    FROM lookalikes l
+    SEMI JOIN query_table(seed_table) seed ON seed.country = l.country AND seed.company_number = l.company_number
+    ANTI JOIN query_table(seed_table) own
+        ON own.country = l.lookalike_country AND own.company_number = l.lookalike_company_number
+    ANTI JOIN query_table(known_table) known
+        ON known.country = l.lookalike_country AND known.company_number = l.lookalike_company_number
+    GROUP BY ALL
+) found
+LEFT JOIN companies c USING (country, company_number)
+LEFT JOIN company_state s ON
+    s.country = found.country AND s.company_number = found.company_number AND s.dataset = 'financials'
+QUALIFY prospect_rank <= n
+ORDER BY prospect_rank

@@ -1,0 +1,37 @@
+-- view ratios
+-- One row for each period of a company: margins, returns, liquidity and leverage, each from the figures of that period
+-- and null where one is missing or the divisor is zero. Returns use annualised flows over the stock at the period's end.
+--
+-- gross_margin_fraction: Gross margin by revenue
+-- ebitda_margin: EBITDA by revenue
+-- ebit_margin: EBIT by revenue
+-- net_margin: Net profit by revenue
+-- return_on_assets: Annualised net profit by total assets
+-- return_on_equity: Annualised net profit by equity. Null: also where equity is not above zero
+-- cash_ratio: Cash by short-term debt
+-- equity_fraction: Equity by total assets
+-- debt_fraction: Debt by total assets
+-- debt_to_equity: Debt by equity. Null: also where equity is not above zero
+-- financial_debt: Long-term and short-term financial debt
+-- net_debt: Financial debt less cash; negative is net cash
+-- net_debt_to_ebitda: Net debt by annualised EBITDA. Null: also where EBITDA is not above zero
+-- is_equity_negative: Whether debts exceed what the company owns
+SELECT
+    country, company_number, start_date, end_date, period_days,
+    ratio(gross_margin, revenue) AS gross_margin_fraction,
+    ratio(ebitda, revenue) AS ebitda_margin,
+    ratio(ebit, revenue) AS ebit_margin,
+    ratio(net_profit, revenue) AS net_margin,
+    ratio(annualised(net_profit, period_days), total_assets) AS return_on_assets,
+    CASE WHEN equity > 0 THEN ratio(annualised(net_profit, period_days), equity) END AS return_on_equity,
+    current_ratio,
+    quick_ratio,
+    ratio(cash, short_term_debt) AS cash_ratio,
+    ratio(equity, total_assets) AS equity_fraction,
+    ratio(debt, total_assets) AS debt_fraction,
+    CASE WHEN equity > 0 THEN ratio(debt, equity) END AS debt_to_equity,
+    (long_term_debt_financial + short_term_debt_financial)::DECIMAL(18, 2) AS financial_debt,
+    (long_term_debt_financial + short_term_debt_financial - cash)::DECIMAL(18, 2) AS net_debt,
+    CASE WHEN ebitda > 0 THEN ratio(net_debt, annualised(ebitda, period_days)) END AS net_debt_to_ebitda,
+    equity < 0 AS is_equity_negative
+FROM accounts

@@ -1,0 +1,28 @@
+-- view spend
+-- One row for each run: what it asked, what it cost by the service and by our own ledger, and what was left.
+--
+-- unexplained_credit_count: Credits charged beyond those our ledger expects; 0 is right. Null: the service did not say
+-- credits_per_company: Credits charged by companies asked for
+-- failed_request_count: Requests without an answer of status 200
+-- body_bytes: Bytes received
+-- credits_remaining: What the service said was left, in its last answer of the run. Null: it did not say
+SELECT
+    r.run_id, r.list_name, r.started_at, r.finished_at, r.outcome,
+    r.company_count, r.fresh_count, r.target_count, r.request_count,
+    r.credit_count,
+    r.expected_credit_count,
+    r.credit_count - r.expected_credit_count AS unexplained_credit_count,
+    ratio(r.credit_count, r.target_count) AS credits_per_company,
+    q.failed_request_count,
+    q.body_bytes,
+    q.credits_remaining
+FROM runs r
+LEFT JOIN (
+    SELECT
+        run_id,
+        count(*) FILTER (status IS DISTINCT FROM 200) AS failed_request_count,
+        sum(body_bytes)::BIGINT AS body_bytes,
+        arg_max(credits_remaining, fetched_at) AS credits_remaining
+    FROM requests
+    GROUP BY run_id
+) q USING (run_id)

@@ -1,0 +1,48 @@
+-- macro ultimate_parents(of_country, of_number, threshold := 0.25)
+-- example: ultimate_parents('BE', '0403227515', 0.25)
+-- Who stands at the top above a company: one climbs from owner to owner as long as each holds at least the threshold (0.25
+-- and 0.5 are usual; exactly half counts), and ends where nobody holds that much. A company without such an owner is its
+-- own. Where the climb ends in a ring, the ring's first member by id stands for it. A person or somebody unidentified is
+-- a top too, under its name.
+--
+-- id: Ultimate parent, as parent_id in ownership
+-- is_ring: Whether it stands for a ring of companies that hold each other
+-- effective_fraction: Its stake in the company along all paths, as owners_of has it. Null: it is the company itself
+-- step_count: Steps of the shortest path. Null: it is the company itself
+WITH RECURSIVE held AS MATERIALIZED (
+    SELECT parent_id, child_id FROM shareholdings WHERE stake >= threshold AND parent_id <> child_id
+),
+above(id) AS (
+    SELECT of_country || of_number
+    UNION
+    SELECT h.parent_id FROM above a JOIN held h ON h.child_id = a.id
+),
+within AS MATERIALIZED (
+    SELECT h.* FROM held h SEMI JOIN above a ON h.child_id = a.id
+),
+below(id, descendant_id) AS (
+    SELECT parent_id, child_id FROM within
+    UNION
+    SELECT b.id, w.child_id FROM below b JOIN within w ON w.parent_id = b.descendant_id
+),
+-- A top is held only by companies that it holds itself: those of its ring, of which the first is taken.
+beaten AS (
+    SELECT b.descendant_id AS id
+    FROM below b
+    LEFT JOIN below back ON back.id = b.descendant_id AND back.descendant_id = b.id
+    WHERE back.id IS NULL OR b.id < b.descendant_id
+)
+SELECT
+    a.id,
+    CASE WHEN p.id IS NULL THEN of_country ELSE p.country END AS country,
+    CASE WHEN p.id IS NULL THEN of_number ELSE p.company_number END AS company_number,
+    coalesce(p.name, c.name) AS name,
+    coalesce(p.kind, 'company') AS kind,
+    a.id IN (SELECT id FROM below WHERE id = descendant_id) AS is_ring,
+    o.effective_fraction,
+    o.step_count
+FROM above a
+LEFT JOIN parties p USING (id)
+LEFT JOIN companies c ON c.country = of_country AND c.company_number = of_number
+LEFT JOIN owners_of(of_country, of_number) o USING (id)
+WHERE a.id NOT IN (SELECT id FROM beaten)

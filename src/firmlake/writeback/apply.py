@@ -1,0 +1,203 @@
+"""Applying a plan: each request is noted and sent, its answers land, and only then anything is concluded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from firmlake.api import requests
+from firmlake.api.client import Answer, Client
+from firmlake.api.list_answers import read_addition
+from firmlake.company import Company
+from firmlake.errors import FirmlakeError, RequestFailedError, RequestRefusedError, UsageError
+from firmlake.files import write_json
+from firmlake.landing.additions import (
+    SETTLED,
+    Contact,
+    ContactPlan,
+    Progress,
+    added_to,
+    as_entries,
+    list_applied,
+    open_applied,
+    spread,
+)
+from firmlake.landing.segments import Header, SegmentWriter
+from firmlake.pipeline import stamp_service
+from firmlake.run import Folders
+from firmlake.settings import Settings
+from firmlake.warehouse.generations import LINK, open_warehouse
+from firmlake.warehouse.lists import lists_loaded_at, publish_lists
+from firmlake.writeback.plan import check_list, check_plan, find_list
+
+__all__ = ["apply_plan"]
+
+_ROUNDS = 2
+"""What is unknown after the first is sent once more; after that the next apply does it."""
+_REFUSALS_MAX = 3
+"""So many contacts refused one by one before anything was answered, and the settings do not fit the service."""
+_TRIES_ALONE = 2
+
+
+def apply_plan(
+    settings: Settings,
+    client: Client,
+    plan: ContactPlan,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    on_answer: Callable[[Answer], object] = lambda answer: None,
+) -> Progress:
+    """Send what a plan says and has not been settled yet, and publish what came of it.
+
+    Whatever ends it early, what has landed is published, and the same call goes on from there. A contact that another
+    plan has added meanwhile is not sent again.
+
+    Args:
+        settings: Limits, and how old a plan may be.
+        client: The service.
+        plan: From `read_plan`.
+        now: The clock, UTC.
+        on_answer: Called after each answer has landed.
+
+    Returns:
+        How far the plan is.
+
+    Raises:
+        UsageError: The plan is stale, for another service, or its list is not what it was; nothing was sent.
+        FirmlakeError: As `Client.send`.
+    """
+    check_plan(settings, plan, now())
+    folders = Folders(Path(settings.paths.data))
+    progress = open_applied(folders, plan.plan_id) or Progress(plan)
+    if progress.plan != plan:
+        raise UsageError(f"Another plan {plan.plan_id} was applied already", "Plan again")
+    todo = _todo(folders, progress)
+    if not todo:
+        _publish(settings, folders, progress, now)
+        return progress
+    check_list(plan, find_list(settings, client, plan.list_id, now))
+    stamp_service(settings, folders)
+    write_json(folders.additions / f"plan={plan.plan_id}" / "plan.json", plan)
+    try:
+        with SegmentWriter(folders.additions / f"plan={plan.plan_id}") as writer:
+            sender = _Sender(client, settings, progress, writer, now, on_answer)
+            for _ in range(_ROUNDS):
+                for contacts in todo:
+                    sender.send(contacts)
+                todo = _todo(folders, progress)
+    finally:
+        _publish(settings, folders, progress, now)
+    return progress
+
+
+class _Sender:
+    """Sends contacts, one request after the other: 200 a minute need no threads."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        progress: Progress,
+        writer: SegmentWriter,
+        now: Callable[[], datetime],
+        on_answer: Callable[[Answer], object],
+    ) -> None:
+        self._client = client
+        self._api = settings.api
+        self._progress = progress
+        self._writer = writer
+        self._now = now
+        self._on_answer = on_answer
+        self._refused_alone = 0
+        self._has_answers = bool(progress.counts()["added"])
+
+    def send(self, contacts: Sequence[Contact], tries: int | None = None) -> None:
+        """Send contacts in one request; where that fails, find out by halves which of them is the reason."""
+        sending = self._note(contacts)
+        try:
+            self._request(contacts, sending, tries)
+            self._has_answers = True
+        except (RequestRefusedError, RequestFailedError) as error:
+            answer = getattr(error, "answer", None)
+            if answer is not None and answer.status == 404:
+                raise  # the list itself is gone, and so for every contact
+            if len(contacts) > 1 and not getattr(error, "is_outage", False):
+                middle = (len(contacts) + 1) // 2
+                for half in (contacts[:middle], contacts[middle:]):
+                    self.send(half, 1 if len(half) > 1 else _TRIES_ALONE)
+            elif isinstance(error, RequestRefusedError):
+                self._give_up(sending, error)
+
+    def _note(self, contacts: Sequence[Contact]) -> Header:
+        """Land what is about to be sent: should no answer ever land, that is known."""
+        entries = as_entries(contacts)
+        body = msgspec.json.encode(entries)
+        plan = self._progress.plan
+        header = Header(
+            kind="sending",
+            request_id=hashlib.blake2b(plan.plan_id.encode() + body, digest_size=12).hexdigest(),
+            run_id=plan.plan_id,
+            shard=0,
+            dataset="contacts",
+            companies=tuple(Company(entry.country, entry.company_number) for entry in entries),
+            fetched_at=self._now(),
+        )
+        self._land(header, body)
+        return header
+
+    def _request(self, contacts: Sequence[Contact], sending: Header, tries: int | None) -> None:
+        def land(answer: Answer) -> None:
+            header = msgspec.structs.replace(
+                sending,
+                kind="no_answer" if answer.status is None or answer.error else "answer",
+                attempt=answer.attempt,
+                status=answer.status,
+                error=answer.error,
+                headers=answer.headers,
+                fetched_at=answer.fetched_at,
+                duration_seconds=round(answer.duration_seconds, 6),
+            )
+            self._land(header, answer.body)
+            self._on_answer(answer)
+
+        grouped = {Company(one.country, one.company_number): one.contacts for one in as_entries(contacts)}
+        request = requests.add_contacts(self._api, self._progress.plan.list_id, grouped)
+        self._client.send(request, read_addition, tries=tries, on_answer=land)
+
+    def _give_up(self, sending: Header, error: FirmlakeError) -> None:
+        """Record that a contact is refused even alone."""
+        if not self._has_answers:
+            self._refused_alone += 1
+            if self._refused_alone >= _REFUSALS_MAX:
+                raise error
+        self._land(msgspec.structs.replace(sending, kind="given_up", error=error.message, fetched_at=self._now()), b"")
+
+    def _land(self, header: Header, body: bytes) -> None:
+        self._writer.append(header, body)
+        self._progress.absorb(header, body)
+
+
+def _todo(folders: Folders, progress: Progress) -> list[list[Contact]]:
+    """List what no answer has settled and no other plan has added, by request; note what others have."""
+    plan = progress.plan
+    others = [one for one in list_applied(folders) if one.plan.plan_id != plan.plan_id]
+    progress.in_list = added = added_to(plan.list_id, others)
+    settled = {contact for contact, standing in progress.standings.items() if standing.status in SETTLED}
+    open_ones = ([one for one in spread(entries) if one not in added | settled] for entries in plan.requests)
+    return [contacts for contacts in open_ones if contacts]
+
+
+def _publish(settings: Settings, folders: Folders, progress: Progress, now: Callable[[], datetime]) -> None:
+    """Load the ledger into the warehouse, unless it has all of this plan."""
+    last = max((one.changed_at for one in progress.standings.values()), default=None)
+    if last is None:
+        return
+    if (folders.warehouse / LINK).exists():  # a generation that the link does not name yet was not published
+        with open_warehouse(folders) as connection:
+            since = lists_loaded_at(connection)
+        if since and since >= last:
+            return
+    publish_lists(folders, settings.run, progress.plan.plan_id, now)

@@ -1,0 +1,189 @@
+"""Who owns whom: parents and children that mirror each other, computed from either end without a list of companies.
+
+Thirty-two neighbouring numbers form a group. A draw gives the group one of a few shapes (a tree, a chain, a ring ...),
+each a fixed table of who may own whom; whether an edge of it is there, and with what stake, is drawn from the owned
+company alone. A permutation of all companies adds some owners elsewhere, often abroad. Asking for the children of a
+company means asking each company it may own for that one edge.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from firmlake_sandbox.draws import EDGE, OWNERS, PERSON, SHAPE, draw, list_beats
+from firmlake_sandbox.numbers import BASE_BITS, BASE_MASK, END, FIRST
+from firmlake_sandbox.records import Relation, Relationships
+from firmlake_sandbox.words import FIRST_NAMES, LAST_NAMES
+from firmlake_sandbox.world import World, identify, is_found
+
+_GROUP = 32
+_CHANGED_EVERY = 40  # weeks: an edge that changes at all
+_FAR = 3  # the place of the owner elsewhere; 0 to 2 are those within the group
+_FAR_PERCENT = 10
+
+# Stakes by place, in ten-thousandths: low and span. All of them together stay under 1.
+_STAKES = ((2500, 3500), (1000, 1000), (300, 700), (300, 700))
+_PERSON_STAKES = (400, 600)
+_WHOLE, _EXCESSIVE = 10_000, 9_700
+
+# Names of the relationship; nearly all are the first.
+_FUNCTIONS = ("SHAREHOLDER",) * 61 + ("BENEFICIAL_OWNER", "PARTNER", "BRANCH_OF")
+# Owners that are no company: how many persons, and whether one more is anonymous.
+_PERSONS = (0, 0, 0, 0, 1, 1, 1, 2, 2, 4)
+_ANONYMOUS_ONE_IN = 9
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A form of group: `weight` of 64 groups have it, `percent` of its edges are there."""
+
+    weight: int
+    percent: int
+    owners: tuple[tuple[int, ...], ...]  # of each member, at most three
+    owned: tuple[tuple[tuple[int, int], ...], ...]  # of each member: the other member, and its own place there
+
+
+def _shape(weight: int, percent: int, owners: Callable[[int], tuple[int, ...]]) -> _Shape:
+    """Tabulate who may own each member, in both directions."""
+    table = tuple(owners(member) for member in range(_GROUP))
+    owned = tuple(
+        tuple((child, table[child].index(parent)) for child in range(_GROUP) if parent in table[child])
+        for parent in range(_GROUP)
+    )
+    return _Shape(weight, percent, table, owned)
+
+
+_SHAPES = (
+    _shape(14, 0, lambda _m: ()),
+    _shape(18, 85, lambda m: ((m - 1) // 3,) if m else ()),  # tree
+    _shape(7, 90, lambda m: (0,) if m else ()),  # star: a holding with up to 31 children
+    _shape(5, 98, lambda m: (m - 1,) if m else ()),  # chain, up to 31 deep
+    _shape(6, 85, lambda m: (m ^ 1,)),  # cross-holdings
+    _shape(4, 95, lambda m: (m & 24 | (m + 1) & 7,)),  # rings of eight
+    _shape(7, 92, lambda m: ((), (m - 1,), (m - 2,), (m - 1, m - 2))[m & 3]),  # diamonds
+    _shape(3, 90, lambda m: ((m - 1) // 2, m) if m else (m,)),  # a tree whose companies hold shares of themselves
+)
+_SHAPE_OF = tuple(shape for shape in _SHAPES for _ in range(shape.weight))
+
+# The permutation of all companies, counted through the countries from the first number given out.
+_SPANS = tuple(end - first for end, first in zip(END, FIRST, strict=True))
+_ALL = sum(_SPANS)
+_FACTOR, _SHIFT = 48_271_813, 70_368_743
+_INVERSE = pow(_FACTOR, -1, _ALL)
+
+
+def list_relationships(world: World, node: int, language: str) -> Relationships:
+    """Return the parents and the children of a company.
+
+    A company names another as its parent with a stake exactly if that one names it as a child with the same stake.
+
+    Args:
+        world: Seed and week.
+        node: A company that is found.
+        language: Of names and places.
+    """
+    parents = [
+        _relate(world, other, node, place, stake, language)
+        for other, place in _possible_parents(world, node)
+        if (stake := _find_stake(world, other, node, place)) is not None
+    ]
+    children = [
+        _relate(world, other, other, place, stake, language)
+        for other, place in _possible_children(world, node)
+        if (stake := _find_stake(world, node, other, place)) is not None
+    ]
+    return Relationships([*parents, *_list_persons(world, node)], children)
+
+
+def _possible_parents(world: World, node: int) -> Iterator[tuple[int, int]]:
+    """Yield the companies that may own this one, with their place among its parents."""
+    member, first = node % _GROUP, node - node % _GROUP
+    for place, other in enumerate(_shape_of(world, first).owners[member]):
+        yield first + other, place
+    if (index := _index(node)) is not None:
+        yield _node((index * _FACTOR + _SHIFT) % _ALL), _FAR
+
+
+def _possible_children(world: World, node: int) -> Iterator[tuple[int, int]]:
+    """Yield the companies that this one may own, with its place among their parents."""
+    member, first = node % _GROUP, node - node % _GROUP
+    for other, place in _shape_of(world, first).owned[member]:
+        yield first + other, place
+    if (index := _index(node)) is not None:
+        yield _node((index - _SHIFT) * _INVERSE % _ALL), _FAR
+
+
+def _find_stake(world: World, parent: int, child: int, place: int) -> int | None:
+    """Return the stake in ten-thousandths, or None where there is no such relationship in this week."""
+    bits = draw(world.key, EDGE + place, child)
+    percent = _FAR_PERCENT if place == _FAR else _shape_of(world, child - child % _GROUP).percent
+    if bits % 100 >= percent:
+        return None
+    owners = draw(world.key, OWNERS, child)
+    if place and _is_whole(owners):
+        return None
+    # Of 32 edges one comes and goes, one is absent at first, and two change their stake.
+    kind, beats = bits >> 8 & 31, len(list_beats(bits >> 16, world.week, _CHANGED_EVERY))
+    if kind < 2 and (kind + beats) % 2:
+        return None
+    if not (is_found(world, parent) and is_found(world, child)):
+        return None
+    if place == 0 and _is_whole(owners):
+        return _WHOLE
+    if place == 0 and _is_excessive(owners):
+        return _EXCESSIVE
+    return _draw_stake(bits, _STAKES[place], beats if kind in (2, 3) else 0)
+
+
+def _draw_stake(bits: int, span: tuple[int, int], changes: int = 0) -> int:
+    """Return a stake: three of four in whole percents, the others to four decimals."""
+    stake = span[0] + ((bits >> 24) + changes * 100) % span[1]
+    return stake if bits >> 56 & 3 == 0 else stake // 100 * 100
+
+
+def _is_whole(owners: int) -> bool:
+    """Tell whether the company belongs to its main parent altogether."""
+    return owners % 200 < 50
+
+
+def _is_excessive(owners: int) -> bool:
+    """Tell whether the stakes in a company come to more than 1, as happens in registers."""
+    return 50 <= owners % 200 < 53
+
+
+def _relate(world: World, other: int, child: int, place: int, stake: int, language: str) -> Relation:
+    """Return an entry that names the other company."""
+    identifier = identify(world, other, language)
+    function = _FUNCTIONS[draw(world.key, EDGE + place, child) >> 58]
+    return Relation(identifier, function, stake / 10_000, identifier.name)
+
+
+def _list_persons(world: World, node: int) -> Iterator[Relation]:
+    """Yield the owners that are no company: people by name, and now and then somebody anonymous."""
+    owners = draw(world.key, OWNERS, node)
+    if not _is_whole(owners):
+        for turn in range(_PERSONS[(owners >> 16) % 10]):
+            bits = draw(world.key, PERSON, node << 4 | turn)
+            name = f"{FIRST_NAMES[bits % 12]} {LAST_NAMES[(bits >> 8) % 14]}"
+            yield Relation(None, "SHAREHOLDER", _draw_stake(bits, _PERSON_STAKES) / 10_000, name)
+    if (owners >> 24) % _ANONYMOUS_ONE_IN == 0:
+        yield Relation(None)
+
+
+def _shape_of(world: World, first: int) -> _Shape:
+    """Return the shape of the group that begins at this company."""
+    return _SHAPE_OF[draw(world.key, SHAPE, first) & 63]
+
+
+def _index(node: int) -> int | None:
+    """Return a company's place among all numbers given out, None for one below."""
+    country, base = node >> BASE_BITS, node & BASE_MASK
+    return sum(_SPANS[:country]) + base - FIRST[country] if base >= FIRST[country] else None
+
+
+def _node(index: int) -> int:
+    """Return the company at a place among all numbers given out."""
+    country = 0
+    while index >= _SPANS[country]:
+        index -= _SPANS[country]
+        country += 1
+    return country << BASE_BITS | FIRST[country] + index

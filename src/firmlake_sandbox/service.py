@@ -1,0 +1,149 @@
+"""The service as an ASGI application: who may come in, how often, and where to."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from math import ceil
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from firmlake_sandbox.answers import error_response
+from firmlake_sandbox.companies import answer_bulk, answer_single
+from firmlake_sandbox.contract import DATASETS, ENDPOINTS, name_endpoint
+from firmlake_sandbox.control import CONTROLS
+from firmlake_sandbox.outcomes import answer_faultily
+from firmlake_sandbox.overview import add_contacts, answer_lists
+from firmlake_sandbox.state import State
+
+CONTROL_PREFIX = "/_sandbox/"
+DESCRIPTION_PATH = "/openapi.json"
+FORBIDDEN_SUFFIX = "-forbidden"
+
+_Answer = Callable[[State, Request], Awaitable[Response]]
+_Headers = list[tuple[bytes, bytes]]
+
+_ANSWERS: dict[str, _Answer] = {
+    **{f"{dataset}.bulk": partial(answer_bulk, dataset=dataset) for dataset in DATASETS},
+    **{f"{dataset}.single": partial(answer_single, dataset=dataset) for dataset in DATASETS},
+    "lists.overview": answer_lists,
+    "lists.contacts": add_contacts,
+}
+
+
+def build_app(state: State) -> ASGIApp:
+    """Return the whole service around a state."""
+    routes = [
+        *(_route(state, path, method, answer) for path, method, answer in CONTROLS),
+        *(_route(state, end.path, end.method, _ANSWERS[end.name]) for end in ENDPOINTS),
+        _route(state, DESCRIPTION_PATH, "GET", _show_description),
+    ]
+    handlers = {HTTPException: _answer_error, Exception: _answer_error}
+    router = Starlette(routes=routes, exception_handlers=handlers)
+    router.router.redirect_slashes = False
+    return partial(_guard, state, router)
+
+
+async def _guard(state: State, router: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Let a request through to its endpoint, and note in the ledger what became of it."""
+    token, path = _read_token(scope), scope["path"]
+    if path == DESCRIPTION_PATH:
+        await router(scope, receive, send)
+    elif path.startswith(CONTROL_PREFIX):
+        refusal = None if token == state.tokens[0] else error_response(401, "Control takes the token of the start")
+        await (refusal or router)(scope, receive, send)
+    else:
+        state.ledger.count_arrival(state.clock.ticks())
+        await _answer_counted(state, router, token, scope, receive, send)
+
+
+async def _answer_counted(
+    state: State, router: ASGIApp, token: str, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Answer a request to the service itself: properly, faultily, or by refusing it."""
+    ledger, outcome = state.ledger, "no answer"
+    refusal = _refuse_token(state, token)
+    limited, headers = (None, []) if refusal else _refuse_rate(state, token)
+
+    async def note(message: Message) -> None:
+        nonlocal outcome
+        if message["type"] == "http.response.start":
+            outcome = str(message["status"])
+            message["headers"] = [*message["headers"], *headers]
+        await send(message)
+
+    try:
+        if app := refusal or limited or _refuse_permission(state, token):
+            await app(scope, receive, note)
+        elif state.faults.rules:
+            await answer_faultily(state, router, token, scope, receive, note)
+        else:
+            await router(scope, receive, note)
+    finally:
+        ledger.count_answer(name_endpoint(scope["method"], scope["path"]), outcome)
+
+
+def _refuse_token(state: State, token: str) -> Response | None:
+    """Return a 401 where the token is missing, unknown or expired."""
+    if not token:
+        return error_response(401, "Authorization: Bearer <ACCESS_TOKEN> is missing")
+    if token in state.expired:
+        return error_response(401, "Access token has expired")
+    if token not in state.tokens and token.removesuffix(FORBIDDEN_SUFFIX) not in state.tokens:
+        return error_response(401, "Access token is not valid")
+    return None
+
+
+def _refuse_rate(state: State, token: str) -> tuple[Response | None, _Headers]:
+    """Count the request; return a 429 where it is one too many, and the headers that say how many are left."""
+    limit = state.rate_limit_of(token)
+    if limit is None:
+        return None, []
+    verdict = limit.admit(state.clock.ticks())
+    kind, wait = state.options.rate_limit_headers, b"%d" % ceil(verdict.reset)
+    headers: _Headers = []
+    if kind in ("ratelimit", "all"):
+        headers.append((b"ratelimit-limit", b"%d" % state.options.requests_per_minute))
+        headers.append((b"ratelimit-remaining", b"%d" % verdict.remaining))
+        headers.append((b"ratelimit-reset", wait))
+    if verdict.is_allowed:
+        return None, headers
+    if kind in ("retry-after", "all"):
+        headers.append((b"retry-after", wait))
+    return error_response(429, "Too many requests"), headers
+
+
+def _refuse_permission(state: State, token: str) -> Response | None:
+    """Return a 403 where the token is known but may do nothing."""
+    return None if token in state.tokens else error_response(403, "This access token may not use the service")
+
+
+def _read_token(scope: Scope) -> str:
+    """Return the bearer token, empty where there is none."""
+    kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def _route(state: State, path: str, method: str, answer: _Answer) -> Route:
+    """Return a route for one method alone: Starlette would add HEAD to every GET."""
+    route = Route(path, partial(answer, state), methods=[method])
+    route.methods = {method}
+    return route
+
+
+async def _show_description(state: State, _request: Request) -> Response:
+    """Return the OpenAPI description."""
+    from firmlake_sandbox.openapi import describe_service  # only here: few ever ask, and it takes time to make
+
+    return Response(describe_service(state.options), media_type="application/json")
+
+
+async def _answer_error(_request: Request, error: Exception) -> Response:
+    """Answer whatever an endpoint raised."""
+    if isinstance(error, HTTPException):
+        return error_response(error.status_code, error.detail, dict(error.headers or {}))
+    return error_response(500, "Internal server error")

@@ -1,0 +1,87 @@
+"""A client whose time is simulated, and services that are functions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from firmlake.api.authorization import Token
+from firmlake.api.client import Client
+from firmlake.api.exchange import Answer
+from firmlake.api.throttle import NoThrottle
+from firmlake.settings import ApiSettings
+
+from .simulation import VirtualTime
+
+CANARY = "canary-0123456789abcdef"
+
+
+@pytest.fixture
+def time() -> VirtualTime:
+    return VirtualTime()
+
+
+@pytest.fixture
+def landed() -> list[Answer]:
+    """Every attempt of the clients of a test, in order."""
+    return []
+
+
+ClientMaker = Callable[..., Client]
+
+
+@pytest.fixture
+def make_client(time: VirtualTime, landed: list[Answer]) -> Iterator[ClientMaker]:
+    """Make a client that talks to a function of the test, or, without one, to `base_url`."""
+    clients = []
+
+    def make(handler: Handler | None = None, **options: object) -> Client:
+        own = {"throttle", "token", "on_answer", "stop", "budget", "breaker", "sleep"} & options.keys()
+        arguments = {name: options.pop(name) for name in own}
+        api = ApiSettings(**{"base_url": "https://service.test", "requests_per_minute": 0} | options)
+        client = Client(
+            api,
+            arguments.pop("token", Token(CANARY)),
+            arguments.pop("throttle", NoThrottle()),
+            transport=_Transport(handler) if handler else None,
+            **{"on_answer": landed.append, "sleep": time.sleep} | arguments,
+            clock=time.clock,
+            utc_now=time.utc,
+            random=lambda: 1.0,
+        )
+        clients.append(client)
+        return client
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+class _Transport(httpx.BaseTransport):
+    """Answers by a function; unlike httpx.MockTransport it streams, and the same answer may be given twice."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = self._handler(request)
+        return httpx.Response(answer.status_code, headers=answer.headers, stream=httpx.ByteStream(answer.content))
+
+
+def script(*answers: httpx.Response | Exception) -> Handler:
+    """Give answers one after the other, the last one for ever."""
+    left = itertools.chain(answers, itertools.repeat(answers[-1]))
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        answer = next(left)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return handle

@@ -1,0 +1,223 @@
+"""Splitting an answer into its elements: by company, whatever is wrong with the others."""
+
+import contextlib
+import json
+from unittest.mock import ANY
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firmlake.api import answers
+from firmlake.api.answers import Element, read_answer, read_single_answer
+from firmlake.errors import UnusableAnswerError
+from support import ACME, BOLT, DATASETS, body, found, lookalike, not_found, party, period
+
+
+def read_one(element, dataset="financials"):
+    [read] = read_answer(dataset, element if isinstance(element, bytes) else body(element))
+    return read
+
+
+@pytest.mark.parametrize("spelling", ["403227515", "0403227515"])
+def test_a_belgian_company_is_known_in_both_spellings(spelling):
+    element = found(ACME, "financials")
+    element["identifier"]["companyNumber"] = spelling
+    assert read_one(element).company == ACME
+
+
+@pytest.mark.parametrize(
+    ("dataset", "record", "group"),
+    [
+        ("financials", period(), "period"),
+        ("lookalikes", lookalike(), "lookalike"),
+        ("relationships", party(), "parent"),
+    ],
+)
+def test_records_are_kept_byte_for_byte(dataset, record, group):
+    text = body(record)[1:-1].replace(b'"', b' "')  # blanks, as a service might print them
+    element = body(found(ACME, dataset, "HERE"))
+    read = read_one(element.replace(b'"HERE"', text), dataset)
+    assert [bytes(raw) for raw in read.records[group]] == [text.strip()]
+
+
+def test_a_financial_element_tells_its_total_and_offset():
+    read = read_one(found(ACME, "financials", period(), total=17, offset=5))
+    assert (read.total, read.offset, read.problem) == (17, 5, "")
+
+
+def test_parents_and_children_are_kept_apart():
+    element = found(ACME, "relationships", party())
+    element["data"]["children"] = [party(), party(None)]
+    read = read_one(element, "relationships")
+    assert {name: len(raws) for name, raws in read.records.items()} == {"parent": 1, "child": 2}
+
+
+def test_no_records_are_not_no_data():
+    assert read_one(found(ACME, "lookalikes"), "lookalikes").records == {"lookalike": []}
+    assert read_one(not_found(ACME, "lookalikes"), "lookalikes").records is None
+
+
+def test_a_message_in_place_of_data_is_passed_on():
+    read = read_one(not_found(ACME))
+    assert read == Element(ACME, message="Company not found")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"data": None}, "neither data nor message"),
+        ({"data": None, "message": ""}, "neither data nor message"),
+        ({"message": "Answered in part"}, "both data and a message"),
+        ({"pagination": None}, "data without pagination"),
+        ({"data": {}}, "data not understood"),
+        ({"data": "x"}, "data not understood"),
+    ],
+)
+def test_an_element_that_says_nothing_usable_says_why(change, problem):
+    read = read_one({**found(ACME, "financials", period()), **change})
+    assert read.company == ACME
+    assert problem in read.problem
+    assert read.records is None
+
+
+@pytest.mark.parametrize("lacking", ["parents", "children"])
+def test_relationships_without_one_of_their_arrays_are_not_half_taken(lacking):
+    element = found(ACME, "relationships", party())
+    del element["data"][lacking]
+    read = read_one(element, "relationships")
+    assert read.records is None
+    assert lacking in read.problem
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "null",
+        "5",
+        "[]",
+        "{}",
+        '{"identifier":null,"data":[],"message":null}',
+        '{"identifier":{"country":"BE","companyNumber":403227515},"data":[],"message":null}',
+        '{"identifier":{"country":"BE","companyNumber":"0403227515"},"data":[],"pagination":{"total":"1"},"message":null}',
+        '{"identifier":{"country":"BE","companyNumber":"0403227515","name":"\udcff"},"data":null,"message":"x"}',
+        '{"identifier":{"country":"BE","companyNumber":"0403227515"},"data":null,"message":"\udcff"}',
+        '{"identifier":{"country":"BE","companyNumber":"0403227515"},"data":null,"message":"x","\udcff":1}',
+    ],
+)
+def test_a_broken_element_harms_no_other(broken):
+    """Among them bytes that are not UTF-8, which are found out only when the text is wanted."""
+    good = body(found(BOLT, "financials", period()))[1:-1]
+    elements = read_answer("financials", b"[" + broken.encode(errors="surrogateescape") + b"," + good + b"]")
+    assert [element.company for element in elements] == [None, BOLT]
+    assert elements[0].problem
+    assert not elements[1].problem
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"null",
+        b"{}",
+        b'{"status":500,"message":"Internal server error"}',
+        b"<!DOCTYPE html><html></html>",
+        b"\xff\xfe[\0]\0",
+        b"[" * 100_000 + b"]" * 100_000,
+        body(found(ACME, "financials", period()))[:-40],
+        body(found(ACME, "financials", period())) + b"x",
+    ],
+    ids=["empty", "null", "object", "error", "html", "utf-16", "nested", "cut", "more"],
+)
+def test_a_body_that_is_no_array_is_refused_as_a_whole(content):
+    with pytest.raises(UnusableAnswerError) as caught:
+        read_answer("financials", content)
+    assert caught.value.message.isprintable()
+    assert len(caught.value.message) < 500
+
+
+def test_a_message_of_the_service_cannot_draw_on_a_terminal():
+    read = read_one(not_found(ACME, message="\x1b[2J" + "x" * 1000 + "\n"))
+    assert read.message.isprintable()
+    assert len(read.message) <= 300
+
+
+@pytest.mark.parametrize("place", ["", "identifier", "pagination"])
+def test_a_field_nobody_knows_is_told_with_its_place(place):
+    element = found(ACME, "financials", period())
+    (element[place] if place else element)["unheardOf"] = 1
+    assert read_one(element).unknown == (f"{place}.unheardOf" if place else "unheardOf",)
+
+
+def test_an_array_nobody_knows_beside_parents_and_children_is_told():
+    element = found(ACME, "relationships")
+    element["data"]["siblings"] = []
+    assert read_one(element, "relationships").unknown == ("data.siblings",)
+
+
+def test_fields_inside_records_are_left_to_the_tables():
+    assert read_one(found(ACME, "financials", {**period(), "unheardOf": 1})).unknown == ()
+
+
+def test_a_single_answer_is_one_element_without_a_message():
+    element = found(ACME, "financials", period(), total=1)
+    del element["message"]
+    read = read_single_answer("financials", json.dumps(element).encode())
+    assert read._replace(records=ANY) == read_one(found(ACME, "financials", period()))._replace(records=ANY)
+    assert len(read.records["period"]) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"status":404,"message":"Company not found"}', b"\xff"])
+def test_a_single_answer_of_another_shape_is_refused(content):
+    with pytest.raises(UnusableAnswerError):
+        read_single_answer("financials", content)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(list(found(ACME, "financials"))), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60)
+@given(dataset=st.sampled_from(["financials", "lookalikes", "relationships"]), parts=st.lists(JSON, max_size=4))
+def test_any_array_is_split_into_as_many_elements(dataset, parts):
+    content = json.dumps(parts).encode()
+    try:
+        assert len(read_answer(dataset, content)) == len(parts)
+    except UnusableAnswerError:
+        assert b"NaN" in content or b"Infinity" in content or b"\\ud" in content
+
+
+FOUND = st.builds(found, st.just(BOLT), st.sampled_from(DATASETS))
+
+
+@settings(max_examples=60)
+@given(
+    dataset=st.sampled_from(DATASETS),
+    parts=st.lists(JSON | FOUND, max_size=4),
+)
+def test_decoding_at_once_and_element_by_element_say_the_same(dataset, parts):
+    content = json.dumps(parts).encode()
+    with contextlib.suppress(UnusableAnswerError):
+        assert list(map(comparable, read_answer(dataset, content))) == list(
+            map(comparable, answers._read_one_by_one(dataset, content))
+        )
+
+
+def comparable(element):
+    records = element.records and {name: [bytes(raw) for raw in raws] for name, raws in element.records.items()}
+    return element._replace(records=records)
+
+
+@settings(max_examples=100)
+@given(content=st.binary(max_size=60))
+def test_any_bytes_are_an_answer_or_refused(content):
+    try:
+        read_answer("relationships", content)
+    except UnusableAnswerError:
+        return
+    assert content.strip().startswith(b"[")

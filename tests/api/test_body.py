@@ -1,0 +1,96 @@
+"""A body is inflated as it arrives, and none can fill the memory."""
+
+import gzip
+import tracemalloc
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firmlake.api.body import Body, BodyError
+
+MIB = 1_048_576
+PACKED = gzip.compress(b"x" * 100)
+BOMB = gzip.compress(bytes(64 * MIB))
+
+
+def receive(chunks, encoding="", declared=None, wire_bytes_max=32 * MIB, body_bytes_max=64 * MIB):
+    body = Body(encoding, wire_bytes_max, body_bytes_max)
+    body.receive(chunks, declared)
+    return body.content()
+
+
+def pieces(data, size):
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+@given(
+    data=st.binary(max_size=5000), size=st.integers(1, 500), pack=st.sampled_from([gzip.compress, zlib.compress, bytes])
+)
+def test_what_was_packed_comes_out_however_it_is_cut_into_pieces(data, size, pack):
+    encoding = {gzip.compress: "gzip", zlib.compress: "deflate", bytes: "identity"}[pack]
+    assert receive(pieces(pack(data), size), encoding) == data
+
+
+def test_gzip_may_hold_several_members():
+    assert receive(pieces(gzip.compress(b"one ") + gzip.compress(b"two"), 7), "GZIP ") == b"one two"
+
+
+def test_a_large_body_comes_out_whole():
+    data = b"".join(b'{"revenue":%d.25,"n":%d}' % (n * 7919, n) for n in range(200_000))
+    assert receive(pieces(gzip.compress(data, 1), 65536), "gzip") == data
+
+
+@pytest.mark.parametrize(
+    ("packed", "reason"),
+    [(PACKED[:-1], "cut"), (b"\x1f\x8bgarbage", "damaged"), (b'{"plain":1}', "damaged")],
+    ids=["cut", "garbage", "not packed"],
+)
+def test_a_packed_body_that_is_cut_or_damaged_is_no_body(packed, reason):
+    with pytest.raises(BodyError, match=reason):
+        receive([packed], "gzip")
+
+
+def test_a_cut_body_keeps_what_there_is_of_it():
+    body = Body("gzip", MIB, MIB)
+    with pytest.raises(BodyError, match="cut"):
+        body.receive([PACKED[:-1]])
+    assert body.content() == b"x" * 100
+
+
+def test_an_encoding_nobody_asked_for_is_kept_as_it_came():
+    body = Body("br", MIB, MIB)
+    with pytest.raises(BodyError, match="not asked for"):
+        body.receive([b"packed"])
+    assert body.content() == b"packed"
+
+
+def test_a_body_that_declares_too_much_is_not_begun():
+    def chunks():
+        raise AssertionError("read")
+        yield b""
+
+    with pytest.raises(BodyError, match="declares 2000 bytes"):
+        receive(chunks(), declared="2000", wire_bytes_max=1024)
+
+
+def test_a_body_that_is_too_long_is_let_go_at_once():
+    with pytest.raises(BodyError, match="more than 2048 bytes"):
+        receive((bytes(1024) for _ in range(9)), wire_bytes_max=2048)
+    with pytest.raises(BodyError, match="inflates to more than 2048 bytes"):
+        receive([gzip.compress(bytes(4096))], "gzip", body_bytes_max=2048)
+
+
+@pytest.mark.parametrize("chunk_size", [1000, 1_000_000])
+def test_a_bomb_ends_after_some_megabytes(chunk_size):
+    tracemalloc.start()
+    with pytest.raises(BodyError, match="100 times its size"):
+        receive(pieces(BOMB, chunk_size), "gzip")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10 * MIB
+
+
+def test_an_empty_body_is_a_body():
+    assert receive([], "gzip") == b""

@@ -1,0 +1,524 @@
+"""What a client does with each answer: use it, ask again, or end; in simulated time."""
+
+import contextlib
+import json
+import random
+import threading
+import time as real_time
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from firmlake import errors
+from firmlake.api import failures, requests
+from firmlake.api.authorization import read_token
+from firmlake.api.breaker import CircuitBreaker, RetryBudget
+from firmlake.company import Company
+from firmlake.settings import ApiSettings
+
+from .conftest import CANARY, script
+
+API = ApiSettings()
+ACME = Company("BE", "0770493071")
+REQUEST = requests.bulk(API, "financials", [ACME], 5)
+OK = httpx.Response(200, json=[{"data": []}])
+
+
+def refusal(status, message="no", **headers):
+    return httpx.Response(status, json={"status": status, "message": message}, headers=headers)
+
+
+# --- what goes out ---------------------------------------------------------------------------------------------------
+
+
+def test_a_request_carries_token_language_and_body_to_base_url_and_path(make_client):
+    seen = []
+    client = make_client(
+        lambda request: seen.append(request) or OK, base_url="https://service.test/gateway/", language="NL"
+    )
+    client.send(REQUEST)
+    client.send(requests.single(API, "financials", ACME, 5, 10))
+    bulk, single = seen
+    assert str(bulk.url) == "https://service.test/gateway/v1/companies/financials"
+    assert json.loads(bulk.content)["limit"] == 5
+    assert bulk.headers["Authorization"] == f"Bearer {CANARY}"
+    assert bulk.headers["Accept-Language"] == "NL"
+    assert bulk.headers["Content-Type"] == "application/json"
+    assert bulk.headers["Accept-Encoding"] == "gzip"
+    assert str(single.url) == "https://service.test/gateway/v1/companies/BE/770493071/financials?limit=5&offset=10"
+    assert "Content-Type" not in single.headers
+
+
+def test_the_language_header_is_a_setting(make_client):
+    seen = []
+    names = API.names.__class__(language_header="X-Language")
+    make_client(lambda request: seen.append(request) or OK, names=names).send(REQUEST)
+    assert seen[0].headers["X-Language"] == "EN"
+
+
+@pytest.mark.parametrize("base_url", ["", "sandbox", "http://service.test"])
+def test_an_address_that_cannot_be_used_is_found_before_any_request(make_client, base_url):
+    with pytest.raises(errors.SettingsError, match=r"api\.base_url"):
+        make_client(script(OK), base_url=base_url)
+
+
+# --- what comes back -------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_is_landed_and_returned(make_client, landed, time):
+    body = httpx.Response(200, json=[1], headers={"X-Credits-Charged": "7", "Set-Cookie": "a=b"})
+    answer = make_client(script(body)).send(REQUEST)
+    assert landed == [answer]
+    assert (answer.request, answer.attempt, answer.status, answer.error) == (REQUEST, 1, 200, "")
+    assert (answer.body, answer.wire_bytes, answer.fetched_at) == (b"[1]", 3, time.utc())
+    assert answer.headers == {"content-type": "application/json", "x-credits-charged": "7"}
+
+
+def test_every_attempt_lands_before_anything_is_decided(make_client, landed):
+    answers = [httpx.ReadError("lost"), refusal(503), refusal(429, **{"Retry-After": "1"}), OK]
+    make_client(script(*answers)).send(REQUEST)
+    assert [(answer.attempt, answer.status) for answer in landed] == [(1, None), (2, 503), (3, 429), (4, 200)]
+    assert landed[0].error == "broken: connection lost"
+
+
+def test_what_landing_raises_ends_the_request(make_client):
+    def disk_is_full(answer):
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        make_client(script(OK), on_answer=disk_is_full).send(REQUEST)
+
+
+def test_a_request_may_have_a_landing_of_its_own(make_client, landed):
+    own = []
+    make_client(script(OK)).send(REQUEST, on_answer=own.append)
+    assert (len(own), landed) == (1, [])
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 409, 413, 422])
+def test_a_refusal_is_not_repeated_and_says_why(make_client, landed, status):
+    with pytest.raises(failures.RequestRefusedError, match=rf"\({status}: too many companies\)") as caught:
+        make_client(script(refusal(status, "too many\r\n\x1b companies"))).send(REQUEST)
+    assert len(landed) == 1
+    assert caught.value.answer.status == status
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_a_place_that_is_not_the_services_ends_the_run(make_client, landed, status):
+    page = httpx.Response(status, html="<h1>Not here</h1>")
+    with pytest.raises(errors.ServiceError, match=r"api\.base_url") as caught:
+        make_client(script(page)).send(REQUEST)
+    assert not isinstance(caught.value, errors.RequestRefusedError)
+    assert len(landed) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "exit_code"),
+    [(401, errors.AuthorizationError, 5), (403, errors.AuthorizationError, 5), (402, failures.OutOfCreditsError, 4)],
+)
+def test_refusals_of_a_token_and_of_credits_are_told_apart(make_client, landed, status, error, exit_code):
+    with pytest.raises(error, match="no") as caught:
+        make_client(script(refusal(status))).send(REQUEST)
+    assert caught.value.exit_code == exit_code
+    assert len(landed) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_after_a_refused_token_nothing_more_is_sent(make_client, landed, status):
+    client = make_client(script(refusal(status), OK))
+    for _ in range(3):
+        with pytest.raises(errors.AuthorizationError):
+            client.send(REQUEST)
+    assert len(landed) == 1
+
+
+def test_without_credits_the_companies_already_paid_for_are_still_fetched(make_client):
+    client = make_client(script(refusal(402), OK))
+    with pytest.raises(failures.OutOfCreditsError):
+        client.send(REQUEST)
+    assert client.send(REQUEST).status == 200
+
+
+def test_a_wrong_token_costs_one_request_whatever_the_threads(make_client, landed, time):
+    client = make_client(lambda request: time.sleep(0.3) or refusal(401), threads=8)
+    results = time.run(*[lambda: client.send(REQUEST)] * 8)
+    assert {type(result) for result in results} == {errors.AuthorizationError}
+    assert len(landed) == 1
+
+
+@pytest.fixture
+def token_file(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("old")
+    return file
+
+
+def accepts_new(request):
+    return OK if request.headers["Authorization"] == "Bearer new" else refusal(401)
+
+
+def test_a_token_that_was_replaced_is_read_again(make_client, landed, token_file):
+    client = make_client(accepts_new, token=read_token({"FIRMLAKE_API_TOKEN_FILE": str(token_file)}))
+    token_file.write_text("new")
+    assert client.send(REQUEST).status == 200
+    assert [answer.status for answer in landed] == [401, 200]
+
+
+@pytest.mark.parametrize("content", ["old", "other", ""])
+def test_a_token_file_is_read_again_once(make_client, landed, token_file, content):
+    client = make_client(accepts_new, token=read_token({"FIRMLAKE_API_TOKEN_FILE": str(token_file)}))
+    token_file.write_text(content)
+    with pytest.raises(errors.AuthorizationError):
+        client.send(REQUEST)
+    assert len(landed) == (2 if content == "other" else 1)
+
+
+def test_threads_that_hold_an_old_token_all_go_on_with_the_new_one(make_client, time, token_file):
+    def slow(request):
+        answer = accepts_new(request) if time.now > 1010 else OK
+        time.sleep(1)
+        return answer
+
+    def work():
+        return [client.send(REQUEST).status for _ in range(20)]
+
+    client = make_client(slow, token=read_token({"FIRMLAKE_API_TOKEN_FILE": str(token_file)}))
+    token_file.write_text("new")
+    assert time.run(*[work] * 4) == [[200] * 20] * 4
+
+
+def test_the_status_counts_even_if_the_body_of_a_refusal_is_no_use(make_client, landed):
+    refused = httpx.Response(401, content=b"x" * 2000)
+    with pytest.raises(errors.AuthorizationError, match=r"\(401\)"):
+        make_client(script(refused), body_bytes_max=1024).send(REQUEST)
+    assert landed[0].error.startswith("body")
+    assert len(landed) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed_and_its_target_named_without_parameters(make_client, landed, status):
+    seen = []
+
+    def handle(request):
+        seen.append(str(request.url.host))
+        return httpx.Response(status, headers={"Location": f"https://evil.test/login?token={CANARY}"})
+
+    with pytest.raises(errors.ServiceError, match=r"redirects to https://evil\.test/login \(30") as caught:
+        make_client(handle).send(REQUEST)
+    assert seen == ["service.test"]
+    assert CANARY not in str(caught.value) + str(landed[0].headers)
+
+
+# --- tries -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        refusal(500),
+        refusal(502),
+        refusal(503),
+        refusal(504),
+        refusal(408),
+        refusal(425),
+        httpx.ReadTimeout("late"),
+        httpx.ReadError("reset"),
+        httpx.RemoteProtocolError("cut"),
+        httpx.WriteError("reset"),
+    ],
+    ids=str,
+)
+def test_what_may_pass_is_tried_again_as_often_as_set(make_client, landed, failure):
+    client = make_client(script(failure), tries=3)
+    with pytest.raises(failures.RequestFailedError, match="failed 3 times") as caught:
+        client.send(REQUEST)
+    assert len(landed) == caught.value.attempts == 3
+    assert caught.value.answer is landed[-1]
+    assert not caught.value.is_outage
+    assert make_client(script(failure, failure, OK), tries=3).send(REQUEST).attempt == 3
+
+
+def test_a_request_under_suspicion_can_be_tried_once(make_client, landed):
+    with pytest.raises(failures.RequestFailedError):
+        make_client(script(refusal(500))).send(REQUEST, tries=1)
+    assert len(landed) == 1
+
+
+def test_pauses_grow_and_a_hint_of_the_service_counts_if_it_is_longer(make_client, time):
+    pauses = []
+    answers = [refusal(500), refusal(500), refusal(503, **{"Retry-After": "60"}), refusal(500), OK]
+    make_client(script(*answers), sleep=pauses.append, tries=5).send(REQUEST)
+    assert pauses == [1, 2, 60, 8], "with the largest jitter"
+
+
+def test_the_reset_of_the_rate_limit_concerns_429s_only(make_client):
+    pauses = []
+    answers = [refusal(code, **{"RateLimit-Reset": "50"}) for code in (503, 429)]
+    make_client(script(*answers, OK), sleep=pauses.append).send(REQUEST)
+    assert pauses == [1, 50]
+
+
+def complain(body):
+    raise errors.UnusableAnswerError("the answer is not JSON")
+
+
+def test_an_unusable_answer_is_asked_for_three_times(make_client, landed):
+    with pytest.raises(failures.RequestFailedError, match="failed 3 times: the answer is not JSON"):
+        make_client(script(OK)).send(REQUEST, complain)
+    assert len(landed) == 3
+
+
+@pytest.mark.parametrize("status", [201, 202, 204, 206])
+def test_a_success_without_the_answer_is_unusable(make_client, landed, status):
+    with pytest.raises(failures.RequestFailedError, match=f"status {status}"):
+        make_client(script(httpx.Response(status))).send(REQUEST)
+    assert len(landed) == 3
+
+
+def test_a_check_sees_only_complete_answers_of_status_200(make_client):
+    bodies = []
+    client = make_client(script(refusal(500), httpx.Response(200, content=b"x" * 2000), OK), body_bytes_max=1024)
+    client.send(REQUEST, bodies.append)
+    assert bodies == [OK.content]
+
+
+# --- 429 -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_429_never_uses_up_a_try(make_client, landed):
+    storm = [refusal(429)] * 9
+    assert make_client(script(*storm, refusal(500), *storm, OK), tries=2).send(REQUEST).attempt == 20
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("17", 17),
+        ("Thu, 01 Jan 2026 00:17:00 GMT", 20),  # the simulated clock begins at 00:16:40
+        ("soon", 1),
+        ("-1", 1),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 1),
+    ],
+)
+def test_a_429_waits_as_the_service_asks_or_by_its_own_measure(make_client, value, seconds):
+    pauses = []
+    make_client(script(refusal(429, **{"Retry-After": value}), OK), sleep=pauses.append).send(REQUEST)
+    assert pauses == [seconds]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_pause_of_hours_stops_the_run_resumably(make_client, landed, status):
+    client = make_client(script(refusal(status, **{"Retry-After": "7200"})))
+    for _ in range(2):
+        with pytest.raises(failures.PausedByServiceError, match="120 minutes") as caught:
+            client.send(REQUEST)
+    assert caught.value.exit_code == 4
+    assert len(landed) == 1, "the second one is not sent"
+
+
+def test_429s_without_end_have_an_end(make_client, landed, time):
+    with pytest.raises(failures.PausedByServiceError, match="nothing but 429"):
+        make_client(script(refusal(429))).send(REQUEST)
+    assert time.now - 1000 <= 900
+    assert len(landed) < 60
+
+
+# --- the service as a whole ------------------------------------------------------------------------------------------
+
+
+def test_a_service_that_was_never_reached_is_named(make_client, landed):
+    with pytest.raises(errors.ServiceError, match=r"service\.test is unreachable: no connection\. Check api") as caught:
+        make_client(script(httpx.ConnectError("refused"))).send(REQUEST)
+    assert not isinstance(caught.value, errors.RequestFailedError)
+    assert len(landed) == API.tries
+
+
+def test_a_connection_that_fails_is_never_the_requests_fault(make_client, landed, time):
+    """An outage of some minutes after the first success makes no request fail."""
+
+    def handle(request):
+        if 1010 < time.now < 1200:
+            raise httpx.ConnectError("refused")
+        time.sleep(0.3)
+        return OK
+
+    client = make_client(handle)
+    results = time.run(*[lambda: [client.send(REQUEST).status for _ in range(60)]] * 4)
+    assert results == [[200] * 60] * 4
+    assert sum(answer.status is None for answer in landed) < 25
+
+
+@pytest.mark.parametrize("failure", [refusal(503), httpx.ConnectError("refused"), httpx.ReadTimeout("late")], ids=str)
+def test_a_dead_service_ends_in_bounded_time_and_requests(make_client, landed, time, failure):
+    def handle(request):
+        if time.now > 1010:
+            return script(failure)(request)
+        time.sleep(0.3)
+        return OK
+
+    def work():
+        failed = 0
+        while True:
+            try:
+                client.send(REQUEST)
+            except failures.RequestFailedError as error:
+                failed += error.is_outage
+
+    client = make_client(handle)
+    results = time.run(*[work] * 4)
+    assert all("failed on every request for 5 minutes" in str(result) for result in results)
+    assert sum(answer.status != 200 for answer in landed) <= 30
+    assert time.now - 1010 < 400
+
+
+def test_ordinary_failures_cost_at_most_a_fifth_more_requests(make_client, landed, time):
+    chance = random.Random(11)
+
+    def handle(request):
+        time.sleep(0.2)
+        luck = chance.random()
+        if luck < 0.02:
+            raise httpx.ReadError("reset")
+        return refusal(503) if luck < 0.12 else OK
+
+    client = make_client(handle, tries=5)
+    results = time.run(*[lambda: [client.send(REQUEST).status for _ in range(250)]] * 4)
+    assert results == [[200] * 250] * 4, "none is lost"
+    assert len(landed) <= 1.2 * 1000
+
+
+def test_retries_are_a_budget_of_the_run(make_client, landed, time):
+    never = CircuitBreaker(time.clock, lambda: 1.0, failures_max=10**9)
+    client = make_client(script(refusal(500)), budget=RetryBudget(share=0.2, floor=3), breaker=never)
+    for _ in range(20):
+        with pytest.raises(failures.RequestFailedError):
+            client.send(REQUEST)
+    assert len(landed) == 20 + 3 + 20 // 5
+
+
+def fails_for(poison):
+    """A service that fails on every request that names a company."""
+    return lambda request: refusal(500) if poison.company_number.lstrip("0") in request.content.decode() else OK
+
+
+POISON = requests.bulk(API, "financials", [Company("BE", "0403170701")], 5)
+
+
+def test_requests_that_fail_alone_are_no_outage_because_what_was_answered_is_answered_again(make_client, landed, time):
+    client = make_client(fails_for(Company("BE", "0403170701")))
+    client.send(REQUEST)
+    for _ in range(40):
+        with pytest.raises(failures.RequestFailedError) as caught:
+            client.send(POISON, tries=1)
+        assert not caught.value.is_outage
+    probes = [answer for answer in landed[1:] if answer.request is REQUEST]
+    assert [answer.status for answer in probes] == [200] * 5, "one for eight failures in a row"
+    assert time.now - 1000 < 20
+
+
+def test_a_request_that_failed_while_the_probe_failed_too_is_not_to_blame(make_client, landed, time):
+    answers = script(OK, *[refusal(503)] * 20, OK)
+    client = make_client(lambda request: answers(request) if time.now < 2000 else OK)
+    client.send(REQUEST)
+    outages = []
+    for _ in range(9):
+        try:
+            client.send(POISON, tries=1)
+        except failures.RequestFailedError as error:
+            outages.append(error.is_outage)
+    assert outages[:7] == [False] * 7, "failures in a row show an outage, one does not"
+    assert outages[7:] == [True]
+    assert landed[-1].status == 200
+
+
+def test_who_is_not_patient_does_not_wait_for_a_service_that_answered_nothing(make_client, landed, time):
+    client = make_client(fails_for(Company("BE", "0403170701")))
+    for _ in range(20):
+        with pytest.raises(failures.RequestFailedError) as caught:
+            client.send(POISON, tries=1, is_patient=False)
+    assert caught.value.is_outage
+    assert len(landed) == 8
+    assert time.now == 1000
+
+
+# --- being interrupted -----------------------------------------------------------------------------------------------
+
+
+def test_a_stop_wakes_every_waiting_thread_at_once(make_client):
+    stop, waiting = threading.Event(), threading.Semaphore(0)
+
+    class Forever:
+        def acquire(self, sleep):
+            waiting.release()
+            sleep(3600)
+
+    client = make_client(script(OK), throttle=Forever(), stop=stop, sleep=None)
+    caught = []
+
+    def work():
+        try:
+            client.send(REQUEST)
+        except failures.InterruptedRunError as error:
+            caught.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert waiting.acquire(timeout=60)
+    began = real_time.monotonic()
+    stop.set()
+    for thread in threads:
+        thread.join(60)
+    assert len(caught) == 4
+    assert real_time.monotonic() - began < 30, "an hour is what they waited for"
+
+
+def test_once_interrupted_nothing_is_sent_and_nothing_counts_as_failed(make_client, landed):
+    stop = threading.Event()
+
+    def handle(request):
+        stop.set()
+        raise httpx.ReadTimeout("deadline")
+
+    client = make_client(handle, stop=stop)
+    for tries in (1, None):
+        with pytest.raises(failures.InterruptedRunError, match="run again to continue"):
+            client.send(REQUEST, tries=tries)
+    assert len(landed) == 1
+
+
+# --- whatever happens ------------------------------------------------------------------------------------------------
+
+OUTCOMES = [
+    OK,
+    *(refusal(status) for status in (202, 302, 400, 401, 402, 403, 404, 408, 429, 500, 503)),
+    refusal(429, **{"Retry-After": "5"}),
+    refusal(503, **{"Retry-After": "9999"}),
+    httpx.ReadTimeout("late"),
+    httpx.ConnectError("refused"),
+    httpx.RemoteProtocolError("cut"),
+]
+
+
+@given(outcomes=st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=12))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_whatever_comes_each_attempt_lands_once_and_a_request_ends_in_an_answer_or_a_named_error(
+    make_client, landed, outcomes
+):
+    landed.clear()
+    sent = []
+    answers = script(*outcomes, OK)
+    client = make_client(lambda request: sent.append(request) or answers(request))
+    for _ in range(3):
+        first, answer = len(landed), None
+        with contextlib.suppress(errors.FirmlakeError):
+            answer = client.send(REQUEST)
+        assert answer is None or (answer.status, answer) == (200, landed[-1])
+        assert [answer.attempt for answer in landed[first:]] == list(range(1, len(landed) - first + 1))
+        assert len(landed) == len(sent)

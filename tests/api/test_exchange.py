@@ -1,0 +1,37 @@
+"""What is kept of an answer besides its body."""
+
+from firmlake.api.exchange import choose_headers, printable
+from firmlake.settings import NameSettings
+
+
+def test_only_headers_that_say_something_are_kept():
+    headers = {
+        "Content-Type": "application/json",
+        "Set-Cookie": "session=1",
+        "Authorization": "Bearer x",
+        "X-Credits-Charged": "96",
+        "RateLimit-Remaining": "3",
+        "RateLimit": '"default";r=3;t=12',
+        "X-RateLimit-Limit": "200",
+        "Retry-After": "30",
+        "Date": "now",
+        "Server": "uvicorn",
+        "X-Request-Id": "abc",
+        "Location": "https://a.test/login?key=secret",
+    }
+    chosen = choose_headers(headers, NameSettings())
+    assert chosen.keys() == {name.lower() for name in headers} - {"set-cookie", "authorization", "server"}
+    assert chosen["location"] == "https://a.test/login"
+
+
+def test_the_names_of_the_credits_headers_are_settings():
+    names = NameSettings(credits_charged_header="X-Cost", credits_remaining_header="X-Left")
+    assert choose_headers({"x-cost": "1", "x-left": "2", "x-credits-charged": "3"}, names) == {
+        "x-cost": "1",
+        "x-left": "2",
+    }
+
+
+def test_a_text_of_the_service_cannot_write_on_a_terminal():
+    assert printable("a\x1b[31m\r\nb\t\x00c \u202e", 50) == "a [31m b c"
+    assert printable("x" * 100, 10) == "x" * 9 + "…"

@@ -1,0 +1,187 @@
+"""The client against the embedded service: every endpoint, real faults, its rate limit and its ledger."""
+
+import gzip
+import threading
+import tracemalloc
+
+import msgspec
+import pytest
+
+import firmlake_sandbox
+from firmlake import errors
+from firmlake.api import failures, requests
+from firmlake.api.authorization import Token
+from firmlake.api.throttle import SharedThrottle
+from firmlake.company import normal_form
+from firmlake.settings import ApiSettings
+
+API = ApiSettings()
+COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
+REQUEST = requests.bulk(API, "financials", COMPANIES[:100], 5)
+ENDPOINTS = {
+    **{
+        f"{name} bulk": requests.bulk(API, name, COMPANIES[:3])
+        for name in ("financials", "lookalikes", "relationships")
+    },
+    **{
+        f"{name} single": requests.single(API, name, COMPANIES[0])
+        for name in ("financials", "lookalikes", "relationships")
+    },
+    "lists": requests.service_lists(API, "OVERVIEW", 500, 0),
+    "contacts": requests.add_contacts(API, 1002, {COMPANIES[0]: ["123"]}),
+}
+
+
+@pytest.fixture
+def client(make_client, sandbox):
+    return make_client(base_url=sandbox.base_url, token=Token(sandbox.token))
+
+
+def is_json(body):
+    try:
+        msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise errors.UnusableAnswerError(f"no JSON: {error}") from None
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_every_endpoint_takes_what_we_send(client, endpoint):
+    answer = client.send(ENDPOINTS[endpoint], is_json)
+    assert (answer.status, answer.attempt) == (200, 1)
+
+
+def test_the_credits_headers_are_kept(client):
+    headers = client.send(REQUEST).headers
+    assert 0 < int(headers["x-credits-charged"]) <= 100
+    assert int(headers["x-credits-remaining"]) + int(headers["x-credits-charged"]) == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ({"kind": "reset"}, "broken"),
+        ({"kind": "lose"}, "broken"),
+        ({"kind": "reset_body", "bytes": 100}, "broken"),
+        ({"kind": "truncate", "bytes": 100}, "broken"),
+        ({"kind": "hang"}, "timeout"),
+        ({"kind": "trickle", "bytes": 1, "seconds": 0.05}, "timeout"),
+        ({"kind": "status", "status": 500}, ""),
+        ({"kind": "status", "status": 429, "headers": {"Retry-After": "2"}}, ""),
+        ({"kind": "wrong_body", "body": "html"}, ""),
+        ({"kind": "wrong_body", "body": "cut"}, ""),
+        ({"kind": "wrong_body", "body": "empty"}, ""),
+    ],
+    ids=lambda value: str(value.get("body") or value["kind"]) if isinstance(value, dict) else "",
+)
+def test_a_fault_that_passes_costs_one_more_attempt(make_client, sandbox, landed, fault, error):
+    # Long enough for an honest answer of a busy machine.
+    patience = {"total_timeout_seconds": 1.0, "read_timeout_seconds": 0.8} if error == "timeout" else {}
+    client = make_client(base_url=sandbox.base_url, token=Token(sandbox.token), **patience)
+    sandbox.set_faults([fault | {"nth": [1]}])
+    assert client.send(REQUEST, is_json).attempt == 2
+    assert landed[0].error.partition(":")[0] == error
+
+
+def test_a_request_whose_answer_was_lost_is_not_paid_twice(client, sandbox):
+    sandbox.set_faults([{"kind": "lose", "nth": [1]}])
+    client.send(REQUEST)
+    assert set(sandbox.ledger()["charges"].values()) == {1}
+
+
+def test_bombs_on_all_threads_leave_the_memory_alone(make_client, sandbox, landed):
+    sandbox.set_faults([{"kind": "gzip_bomb", "megabytes": 256}])
+    client = make_client(base_url=sandbox.base_url, token=Token(sandbox.token), tries=2)
+    caught = []
+
+    def work():
+        try:
+            client.send(REQUEST)
+        except failures.RequestFailedError as error:
+            caught.append(error)
+
+    tracemalloc.start()
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(caught) == 4
+    assert {answer.error for answer in landed} == {"body: inflates to more than 100 times its size"}
+    assert peak < 30 * 1_048_576
+
+
+def test_a_redirect_of_the_service_is_not_followed(client, sandbox):
+    sandbox.set_faults([{"kind": "redirect", "status": 307, "location": f"{sandbox.base_url}/v1/lists?a=b"}])
+    with pytest.raises(errors.ServiceError, match=r"/v1/lists \(307\)"):
+        client.send(REQUEST)
+    assert sandbox.ledger()["summary"]["requests"] == 1
+
+
+def test_a_wrong_token_ends_with_the_services_own_words(make_client, sandbox):
+    with pytest.raises(errors.AuthorizationError, match=r"\(401: "):
+        make_client(base_url=sandbox.base_url, token=Token("wrong")).send(REQUEST)
+
+
+def test_a_poisoned_company_fails_its_request_and_no_other(client, sandbox, landed):
+    poison = "".join(COMPANIES[7])
+    sandbox.set_faults([{"kind": "status", "status": 500, "companies": [poison]}])
+    with pytest.raises(failures.RequestFailedError) as caught:
+        client.send(REQUEST)
+    assert not caught.value.is_outage
+    assert client.send(requests.bulk(API, "financials", COMPANIES[100:200], 5)).status == 200
+
+
+@pytest.fixture
+def limited(make_client, sandbox, time, tmp_path):
+    """Make a client for an allowance, for a service with one; their clocks are moved together."""
+
+    def sleep(seconds):
+        sandbox.advance(0, rate_seconds=seconds)
+        time.now += seconds
+
+    def make(ours, theirs, kind, headers):
+        sandbox.set_options(requests_per_minute=theirs, rate_limit_kind=kind, rate_limit_headers=headers)
+        throttle = SharedThrottle(tmp_path / "key", ours, time.clock_ns)
+        return make_client(base_url=sandbox.base_url, token=Token(sandbox.token), throttle=throttle, sleep=sleep)
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["fixed-window", "sliding-window", "token-bucket"])
+@pytest.mark.parametrize("headers", ["none", "all"])
+def test_the_rate_limit_is_used_and_never_run_into(limited, sandbox, landed, time, kind, headers):
+    client, began = limited(50, 50, kind, headers), time.now
+    for _ in range(151):
+        client.send(requests.service_lists(API, "STATIC", 1))
+    assert {answer.status for answer in landed} == {200}
+    assert sandbox.ledger()["summary"]["busiest_minute"] == 50
+    assert 3 * 60 <= time.now - began <= 3 * 60 / 0.98
+
+
+def test_a_limit_lower_than_ours_is_learned_from_the_headers(limited, landed, time, caplog):
+    client, began = limited(200, 50, "sliding-window", "all"), time.now
+    for _ in range(151):
+        client.send(requests.service_lists(API, "STATIC", 1))
+    assert {answer.status for answer in landed} == {200}
+    assert time.now - began <= 3 * 60 / 0.98
+    assert len(caplog.messages) == 1
+
+
+def test_without_headers_a_lower_limit_costs_some_refusals_and_no_request(limited, landed, time):
+    client = limited(200, 50, "fixed-window", "retry-after")
+    for _ in range(300):
+        client.send(requests.service_lists(API, "STATIC", 1))
+    assert [answer.status for answer in landed].count(429) < 15
+    assert time.now < 1000 + 300 / 50 * 60 * 1.5
+
+
+def test_answers_are_compressed_off_this_machine_only(make_client, sandbox, landed):
+    assert (
+        "content-encoding"
+        not in make_client(base_url=sandbox.base_url, token=Token(sandbox.token)).send(REQUEST).headers
+    )
+    answer = landed[0]
+    assert answer.wire_bytes == len(answer.body)
+    assert len(gzip.compress(answer.body, 6)) * 4 < answer.wire_bytes

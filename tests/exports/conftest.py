@@ -1,0 +1,93 @@
+"""A warehouse of three weeks in which rows come, change, move and go; and an S3 server on loopback."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from firmlake.run import Folders
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DATASETS,
+    DAY,
+    MINUTE,
+    NOON,
+    answer,
+    found,
+    land,
+    lookalike,
+    make_run,
+    party,
+    period,
+)
+from support import publish_landed as publish
+
+RUNS = [f"2026010{5 + day}T120000Z-000{day}" for day in range(3)]
+ODD = ["=1+1", "+31 6", "-x", "@y", "'z", "\ttab", 'plain, "quoted"', "é\nline"]
+_STORY = [
+    {
+        ACME: ([period(2023), period(2024)], [lookalike(BOLT, 0.9)], [party(BOLT, name=name) for name in ODD]),
+        BOLT: ([period(2024, profitability__revenue=12345678901234.56)], [], []),
+    },
+    {
+        ACME: ([period(2024, profitability__revenue=5), period(2023)], [], [party(None, name="N"), party(BOLT)]),
+        CIRC: ([period(2022)], [lookalike(ACME, 0.1), lookalike(BOLT, 0.05)], []),
+    },
+    {ACME: ([period(2025), period(2024, profitability__revenue=5)], [lookalike(BOLT, 0.9)], [])},
+]
+
+
+def add_week(folders: Folders, week: int, keep: int = 5) -> None:
+    """Fetch and publish a week of the story."""
+    at = NOON + week * DAY
+    run = make_run(folders, list(_STORY[week]), run_id=RUNS[week], at=at)
+    for place, dataset in enumerate(DATASETS):
+        elements = [found(company, dataset, *records[place]) for company, records in _STORY[week].items()]
+        land(run, answer(dataset, *elements, at=at, offset=0))
+    publish(run, at=at + MINUTE, keep=keep)
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    """Three weeks, three generations; nobody writes to it."""
+    folders = Folders(tmp_path_factory.mktemp("lake") / "data")
+    for week in range(3):
+        add_week(folders, week)
+    return folders
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """An S3 server; gives its address. A process of its own, for a client may hold Python up while it waits."""
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr
+        address = next(found[0] for line in server.stderr if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
+        threading.Thread(target=server.stderr.read, daemon=True).start()
+        yield address
+        server.terminate()
+
+
+@pytest.fixture
+def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address in a bucket of its own, with credentials as the environment has them."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "planted-secret",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    name = tmp_path.name.replace("_", "-").lower()
+    httpx.put(f"{s3}/{name}", trust_env=False).raise_for_status()
+    return f"s3://{name}/some/prefix"

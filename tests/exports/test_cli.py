@@ -1,0 +1,60 @@
+"""`firmlake export`: settings and flags, what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from firmlake.cli import firmlake
+
+from .reading import follow
+
+
+@pytest.fixture
+def call(lake, tmp_path, monkeypatch):
+    """Call the command on the lake; gives exit code, stdout and stderr."""
+    for name in [name for name in os.environ if name.startswith("FIRMLAKE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        result = CliRunner().invoke(firmlake, ["export", *arguments, "--data", str(lake.data)], standalone_mode=False)
+        return result.return_value, result.stdout, result.stderr
+
+    return run
+
+
+def test_it_says_what_it_exported_and_the_second_time_that_there_is_nothing_to_do(call, tmp_path):
+    code, out, err = call("out", "--table", "companies", "--table", "runs")
+    assert (code, out.strip()) == (0, str(follow(tmp_path / "out")[0]))
+    assert "companies: 3 rows" in err
+    code, out, err = call("out", "--table", "companies", "--table", "runs", "--json")
+    content = json.loads(out)
+    assert (code, content["is_new"], content["rows"]) == (0, False, {"companies": 3, "runs": 3})
+
+
+def test_settings_name_the_target_and_flags_override_them(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("FIRMLAKE_EXPORT__TARGET", str(tmp_path / "set"))
+    monkeypatch.setenv("FIRMLAKE_EXPORT__TABLES", "runs")
+    assert call("--format", "csv")[0] == 0
+    manifest = follow(tmp_path / "set")[1]
+    assert (manifest.format, [table.name for table in manifest.tables]) == ("csv", ["runs"])
+
+
+def test_scripts_go_to_stdout_alone(call):
+    code, out, _ = call("out", "--format", "csv", "--ddl", "postgres", "--table", "runs")
+    assert (code, out.startswith("-- Export "), out.rstrip().endswith("COMMIT;")) == (0, True, True)
+    code, out, _ = call("out", "--table", "runs", "--dbt")
+    assert (code, "version: 2" in out) == (0, True)
+
+
+def test_what_cannot_be_done_is_one_line_and_a_code(call):
+    code, _, err = call()
+    assert (code, err.strip()) == (
+        2,
+        "firmlake: No place to export to is named. `firmlake export FOLDER`, or set export.target",
+    )
+    assert call("out", "--table", "nothing")[0] == 2

@@ -1,0 +1,95 @@
+"""The scripts for other warehouses: each dialect reads back the types and comments that we state."""
+
+from __future__ import annotations
+
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from firmlake.errors import UsageError
+from firmlake.exports.ddl import DIALECTS, render_ddl
+from firmlake.exports.export import Request, export
+from firmlake.exports.manifest import Manifest
+from firmlake.exports.targets import Folder
+
+URLS = {"snowflake": "s3://b/p", "bigquery": "gs://b/p", "redshift": "s3://b/p", "databricks": "s3://b/p"}
+MONEY = {"bigquery": "NUMERIC(18, 2)"}
+TIMES = {"redshift": "TIMESTAMP", "bigquery": "TIMESTAMP", "databricks": "TIMESTAMP"}
+TEXT = {"redshift": "VARCHAR(MAX)", "bigquery": "STRING", "databricks": "STRING", "postgres": "TEXT"}
+
+
+@pytest.fixture(scope="module")
+def manifests(lake, tmp_path_factory) -> dict[str, Manifest]:
+    """An export in each format that a warehouse loads."""
+    target = Folder(tmp_path_factory.mktemp("out"))
+    tables = ("financials", "runs", "drift")
+    return {name: export(lake, Request(format=name, tables=tables), target).manifest for name in ("parquet", "csv")}
+
+
+@pytest.fixture(params=DIALECTS)
+def script(request, manifests):
+    """A dialect, its script, and the manifest it was made from."""
+    manifest = manifests[DIALECTS[request.param].format]
+    return request.param, render_ddl(manifest, URLS.get(request.param, "/out"), request.param), manifest
+
+
+def creates(dialect, text):
+    """The CREATE TABLE statements, read back by the dialect."""
+    parts = [part for part in text.split("\n\n") if part.startswith("CREATE TABLE")]
+    return {create.find(exp.Table).name: create for create in (sqlglot.parse_one(part, dialect) for part in parts)}
+
+
+def test_types_nulls_and_names_are_read_back(script):
+    dialect, text, manifest = script
+    for table in manifest.tables:
+        columns = creates(dialect, text)[table.name].find_all(exp.ColumnDef)
+        found = {c.name: (c.kind.sql(dialect), bool(c.find(exp.NotNullColumnConstraint))) for c in columns}
+        assert list(found) == [column.name for column in table.columns]
+        for column in table.columns:
+            assert found[column.name][1] is not column.nullable, column
+        if table.name == "financials":
+            assert found["revenue"][0] == MONEY.get(dialect, "DECIMAL(18, 2)")
+            assert found["fetched_at"][0] == TIMES.get(dialect, "TIMESTAMPTZ")
+            assert found["company_number"][0] == TEXT.get(dialect, "VARCHAR")
+
+
+def test_every_comment_is_there_word_for_word(script):
+    dialect, text, manifest = script
+    statements = [sqlglot.parse_one(part.rstrip(";"), dialect) for part in text.split("\n\n") if "COMMENT ON" in part]
+    said = {
+        literal.this
+        for each in [*statements, *creates(dialect, text).values()]
+        for literal in each.find_all(exp.Literal)
+    }
+    for table in manifest.tables:
+        assert {column.comment for column in table.columns} <= said
+        assert any(each.startswith(table.meaning) for each in said)
+
+
+def test_every_file_or_its_folder_is_loaded_and_nothing_of_an_empty_table_is_missed(script):
+    dialect, text, manifest = script
+    folder = f"exports/{manifest.export_id}"
+    for table in manifest.tables:
+        assert f"{folder}/{table.name}" in text
+    if dialect == "redshift":
+        for country in ("BE", "NL", "FR"):
+            assert f"'s3://b/p/{folder}/financials/country={country}/'" in text
+            assert f"SELECT '{country}', " in text
+    elif dialect != "postgres":
+        assert (
+            "country" in text.partition("COPY INTO")[2] + text.partition("LOAD DATA")[2] + text.partition("INSERT")[2]
+        )
+
+
+def test_an_apostrophe_in_a_comment_ends_no_text(manifests):
+    table = manifests["parquet"].tables[0]
+    assert any("'" in column.comment for column in table.columns)
+    for dialect in URLS:
+        assert creates(dialect, render_ddl(manifests["parquet"], URLS[dialect], dialect))["financials"]
+
+
+def test_a_warehouse_is_not_told_to_load_what_it_cannot(manifests):
+    with pytest.raises(UsageError, match="redshift cannot load from gs://b"):
+        render_ddl(manifests["parquet"], "gs://b", "redshift")
+    with pytest.raises(UsageError, match="postgres loads csv, not parquet"):
+        render_ddl(manifests["parquet"], "/out", "postgres")

@@ -1,0 +1,55 @@
+"""A folder and a bucket keep the same rules."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from firmlake.errors import FirmlakeError, UsageError
+from firmlake.exports.targets import Folder, open_target
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def target(request, tmp_path):
+    return open_target(request.getfixturevalue("bucket") if request.param == "bucket" else str(tmp_path / "out"))
+
+
+def test_a_file_is_replaced_only_by_whom_has_read_it(target):
+    assert target.read("latest.json") is None
+    target.replace("latest.json", b"1", None)
+    first = target.read("latest.json")
+    assert first.content == b"1"
+    target.replace("latest.json", b"2", first)
+    for stale in (first, None):
+        with pytest.raises(FirmlakeError, match=r"Another export has replaced .*latest\.json"):
+            target.replace("latest.json", b"3", stale)
+    assert target.read("latest.json").content == b"2"
+
+
+def test_clearing_a_folder_leaves_the_others(target):
+    for path in ("a/x/1", "a/2", "ab/3"):
+        target.put(path, io.BytesIO(path.encode()))
+    target.clear("a")
+    assert [target.read(path) and target.read(path).content for path in ("a/x/1", "a/2", "ab/3")] == [
+        None,
+        None,
+        b"ab/3",
+    ]
+    target.clear("a")
+
+
+def test_a_store_that_refuses_is_told_without_its_secrets(bucket):
+    missing = open_target(bucket.replace("s3://", "s3://no-such-"))
+    with pytest.raises(FirmlakeError) as caught:
+        missing.put("x", io.BytesIO(b"1"))
+    assert "s3://no-such-" in str(caught.value)
+    assert "planted-secret" not in str(caught.value)
+
+
+def test_what_is_no_address_of_a_store_is_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert isinstance(open_target("some/folder"), Folder)
+    assert open_target(f"file://{tmp_path}/x").url == open_target("x").url == f"{tmp_path}/x"
+    with pytest.raises(UsageError, match="ftp:// is no place"):
+        open_target("ftp://host/x")

@@ -1,0 +1,132 @@
+"""The flow on a Prefect server: what its page says, and that nothing incomplete looks like a success."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from firmlake.errors import AuthorizationError, CompanyListError, DriftError, LockHeldError, SettingsError, Stopped
+from firmlake.run import Folders, list_runs, lock
+from firmlake.warehouse.generations import ask, newest
+from firmlake_sandbox import Sandbox
+
+from .conftest import RunFlow
+from .support import columns, request_count, wait_until, write_list
+
+
+@pytest.fixture
+def company_list(tmp_path: Path) -> Path:
+    path = tmp_path / "companies.csv"
+    write_list(path, 60)
+    return path
+
+
+def test_a_complete_run_is_completed_and_its_page_tells_what_it_came_to(
+    run_flow: RunFlow, company_list: Path, folders: Folders, capfd: pytest.CaptureFixture[str]
+):
+    run = run_flow(company_list, run__shard_companies=25)
+    (run_id,) = [each.run_id for each in list_runs(folders)]
+    assert (run.state, run.error) == ("Completed", run_id)
+    assert run.message.startswith(f"Run {run_id}: 60 of 60 companies asked for, ")
+    names = "plan", *(f"{what} shard {n}" for what in ("fetch", "stage") for n in (1, 2, 3)), "publish", "report"
+    wait_until(lambda: run.tasks() == dict.fromkeys(names, "Completed"), what=repr(names))
+    assert run.artifacts["enrich-progress"] == 100
+    assert json.loads(run.artifacts["enrich-failures"]) == []
+    assert str(folders.data / "report.html") in run.artifacts["enrich-report"]
+    assert f"run {run_id}." in (folders.data / "report.html").read_text("utf-8")
+    summary = run.artifacts["enrich-summary"]
+    assert summary.startswith("## companies.csv: done\n")
+    for dataset in ("financials", "lookalikes", "relationships"):
+        _, answered = ask(
+            folders, f"SELECT count(*) FROM company_state WHERE dataset='{dataset}' AND status='reported'"
+        )
+        assert f"| {dataset} | {answered[0][0]} |" in summary
+    assert f"firmlake query --data {folders.data} " in summary
+    assert f"firmlake query --data {folders.data} " in capfd.readouterr().out
+
+
+def test_without_a_list_the_sample_runs_on_the_embedded_service(run_flow: RunFlow, folders: Folders):
+    run = run_flow(None, api__base_url="sandbox")
+    assert run.state == "Completed"
+    assert run.artifacts["enrich-summary"].startswith("## sample.csv: done\n")
+    assert ask(folders, "SELECT count(*) FROM company_state")[1] == [(3 * 78,)]
+
+
+def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
+    run_flow: RunFlow, company_list: Path, folders: Folders, sandbox: Sandbox
+):
+    poison, *_, spoilt = write_list(company_list, 60)
+    no_lookalikes = {"kind": "status", "endpoint": "lookalikes", "companies": [poison], "status": 500}
+    too_exact = {"kind": "drift", "endpoint": "financials", "companies": [spoilt], "field": "revenue"}
+    sandbox.set_faults([no_lookalikes, too_exact | {"change": "literal", "literal": "1.234"}])
+    run = run_flow(company_list)
+    assert run.state == "Failed"
+    assert run.message.startswith("Published, but 2 companies failed. ")
+    assert run.error.exit_code == 3
+    assert run.artifacts["enrich-summary"].startswith("## companies.csv: some failed\n")
+    failed, *rejected = json.loads(run.artifacts["enrich-failures"])
+    names = "what", "country", "company_number", "dataset"
+    assert columns([failed], *names) == [("company failed", poison[:2], poison[2:], "lookalikes")]
+    assert set(columns(rejected, *names)) == {("record rejected", spoilt[:2], spoilt[2:], "financials")}
+    assert all(row["reason"] == "profitability.revenue: 1.234 has more than 2 decimals" for row in rejected)
+    assert newest(folders)
+
+
+def test_a_budget_fails_the_run_and_the_next_one_goes_on(run_flow: RunFlow, company_list: Path, sandbox: Sandbox):
+    stopped = run_flow(company_list, run__shard_companies=20, run__max_requests=4)
+    assert stopped.state == "Failed"
+    assert stopped.message.startswith("Published what there is, but stopped: ")
+    assert isinstance(stopped.error, Stopped)
+    wait_until(lambda: "Failed" in stopped.tasks().values())
+    assert request_count(sandbox) == 4
+    assert run_flow(company_list, run__shard_companies=20).state == "Completed"
+    assert sandbox.ledger(summary=True)["summary"]["companies_charged_again"] == 0
+
+
+def test_a_refused_token_fails_the_run_after_one_request_and_is_not_shown(
+    run_flow: RunFlow, company_list: Path, folders: Folders, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", "canary-31f2")
+    run = run_flow(company_list, run__shard_companies=10, api__threads=1)
+    assert run.state == "Failed"
+    assert isinstance(run.error, AuthorizationError)
+    assert run.message == str(run.error)
+    assert "canary" not in run.message
+    assert not newest(folders)
+    assert request_count(sandbox) <= 2  # two shards begin at once
+    wait_until(lambda: "Failed" in run.tasks().values())
+    assert not [name for name in run.tasks() if name.startswith("stage")]
+
+
+def test_answers_that_lost_a_field_are_not_published(
+    run_flow: RunFlow, company_list: Path, folders: Folders, sandbox: Sandbox
+):
+    sandbox.set_faults(
+        [{"kind": "drift", "endpoint": "financials", "field": "revenue", "change": "vanished", "count": 0}]
+    )
+    run = run_flow(company_list)
+    assert (run.state, type(run.error)) == ("Failed", DriftError)
+    wait_until(lambda: run.tasks().get("publish") == "Failed")
+    assert not newest(folders)
+
+
+def test_what_is_wrong_from_the_start_fails_the_run_with_its_line(
+    run_flow: RunFlow, company_list: Path, folders: Folders, sandbox: Sandbox
+):
+    for error, path, settings in (
+        (SettingsError, company_list, {"api__thread": 4}),
+        (CompanyListError, company_list.with_name("missing.csv"), {}),
+    ):
+        run = run_flow(path, **settings)
+        assert (run.state, type(run.error), run.message) == ("Failed", error, str(run.error))
+    with lock(folders, "somebody else"):
+        run = run_flow(company_list)
+    assert (run.state, type(run.error)) == ("Failed", LockHeldError)
+    assert "somebody else" in run.message
+    assert request_count(sandbox) == 0
+
+
+def test_its_parameters_hold_no_secret(enrich):
+    assert set(enrich.parameters.properties) == {"company_list", "config", "overrides"}

@@ -1,0 +1,143 @@
+"""What turns stages into a flow, without a server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from firmlake.api.failures import InterruptedRunError
+from firmlake.errors import AuthorizationError, FirmlakeError, SettingsError, Stopped, UsageError
+
+from .support import FLOWS, ROOT
+
+
+@pytest.fixture(autouse=True)
+def _environment(flow_modules: None, prefect_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def make_task(future: Future[Any]) -> Any:
+    from prefect.futures import PrefectConcurrentFuture
+
+    return PrefectConcurrentFuture(uuid4(), future)
+
+
+def make_ended_task(result: Any) -> Any:
+    """A task that ended with a result, or with an error in one line."""
+    from prefect.states import Completed
+
+    from job import in_one_line
+
+    def work() -> Any:
+        if isinstance(result, Exception):
+            raise result
+        return Completed(data=result)
+
+    future: Future[Any] = Future()
+    future.set_result(in_one_line(work)())
+    return make_task(future)
+
+
+def test_without_a_list_the_sample_is_run_on_the_embedded_service():
+    from job import read_job
+
+    settings, path = read_job(None, None, {"run.shard_companies": "7"})
+    assert (settings.api.base_url, settings.paths.data) == ("sandbox", "data/sandbox")
+    assert path == Path("data/intake/sample.csv")
+    assert settings.run.shard_companies == 7
+    assert read_job(None, None, {"paths.data": "elsewhere"})[0].paths.data == "elsewhere"
+
+
+def test_a_service_without_a_list_is_refused(monkeypatch: pytest.MonkeyPatch):
+    from job import read_job
+
+    monkeypatch.setenv("FIRMLAKE_API__BASE_URL", "https://service.example")
+    with pytest.raises(UsageError, match="No company list is named"):
+        read_job(None, None, None)
+    assert read_job("list.csv", None, None)[1] == Path("list.csv")
+
+
+def test_a_settings_file_names_the_service_too(tmp_path: Path):
+    from job import read_job
+
+    file = tmp_path / "ours.toml"
+    file.write_text('[api]\nbase_url = "https://service.example"\n')
+    with pytest.raises(UsageError, match="No company list is named"):
+        read_job(None, str(file), None)
+    with pytest.raises(SettingsError):
+        read_job("list.csv", str(tmp_path / "missing.toml"), None)
+
+
+def test_an_error_of_ours_becomes_a_state_with_its_line_and_no_frames():
+    from job import in_one_line
+
+    @in_one_line
+    def fail(error: Exception) -> None:
+        raise error
+
+    for error, name in ((Stopped("No credits", "Buy some"), "Failed"), (InterruptedRunError("Cut"), "Crashed")):
+        state: Any = fail(error)
+        assert (state.name, state.message, state.data) == (name, str(error), error)
+        assert error.__traceback__ is None
+    with pytest.raises(ZeroDivisionError):
+        fail(ZeroDivisionError())
+
+
+def test_the_results_of_tasks_come_in_order_with_the_errors_to_keep():
+    from job import finish_tasks
+
+    stopped = Stopped("No credits")
+    assert finish_tasks(map(make_ended_task, (1, stopped, 3)), keep=(Stopped,)) == [1, stopped, 3]
+    with pytest.raises(AuthorizationError, match="Token"):
+        finish_tasks(map(make_ended_task, (1, stopped, AuthorizationError("Token"))), keep=(Stopped,))
+
+
+def test_a_task_that_sets_stop_keeps_the_others_from_beginning(pool: ThreadPoolExecutor):
+    from prefect.states import Failed
+
+    from job import finish_tasks
+
+    stop, begun = threading.Event(), threading.Event()
+
+    def fail() -> Any:
+        stop.set()
+        return Failed(data=FirmlakeError("The service is down"))
+
+    def begin() -> None:  # pragma: no cover
+        begun.set()
+
+    hold = threading.Event()
+    pool.submit(hold.wait)
+    tasks = [make_task(pool.submit(fail)), *(make_task(pool.submit(begin)) for _ in range(3))]
+    with pytest.raises(FirmlakeError, match="The service is down"):
+        finish_tasks(tasks, stop, meanwhile=hold.set)
+    assert stop.is_set()
+
+
+def test_a_reader_that_has_gone_is_no_fault():
+    """Nor is what rich makes of it, which would end the process."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from job import show; from firmlake.terminal import show_query; "
+    )
+    code += "[show(lambda: show_query(['a'], [(n,) for n in range(20_000)])) for _ in range(3)]"
+    command = [sys.executable, "-c", code, str(FLOWS)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.readline()
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(60)) == (b"", 0)

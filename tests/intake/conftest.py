@@ -1,0 +1,43 @@
+"""Lists written to a file and read back."""
+
+from collections.abc import Callable
+
+import pytest
+
+from firmlake.errors import CompanyListError
+from firmlake.intake.company_list import CompanyList, IntakeOptions, read_company_list
+
+Read = Callable[..., CompanyList]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write content to a file whose name says nothing about its format."""
+
+    def write(content: str | bytes):
+        path = tmp_path / "list"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+@pytest.fixture
+def read(write) -> Read:
+    """Read a list with this content."""
+    return lambda content, **options: read_company_list(write(content), IntakeOptions(**options))
+
+
+@pytest.fixture
+def refusal(write):
+    """Give the error by which a list with this content is refused."""
+
+    def refusal(content: str | bytes, **options) -> CompanyListError:
+        path = write(content)
+        with pytest.raises(CompanyListError) as caught:
+            read_company_list(path, IntakeOptions(**options))
+        assert str(path) in caught.value.message, "the file is named"
+        assert caught.value.next_step, "the next step is named"
+        return caught.value
+
+    return refusal

@@ -1,0 +1,128 @@
+"""Which column holds what, by name, mapping or content."""
+
+import pytest
+
+from firmlake.intake.columns import COMPANY_COLUMNS, role_of
+
+
+@pytest.mark.parametrize(
+    ("role", "names"),
+    [
+        ("country", "Country|country_code|COUNTRY ISO2|Land|landcode|Pays|Code pays|Land / Pays|country (ISO)"),
+        ("company_number", "company number|companyNumber|Company No.|COMPANY_ID|registration number|bedrijfsnummer"),
+        ("company_number", "Numéro de société|firmanummer|Handelsregisternummer"),
+        ("enterprise_number", "ondernemingsnummer|Ondernemingsnr.|Numéro d'entreprise|N° entreprise|enterprise number"),
+        ("enterprise_number", "N\u00ba d\u2019entreprise|Ondernemingsnummer / Numéro d'entreprise"),
+        ("be_number", "KBO|kbo-nummer|BCE|Numéro BCE|KBO/BCE|CBE number"),
+        ("nl_number", "KvK|KvK-nummer|KVK nr.|kvknummer|KvK (8 digits)|Chamber of Commerce number"),
+        ("siren", "SIREN|N° SIREN|Numéro de SIREN|siren_number"),
+        ("siret", "Siret|n° siret|SIRET (siège)"),
+        ("vat_number", "VAT|VAT number|BTW|BTW-nummer|btw nr|TVA|N° TVA|Numéro de TVA intracommunautaire|\ufeffvat_id"),
+        (None, "name|naam|company|entreprise|bedrijf|RSIN|number|Nr.|adresse|"),
+    ],
+)
+def test_columns_are_known_by_their_names_in_three_languages(role, names):
+    assert {name: role_of(name, COMPANY_COLUMNS) for name in names.split("|")} == dict.fromkeys(names.split("|"), role)
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "company"),
+    [
+        ("KvK", "17085815", ("NL", "17085815")),
+        ("SIREN", "552032534", ("FR", "552032534")),
+        ("SIRET", "55203253400687", ("FR", "552032534")),
+        ("KBO", "403227515", ("BE", "0403227515")),
+        ("ondernemingsnummer", "403227515", ("BE", "0403227515")),
+        ("ondernemingsnummer;land", "17085815;NL", ("NL", "17085815")),
+        ("VAT", "BE0403227515", ("BE", "0403227515")),
+        ("land;VAT", "FR;83404833048", ("FR", "404833048")),
+        ("land;btw;naam", ";BE0403227515;KBC", ("BE", "0403227515")),
+        ("country;country;kbo", ";BE;403227515", ("BE", "0403227515")),
+    ],
+)
+def test_the_country_comes_from_the_line_its_number_or_the_name_of_its_column(read, header, line, company):
+    assert read(f"{header}\n{line}\n").companies.row(0)[:2] == company
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "reason"),
+    [
+        ("company number", "0403227515", "nothing names its country"),
+        ("land;vat", "BE;NL17085815", "another country than its line"),
+        ("land;KvK", "FR;17085815", "another country than its line"),
+        ("siren;land", "BE0403227515;", "another country than its line or column"),
+        ("land;pays;kbo", "BE;NL;0403227515", "disagreeing columns"),
+        ("land;vat", "DE;DE123456789", "(DE DE123456789): another country, or no country"),
+        ("siren;vat", "552032534;FR83404833048", "(552032534 | FR83404833048): disagreeing columns"),
+        ("siren;siret", "404833048;55203253400687", "disagreeing columns"),
+        ("kvk;kbo", "17085815;0403227515", "disagreeing columns"),
+        ("siren;siren", "404833048;552032534", "disagreeing columns"),
+        ("siren;vat;naam", ";;KBC", "no company number"),
+        ("siren;vat", "55203253;FR83404833048", "(55203253): wrong length"),
+    ],
+)
+def test_a_line_whose_columns_name_no_single_company_is_refused(refusal, header, line, reason):
+    assert reason in refusal(f"{header}\n{line}\n").message
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "number"),
+    [
+        ("vat;siren", "FR83404833048;404833048", "404833048"),
+        ("siren;vat", ";FR83404833048", "404833048"),
+        ("siren;vat", "n/a;FR83404833048", "404833048"),
+        ("siren;siret;vat", ";55203253400687;", "552032534"),
+        ("kvk;vat", "17085815;NL123456789B01", "17085815"),
+        ("kvk;siren;kbo", ";;0403227515", "0403227515"),
+    ],
+)
+def test_of_several_columns_the_first_that_is_filled_is_read(read, header, line, number):
+    """One that names no company, such as a Dutch VAT number beside a KVK number, does not disagree."""
+    assert read(f"{header}\n{line}\n").companies["company_number"].to_list() == [number]
+
+
+def test_a_mapping_goes_before_names(read):
+    text = "country;company_number;land van de klant;Klantnr;KvK\nFR;404833048;BE;0403227515;17085815\n"
+    found = read(text, number_column="klantnr", country_column="land van de klant")
+    assert found.companies.row(0)[:2] == ("BE", "0403227515")
+
+
+def test_a_mapped_column_keeps_the_country_of_its_name(read):
+    assert read("KBO;KvK\n0403227515;17085815\n", number_column="kvk").companies.row(0)[:2] == ("NL", "17085815")
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "next_step"),
+    [
+        ({"number_column": "Klantnummer"}, "no column 'Klantnummer'", "Did you mean 'Klantnr'?"),
+        ({"country_column": "x"}, "no column 'x'", "Its columns are 'Klantnr', 'Plaats'"),
+        ({}, "no column is known as company number. Its columns are 'Klantnr', 'Plaats'", "number_column"),
+        ({"header": "no", "number_column": "3"}, "column '3' is not there", "from 1 to 2"),
+        ({"header": "no", "number_column": "Klantnr"}, "column 'Klantnr' is not there", "from 1 to 2"),
+    ],
+)
+def test_a_file_without_the_column_sought_is_refused_with_the_way_to_map_it(refusal, options, message, next_step):
+    error = refusal("Klantnr;Plaats\n1;Gent\n", **options)
+    assert message in error.message
+    assert next_step in error.next_step
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "company"),
+    [
+        ("KBC;BE;0403227515\nSolvay;BE;0403091220\n", {}, ("BE", "0403227515")),
+        ("0403227515;Belgique;0470123456\n0403091220;Belgique;0470123457\n", {}, ("BE", "0403227515")),
+        ("1;BE0403227515\n2;NL17085815\n", {}, ("BE", "0403227515")),
+        ("1;0403227515\n2;0403091220\n", {"default_country": "BE"}, ("BE", "0403227515")),
+        ("0403227515;17085815;NL\n", {"number_column": "2"}, ("NL", "17085815")),
+        ("FR;BE;0403227515\n", {"country_column": "2", "number_column": "3"}, ("BE", "0403227515")),
+    ],
+)
+def test_without_header_columns_are_found_by_content_or_position(read, text, options, company):
+    assert read(text, **options).companies.row(0)[:2] == company
+
+
+def test_without_header_a_file_with_nothing_like_a_number_is_refused(refusal):
+    error = refusal("BE;Gent\nNL;Breda\n")
+    assert "no column looks like a company number" in error.message
+    assert "from 1 to 2" in error.next_step

@@ -1,0 +1,151 @@
+"""Delimited text: delimiter, encoding, header and line ends are found."""
+
+import gzip
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firmlake.intake import text
+from firmlake.intake.company_list import read_company_list
+
+COMPANIES = [("BE", "0403227515", 2), ("FR", "552032534", 3)]
+
+
+def found(companies):
+    return companies.companies.select("country", "company_number", "line").rows()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "latin-1"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_delimiter_encoding_and_line_ends_are_found(read, delimiter, encoding, end):
+    lines = (
+        ["Société", "Pays", "Numéro d'entreprise"],
+        ["L'Oréal, SA", "BE", "0403227515"],
+        ["Danone", "FR", "552032534"],
+    )
+    written = end.join(
+        delimiter.join(f'"{field}"' if delimiter in field else field for field in line) for line in lines
+    )
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    assert found(read((mark + written).encode(encoding))) == COMPANIES
+
+
+def test_windows_1252_is_read_where_the_file_is_not_utf_8(read):
+    content = (
+        "land;n\u00b0 d\u2019entreprise;nom\nBE;0403227516;\u0152uvres\nFR;552 032 534;\u20ac\n".encode("cp1252")
+        + b"NL;x\x81;\n"
+    )
+    companies = read(content)
+    assert found(companies) == [("FR", "552032534", 3)]
+    assert companies.refused["line"].to_list() == [2, 4]
+
+
+def test_an_encoding_without_mark_can_be_given(read):
+    content = "land;kbo\nBE;0403227515\nFR;552032534\n".encode("utf-16-le")
+    assert (
+        found(
+            read(
+                content.replace(b"k\0b\0o\0", "nummer x".encode("utf-16-le")),
+                encoding="utf-16-le",
+                number_column="nummer x",
+            )
+        )
+        == COMPANIES
+    )
+
+
+def test_gzip_is_read_through(read):
+    assert found(read(gzip.compress(b"land;kbo;siren\n;0403227515;\n;;552032534\n"))) == COMPANIES
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "companies"),
+    [
+        ("BE 0403.091.220\nNL17085815\n", {}, [("BE", "0403091220", 1), ("NL", "17085815", 2)]),
+        ("BE 0403.091.220", {}, [("BE", "0403091220", 1)]),
+        ("0403.091.220\n\n0403227515\n", {"default_country": "BE"}, [("BE", "0403091220", 1), ("BE", "0403227515", 3)]),
+        ('"BE 0403,091,220"\nBE 0403227515\n', {}, [("BE", "0403091220", 1), ("BE", "0403227515", 2)]),
+        ("kbo\n0403091220\n", {}, [("BE", "0403091220", 2)]),
+        ("Klanten\nBE0403091220\n", {"number_column": "Klanten"}, [("BE", "0403091220", 2)]),
+        ("Klanten\nBE0403091220\n", {"header": "no"}, [("BE", "0403091220", 2)]),
+        ("BE0403227515\nBE0403091220\n", {"header": "yes", "number_column": "BE0403227515"}, [("BE", "0403091220", 2)]),
+        ("\n\nland;kbo\n\nBE;0403091220\n", {}, [("BE", "0403091220", 5)]),
+        ("sep=;\nland;kbo\nBE;0403091220\n", {}, [("BE", "0403091220", 3)]),
+        ('sep=,\n"land","kbo"\n"BE","0403091220"\n', {}, [("BE", "0403091220", 3)]),
+        ("land#kbo\nBE#0403091220\n", {"delimiter": "#"}, [("BE", "0403091220", 2)]),
+        (
+            'naam;kbo\n"De\n""Kroon"";";0403091220\n;0403227515\n',
+            {},
+            [("BE", "0403091220", 2), ("BE", "0403227515", 4)],
+        ),
+        ('"na\nam";kbo\n5" pijp;0403091220\n', {}, [("BE", "0403091220", 3)]),
+        ('naam;kbo\n"Kroon" BV;0403091220\n', {}, [("BE", "0403091220", 2)]),
+        ('kbo;naam\n"=""0403091220""";x\n', {}, [("BE", "0403091220", 2)]),
+        ("kbo\n\ufeff0403091220\n", {}, [("BE", "0403091220", 2)]),
+        ("kbo\r\n0403091220\r\r0403227515\n", {}, [("BE", "0403091220", 2), ("BE", "0403227515", 4)]),
+        ("[land],[kbo]\nBE,0403091220\n", {}, [("BE", "0403091220", 2)]),
+    ],
+)
+def test_lists_are_read_as_people_write_them(read, content, options, companies):
+    assert found(read(content, **options)) == companies
+
+
+def test_a_line_with_too_many_or_too_few_fields_is_refused_and_the_others_go_on(read):
+    companies = read("land;kbo;naam\nBE;0403091220\nBE;0403227515;KBC;x\nBE;0403053608;UCB\n")
+    assert found(companies) == [("BE", "0403053608", 4)]
+    assert companies.refused.rows() == [
+        (2, "BE;0403091220", "number of fields: 2 instead of 3; quote fields that hold the delimiter"),
+        (3, "BE;0403227515;KBC;x", "number of fields: 4 instead of 3; quote fields that hold the delimiter"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "\x00",
+        "x" * 10_000_000,
+        '"' + '""' * 100_000 + '"',
+        "\x85\u2028\x0b\x0c\x1c",
+        "a\ufeffb",
+        "\U0001f600",
+        '"a\nb"',
+    ],
+    ids=["NUL", "10 MB", "marks", "separators of Unicode", "byte order mark", "emoji", "line end"],
+)
+def test_hostile_content_in_another_column_does_no_harm(read, field):
+    companies = read(f"naam;kbo\n{field};0403227515\nUCB;0403053608\n" + "KBC;0403227515\n" * 20)
+    assert companies.companies["company_number"].to_list() == ["0403227515", "0403053608"]
+    assert (companies.repeated_count, companies.refused.height) == (20, 0)
+
+
+def test_hostile_content_in_the_number_is_refused_and_cut(read):
+    companies = read("kbo\n0403\x00227515\n" + "9" * 10_000_000 + "\n" + "0403227515\n" * 20)
+    assert companies.refused["line"].to_list() == [2, 3]
+    assert companies.refused["given"].str.len_chars().max() == 200
+
+
+def test_very_many_columns_are_no_trouble(read):
+    names = ";".join(f"c{n}" for n in range(20_000))
+    values = ";".join("1" for _ in range(20_000))
+    assert found(read(f"{names};kbo\n{values};0403227515\n")) == [("BE", "0403227515", 2)]
+
+
+lines = st.sampled_from(
+    ['BE;0403227515;"a\nb"', "BE;0403091220;x", "", "BE;1", '"BE";"0403.053.608";""""', "FR;552032534;\u20ac"]
+)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(lines, max_size=10), st.integers(4, 60), st.sampled_from(["\n", "\r\n", "\r"]))
+def test_where_blocks_end_makes_no_difference(tmp_path_factory, drawn, size, end):
+    path = tmp_path_factory.mktemp("blocks") / "list.csv"
+    path.write_text("\n".join(["land;kbo;naam", "BE;0403227515;KBC", *drawn]).replace("\n", end), newline="")
+    whole = read_company_list(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "_BLOCK_CHARACTERS", size)
+        in_blocks = read_company_list(path)
+    for name in ("companies", "repaired", "refused"):
+        assert getattr(in_blocks, name).equals(getattr(whole, name))
+    assert (in_blocks.line_count, in_blocks.blank_count) == (whole.line_count, whole.blank_count)

@@ -1,0 +1,36 @@
+"""Lists with further columns, such as contacts of companies."""
+
+import pytest
+
+from firmlake.errors import CompanyListError
+from firmlake.intake.columns import COMPANY_COLUMNS, header_names
+from firmlake.intake.company_list import IntakeOptions
+from firmlake.intake.entries import read_entries
+
+CONTACTS = {**COMPANY_COLUMNS, "contact_id": header_names("contact", "contact id")}
+
+
+def lines(path, **mapping):
+    return [
+        row
+        for batch in read_entries(path, IntakeOptions(), CONTACTS, mapping).batches
+        for row in batch.select("line", "country", "company_number", "contact_id").rows()
+    ]
+
+
+def test_further_columns_come_with_the_company_of_their_line(write):
+    path = write("land;Contact-ID;kbo\nBE;12;403227515\nBE;;0403227516\n")
+    assert lines(path) == [(2, "BE", "0403227515", "12"), (3, None, None, "")]
+    assert lines(write('{"siren":404833048,"contactId":7}\n')) == [(1, "FR", "404833048", "7")]
+
+
+def test_further_columns_can_be_mapped_by_name_or_position(write):
+    assert lines(write("kbo;persoon\n403227515;12\n"), contact_id="persoon") == [(2, "BE", "0403227515", "12")]
+    assert lines(write("BE403227515;12\n"), contact_id="2") == [(1, "BE", "0403227515", "12")]
+
+
+def test_a_further_column_is_needed(write):
+    with pytest.raises(CompanyListError, match="no column is known as contact id"):
+        lines(write("kbo;persoon\n403227515;12\n"))
+    with pytest.raises(CompanyListError, match="no column looks like a contact id"):
+        lines(write("BE403227515;12\n"))

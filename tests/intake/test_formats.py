@@ -1,0 +1,111 @@
+"""Files that cannot be used are refused whole, and the next step is named."""
+
+import gzip
+import io
+import os
+import zipfile
+
+import polars as pl
+import pytest
+import xlsxwriter
+
+from firmlake.errors import CompanyListError
+from firmlake.intake.company_list import read_company_list
+
+LIST = "country,company_number\nBE,0403227515\nBE,0403091220\n"
+
+
+def xlsx() -> bytes:
+    """A workbook with one company."""
+    buffer = io.BytesIO()
+    with xlsxwriter.Workbook(buffer, {"in_memory": True}) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["country", "company number"])
+        sheet.write_row(1, 0, ["BE", "0403227515"])
+    return buffer.getvalue()
+
+
+def parquet() -> bytes:
+    buffer = io.BytesIO()
+    pl.DataFrame({"siren": ["552032534"]}).write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def archive() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr("list.csv", LIST)
+    return buffer.getvalue()
+
+
+UNUSABLE = {
+    "no bytes": (b"", "is empty"),
+    "a byte order mark alone": (b"\xef\xbb\xbf", "is empty"),
+    "blank lines": (b"\n \r\n\t\n", "is empty"),
+    "header only": (b"country,company_number\n", "a header and no other line"),
+    "header and blank lines": (b"country,company_number\n\n,\n", "a header and no other line"),
+    "picture": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "a PNG picture"),
+    "document": (b"%PDF-1.7\n", "a PDF document"),
+    "web page": (b"<html><table>", "an HTML or XML document"),
+    "old spreadsheet": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000), "an old Office file"),
+    "password": (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"),
+        "protected with a password",
+    ),
+    "any bytes": (bytes(range(256)) * 10, "is binary"),
+    "UTF-16 without mark": (LIST.encode("utf-16-le"), "is binary"),
+    "UTF-16 cut in a character": (LIST.encode("utf-16")[:-1], "is not utf-16 all through"),
+    "gzip cut": (gzip.compress(LIST.encode())[:-10], "gzip file that was cut or damaged"),
+    "gzip damaged": (gzip.compress(LIST.encode())[:20] + b"damage" * 10, "gzip file that was cut or damaged"),
+    "archive": (archive(), "a ZIP archive, but not an XLSX workbook"),
+    "workbook cut": (xlsx()[:2000], "ZIP or XLSX file that was cut"),
+    "workbook cut at its end": (xlsx()[:-30], "ZIP or XLSX file that was cut"),
+    "Parquet cut": (parquet()[:-3], "Parquet file that was cut"),
+    "Parquet damaged": (b"PAR1" + bytes(20) + b"PAR1", "damaged Parquet file"),
+    "JSON array": (b'[{"country": "BE"}]', "a JSON array"),
+    "JSON over several lines": (b'{"country":\n"BE"}', "no object on a line"),
+    "NDJSON cut": (b'{"siren":"552032534"}\n{"siren":"4048330', "its last line is not complete"),
+    "quote left open": (b'country,kbo\nBE,0403227515\nBE,"0403091220\n', "mark that opens on line 3 is not closed"),
+    "quote left open in the header": (b'country,"kbo\nBE,0403227515\n', "mark that opens on line 1 is not closed"),
+    "quote closed by the next line": (b'kbo,name\n1,"a\n2,"b"\n', "mark that opens on line 2 is not closed"),
+    "quote over too many lines": (b'kbo,name\n1,"' + b"a\n" * 2000 + b'"\n', "mark that opens on line 2 is not closed"),
+    "no column": (b"name,place\nKBC,Leuven\n", "no column is known as company number"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_a_file_that_is_no_usable_list_is_refused_whole(refusal, content, message):
+    assert message in refusal(content).message
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    for path, message in ((tmp_path / "none.csv", "No such file"), (tmp_path, "is a directory")):
+        with pytest.raises(CompanyListError, match=message):
+            read_company_list(path)
+
+
+def test_a_pipe_is_refused_and_never_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CompanyListError, match="not a regular file"):
+        read_company_list(tmp_path / "pipe")
+
+
+def test_a_workbook_with_one_flipped_byte_in_a_cell_is_refused(write):
+    """A damaged cell could read as another company: the check sums of the archive are looked at first."""
+    content = bytearray(xlsx())
+    place = content.index(b"xl/worksheets/sheet1.xml") + 100
+    content[place] ^= 1
+    with pytest.raises(CompanyListError, match=r"damaged in xl/worksheets/sheet1.xml|cut or damaged"):
+        read_company_list(write(bytes(content)))
+
+
+def test_a_list_in_which_every_line_is_refused_says_the_first_reasons(refusal):
+    message = refusal("kbo\n" + "0403227516\n" * 5).message
+    assert "no line names a company, 5 refused" in message
+    assert message.count("wrong check digits") == 3
+    assert "line 2 (0403227516)" in message
+
+
+def test_an_unknown_encoding_or_delimiter_is_refused(refusal):
+    assert "encoding 'utf-9'" in refusal(LIST, encoding="utf-9").message
+    assert "cannot be the delimiter" in refusal(LIST, delimiter='"').message

@@ -1,0 +1,395 @@
+"""Fetching from the embedded service: complete, named where it cannot be, and never more requests than needed."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import urllib.request
+from collections import Counter, defaultdict
+
+import msgspec
+import pytest
+
+import firmlake_sandbox
+from firmlake.api.authorization import Token
+from firmlake.api.client import Client
+from firmlake.api.failures import OutOfCreditsError
+from firmlake.api.throttle import NoThrottle
+from firmlake.company import normal_form
+from firmlake.errors import AuthorizationError, RequestRefusedError, Stopped
+from firmlake.landing.fetch import Fetcher, load_progress, read_landed
+from firmlake.settings import Settings
+from support import DATASETS, NOON, make_run
+
+COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
+POISON = COMPANIES[137]
+FEW = 2 * math.log2(100) + 2
+"""Requests it may take to name one company in a hundred."""
+
+
+class Clock:
+    """Time passes only while somebody sleeps, and for all sleepers at once."""
+
+    def __init__(self):
+        self.now = 0.0
+        self._lock = threading.Lock()
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        until = self.now + seconds
+        with self._lock:
+            self.now = max(self.now, until)
+
+
+@pytest.fixture
+def fetch(sandbox, folders):
+    """Fetch the shards of a run; every request goes through a client whose waits take no time."""
+
+    def fetch(run, *, token="secret", before_each=lambda: None, **api):
+        settings = msgspec.convert({"api": {"base_url": sandbox.base_url, "requests_per_minute": 0, **api}}, Settings)
+        clock = Clock()
+        with Client(
+            settings.api, Token(token), _Gate(before_each), clock=clock, sleep=clock.sleep, random=lambda: 0.5
+        ) as client:
+            fetcher = Fetcher(client, settings, run, now=lambda: NOON)
+            try:
+                return [fetcher.fetch_shard(shard) for shard in range(1, run.plan.shard_count + 1)]
+            finally:
+                fetcher.close()
+
+    return fetch
+
+
+class _Gate(NoThrottle):
+    """Calls something before each request leaves."""
+
+    def __init__(self, before_each):
+        self._before_each = before_each
+
+    def acquire(self, sleep):
+        self._before_each()
+        return super().acquire(sleep)
+
+
+def name_of(company):
+    return company.country + company.company_number
+
+
+def requests(sandbox):
+    return sandbox.ledger(summary=True)["summary"]["requests"]
+
+
+def held(run):
+    """What came of each company and dataset, with its records as received."""
+    return {
+        key: (track.status, [bytes(raw) for part in track.parts for raws in part.records.values() for raw in raws])
+        for shard in run.shards()
+        for key, track in load_progress(run, shard, keep_records=True).tracks.items()
+    }
+
+
+def statuses(run, dataset=None):
+    return Counter(status for (_, name), (status, _) in held(run).items() if dataset in (None, name))
+
+
+def failed(run):
+    return {key for key, (status, _) in held(run).items() if status == "failed"}
+
+
+@pytest.fixture(scope="session")
+def undisturbed(sandbox_process, tmp_path_factory):
+    """What the single-company endpoints say of the first companies, in one page each."""
+    sandbox, _ = sandbox_process
+    sandbox.reset()
+    said = {}
+    for company in COMPANIES[:40]:
+        for dataset in DATASETS:
+            content = _ask_single(sandbox, company, dataset)
+            if content is None:
+                said[company, dataset] = ("not_found", [])
+                continue
+            data = content["data"]
+            records = data if isinstance(data, list) else data["parents"] + data["children"]
+            said[company, dataset] = ("answered", records)
+    return said
+
+
+def _ask_single(sandbox, company, dataset):
+    query = "?limit=500" if dataset == "financials" else ""
+    url = f"{sandbox.base_url}/v1/companies/{company.country}/{company.company_number}/{dataset}{query}"
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {sandbox.token}"})
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code != 404:
+            raise
+        error.close()
+        return None
+
+
+# --- complete --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("service", "api"),
+    [
+        ({}, {}),
+        ({}, {"companies_per_request": 7}),
+        ({}, {"threads": 1, "companies_per_request": 25, "records_per_request": 25}),
+        ({"page_limit_max": 3, "companies_per_request": 9}, {"page_limit_max": 3, "companies_per_request": 9}),
+        ({"records_per_request": 0}, {"records_per_request": 0}),
+        ({"leading_zero": True}, {"keep_leading_zero": True}),
+        ({"page_limit_default": 1}, {"keep_leading_zero": True}),
+    ],
+    ids=["defaults", "small chunks", "one by one", "small pages", "no cap", "leading zero", "other default"],
+)
+def test_every_record_is_there_by_settings_alone(sandbox, folders, fetch, undisturbed, service, api):
+    sandbox.set_options(**service)
+    run = make_run(folders, COMPANIES[:40])
+    fetch(run, **api)
+    found = {key: (status, [json.loads(raw) for raw in raws]) for key, (status, raws) in held(run).items()}
+    if service.get("leading_zero"):
+        assert {key: (status, len(raws)) for key, (status, raws) in found.items()} == {
+            key: (status, len(records)) for key, (status, records) in undisturbed.items()
+        }
+    else:
+        assert found == undisturbed
+    assert max(len(records) for _, records in found.values()) > 5, "somebody has more than a first page"
+
+
+def test_several_shards_are_fetched_each_into_its_own_folder(folders, fetch):
+    run = make_run(folders, COMPANIES[:30], ["lookalikes"], shard_companies=10)
+    results = fetch(run)
+    assert [result.answered + result.not_found for result in results] == [10, 10, 10]
+    for shard in (1, 2, 3):
+        assert {landed.header.shard for landed in read_landed(run, shard)} == {shard}
+
+
+def test_what_has_landed_is_not_asked_for_again(sandbox, folders, fetch):
+    run = make_run(folders, COMPANIES[:120])
+    fetch(run)
+    before, files = requests(sandbox), sorted(folders.data.rglob("*.zst"))
+    assert fetch(run)[0].pending == 0
+    assert requests(sandbox) == before
+    assert sorted(folders.data.rglob("*.zst")) == files
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 2, 5, 9])
+def test_a_run_that_was_stopped_goes_on_where_it_was(sandbox, folders, fetch, stop_after):
+    """No record is asked for twice; only what was half known by then is packed less well."""
+    whole = make_run(folders, COMPANIES, run_id="20260105T120000Z-0009")
+    fetch(whole)
+    undisturbed = requests(sandbox)
+    sent = []
+
+    def stop():
+        if len(sent) >= stop_after:
+            raise Stopped("enough")
+        sent.append(1)
+
+    run = make_run(folders, COMPANIES)
+    with pytest.raises(Stopped):
+        fetch(run, before_each=stop)
+    assert statuses(run)["pending"] > 0
+    fetch(run)
+    assert requests(sandbox) <= 2 * undisturbed + 2
+    assert held(run) == held(whole)
+    asked = Counter(
+        (company, landed.header.dataset, landed.header.offset)
+        for landed in read_landed(run, 1)
+        for company in landed.header.companies
+    )
+    assert set(asked.values()) == {1}
+
+
+def test_known_totals_take_no_more_requests(sandbox, folders, fetch):
+    first = make_run(folders, COMPANIES, ["financials"])
+    fetch(first)
+    before = requests(sandbox)
+    expected = {key: len(records) for key, (_, records) in held(first).items() if records}
+    sandbox.set_world(week=4)
+    again = make_run(folders, COMPANIES, ["financials"], run_id="20260205T120000Z-0002", expected=expected)
+    fetch(again)
+    sandbox.set_world(week=0)
+    assert requests(sandbox) - before <= before + 1
+    assert statuses(again)["pending"] == 0
+
+
+# --- no request more than needed -------------------------------------------------------------------------------------
+
+
+def test_a_wrong_token_costs_one_request(sandbox, folders, fetch):
+    run = make_run(folders, COMPANIES)
+    with pytest.raises(AuthorizationError):
+        fetch(run, token="wrong", threads=8)
+    assert requests(sandbox) == 1
+    assert statuses(run) == {"pending": 900}
+
+
+def test_settings_that_do_not_fit_cost_one_request(sandbox, folders, fetch):
+    sandbox.set_options(companies_per_request=50)
+    run = make_run(folders, COMPANIES)
+    with pytest.raises(RequestRefusedError, match="400"):
+        fetch(run, threads=8)
+    assert requests(sandbox) == 1
+    assert statuses(run) == {"pending": 900}, "nobody is blamed"
+    fetch(run, companies_per_request=50)
+    assert statuses(run)["pending"] == 0
+
+
+# --- companies that spoil a request ----------------------------------------------------------------------------------
+
+POISONS = {
+    "refused": {"kind": "status", "status": 422, "message": "no such register"},
+    "breaks": {"kind": "status", "status": 500},
+    "html": {"kind": "wrong_body", "body": "html"},
+    "cut": {"kind": "wrong_body", "body": "cut"},
+    "reset": {"kind": "reset"},
+}
+
+
+@pytest.mark.parametrize("poison", POISONS)
+def test_a_company_that_spoils_every_request_is_named_in_few_and_harms_nobody(sandbox, folders, fetch, poison):
+    run = make_run(folders, COMPANIES[:200], ["lookalikes"])
+    fetch(run)
+    undisturbed, expected = requests(sandbox), held(run)
+    sandbox.set_faults([POISONS[poison] | {"companies": [name_of(POISON)]}])
+    again = make_run(folders, COMPANIES[:200], ["lookalikes"], run_id="20260105T120000Z-0002")
+    fetch(again)
+    assert requests(sandbox) - 2 * undisturbed <= FEW
+    key = (POISON, "lookalikes")
+    assert failed(again) == {key}
+    assert held(again) | {key: None} == expected | {key: None}
+    [letter] = [track for track in load_progress(again, 1).tracks.values() if track.status == "failed"]
+    assert letter.reason
+
+
+@pytest.mark.parametrize("places", [(101, 102), (100, 199), (137, 163, 164)])
+def test_several_are_all_named(sandbox, folders, fetch, places):
+    names = {COMPANIES[place] for place in places}
+    sandbox.set_faults([{"kind": "status", "status": 500, "companies": list(map(name_of, names))}])
+    run = make_run(folders, COMPANIES[:200], ["financials"])
+    fetch(run)
+    assert failed(run) == {(company, "financials") for company in names}
+    assert requests(sandbox) <= 2 + 5 + len(places) * (FEW + 2)
+
+
+def test_who_was_named_is_not_asked_again_in_the_same_run(sandbox, folders, fetch):
+    sandbox.set_faults([POISONS["refused"] | {"companies": [name_of(POISON)]}])
+    run = make_run(folders, COMPANIES[:200], ["lookalikes"])
+    fetch(run)
+    before = requests(sandbox)
+    fetch(run)
+    assert requests(sandbox) == before
+    assert failed(run) == {(POISON, "lookalikes")}
+
+
+@pytest.mark.parametrize("poison", ["refused", "breaks"])
+def test_a_run_stopped_while_it_looked_for_the_reason_goes_on(sandbox, folders, fetch, poison):
+    """What is left is spoilt in its first request, which must not be taken for wrong settings."""
+    sandbox.set_faults([POISONS[poison] | {"companies": [name_of(POISON)]}])
+    run = make_run(folders, COMPANIES[:200], ["lookalikes"])
+    sent = []
+
+    def stop():
+        if len(sent) == 3:
+            raise Stopped("enough")
+        sent.append(1)
+
+    with pytest.raises(Stopped):
+        fetch(run, before_each=stop, threads=1)
+    fetch(run)
+    assert failed(run) == {(POISON, "lookalikes")}
+    assert statuses(run)["pending"] == 0
+
+
+@pytest.mark.parametrize("poison", ["refused", "breaks"])
+def test_who_failed_in_an_earlier_run_does_not_trip_the_next(sandbox, folders, fetch, poison):
+    sandbox.set_faults([POISONS[poison] | {"companies": [name_of(POISON)]}])
+    failed_before = [(POISON, "lookalikes"), (COMPANIES[5], "lookalikes")]
+    for number, companies in enumerate([[POISON], COMPANIES[:200], [COMPANIES[5], POISON]]):
+        run = make_run(
+            folders, companies, ["lookalikes"], run_id=f"20260105T120000Z-000{number}", failed_before=failed_before
+        )
+        fetch(run)
+        assert failed(run) == {(POISON, "lookalikes")}
+        assert statuses(run)["pending"] == 0
+        asked_together = [
+            landed.header.companies for landed in read_landed(run, 1) if tuple(POISON) in landed.header.companies
+        ]
+        assert max(map(len, asked_together)) <= 2
+
+
+def test_a_service_that_is_down_for_a_while_names_nobody(sandbox, folders, fetch):
+    sandbox.set_faults([{"kind": "status", "status": 503, "times": 9}])
+    run = make_run(folders, COMPANIES)
+    fetch(run, threads=1)
+    assert failed(run) == set()
+    assert statuses(run)["pending"] == 0
+
+
+# --- answers that are wrong for a while ------------------------------------------------------------------------------
+
+PASSING = [
+    {"kind": "elements", "anomaly": "missing", "count": 5},
+    {"kind": "elements", "anomaly": "doubled", "count": 5},
+    {"kind": "elements", "anomaly": "contradictory", "count": 5},
+    {"kind": "elements", "anomaly": "message", "count": 5},
+    {"kind": "elements", "anomaly": "foreign"},
+    {"kind": "elements", "anomaly": "reordered"},
+    {"kind": "wrong_body", "body": "empty_list"},
+    {"kind": "truncate"},
+    {"kind": "lose"},
+]
+
+
+@pytest.mark.parametrize("rule", PASSING, ids=lambda rule: rule.get("anomaly", rule.get("body", rule["kind"])))
+def test_what_is_wrong_once_changes_nothing(sandbox, folders, fetch, rule):
+    whole = make_run(folders, COMPANIES[:60])
+    fetch(whole)
+    sandbox.set_faults([rule | {"times": 3}])
+    run = make_run(folders, COMPANIES[:60], run_id="20260105T120000Z-0002")
+    fetch(run)
+    assert held(run) == held(whole)
+
+
+def test_small_pages_lose_nothing(sandbox, folders, fetch):
+    whole = make_run(folders, COMPANIES[:30], ["financials"])
+    fetch(whole)
+    sandbox.set_faults([{"kind": "small_pages", "limit": 2, "is_silent": True}])
+    run = make_run(folders, COMPANIES[:30], ["financials"], run_id="20260105T120000Z-0002")
+    fetch(run)
+    assert held(run) == held(whole)
+
+
+def test_totals_that_never_agree_cost_their_companies_and_few_requests(sandbox, folders, fetch):
+    sandbox.set_faults([{"kind": "totals"}])
+    run = make_run(folders, COMPANIES[:30], ["financials"])
+    fetch(run)
+    long = {key for key, (status, _) in held(run).items() if status == "failed"}
+    assert 0 < len(long) < 30
+    assert requests(sandbox) < 30
+
+
+# --- credits ---------------------------------------------------------------------------------------------------------
+
+
+def test_when_credits_run_out_what_is_paid_for_is_still_fetched(sandbox, folders, fetch):
+    sandbox.set_options(credits=150)
+    run = make_run(folders, COMPANIES)
+    with pytest.raises(OutOfCreditsError):
+        fetch(run)
+    by_company = defaultdict(set)
+    for (company, _), (status, _) in held(run).items():
+        by_company[name_of(company)].add(status)
+    bought = {name for name, found in by_company.items() if "answered" in found}
+    assert bought == set(sandbox.ledger()["charges"])
+    assert all(by_company[name] == {"answered"} for name in bought), "all datasets of what was bought"
+    assert sandbox.ledger(summary=True)["summary"]["companies_charged_again"] == 0
+    sandbox.set_options(credits=1000)
+    fetch(run)
+    assert statuses(run)["pending"] == 0

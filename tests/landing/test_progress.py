@@ -1,0 +1,322 @@
+"""What landed answers add up to: the same however they came, and never a record lost, doubled or invented."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firmlake.company import Company
+from firmlake.errors import UnusableAnswerError
+from firmlake.landing.progress import MISSES_MAX, Progress, check_answer
+from support import ACME, BOLT, CIRC, MINUTE, NOON, body, found, header, lookalike, not_found, party, period
+
+EVERYBODY = (ACME, BOLT, CIRC)
+STRANGER = Company("BE", "0770493071")
+RECORDS = {"financials": period(), "lookalikes": lookalike(), "relationships": party()}
+
+
+def absorb(*landed, companies=EVERYBODY, datasets=("financials",)):
+    progress = Progress(
+        ((company, dataset, None) for dataset in datasets for company in companies),
+        "Company not found",
+        keep_records=True,
+    )
+    for one, content in landed:
+        progress.absorb(one, content)
+    return progress
+
+
+def ask(companies: Sequence[Company], *elements, **values):
+    """An answer to a question about companies that need not be those it speaks of."""
+    return header("financials", companies, **{"offset": 0, **values}), body(*elements)
+
+
+def page(company, offset, total, limit=5):
+    """The page from an offset of a company that has so many periods."""
+    records = [period(2000 + number) for number in range(offset, min(offset + limit, total))]
+    return ask([company], found(company, "financials", *records, total=total, offset=offset), offset=offset)
+
+
+def track(progress, company=ACME, dataset="financials"):
+    return progress.tracks[company, dataset]
+
+
+def held(progress, company=ACME, dataset="financials"):
+    """The records held of a company, one after the other."""
+    return [bytes(raw) for part in track(progress, company, dataset).parts for raw in next(iter(part.records.values()))]
+
+
+def view(progress):
+    """All that anybody asks of a progress."""
+    return {
+        key: (
+            t.status, t.next_offset, t.total, t.misses, t.restarts, t.attempts, t.reason, t.name, t.place,
+            t.first_at, t.answered_at, t.ended_at, [(p.request_id, p.fetched_at, _plain(p.records)) for p in t.parts],
+        )
+        for key, t in progress.tracks.items()
+    }  # fmt: skip
+
+
+def _plain(records):
+    return {group: [bytes(raw) for raw in raws] for group, raws in records.items()}
+
+
+# --- one answer ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dataset", RECORDS)
+def test_answered_empty_not_found_and_silent_are_four_things(dataset):
+    four = (*EVERYBODY, STRANGER)
+    elements = [found(ACME, dataset, RECORDS[dataset]), found(BOLT, dataset), not_found(CIRC, dataset)]
+    progress = absorb((header(dataset, four, offset=0), body(*elements)), companies=four, datasets=[dataset])
+    assert [(t.status, t.next_offset) for t in progress.tracks.values()] == [
+        ("answered", 1), ("answered", 0), ("not_found", 0), ("pending", 0),
+    ]  # fmt: skip
+    assert progress.pending(dataset) == [STRANGER]
+
+
+def test_elements_are_matched_by_company_whatever_their_order_and_spelling():
+    elements = [
+        found(company, "financials", period(year)) for company, year in zip(EVERYBODY, (2001, 2002, 2003), strict=True)
+    ]
+    elements[0]["identifier"]["companyNumber"] = "0403227515"
+    progress = absorb(ask(EVERYBODY, *reversed(elements)))
+    assert [held(progress, company)[0][14:18] for company in EVERYBODY] == [b"2001", b"2002", b"2003"]
+
+
+def test_an_element_said_twice_counts_once():
+    progress = absorb(ask([ACME], *2 * [found(ACME, "financials", period())]))
+    assert len(held(progress)) == 1
+
+
+@pytest.mark.parametrize("other", [found(ACME, "financials", period(2001)), found(ACME, "financials"), not_found(ACME)])
+def test_of_two_elements_that_contradict_each_other_none_is_believed(other):
+    progress = absorb(ask([ACME], found(ACME, "financials", period()), other))
+    assert track(progress).status == "pending"
+    assert "contradicts" in track(progress).reason
+
+
+def test_a_company_nobody_asked_for_is_told_and_not_taken():
+    progress = absorb(ask([ACME], found(ACME, "financials", period()), found(BOLT, "financials", period())))
+    assert track(progress, BOLT).status == "pending"
+    assert [text for _, text in progress.foreign] == [str(BOLT)]
+
+
+@pytest.mark.parametrize(
+    ("element", "reason"),
+    [
+        (None, "says nothing about it"),
+        (not_found(ACME, message="Internal error"), "Internal error"),
+        ({**found(ACME, "financials", period()), "message": "in part"}, "both data and a message"),
+        (found(ACME, "financials", period(), total=0), "1 records, but a total of 0"),
+        (found(ACME, "financials", total=3), "an empty page, but a total of 3"),
+        (found(ACME, "financials", total=-1), "a total of -1"),
+        (found(ACME, "financials", period(), total=9, offset=4), "from 4 on"),
+    ],
+)
+def test_what_cannot_be_used_is_asked_for_again_and_then_given_up(element, reason):
+    bad = ask([ACME, BOLT], *filter(None, [element, found(BOLT, "financials")]))
+    for tries in range(1, MISSES_MAX + 1):
+        progress = absorb(*tries * [bad])
+        assert track(progress).status == "pending"
+        assert reason in track(progress).reason
+        assert track(progress).is_given_up == (tries == MISSES_MAX)
+        assert held(progress) == []
+
+
+def test_after_some_misses_a_good_answer_is_taken_and_they_are_forgotten():
+    missing = ask([ACME, BOLT], found(BOLT, "financials"))
+    progress = absorb(missing, missing, page(ACME, 0, 7), missing, missing)
+    assert (track(progress).status, track(progress).is_given_up) == ("pending", False)
+    assert absorb(missing, missing, page(ACME, 0, 7), missing, page(ACME, 5, 7)).tracks[ACME, "financials"].total == 7
+
+
+@pytest.mark.parametrize("content", [b"", b"null", b"<html>", b"[]", b"[null,null]", b"[", b'{"message":"x"}'])
+def test_a_body_about_nobody_is_no_miss_of_everybody(content):
+    """One company can make a whole answer unusable: the others must still be there when it is found out."""
+    progress = absorb(*2 * MISSES_MAX * [(header("financials", EVERYBODY, offset=0), content)])
+    for one in progress.tracks.values():
+        assert (one.status, one.misses, one.is_given_up) == ("pending", 0, False)
+        assert one.reason
+
+
+@pytest.mark.parametrize("content", [b"", b"null", b"[]", b"[null]", body(found(ACME, "financials"))[:-9]])
+def test_such_a_body_is_refused_before_it_counts_as_an_answer(content):
+    with pytest.raises(UnusableAnswerError):
+        check_answer("financials", content)
+
+
+def test_an_answer_with_one_usable_element_is_an_answer():
+    assert len(check_answer("financials", body(None, not_found(ACME)))) == 2
+
+
+@pytest.mark.parametrize("values", [{"status": 500}, {"status": 429}, {"kind": "no_answer", "status": None}])
+def test_an_error_is_no_answer_though_its_body_looks_like_one(values):
+    _, content = page(ACME, 0, 1)
+    progress = absorb((header(companies=[ACME], **{"offset": 0, **values}), content))
+    assert track(progress).status == "pending"
+    assert track(progress).reason
+    assert track(progress).misses == 0
+
+
+def test_attempts_count_what_named_the_company():
+    error = (header(companies=[ACME, BOLT], status=503), b"")
+    progress = absorb(error, error, page(ACME, 0, 1))
+    assert (track(progress).attempts, track(progress, BOLT).attempts, track(progress, CIRC).attempts) == (3, 2, 0)
+
+
+def test_a_company_given_up_has_failed_with_the_reason():
+    ended = (header(companies=[ACME], kind="given_up", status=None, error="refused: 422", at=NOON + MINUTE), b"")
+    progress = absorb(ended)
+    assert (track(progress).status, track(progress).reason) == ("failed", "refused: 422")
+    assert track(progress).ended_at == NOON + MINUTE
+
+
+def test_what_was_answered_stays_answered():
+    ended = (header(companies=[ACME], kind="given_up", status=None, error="x"), b"")
+    progress = absorb(page(ACME, 0, 1), ended, ask([ACME], not_found(ACME)), ask([ACME]), page(ACME, 0, 2))
+    assert track(progress).status == "answered"
+    assert len(held(progress)) == 1
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+def test_pages_follow_each_other_until_the_total_is_reached():
+    progress = absorb(page(ACME, 0, 12))
+    assert (track(progress).status, track(progress).next_offset, track(progress).total) == ("pending", 5, 12)
+    progress = absorb(page(ACME, 0, 12), page(ACME, 5, 12), page(ACME, 10, 12))
+    assert track(progress).status == "answered"
+    assert [raw[14:18] for raw in held(progress)] == [b"%d" % (2000 + n) for n in range(12)]
+
+
+def test_pages_smaller_than_asked_lose_nothing():
+    progress = absorb(*(page(ACME, offset, 3, limit=1) for offset in range(3)))
+    assert track(progress).status == "answered"
+    assert len(held(progress)) == 3
+
+
+def test_a_company_is_paid_for_with_its_first_page():
+    later = page(ACME, 5, 12)
+    progress = absorb(page(ACME, 0, 12), (header(offset=5, at=NOON + MINUTE), later[1]))
+    assert (track(progress).first_at, track(progress).answered_at) == (NOON, NOON + MINUTE)
+
+
+def test_a_service_that_ignores_the_offset_does_not_double_its_first_page():
+    first = found(ACME, "financials", *[period(2000 + n) for n in range(5)], total=12, offset=0)
+    progress = absorb(page(ACME, 0, 12), ask([ACME], first, offset=5))
+    assert track(progress).status == "pending"
+    assert "from 0 on, where those from 5 on" in track(progress).reason
+    assert len(held(progress)) == 5
+
+
+def test_when_the_total_changes_between_pages_the_company_is_read_anew():
+    progress = absorb(page(ACME, 0, 12), page(ACME, 5, 13))
+    assert (track(progress).next_offset, held(progress)) == (0, [])
+    progress = absorb(page(ACME, 0, 12), page(ACME, 5, 13), *(page(ACME, offset, 13) for offset in (0, 5, 10)))
+    assert track(progress).status == "answered"
+    assert len(held(progress)) == 13
+
+
+def test_a_total_that_always_changes_ends_with_the_company_given_up():
+    restless = [page(ACME, 0, 12), page(ACME, 5, 13)] * 10
+    progress = absorb(*restless)
+    assert track(progress).is_given_up
+    assert "changed between pages" in track(progress).reason
+
+
+def test_a_company_that_disappears_between_pages_is_read_anew():
+    gone = ask([ACME], not_found(ACME), offset=5)
+    progress = absorb(page(ACME, 0, 12), gone)
+    assert (track(progress).status, held(progress)) == ("pending", [])
+    progress = absorb(page(ACME, 0, 12), gone, ask([ACME], not_found(ACME)))
+    assert (track(progress).status, held(progress)) == ("not_found", [])
+    assert absorb(*10 * [page(ACME, 0, 12), gone]).tracks[ACME, "financials"].is_given_up
+
+
+def test_a_page_that_comes_twice_is_held_once():
+    progress = absorb(page(ACME, 0, 7), page(ACME, 0, 7), page(ACME, 5, 7), page(ACME, 5, 7))
+    assert track(progress).status == "answered"
+    assert len(held(progress)) == 7
+
+
+def test_fetching_keeps_no_records():
+    progress = Progress([(ACME, "financials", None)], "Company not found")
+    progress.absorb(*page(ACME, 0, 3))
+    assert track(progress).status == "answered"
+    assert track(progress).parts == []
+
+
+# --- any history -----------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def histories(draw):
+    """What may land of some companies: for each a list of records in order, good and bad, and a mix of these."""
+    own = []
+    for company in EVERYBODY:
+        total = draw(st.integers(0, 12))
+        landed = []
+        for offset in range(0, max(total, 1), 5):
+            troubles = st.sampled_from(["error", "lost", "silent", "unusable", "restless"])
+            landed += [_trouble(kind, company, offset, total) for kind in draw(st.lists(troubles, max_size=2))]
+            landed.append(page(company, offset, total))
+        if draw(st.booleans()):
+            landed = landed[: draw(st.integers(0, len(landed)))]
+            landed.append((header(companies=[company], kind="given_up", status=None, error="no more"), b""))
+        own.append(landed)
+    return own
+
+
+def _trouble(kind, company, offset, total):
+    return {
+        "error": (header(companies=[company], status=500, offset=offset), b"{}"),
+        "lost": (header(companies=[company], kind="no_answer", status=None, error="timeout: x", offset=offset), b""),
+        "silent": ask([company], not_found(STRANGER), offset=offset),
+        "unusable": (header(companies=[company], offset=offset), b"<html>"),
+        "restless": page(company, 5, total + 1),
+    }[kind]
+
+
+def _mix(own, seed):
+    """One after the other as chance has it, each company's in their own order."""
+    chance, left = random.Random(seed), [list(landed) for landed in own if landed]
+    while left:
+        one = chance.choice(left)
+        yield one.pop(0)
+        left = [landed for landed in left if landed]
+
+
+@settings(max_examples=40)
+@given(own=histories(), seed=st.integers())
+def test_answers_about_different_companies_may_come_in_any_order(own, seed):
+    in_turn = absorb(*(record for landed in own for record in landed))
+    assert view(absorb(*_mix(own, seed))) == view(in_turn)
+
+
+@settings(max_examples=40)
+@given(own=histories(), seed=st.integers(), cut=st.integers(0, 60))
+def test_a_history_read_in_two_parts_is_the_history(own, seed, cut):
+    """A crash cuts it anywhere; what is worked out from the files afterwards is what the process knew."""
+    landed = list(_mix(own, seed))
+    running = absorb(*landed[:cut])
+    assert view(absorb(*landed[:cut])) == view(running)
+    for one, content in landed[cut:]:
+        running.absorb(one, content)
+    assert view(running) == view(absorb(*landed))
+
+
+@settings(max_examples=40)
+@given(own=histories(), seed=st.integers())
+def test_what_is_answered_is_complete(own, seed):
+    progress = absorb(*_mix(own, seed))
+    for (company, _), one in progress.tracks.items():
+        years = [int(raw[14:18]) for raw in held(progress, company)]
+        assert years == list(range(2000, 2000 + len(years)))
+        assert len(years) == one.next_offset
+        if one.status == "answered":
+            assert len(years) == one.total

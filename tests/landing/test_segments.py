@@ -1,0 +1,272 @@
+"""Segments: what landed is read back as it was, wherever the file was cut; damage is never read as data."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firmlake.errors import DamagedError, FirmlakeError
+from firmlake.landing.segments import SegmentWriter, list_segments, read_segment
+from support import ACME, BOLT, header
+
+BODIES = [b"", b"[]", b"\x00\xff" * 50, os.urandom(3000), b"x" * 100_000]
+
+
+def write(folder, *bodies, **values):
+    with SegmentWriter(folder) as writer:
+        for number, content in enumerate(bodies):
+            writer.append(header(request_id=f"r{number}", **values), content)
+    return writer.path
+
+
+def read(path):
+    return [(landed.header.request_id, landed.body) for landed in read_segment(path)]
+
+
+def starts(path):
+    """Where each record begins, and where the last one ends."""
+    landed = list(read_segment(path))
+    return [record.position for record in landed] + [path.stat().st_size]
+
+
+@settings(max_examples=50)
+@given(bodies=st.lists(st.binary(max_size=400), max_size=5))
+def test_any_bytes_are_read_back_as_received(tmp_path_factory, bodies):
+    path = write(tmp_path_factory.mktemp("landing"), *bodies)
+    assert (read(path) if bodies else []) == [(f"r{number}", content) for number, content in enumerate(bodies)]
+
+
+def test_all_that_is_known_about_an_answer_is_read_back(tmp_path):
+    one = header(
+        "lookalikes", [ACME, BOLT], limit=5, offset=10, language="NL", attempt=3, status=503, error="broken: x",
+        headers={"x-credits-charged": "2"}, duration_seconds=0.25,
+    )  # fmt: skip
+    with SegmentWriter(tmp_path) as writer:
+        writer.append(one, b"abc")
+    [landed] = read_segment(writer.path)
+    assert (landed.header.body_bytes, len(landed.header.body_sha256)) == (3, 64)
+    for name in one.__struct_fields__:
+        if not name.startswith("body_"):
+            assert getattr(landed.header, name) == getattr(one, name)
+
+
+def test_wherever_a_file_is_cut_the_whole_records_before_it_are_read(tmp_path):
+    path = write(tmp_path, b"first", b"second" * 20, b"")
+    content, ends = path.read_bytes(), starts(path)[1:]
+    for size in range(len(content)):
+        path.write_bytes(content[:size])
+        assert [name for name, _ in read(path)] == [f"r{n}" for n, end in enumerate(ends) if end <= size]
+
+
+def test_every_flipped_byte_is_found(tmp_path):
+    """Also in the lengths of a record: they must not make the rest of the file look like a cut."""
+    path = write(tmp_path, b"first", b"second", b"third")
+    content = bytearray(path.read_bytes())
+    for position in range(len(content)):
+        for flip in (0x01, 0x80, 0xFF):
+            content[position] ^= flip
+            path.write_bytes(content)
+            with pytest.raises(DamagedError, match=str(path)):
+                read(path)
+            content[position] ^= flip
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_no_exchange_of_bytes_gives_other_records(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("landing")
+    path = write(folder, *BODIES[:4])
+    whole, content = read(path), bytearray(path.read_bytes())
+    start = data.draw(st.integers(0, len(content) - 1))
+    patch = data.draw(st.binary(min_size=1, max_size=40))
+    content[start : start + len(patch)] = patch
+    path.write_bytes(content)
+    try:
+        found = read(path)
+    except DamagedError:
+        return
+    assert found == whole[: len(found)]
+    assert len(found) == len(whole) or start + len(patch) > starts(path)[len(found)]
+
+
+def test_damage_names_the_file_and_the_byte(tmp_path):
+    path = write(tmp_path, b"first", b"second")
+    content, second = bytearray(path.read_bytes()), starts(path)[1]
+    content[second + 40] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedError, match=f"{path}, byte {second}"):
+        read(path)
+
+
+def test_records_swapped_between_headers_are_found_by_their_checksum(tmp_path):
+    """A checksum of the file's frames would not tell; that of the body stands in the header."""
+    path = write(tmp_path, b"first", b"other")
+    first, other = read_segment(path)
+    with pytest.raises(DamagedError, match="another checksum"):
+        _ = first._replace(body_frame=other.body_frame).body
+
+
+def test_any_zstd_tool_prints_a_segment(tmp_path):
+    path = write(tmp_path, b'{"a":1}\n', b"[]\n")
+    with path.open("rb") as file:
+        text = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True).read().decode()
+    lines = text.splitlines()
+    assert lines[1::2] == ['{"a":1}', "[]"]
+    assert '"request_id":"r1"' in lines[2]
+
+
+def test_each_writer_has_a_file_of_its_own(tmp_path):
+    with SegmentWriter(tmp_path) as one, SegmentWriter(tmp_path) as two:
+        one.append(header(request_id="one"), b"1")
+        two.append(header(request_id="two"), b"2")
+        one.append(header(request_id="three"), b"3")
+    assert [[name for name, _ in read(path)] for path in list_segments(tmp_path)] == [["one", "three"], ["two"]]
+
+
+def test_a_file_is_never_opened_again(tmp_path):
+    before = write(tmp_path, b"first").read_bytes()
+    write(tmp_path, b"second")
+    assert [path.name for path in list_segments(tmp_path)] == ["00001.zst", "00002.zst"]
+    assert list_segments(tmp_path)[0].read_bytes() == before
+
+
+def test_a_writer_that_wrote_nothing_leaves_nothing(tmp_path):
+    write(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_files_in_the_folder_disturb_nobody(tmp_path):
+    path = write(tmp_path, b"first")
+    for name in ("00001 (copy).zst", "notes.zst", ".hidden.zst", "00001.zst.bak"):
+        (tmp_path / name).write_bytes(path.read_bytes())
+    assert list_segments(tmp_path) == [path]
+    assert write(tmp_path, b"second").name == "00002.zst"
+
+
+def test_threads_share_a_writer(tmp_path):
+    with SegmentWriter(tmp_path) as writer:
+
+        def work(number):
+            for step in range(20):
+                writer.append(header(request_id=f"{number}.{step}"), bytes([number]) * step * 100)
+
+        threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found = read(writer.path)
+    assert len(found) == 80
+    for number in range(4):
+        own = [(name, content) for name, content in found if name.startswith(f"{number}.")]
+        assert own == [(f"{number}.{step}", bytes([number]) * step * 100) for step in range(20)]
+
+
+def test_a_record_has_landed_only_when_it_is_durable(tmp_path, monkeypatch):
+    """fsync comes after the last byte, for the record and for the name of its file."""
+    synced = []
+    fsync = os.fsync
+
+    def note(handle):
+        synced.append((str(Path(f"/proc/self/fd/{handle}").readlink()), os.fstat(handle).st_size))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", note)
+    folder = tmp_path / "landing" / "shard=00001"
+    with SegmentWriter(folder) as writer:
+        assert {str(tmp_path), str(tmp_path / "landing"), str(folder)} <= {path for path, _ in synced}
+        for _ in range(2):
+            writer.append(header(), b"x" * 500)
+            assert synced[-1] == (str(writer.path), writer.path.stat().st_size)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+def test_a_full_disk_leaves_whole_records_and_the_next_one_can_be_written(tmp_path, monkeypatch, error):
+    """Other threads go on writing after one of them failed: their records must not stand behind a hole."""
+    write_some = os.write
+
+    def write_a_part(handle, content):
+        monkeypatch.setattr(os, "write", fail)
+        return write_some(handle, content[:10])
+
+    def fail(handle, content):
+        monkeypatch.setattr(os, "write", write_some)
+        raise OSError(error, os.strerror(error))
+
+    with SegmentWriter(tmp_path) as writer:
+        writer.append(header(request_id="before"), b"1")
+        monkeypatch.setattr(os, "write", write_a_part)
+        with pytest.raises(FirmlakeError, match=f"{writer.path}: {os.strerror(error)}"):
+            writer.append(header(request_id="lost"), b"2")
+        writer.append(header(request_id="after"), b"3")
+    assert read(writer.path) == [("before", b"1"), ("after", b"3")]
+
+
+def test_an_interrupt_within_a_record_leaves_no_part_of_it(tmp_path, monkeypatch):
+    write_some = os.write
+
+    def interrupt(handle, content):
+        write_some(handle, content[:10])
+        raise KeyboardInterrupt
+
+    with SegmentWriter(tmp_path) as writer:
+        monkeypatch.setattr(os, "write", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            writer.append(header(), b"2")
+        monkeypatch.setattr(os, "write", write_some)
+        writer.append(header(request_id="after"), b"3")
+    assert read(writer.path) == [("after", b"3")]
+
+
+def test_a_failed_fsync_takes_the_record_back(tmp_path, monkeypatch):
+    with SegmentWriter(tmp_path) as writer:
+        writer.append(header(request_id="before"), b"1")
+        monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(errno.EIO, "no")))
+        with pytest.raises(FirmlakeError):
+            writer.append(header(), b"2")
+    assert read(writer.path) == [("before", b"1")]
+
+
+def test_a_limit_of_the_file_size_is_a_full_disk(tmp_path):
+    """A real limit of the kernel, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", _FILL, str(tmp_path)],
+        capture_output=True, text=True, timeout=60, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
+    )  # fmt: skip
+    written = int(done.stdout)
+    assert 0 < written < 100
+    assert [name for name, _ in read(list_segments(tmp_path)[0])] == [f"r{n}" for n in range(written)]
+
+
+_FILL = """
+import os, sys
+from datetime import datetime, UTC
+from pathlib import Path
+from firmlake.errors import FirmlakeError
+from firmlake.landing.segments import Header, SegmentWriter
+with SegmentWriter(Path(sys.argv[1])) as writer:
+    for number in range(100):
+        try:
+            head = dict(run_id="", shard=1, dataset="", companies=(), fetched_at=datetime.now(UTC))
+            writer.append(Header(request_id=f"r{number}", **head), os.urandom(1000))
+        except FirmlakeError:
+            print(number)
+            break
+"""
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FirmlakeError, match="file"):
+        SegmentWriter(tmp_path / "file" / "landing")

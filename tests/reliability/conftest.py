@@ -1,0 +1,55 @@
+"""One sandbox for each test process, whose token is a canary: no lake may hold it when its test is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import firmlake_sandbox
+from firmlake_sandbox import Sandbox
+
+from .support import TOKEN, Lake, Undisturbed, find_token
+
+MakeLake = Callable[..., Lake]
+
+
+@pytest.fixture(scope="session")
+def sandbox_process() -> Iterator[tuple[Sandbox, dict[str, Any]]]:
+    with firmlake_sandbox.start(TOKEN, requests_per_minute=0) as sandbox:
+        yield sandbox, sandbox.control("GET", "options")
+
+
+@pytest.fixture
+def make_lake(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeLake]:
+    """Make data folders; at the end the token must be in none of their files and in nothing that was printed."""
+    lakes: list[Lake] = []
+
+    def make(count: int, name: str = "lake", service: Sandbox = sandbox, **settings: object) -> Lake:
+        lakes.append(Lake(tmp_path / name, service, count, **settings))
+        return lakes[-1]
+
+    yield make
+    said = [text for lake in lakes for text in lake.said]
+    assert find_token(tmp_path, said) == []
+
+
+_known: dict[int, Undisturbed] = {}
+
+
+@pytest.fixture
+def undisturbed(sandbox: Sandbox, make_lake: MakeLake) -> Callable[[int], Undisturbed]:
+    """What an undisturbed run over so many companies gives; ask before the first fault."""
+
+    def run(count: int) -> Undisturbed:
+        if count not in _known:
+            lake = make_lake(count, f"undisturbed-{count}")
+            assert lake.run().code == 0
+            ledger = lake.ledger()
+            _known[count] = Undisturbed(lake.content(), ledger["requests"], ledger["credits_charged"])
+            sandbox.reset()
+        return _known[count]
+
+    return run

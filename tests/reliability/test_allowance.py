@@ -1,0 +1,76 @@
+"""Never more requests than the allowance in any 60 s, by the service's own times, also over restarts and processes."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from firmlake.api import requests
+from firmlake.api.authorization import Token
+from firmlake.api.client import Client
+from firmlake.api.throttle import SharedThrottle
+from firmlake.company import Company
+from firmlake.settings import ApiSettings
+
+from .support import TOKEN, sized
+
+LIMIT = 30
+KINDS = ("fixed-window", "sliding-window", "token-bucket")
+
+
+class _Time:
+    """Real time that can be moved on, together with the service's."""
+
+    def __init__(self, sandbox) -> None:
+        self.sandbox, self.ahead = sandbox, 0.0
+
+    def clock(self) -> float:
+        return time.monotonic() + self.ahead
+
+    def sleep(self, seconds: float) -> None:
+        self.sandbox.advance(0, rate_seconds=seconds)
+        self.ahead += seconds
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("minutes", sized([2], [10, 30]))
+def test_the_allowance_is_kept_and_used_also_across_restarts(kind, minutes, sandbox, tmp_path, record_property):
+    sandbox.set_options(requests_per_minute=LIMIT, rate_limit_kind=kind)
+    when, chance, sent = _Time(sandbox), random.Random(kind), 0
+    company = Company("BE", "0403227515")
+    began = when.clock()
+    while when.clock() - began < 60 * minutes:  # a process that ends; the next one finds what it left
+        throttle = SharedThrottle(tmp_path / "key", LIMIT, lambda: int(when.clock() * 1e9))
+        api = ApiSettings(base_url=sandbox.base_url, requests_per_minute=LIMIT)
+        with Client(api, Token(TOKEN), throttle, clock=when.clock, sleep=when.sleep) as client:
+            for _ in range(chance.randrange(1, 2 * LIMIT)):
+                client.send(requests.bulk(api, "lookalikes", [company], None, None))
+                sent += 1
+                if when.clock() - began >= 60 * minutes:
+                    break
+    summary = sandbox.ledger()["summary"]
+    refused = summary["by_outcome"].get("429", 0)
+    record_property("window", f"{kind}: {summary['busiest_minute']} of {LIMIT}, {sent} in {minutes} min, {refused} 429")
+    sandbox.set_options(requests_per_minute=0)
+    assert summary["busiest_minute"] <= LIMIT
+    assert refused < 0.005 * sent
+    assert sent >= 0.96 * LIMIT * minutes
+
+
+@pytest.mark.reliability
+@pytest.mark.timeout(200)
+def test_two_processes_of_one_key_share_one_allowance(sandbox, make_lake, tmp_path, record_property):
+    sandbox.set_options(requests_per_minute=10, rate_limit_kind="sliding-window")
+    lakes = [make_lake(200, name, api__requests_per_minute=10) for name in ("one", "two")]
+    for lake in lakes:
+        lake.environment["TMPDIR"] = str(tmp_path)
+    processes = [lake.start("run", str(lake.list)) for lake in lakes]
+    results = [lake.end(process, 180) for lake, process in zip(lakes, processes, strict=True)]
+    summary = sandbox.ledger()["summary"]
+    sandbox.set_options(requests_per_minute=0)
+    assert [result.code for result in results] == [0, 0], results
+    record_property("window", f"{summary['busiest_minute']} of 10, {summary['requests']} requests")
+    assert summary["busiest_minute"] <= 10
+    assert summary["by_outcome"].get("429", 0) == 0

@@ -1,0 +1,347 @@
+from collections.abc import Iterator
+from datetime import date
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firmlake_sandbox.financials import count_periods, list_financials
+from firmlake_sandbox.lookalikes import list_lookalikes
+from firmlake_sandbox.numbers import BASE_BITS, END, parse_number, sample_numbers, spell_number
+from firmlake_sandbox.relationships import list_relationships
+from firmlake_sandbox.world import World, identify, is_found
+
+SAMPLE = [parse_number(*company) or 0 for company in sample_numbers(10_000, seed=1)]
+FEW = [node for node in SAMPLE[:1500] if is_found(World(), node)]
+
+worlds = st.builds(World, seed=st.integers(0, 5), week=st.integers(0, 120))
+nodes = st.integers(0, 2).flatmap(
+    lambda country: st.integers(0, END[country] - 1).map(lambda base: country << 32 | base)
+)
+
+
+def plain(value: object) -> Any:
+    """What a client reads."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def describe(world: World, node: int) -> tuple[Any, ...] | None:
+    """All that a world says about a company, None where it does not know it."""
+    if not is_found(world, node):
+        return None
+    return (
+        identify(world, node, "EN"),
+        list_financials(world, node, 500, 0),
+        list_lookalikes(world, node),
+        list_relationships(world, node, "EN"),
+    )
+
+
+def node_of(identifier: dict[str, str]) -> int:
+    node = parse_number(identifier["country"], identifier["companyNumber"])
+    assert node is not None
+    return node
+
+
+def records() -> Iterator[tuple[int, dict[str, Any]]]:
+    for node in FEW:
+        for record in plain(list_financials(World(), node, 500, 0)[0]):
+            yield node, record
+
+
+# A company always answers the same.
+
+
+@given(worlds, nodes)
+@settings(deadline=None)
+def test_a_company_answers_the_same_every_time(world: World, node: int) -> None:
+    assert describe(world, node) == describe(World(world.seed, world.week), node)
+
+
+def test_another_seed_is_another_world() -> None:
+    assert [describe(World(1), node) for node in FEW[:20]] != [describe(World(2), node) for node in FEW[:20]]
+
+
+def test_the_world_stays_as_it_is_from_version_to_version() -> None:
+    """Whoever keeps an answer of the sandbox as a golden file relies on it."""
+    node = parse_number("BE", "0403227515") or 0
+    record = plain(list_financials(World(), node, 1, 0)[0])[0]
+    assert identify(World(), node, "EN").name == "Vesdredis Construction CV"
+    assert record["dateReceived"] == "2025-09-05"
+    assert record["profitability"]["revenue"] == 153683.93
+
+
+def test_two_percent_are_not_found() -> None:
+    assert 0.016 < 1 - sum(is_found(World(), node) for node in SAMPLE) / len(SAMPLE) < 0.024
+
+
+def test_texts_follow_the_language() -> None:
+    places = {tuple(identify(World(), node, language).place for language in ("NL", "FR", "EN")) for node in FEW}
+    assert ("Brussel", "Bruxelles", "Brussels") in places
+    names = [tuple(identify(World(), node, language).name for language in ("NL", "FR", "EN")) for node in FEW[:100]]
+    assert sum(len(set(name)) > 1 for name in names) > 80
+
+
+# Financials.
+
+
+def test_periods_are_one_to_twenty_and_eight_on_average() -> None:
+    counts = [count_periods(World(), node) for node in SAMPLE]
+    assert set(counts) == set(range(1, 21))
+    assert 7.7 < sum(counts) / len(counts) < 8.3
+
+
+@given(worlds, nodes)
+@settings(deadline=None, max_examples=200)
+def test_there_are_never_more_than_twenty_periods(world: World, node: int) -> None:
+    records, total = list_financials(world, node, 500, 0)
+    assert 1 <= len(records) == total <= 20
+
+
+@given(worlds, nodes, st.integers(1, 25), st.integers(0, 25))
+@settings(deadline=None)
+def test_pages_are_cut_from_the_whole(world: World, node: int, limit: int, offset: int) -> None:
+    records, total = list_financials(world, node, 500, 0)
+    assert list_financials(world, node, limit, offset) == (records[offset : offset + limit], total)
+
+
+@given(worlds, nodes)
+@settings(deadline=None, max_examples=300)
+def test_periods_follow_each_other_newest_first(world: World, node: int) -> None:
+    found = plain(list_financials(world, node, 500, 0)[0])
+    for newer, older in pairwise(found):
+        gap = (date.fromisoformat(newer["startDate"]) - date.fromisoformat(older["endDate"])).days
+        same = (newer["startDate"], newer["endDate"]) == (older["startDate"], older["endDate"])
+        assert gap == 1 or same
+        assert newer["dateReceived"] > older["dateReceived"]
+    for record in found:
+        assert record["startDate"] < record["endDate"] < record["dateReceived"]
+    assert date.fromisoformat(found[0]["dateReceived"]).toordinal() <= date(2026, 1, 5).toordinal() + 7 * world.week
+
+
+def test_some_periods_are_of_unequal_length_and_some_filed_twice() -> None:
+    days = [
+        (date.fromisoformat(record["endDate"]) - date.fromisoformat(record["startDate"])).days
+        for _, record in records()
+    ]
+    assert 0.002 < sum(not 364 <= day <= 366 for day in days) / len(days) < 0.03
+    keys = [(node, record["endDate"]) for node, record in records()]
+    assert 0.002 < 1 - len(set(keys)) / len(keys) < 0.02
+
+
+def test_amounts_have_two_decimals_and_ratios_four() -> None:
+    for _, record in records():
+        amounts = [
+            *record["profitability"].values(),
+            *record["solvency"].values(),
+            *list(record["liquidity"].values())[:4],
+        ]
+        assert all(amount is None or round(amount, 2) == amount for amount in amounts)
+        ratios = [record["liquidity"][name] for name in ("currentRatio", "quickRatio")]
+        assert all(round(ratio, 4) == ratio for ratio in ratios)
+
+
+def test_accounts_add_up_nearly_always() -> None:
+    checks = [
+        (
+            abs(s["equity"] + s["debt"] - s["totalAssets"]) < 0.02,
+            abs(s["longTermDebt"] + s["shortTermDebt"] - s["debt"]) < 0.02,
+            abs(record["people"]["employeeMaleRatio"] + record["people"]["employeeFemaleRatio"] - 1) < 1e-6,
+        )
+        for _, record in records()
+        if (s := record["solvency"])["totalAssets"] < 1e10
+    ]
+    for outcomes in zip(*checks, strict=True):
+        assert 0.97 < sum(outcomes) / len(outcomes) < 1
+
+
+def test_accounts_are_as_varied_as_real_ones() -> None:
+    found = [record for _, record in records()]
+    assert 0.1 < sum(r["profitability"]["revenue"] is None for r in found) / len(found) < 0.3
+    assert 0.02 < sum(r["solvency"]["capital"] is None for r in found) / len(found) < 0.15
+    assert 0.1 < sum(r["profitability"]["netProfit"] < 0 for r in found) / len(found) < 0.6
+    assert 0.03 < sum(r["solvency"]["equity"] < 0 for r in found) / len(found) < 0.2
+    assert 0.01 < sum(r["solvency"]["totalAssets"] > 1e9 for r in found) / len(found) < 0.06
+    assert any(r["healthIndicator"] < 0 for r in found)
+    codes = {code for r in found for code in r["jointCommitteeCodes"]}
+    assert {"200", "0100"} <= codes
+    assert any(not r["jointCommitteeCodes"] for r in found)
+
+
+def test_a_company_has_some_seven_kilobytes_of_accounts() -> None:
+    size = sum(len(msgspec.json.encode(list_financials(World(), node, 500, 0)[0])) for node in FEW) / len(FEW)
+    assert 6_000 < size < 10_000
+
+
+# Lookalikes.
+
+
+@given(worlds, nodes)
+@settings(deadline=None, max_examples=200)
+def test_lookalikes_are_others_that_exist_in_strictly_falling_score(world: World, node: int) -> None:
+    entries = plain(list_lookalikes(world, node))
+    others = [node_of(entry["companyId"]) for entry in entries]
+    assert len(set(others)) == len(others) <= 20
+    assert node not in others
+    assert all(is_found(world, other) for other in others)
+    scores = [entry["score"] for entry in entries]
+    assert all(0 < lower < higher <= 1 for higher, lower in pairwise([1, *scores]))
+
+
+def test_most_have_twenty_lookalikes_and_some_none() -> None:
+    counts = [len(list_lookalikes(World(), node)) for node in FEW]
+    assert counts.count(20) > len(counts) / 2
+    assert 0.02 < counts.count(0) / len(counts) < 0.07
+
+
+def test_lookalikes_are_shared_and_often_mutual() -> None:
+    likes = {node: {node_of(entry["companyId"]) for entry in plain(list_lookalikes(World(), node))} for node in FEW}
+    pairs = [(node, other) for node, others in likes.items() for other in others if other in likes]
+    assert sum(node in likes[other] for node, other in pairs) > len(pairs) / 10
+    assert len(set().union(*likes.values())) < sum(map(len, likes.values())) / 3
+
+
+# Relationships.
+
+
+def edges(world: World, node: int, side: str) -> list[tuple[int, float, str]]:
+    """The companies that a company names on one side, with stake and function."""
+    entries = plain(list_relationships(world, node, "EN"))[side]
+    return [(node_of(one["identifier"]), one["percentage"], one["function"]) for one in entries if one["identifier"]]
+
+
+@given(worlds, nodes)
+@settings(deadline=None, max_examples=200)
+def test_parents_and_children_mirror_each_other(world: World, node: int) -> None:
+    if not is_found(world, node):
+        return
+    for other, stake, function in edges(world, node, "parents"):
+        assert (node, stake, function) in edges(world, other, "children")
+    for other, stake, function in edges(world, node, "children"):
+        assert (node, stake, function) in edges(world, other, "parents")
+
+
+@pytest.mark.parametrize("week", [0, 30])
+def test_parents_and_children_mirror_each_other_within_whole_groups(week: int) -> None:
+    world = World(week=week)
+    found = [node for node in FEW if is_found(world, node)]
+    parents = {(node, other, stake) for node in found for other, stake, _ in edges(world, node, "parents")}
+    children = {(other, node, stake) for node in found for other, stake, _ in edges(world, node, "children")}
+    known = set(found)
+    assert {edge for edge in parents if edge[1] in known} == {edge for edge in children if edge[0] in known}
+    assert len(parents) > 500
+
+
+def test_owners_are_companies_persons_and_anonymous() -> None:
+    entries = [entry for node in FEW for entry in plain(list_relationships(World(), node, "EN"))["parents"]]
+    companies = [entry for entry in entries if entry["identifier"]]
+    persons = [entry for entry in entries if not entry["identifier"] and "name" in entry]
+    anonymous = [entry for entry in entries if entry == {"identifier": None}]
+    assert len(companies) + len(persons) + len(anonymous) == len(entries)
+    assert min(len(companies), len(persons), len(anonymous)) > 100
+    for entry in companies:
+        assert entry["name"] == entry["identifier"]["name"]
+        assert entry["identifier"]["place"]
+    functions = [entry["function"] for entry in companies]
+    assert 0.85 < functions.count("SHAREHOLDER") / len(functions) < 1
+
+
+def test_stakes_stay_under_one_nearly_always() -> None:
+    sums = []
+    for node in FEW:
+        entries = plain(list_relationships(World(), node, "EN"))["parents"]
+        sums.append(sum(entry.get("percentage", 0) for entry in entries))
+        assert all(0 < entry.get("percentage", 1) <= 1 for entry in entries)
+    assert 0.99 < sum(total < 1.000001 for total in sums) / len(sums) < 1
+
+
+def test_there_are_chains_cycles_and_companies_with_nobody() -> None:
+    owners = {
+        node: [other for other, _, _ in edges(World(), node, "parents")]
+        for node in SAMPLE[:6000]
+        if is_found(World(), node)
+    }
+    assert any(node in owners[other] for node, others in owners.items() for other in others if other in owners)
+    assert any(node in others for node, others in owners.items())
+    assert max(climb(owners, node) for node in owners) > 15
+    alone = [node for node in FEW if not any(plain(list_relationships(World(), node, "EN")).values())]
+    assert 0.05 < len(alone) / len(FEW) < 0.4
+    assert any(other >> BASE_BITS != node >> BASE_BITS for node, others in owners.items() for other in others)
+
+
+def climb(owners: dict[int, list[int]], node: int) -> int:
+    """How many different companies there are on the way up by first parents."""
+    seen = set()
+    while node in owners and node not in seen and owners[node]:
+        seen.add(node)
+        node = owners[node][0]
+    return len(seen)
+
+
+# From week to week.
+
+
+def test_about_five_percent_change_in_a_week() -> None:
+    few = SAMPLE[:1500]
+    before = [describe(World(), node) for node in few]
+    for week in range(1, 4):
+        after = [describe(World(week=week), node) for node in few]
+        changed = sum(one != other for one, other in zip(before, after, strict=True)) / len(few)
+        assert 0.03 < changed < 0.08
+        before = after
+
+
+def test_every_kind_of_change_happens() -> None:
+    kinds = set()
+    later = World(week=25)
+    for node in SAMPLE[:2500]:
+        before, after = describe(World(), node), describe(later, node)
+        if before is None or after is None:
+            kinds |= {"appeared"} if after else {"vanished"} if before else set()
+            continue
+        if before[1] != after[1]:
+            kinds |= set(name_changes(plain(before[1][0]), plain(after[1][0])))
+        if before[2] != after[2]:
+            kinds.add("lookalike in or out")
+        old, new = dict(stakes(before[3])), dict(stakes(after[3]))
+        kinds |= {"parent gone"} if old.keys() - new.keys() else set()
+        kinds |= {"parent new"} if new.keys() - old.keys() else set()
+        kinds |= {"stake changed"} if any(old[key] != new[key] for key in old.keys() & new.keys()) else set()
+    assert kinds == {
+        "appeared", "vanished", "new period", "restated", "health changed", "lookalike in or out",
+        "parent gone", "parent new", "stake changed",
+    }  # fmt: skip
+
+
+def stakes(relationships: Any) -> Iterator[tuple[str, float]]:
+    for entry in plain(relationships)["parents"]:
+        if entry["identifier"]:
+            yield entry["identifier"]["companyNumber"], entry["percentage"]
+
+
+def name_changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Iterator[str]:
+    """What happened to a company's accounts."""
+    if after[0]["endDate"] != before[0]["endDate"]:
+        yield "new period"
+    old = {record["dateReceived"]: record for record in before}
+    for record in after:
+        known = old.get(record["dateReceived"], record)
+        assert (known["startDate"], known["endDate"]) == (record["startDate"], record["endDate"])
+        if known["healthIndicator"] != record["healthIndicator"]:
+            yield "health changed"
+        if known["profitability"] != record["profitability"]:
+            yield "restated"
+
+
+def test_some_that_vanish_come_back() -> None:
+    history = [[is_found(World(week=week), node) for week in range(0, 45, 2)] for node in SAMPLE[:4000]]
+    assert any(weeks[0] and not all(weeks) and weeks[-1] for weeks in history)
+
+
+def test_a_number_is_spelled_as_the_world_spells() -> None:
+    node = parse_number("BE", "0403227515") or 0
+    assert identify(World(), node, "EN").company_number == "403227515"
+    assert identify(World(is_zero_dropped=False), node, "EN").company_number == spell_number(node) == "0403227515"

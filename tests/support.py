@@ -1,0 +1,276 @@
+"""Answers, landed runs and warehouses made by hand, small enough to see what must come out of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+import polars as pl
+
+from firmlake.company import Company
+from firmlake.landing.segments import Header, SegmentWriter
+from firmlake.run import Folders, Outcome, Run, RunPlan, start_run
+from firmlake.tables.schemas import TABLES
+from firmlake.tables.stage import Manifest, finish_stage, stage_shard
+from firmlake.warehouse.generations import newest, open_warehouse, publish
+from firmlake.warehouse.load import load_run
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+ACME = Company("BE", "0403227515")
+BOLT = Company("NL", "24202194")
+CIRC = Company("FR", "552032534")
+DATASETS = ("financials", "lookalikes", "relationships")
+LISTS = {"service_lists", "service_list_columns", "list_changes", "contact_additions"}
+STAGED = TABLES.keys() - LISTS - {"runs", "loads", "changes"}
+"""Tables whose rows a run stages; those of the service's lists come another way, the others are made by the load."""
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def period(year: int = 2024, **changes: Any) -> dict[str, Any]:
+    """A financial record; `people__employees=3` changes a value, `None` makes it null."""
+    record = {
+        "startDate": f"{year}-01-01",
+        "endDate": f"{year}-12-31",
+        "dateReceived": f"{year + 1}-06-30",
+        "healthIndicator": 7,
+        "jointCommitteeCodes": ["200", "0124"],
+        "profitability": {
+            "revenue": 1234567.89,
+            "grossMargin": 345678.9,
+            "ebitda": -12.34,
+            "ebit": 0,
+            "netProfit": -0.01,
+        },
+        "liquidity": {
+            "cash": 10.5,
+            "cashFlow": 20,
+            "netWorkingCapital": 30.25,
+            "netWorkingCapitalRequirement": 40,
+            "currentRatio": 1.2345,
+            "quickRatio": 0.5,
+        },
+        "solvency": {
+            "totalAssets": 1000,
+            "equity": 500.5,
+            "capital": None,
+            "retainedEarnings": -100,
+            "debt": 499.5,
+            "longTermDebt": 200,
+            "longTermDebtFinancial": 150,
+            "longTermDebtAccountsPayable": 50,
+            "shortTermDebt": 299.5,
+            "shortTermDebtFinancial": 200,
+            "shortTermDebtAccountsPayable": 99.5,
+        },
+        "people": {"employees": 12, "newHires": 1, "employeeMaleRatio": 0.583333, "employeeFemaleRatio": 0.416667},
+    }
+    return _changed(record, changes)
+
+
+def lookalike(company: Company = BOLT, score: float = 0.75) -> dict[str, Any]:
+    return {"companyId": {"country": company.country, "companyNumber": company.company_number}, "score": score}
+
+
+def party(company: Company | None = BOLT, **changes: Any) -> dict[str, Any]:
+    identifier = None
+    if company:
+        identifier = {
+            "country": company.country,
+            "companyNumber": company.company_number,
+            "name": f"{company.country} company",
+            "place": "Gent",
+        }
+    record = {"identifier": identifier, "function": "SHAREHOLDER", "percentage": 0.25, "name": "Somebody"}
+    return _changed(record, changes)
+
+
+def found(company: Company, dataset: str, *records: Any, total: int | None = None, offset: int = 0) -> dict[str, Any]:
+    """An element with records; those of relationships are parents."""
+    element = {
+        "identifier": {
+            "country": company.country,
+            "companyNumber": company.company_number.removeprefix("0"),
+            "name": f"{company.country} name",
+            "place": "Gent",
+        },
+        "data": {"parents": list(records), "children": []} if dataset == "relationships" else list(records),
+        "message": None,
+    }
+    if dataset == "financials":
+        page = {"limit": 5, "offset": offset, "total": len(records) if total is None else total}
+        element["pagination"] = page
+    return element
+
+
+def not_found(company: Company, dataset: str = "financials", message: str = "Company not found") -> dict[str, Any]:
+    identifier = {"country": company.country, "companyNumber": company.company_number}
+    element = {"identifier": identifier, "data": None, "message": message}
+    return {**element, "pagination": None} if dataset == "financials" else element
+
+
+def body(*elements: Any) -> bytes:
+    return json.dumps(elements, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _changed(record: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    for path, value in changes.items():
+        *branches, leaf = path.split("__")
+        holder = record
+        for branch in branches:
+            holder = holder[branch]
+        holder[leaf] = value
+    return record
+
+
+# --- landed runs -----------------------------------------------------------------------------------------------------
+
+
+def make_run(
+    folders: Folders,
+    companies: Sequence[Company] = (ACME, BOLT, CIRC),
+    datasets: Sequence[str] = DATASETS,
+    *,
+    run_id: str = "20260105T120000Z-0001",
+    waiting: Sequence[Company] = (),
+    refused: Sequence[tuple[int, str, str]] = (),
+    at: datetime = NOON,
+    shard_companies: int = 5000,
+    expected: dict[tuple[Company, str], int] | None = None,
+    failed_before: Sequence[tuple[Company, str]] = (),
+) -> Run:
+    """Freeze a run; `waiting` are the companies that a budget leaves out."""
+    everybody = [*companies, *waiting]
+    rows = [
+        (
+            0 if company in waiting else position // shard_companies + 1,
+            *company,
+            dataset,
+            (expected or {}).get((company, dataset)),
+            False,
+            (company, dataset) in failed_before,
+        )
+        for position, company in enumerate(everybody)
+        for dataset in datasets
+    ]
+    schema = {
+        "shard": pl.Int64,
+        "country": pl.String,
+        "company_number": pl.String,
+        "dataset": pl.String,
+        "expected_count": pl.Int64,
+        "is_paid": pl.Boolean,
+        "has_failed": pl.Boolean,
+    }
+    targets = pl.DataFrame(rows, schema=schema, orient="row")
+    plan = RunPlan(
+        run_id=run_id,
+        started_at=at,
+        list_name="list.csv",
+        list_sha256="0" * 64,
+        service="this machine",
+        language="EN",
+        datasets=tuple(datasets),
+        line_count=len(everybody) + len(refused),
+        company_count=len(everybody),
+        refused_count=len(refused),
+        repeated_count=0,
+        fresh_count=0,
+        target_count=len(everybody),
+        shard_count=max((row[0] for row in rows), default=0),
+        firmlake_version="0",
+    )
+    lines = pl.DataFrame(refused, schema={"line": pl.Int64, "given": pl.String, "reason": pl.String}, orient="row")
+    accepted = pl.DataFrame(everybody, schema={"country": pl.String, "company_number": pl.String}, orient="row")
+    return start_run(folders, plan, targets, {"companies": accepted, "refused_lines": lines})
+
+
+def header(
+    dataset: str = "financials",
+    companies: Iterable[Company] = (ACME,),
+    *,
+    run_id: str = "20260105T120000Z-0001",
+    shard: int = 1,
+    at: datetime = NOON,
+    **values: Any,
+) -> Header:
+    companies = tuple(tuple(company) for company in companies)
+    own = {"request_id": f"{dataset}-{values.get('offset')}-{companies}", "status": 200, "limit": None, "offset": None}
+    return Header(run_id=run_id, shard=shard, dataset=dataset, companies=companies, fetched_at=at, **{**own, **values})
+
+
+def land(run: Run, *records: tuple[Header, bytes], shard: int = 1) -> Path:
+    """Land answers in a segment of their own; the headers are made to be those of the run."""
+    with SegmentWriter(run.folders.landing(run.run_id, shard)) as writer:
+        for one, content in records:
+            writer.append(msgspec.structs.replace(one, run_id=run.run_id, shard=shard), content)
+    return writer.path
+
+
+def answer(dataset: str, *elements: dict[str, Any], at: datetime = NOON, **values: Any) -> tuple[Header, bytes]:
+    """What lands when the service answers with these elements about exactly their companies."""
+    companies = [Company(**_company(element["identifier"])) for element in elements]
+    return header(dataset, companies, at=at, **values), body(*elements)
+
+
+def _company(identifier: dict[str, str]) -> dict[str, str]:
+    length = {"BE": 10, "NL": 8, "FR": 9}[identifier["country"]]
+    return {"country": identifier["country"], "company_number": identifier["companyNumber"].zfill(length)}
+
+
+# --- staged and published --------------------------------------------------------------------------------------------
+
+
+def stage(run: Run) -> Manifest:
+    return finish_stage(run, [stage_shard(run, shard) for shard in run.shards()])
+
+
+def publish_landed(run: Run, outcome: str = "done", *, at: datetime = NOON + MINUTE, keep: int = 5) -> Path:
+    """Bring a landed run to its end: staged, finished, published."""
+    manifest = stage(run)
+    ended = run.finish(outcome, "", at)
+    return publish_staged(run, manifest, ended, at=at, keep=keep)
+
+
+def publish_staged(run: Run, manifest: Manifest, ended: Outcome, *, at: datetime = NOON, keep: int = 5) -> Path:
+    return publish(
+        run.folders,
+        lambda connection, number: load_run(connection, run, manifest, ended, number, at),
+        memory_limit="256MB",
+        keep=keep,
+        start=newest(run.folders),
+    )
+
+
+def query(folders: Folders, sql: str) -> list[tuple[Any, ...]]:
+    with open_warehouse(folders) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def edit_warehouse(folders: Folders, sql: str) -> None:
+    """Change the newest generation in place, as nobody should."""
+    path = newest(folders)
+    assert path
+    path.chmod(0o644)
+    with duckdb.connect(path) as connection:
+        connection.execute(sql)
+    path.chmod(0o444)
+
+
+def plain(value: Any) -> Any:
+    """A value of a table as a reader would write it into JSON: amounts and times as text."""
+    return str(value) if isinstance(value, Decimal | datetime) or hasattr(value, "isoformat") else value
+
+
+def storage_version(folders: Folders) -> str:
+    """Say from which DuckDB on the newest generation can be read."""
+    ((tags,),) = query(folders, "SELECT tags FROM duckdb_databases() WHERE NOT internal")
+    return str(tags["storage_version"])

@@ -1,0 +1,157 @@
+"""What the flatteners add to the records: doubles, codes, ranks, kinds, numbers in normal form."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+from msgspec import Raw
+
+from firmlake.company import Company
+from firmlake.tables.answered import Answered, Part, payload_hash
+from firmlake.tables.drift import drift_table, new_values
+from firmlake.tables.financials import flatten_financials
+from firmlake.tables.lookalikes import flatten_lookalikes
+from firmlake.tables.numbers import normal_number
+from firmlake.tables.relationships import flatten_relationships
+from support import ACME, BOLT, CIRC, NOON, lookalike, party, period
+
+
+def raws(*records):
+    return [Raw(json.dumps(record, separators=(",", ":")).encode()) for record in records]
+
+
+def answered(company, group, *pages):
+    return Answered(company, [Part(f"r{n}", NOON, {group: raws(*page)}) for n, page in enumerate(pages)])
+
+
+def related(company, parents=(), children=()):
+    return Answered(company, [Part("r", NOON, {"parent": raws(*parents), "child": raws(*children)})])
+
+
+def test_a_period_filed_twice_is_two_rows_in_the_order_of_the_answer():
+    """Also over pages, and apart for each company."""
+    tables, _ = flatten_financials(
+        [
+            answered(ACME, "period", [period(healthIndicator=1), period(2023)], [period(healthIndicator=2)]),
+            answered(BOLT, "period", [period(healthIndicator=3)]),
+        ]
+    )
+    rows = tables["financials"].select("company_number", "position", "dup_no", "health_indicator").rows()
+    assert rows == [
+        (ACME.company_number, 0, 0, 1),
+        (ACME.company_number, 1, 0, 7),
+        (ACME.company_number, 2, 1, 2),
+        (BOLT.company_number, 0, 0, 3),
+    ]
+
+
+def test_codes_belong_to_their_filing_and_keep_their_place():
+    first, second = period(jointCommitteeCodes=["0200", "7", "0200"]), period(jointCommitteeCodes=["1"])
+    none, null = period(2020, jointCommitteeCodes=[]), period(2019, jointCommitteeCodes=None)
+    tables, _ = flatten_financials([answered(ACME, "period", [first, none, null, second])])
+    codes = tables["financial_joint_committees"].select("dup_no", "position", "code").rows()
+    assert codes == [(0, 0, "0200"), (0, 1, "7"), (0, 2, "0200"), (1, 0, "1")]
+
+
+def test_a_rejected_record_leaves_its_place_empty():
+    tables, [gathered] = flatten_lookalikes(
+        [answered(ACME, "lookalike", [lookalike(score=0.9), {"score": 1}], [lookalike(score=0.7)])]
+    )
+    assert tables["lookalikes"].select("rank", "score").rows() == [(1, 0.9), (3, 0.7)]
+    assert gathered.rejects.select("position", "request_id").rows() == [(1, "r0")]
+
+
+def test_parents_and_children_are_counted_apart():
+    tables, _ = flatten_relationships([related(ACME, [party(), party(None)], [party(CIRC)])])
+    rows = tables["relationships"].select("direction", "position", "related_kind").rows()
+    assert rows == [("parent", 0, "company"), ("parent", 1, "named_party"), ("child", 0, "company")]
+
+
+@pytest.mark.parametrize(
+    ("record", "kind"),
+    [
+        (party(), "company"),
+        (party(name=None), "company"),
+        (party(None), "named_party"),
+        (party(None, name=""), "named_party"),
+        (party(None, name=None), "anonymous"),
+        ({"identifier": None}, "anonymous"),
+        (party(identifier__companyNumber=None), "named_party"),
+        (party(identifier__companyNumber=None, identifier__name=None, name=None), "anonymous"),
+        (party(identifier__companyNumber=None, name=None), "named_party"),
+    ],
+)
+def test_a_related_party_is_a_company_somebody_or_nobody(record, kind):
+    tables, _ = flatten_relationships([related(ACME, [record])])
+    assert tables["relationships"]["related_kind"].to_list() == [kind]
+
+
+@pytest.mark.parametrize(
+    ("country", "number", "normal"),
+    [
+        ("BE", "403227515", "0403227515"),
+        ("BE", "0403227515", "0403227515"),
+        ("NL", "4202194", "04202194"),
+        ("FR", "52032534", "052032534"),
+        ("BE", "1", "1"),
+        ("BE", "00403227515", "00403227515"),
+        ("BE", "BE403227515", "BE403227515"),
+        (
+            "BE",
+            "\u0664\u0660\u0663\u0662\u0662\u0667\u0665\u0661\u0665",
+            "\u0664\u0660\u0663\u0662\u0662\u0667\u0665\u0661\u0665",
+        ),
+        ("DE", "403227515", "403227515"),
+        (None, "403227515", "403227515"),
+        ("BE", None, None),
+    ],
+)
+def test_a_number_in_a_record_is_padded_where_it_is_one(country, number, normal):
+    frame = pl.DataFrame({"c": [country], "n": [number]}, schema={"c": pl.String, "n": pl.String})
+    assert frame.with_columns(normal_number("c", "n"))["n"].to_list() == [normal]
+
+
+def test_no_answers_give_tables_of_the_same_shape():
+    for flatten, answers in (
+        (flatten_financials, [answered(ACME, "period", [period()])]),
+        (flatten_lookalikes, [answered(ACME, "lookalike", [lookalike()])]),
+        (flatten_relationships, [related(ACME, [party()])]),
+    ):
+        some, none = flatten(answers)[0], flatten([])[0]
+        assert {name: frame.schema for name, frame in none.items()} == {name: f.schema for name, f in some.items()}
+
+
+def test_equal_records_have_equal_hashes_however_they_were_paged():
+    one, two = period(2023), period(2024)
+    hashes = {payload_hash(answered(ACME, "period", *pages), ["period"]) for pages in ([[one, two]], [[one], [two]])}
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (related(ACME, [party()]), related(ACME, [], [party()])),
+        (related(ACME, [party(), party(CIRC)]), related(ACME, [party(CIRC), party()])),
+        (related(ACME, [party()]), related(ACME, [party(), party()])),
+        (related(ACME), related(ACME, [{}])),
+    ],
+    ids=["direction", "order", "number", "none"],
+)
+def test_other_records_have_another_hash(one, other):
+    assert payload_hash(one, ["parent", "child"]) != payload_hash(other, ["parent", "child"])
+
+
+def test_a_function_nobody_has_seen_is_told_with_its_number():
+    parents = [party(function=name) for name in ("DIRECTOR", "SHAREHOLDER", "DIRECTOR", None)]
+    _, gathered = flatten_relationships([related(ACME, parents, [party(function="DIRECTOR")])])
+    drift = drift_table(seen for part in gathered for seen in new_values("relationships", part.frame))
+    rows = drift.select("kind", "path", "example", "record_count").rows()
+    assert rows == [("new_value", "function=DIRECTOR", "DIRECTOR", 3)]
+
+
+def test_numbers_of_related_companies_are_in_normal_form():
+    parent = party(Company("BE", "0770493071"), identifier__companyNumber="770493071")
+    tables, _ = flatten_relationships([related(ACME, [parent])])
+    assert tables["relationships"]["related_company_number"].to_list() == ["0770493071"]

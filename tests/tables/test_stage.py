@@ -1,0 +1,349 @@
+"""Staging: what landed becomes files that say what they hold and came from, the same every time."""
+
+from __future__ import annotations
+
+import shutil
+
+import msgspec
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firmlake.errors import DamagedError
+from firmlake.files import read_json, sha256_of, write_json
+from firmlake.run import Folders, Run
+from firmlake.tables import stage as stage_module
+from firmlake.tables.schemas import TABLES, polars_schema
+from firmlake.tables.stage import (
+    Manifest,
+    check_landed,
+    check_staged,
+    flatten_shard,
+    read_manifest,
+    stage_shard,
+    stage_shards,
+)
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DATASETS,
+    MINUTE,
+    NOON,
+    STAGED,
+    answer,
+    body,
+    found,
+    header,
+    land,
+    lookalike,
+    make_run,
+    not_found,
+    party,
+    period,
+    stage,
+)
+
+RECORDS = {"financials": period(), "lookalikes": lookalike(), "relationships": party()}
+
+
+def land_all(run, companies=(ACME, BOLT, CIRC), **values):
+    return land(
+        run,
+        *(answer(name, *(found(c, name, RECORDS[name]) for c in companies), offset=0, **values) for name in DATASETS),
+    )
+
+
+def content_of(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def run(folders):
+    run = make_run(folders, refused=[(3, "BE 1", "wrong length")])
+    land_all(run)
+    return run
+
+
+# --- the tables ------------------------------------------------------------------------------------------------------
+
+
+def test_every_table_has_its_own_shape_even_when_nothing_landed(folders):
+    tables = flatten_shard(make_run(folders), 1)
+    assert tables.keys() == STAGED - {"refused_lines"}
+    for name, frame in tables.items():
+        assert frame.schema == polars_schema(TABLES[name])
+        assert frame.height == {"company_state": 9, "companies": 3}.get(name, 0)
+
+
+def test_rows_say_which_run_and_when(run):
+    for name, frame in flatten_shard(run, 1).items():
+        assert frame["run_id"].unique().to_list() in ([run.run_id], [])
+        if name in DATASETS:
+            assert frame["fetched_at"].to_list() == [NOON.replace(tzinfo=None)] * 3
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_one_bad_record_costs_neither_the_company_nor_its_neighbours(folders, dataset):
+    run = make_run(folders, datasets=[dataset])
+    bad = answer(dataset, found(ACME, dataset, RECORDS[dataset], 5, RECORDS[dataset]), found(BOLT, dataset), offset=0)
+    land(run, bad)
+    tables = flatten_shard(run, 1)
+    assert tables[dataset]["company_number"].to_list() == [ACME.company_number] * 2
+    assert tables["rejects"].select("position", "record_json").rows() == [(1, "5")]
+    state = {row[1]: row[3:6] for row in tables["company_state"].iter_rows()}
+    assert state[ACME.company_number] == ("reported", 2, 1)
+    assert state[BOLT.company_number] == ("empty", 0, 0)
+
+
+def test_what_disappeared_between_pages_leaves_no_rows_and_no_count(folders):
+    run = make_run(folders, [ACME], ["financials"])
+    gone = (header(companies=[ACME], offset=1), body(not_found(ACME)))
+    land(run, answer("financials", found(ACME, "financials", period(), total=2), offset=0), gone, _not_found())
+    tables = flatten_shard(run, 1)
+    assert tables["financials"].height == 0
+    assert tables["company_state"].select("status", "record_count").rows() == [("not_found", 0)]
+
+
+def _not_found():
+    return answer("financials", not_found(ACME), offset=0)
+
+
+def test_a_company_is_paid_for_with_its_first_page_though_the_rest_never_came(folders):
+    run = make_run(folders, [ACME], ["financials", "lookalikes"])
+    first = answer("financials", found(ACME, "financials", period(), total=9), offset=0)
+    later = answer("lookalikes", found(ACME, "lookalikes"), at=NOON + MINUTE)
+    ended = header(companies=[ACME], kind="given_up", status=None, error="no more", at=NOON + 2 * MINUTE)
+    land(run, first, later, (ended, b""))
+    [company] = flatten_shard(run, 1)["companies"].to_dicts()
+    assert company["paid_at"] == NOON.replace(tzinfo=None)
+    assert company["fetched_at"] == (NOON + MINUTE).replace(tzinfo=None)
+
+
+def test_a_company_not_found_is_not_paid_for(folders):
+    run = make_run(folders, [ACME], ["financials"])
+    land(run, _not_found())
+    [company] = flatten_shard(run, 1)["companies"].to_dicts()
+    assert (company["paid_at"], company["fetched_at"], company["name"]) == (None, None, None)
+
+
+def test_the_budgets_leavings_are_waiting(folders):
+    run = make_run(folders, [ACME], ["lookalikes"], waiting=[BOLT])
+    land(run, answer("lookalikes", found(ACME, "lookalikes")))
+    states = pl.concat(flatten_shard(run, shard)["company_state"] for shard in run.shards())
+    assert dict(states.select("company_number", "status").rows()) == {
+        ACME.company_number: "empty", BOLT.company_number: "waiting",
+    }  # fmt: skip
+
+
+def test_requests_are_what_was_sent_and_named_once(folders):
+    """After a crash the same request is sent again; a company given up is no request."""
+    run = make_run(folders, [ACME], ["financials"])
+    again = [(header(companies=[ACME], status=status, attempt=1, offset=0), b"") for status in (500, 503)]
+    ended = (header(companies=[ACME], kind="given_up", status=None, error="x", offset=0), b"")
+    land(run, *again)
+    land(run, again[0], ended)
+    requests = flatten_shard(run, 1)["requests"]
+    assert requests.select("attempt", "status").rows() == [(1, 500), (2, 503), (3, 500)]
+
+
+@pytest.mark.parametrize(
+    ("text", "credits"), [("7", 7), ("0", 0), ("", None), ("-1", None), ("1.5", None), ("many", None), ("9" * 30, None)]
+)
+def test_credits_are_what_the_header_says_where_it_says_a_number(folders, text, credits):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    land(run, answer("lookalikes", found(ACME, "lookalikes"), headers={"x-credits-charged": text}))
+    assert flatten_shard(run, 1)["requests"]["credits_charged"].to_list() == [credits]
+
+
+def test_drift_of_the_envelope_is_counted_by_place(folders):
+    run = make_run(folders, [ACME, BOLT], ["lookalikes"])
+    elements = [{**found(company, "lookalikes"), "unheardOf": 1} for company in (ACME, BOLT)]
+    elements[0]["identifier"]["vatNumber"] = "BE0403227515"
+    land(run, (header("lookalikes", [ACME, BOLT]), body(*elements, found(CIRC, "lookalikes"))))
+    drift = flatten_shard(run, 1)["drift"]
+    assert drift.select("kind", "path", "record_count").rows() == [
+        ("foreign_element", "[].identifier", 1),
+        ("new_field", "[].identifier.vatNumber", 1),
+        ("new_field", "[].unheardOf", 2),
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(STAGED))
+def test_the_key_of_a_table_names_one_row(folders, name):
+    """With everything twice that can be there twice."""
+    run = make_run(folders, refused=[(1, "a", "x"), (2, "a", "x")])
+    mess = {
+        "financials": found(ACME, "financials", period(), period(), period(2020), 5, 5),
+        "lookalikes": found(ACME, "lookalikes", lookalike(), lookalike(), 5, 5),
+        "relationships": found(ACME, "relationships", party(), party(), party(None), 5, 5),
+    }
+    mess["relationships"]["data"]["children"] = [party(), party(), 5, 5, {"unheardOf": 1}]
+    failed = [(header(dataset, [CIRC], kind="given_up", status=None, error="x"), b"") for dataset in DATASETS]
+    land(run, *(answer(name, element, found(BOLT, name), offset=0) for name, element in mess.items()), *failed)
+    stage(run)
+    files = list((run.folders.staged(run.run_id) / name).glob("*.parquet"))
+    frame = pl.concat(pl.read_parquet(path) for path in files)
+    assert frame.height > 0
+    assert frame.select(TABLES[name].key).is_duplicated().sum() == 0
+
+
+def test_where_a_page_begins_does_not_show(folders):
+    """However a company's records were cut into pages, rows and payload hash are the same."""
+    made = []
+    records = [period(2000 + number) for number in range(6)]
+    for number, cuts in enumerate([(6,), (5, 1), (1, 1, 4), (3, 3)]):
+        run = make_run(Folders(folders.data / str(number)), [ACME], ["financials"])
+        offset = 0
+        for size in cuts:
+            part = found(ACME, "financials", *records[offset : offset + size], total=6, offset=offset)
+            land(run, answer("financials", part, offset=offset))
+            offset += size
+        tables = flatten_shard(run, 1)
+        made.append((tables["financials"].to_dicts(), tables["company_state"].to_dicts()))
+    assert all(other == made[0] for other in made)
+
+
+@settings(max_examples=15)
+@given(order=st.permutations(DATASETS))
+def test_in_which_order_datasets_land_does_not_show(tmp_path_factory, order):
+    tables = []
+    for names in (order, DATASETS):
+        run = make_run(Folders(tmp_path_factory.mktemp("data")))
+        land(run, *(answer(n, *(found(c, n, RECORDS[n]) for c in (ACME, BOLT, CIRC)), offset=0) for n in names))
+        tables.append({name: frame for name, frame in flatten_shard(run, 1).items() if name != "requests"})
+    for name in tables[0]:
+        assert tables[0][name].equals(tables[1][name])
+
+
+# --- the files -------------------------------------------------------------------------------------------------------
+
+
+def test_staging_twice_gives_the_same_bytes(run, folders):
+    stage(run)
+    first = content_of(folders.staged(run.run_id))
+    for path in folders.staged(run.run_id).rglob("*.*"):
+        path.unlink()
+    stage(run)
+    assert content_of(folders.staged(run.run_id)) == first
+    assert len(first) > 12
+
+
+def test_the_manifest_tells_each_file_and_each_segment(run, folders):
+    manifest = stage(run)
+    folder = folders.staged(run.run_id)
+    assert {file.path for file in manifest.files} == {str(p.relative_to(folder)) for p in folder.rglob("*.parquet")}
+    for file in manifest.files:
+        path = folder / file.path
+        assert (file.sha256, file.byte_count) == (sha256_of(path), path.stat().st_size)
+        assert file.row_count == pl.read_parquet(path).height
+        assert file.path.startswith(f"{file.table}/")
+    [segment] = folders.landing(run.run_id, 1).iterdir()
+    assert manifest.segments == {str(segment.relative_to(folders.data)): sha256_of(segment)}
+    assert read_manifest(run) == manifest
+
+
+def test_what_is_staged_and_whole_is_not_made_again(run, monkeypatch):
+    first = stage_shard(run, 1)
+    monkeypatch.setattr(stage_module, "flatten_shard", lambda *_: pytest.fail("made again"))
+    assert stage_shard(run, 1) == first
+
+
+@pytest.mark.parametrize("harm", ["remove", "change", "marker removed", "marker cut", "marker changed", "older schema"])
+def test_what_is_harmed_is_made_again(run, folders, harm):
+    whole = stage_shard(run, 1)
+    folder = folders.staged(run.run_id)
+    marker, table = folder / "shard=00001.json", folder / "lookalikes" / "shard=00001.parquet"
+    match harm:
+        case "remove":
+            table.unlink()
+        case "change":
+            content = bytearray(table.read_bytes())
+            content[len(content) // 2] ^= 1
+            table.write_bytes(content)
+        case "marker removed":
+            marker.unlink()
+        case "marker cut":
+            marker.write_bytes(marker.read_bytes()[:50])
+        case "marker changed":
+            marker.write_bytes(marker.read_bytes().replace(b"lookalikes", b"lookalik\xff\xff"))
+        case "older schema":
+            write_json(marker, {"schema_version": 0, "run_id": run.run_id, "files": [], "segments": {}})
+    assert stage_shard(run, 1) == whole
+    check_staged(run, whole)
+    assert read_json(marker, Manifest) == whole
+
+
+def test_when_more_has_landed_the_shard_is_staged_anew(folders):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    before = stage_shard(run, 1)
+    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike())))
+    after = stage_shard(run, 1)
+    assert (len(before.segments), len(after.segments)) == (0, 1)
+    assert sum(file.row_count for file in after.files if file.table == "lookalikes") == 1
+
+
+@pytest.mark.parametrize("harm", ["remove", "change"])
+def test_a_staged_file_that_is_not_what_was_written_is_named(run, folders, harm):
+    manifest = stage(run)
+    path = folders.staged(run.run_id) / "financials" / "shard=00001.parquet"
+    path.unlink() if harm == "remove" else path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DamagedError, match=str(path)):
+        check_staged(run, manifest)
+
+
+@pytest.mark.parametrize("harm", ["remove", "change", "cut"])
+def test_a_segment_that_is_not_what_was_staged_is_named(run, folders, harm):
+    """A segment cut between two records looks whole, and one that is gone is not missed, but for the manifest."""
+    manifest = stage(run)
+    [path] = folders.landing(run.run_id, 1).iterdir()
+    match harm:
+        case "remove":
+            path.unlink()
+        case "change":
+            path.write_bytes(path.read_bytes()[:-1] + b"x")
+        case "cut":
+            path.write_bytes(b"")
+    with pytest.raises(DamagedError, match=str(path)):
+        check_landed(run, manifest)
+
+
+def test_more_segments_than_were_staged_are_no_damage(run):
+    manifest = stage(run)
+    land_all(run)
+    check_landed(run, manifest)
+
+
+def test_refused_lines_are_staged_with_the_name_of_their_list(run, folders):
+    stage(run)
+    frame = pl.read_parquet(folders.staged(run.run_id) / "refused_lines" / "list.parquet")
+    assert frame.rows() == [("list.csv", 3, "BE 1", "wrong length", run.run_id)]
+
+
+def test_a_run_with_nothing_to_ask_is_staged_too(folders):
+    run = make_run(folders, [])
+    assert [file.table for file in stage(run).files] == ["refused_lines"]
+
+
+@pytest.mark.slow
+def test_processes_stage_what_one_would_and_say_what_is_damaged(folders):
+    run = make_run(folders, [ACME], ["lookalikes"], waiting=[BOLT])
+    path = land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike())))
+    alone = stage_shards(run)
+    shutil.rmtree(folders.staged(run.run_id))
+    assert stage_shards(run, processes=2) == alone
+    path.write_bytes(path.read_bytes().replace(b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfe"))
+    with pytest.raises(DamagedError) as caught:
+        stage_shards(run, processes=2)
+    assert path.name in caught.value.message
+    assert caught.value.next_step
+
+
+def test_a_dataset_that_nobody_is_asked_for_is_no_trouble(folders):
+    """A redrive may ask for one of three."""
+    run = make_run(folders, [ACME], ["lookalikes"])
+    run = Run(folders, msgspec.structs.replace(run.plan, datasets=tuple(DATASETS)))
+    land(run, answer("lookalikes", found(ACME, "lookalikes")))
+    states = flatten_shard(run, 1)["company_state"]
+    assert states.select("dataset", "status").rows() == [("lookalikes", "empty")]

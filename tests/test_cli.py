@@ -1,0 +1,373 @@
+"""The command line: what each command prints, and the exit code of every way a run can end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import firmlake_sandbox
+from firmlake.cli import firmlake
+from firmlake.run import Folders, lock
+
+NUMBERS = firmlake_sandbox.sample_numbers(300)
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def content(self) -> Any:
+        return json.loads(self.out)
+
+
+Call = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def _running() -> Iterator[firmlake_sandbox.Sandbox]:
+    with firmlake_sandbox.start(requests_per_minute=0) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def sandbox(_running: firmlake_sandbox.Sandbox) -> firmlake_sandbox.Sandbox:
+    _running.reset()
+    _running.set_options(credits=1_000_000, week=0)
+    return _running
+
+
+@pytest.fixture
+def environment(sandbox: firmlake_sandbox.Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A folder of its own and an environment that names the sandbox."""
+    monkeypatch.chdir(tmp_path)
+    names = {
+        "FIRMLAKE_API__BASE_URL": sandbox.base_url,
+        "FIRMLAKE_API_TOKEN": sandbox.token,
+        "FIRMLAKE_API__REQUESTS_PER_MINUTE": "0",
+        "FIRMLAKE_API__RETRY_WAIT_MAX_SECONDS": "0.01",
+        "COLUMNS": "200",
+    }
+    for name in [name for name in os.environ if name.startswith("FIRMLAKE_")]:
+        monkeypatch.delenv(name)
+    for name, value in names.items():
+        monkeypatch.setenv(name, value)
+    lines = "".join(f"{country},{number}\n" for country, number in NUMBERS)
+    Path("list.csv").write_text("country,company_number\n" + lines)
+    return names
+
+
+@pytest.fixture
+def call(environment: dict[str, str], capfd: pytest.CaptureFixture[str]) -> Call:
+    """Run a command as the shell would, in this process."""
+
+    def run(*arguments: str) -> Result:
+        capfd.readouterr()
+        code = firmlake.main([*arguments], standalone_mode=False)
+        return Result(code, *capfd.readouterr())
+
+    return run
+
+
+def test_a_run_accounts_for_every_company_in_each_dataset(call: Call):
+    result = call("run", "list.csv", "--json")
+    assert result.code == 0
+    for counts in result.content["datasets"].values():
+        assert sum(counts.values()) == len(NUMBERS)
+        assert counts.get("failed", 0) == counts.get("waiting", 0) == counts["fresh"] == 0
+    assert call("verify", "--json").content["agrees"] is True
+
+
+def test_a_rerun_asks_for_nothing_and_is_done(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    call("run", "list.csv")
+    before = sandbox.ledger()["summary"]["requests"]
+    result = call("run", "list.csv", "--json")
+    assert result.code == 0
+    assert result.content["request_count"] == 0
+    assert sandbox.ledger()["summary"]["requests"] == before
+    assert {counts["fresh"] for counts in result.content["datasets"].values()} == {len(NUMBERS)}
+
+
+def test_refresh_asks_again_and_costs_nothing_inside_the_window(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    call("run", "list.csv")
+    planned = call("plan", "list.csv", "--refresh", "--json").content
+    assert planned["credits"] < 20  # only those not found were not paid for
+    again = call("run", "list.csv", "--refresh", "--json").content
+    assert again["request_count"] > 0
+    assert again["changed_company_count"] == 0
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+
+
+def test_plan_sends_and_writes_nothing(call: Call, sandbox: firmlake_sandbox.Sandbox, tmp_path: Path):
+    result = call("plan", "list.csv", "--json")
+    assert result.code == 0
+    assert result.content["target_count"] == result.content["credits"] == len(NUMBERS)
+    assert sandbox.ledger()["summary"]["requests"] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["list.csv"]
+
+
+def test_a_run_without_the_sandbox_running_fails_in_one_line_and_can_be_continued(call: Call, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setenv("FIRMLAKE_API__BASE_URL", "http://127.0.0.1:9")
+        result = call("run", "list.csv")
+    assert result.code == 1
+    assert result.err.count("firmlake: ") == 1
+    assert "Traceback" not in result.err
+    assert call("run", "list.csv").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["run", "absent.csv"], "absent.csv"),
+        (["run", "."], "directory"),
+        (["run", "list.csv", "--set", "api.thread=2"], "Did you mean api.threads"),
+        (["run", "list.csv", "--set", "api.threads"], "KEY=VALUE"),
+        (["run", "list.csv", "--max-credits", "few"], "run.max_credits"),
+        (["run", "list.csv", "--set", "api.base_url="], "No service is named"),
+        (["run", "list.csv", "--set", "api.base_url=http://example.com"], "https"),
+        (["company", "BE", "0403227516"], "check digit"),
+        (["query", "SELEC 1"], "does not exist yet"),
+    ],
+)
+def test_a_mistake_of_the_caller_is_one_line_and_costs_no_request(call: Call, sandbox, arguments, named):
+    result = call(*arguments)
+    assert result.code == (1 if arguments[0] == "query" else 2)
+    assert named in result.err
+    assert sandbox.ledger()["summary"]["requests"] == 0
+
+
+def test_a_missing_token_is_exit_2_before_any_request(call: Call, sandbox, monkeypatch):
+    monkeypatch.delenv("FIRMLAKE_API_TOKEN")
+    result = call("run", "list.csv")
+    assert result.code == 2
+    assert "FIRMLAKE_API_TOKEN" in result.err
+    assert not Path("data").exists() or not list(Path("data").glob("runs/*"))
+
+
+def test_a_company_that_fails_is_exit_3_and_named(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    country, number = NUMBERS[7]
+    sandbox.set_faults([{"kind": "status", "status": 500, "companies": [country + number], "endpoint": "lookalikes"}])
+    result = call("run", "list.csv", "--json")
+    assert result.code == 3
+    assert result.content["datasets"]["lookalikes"]["failed"] == 1
+    assert result.content["datasets"]["financials"].get("failed", 0) == 0
+    rows = call("query", "SELECT country, company_number, dataset FROM dead_letters", "--json").content
+    assert rows == [{"country": country, "company_number": number, "dataset": "lookalikes"}]
+    sandbox.set_faults([])
+    assert call("run", "list.csv").code == 0
+    failed = call("query", "SELECT count(*) AS n FROM company_state WHERE status = 'failed'", "--json").content
+    assert failed == [{"n": 0}]
+
+
+def test_fail_on_a_share_lets_fewer_failures_pass(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    country, number = NUMBERS[7]
+    sandbox.set_faults([{"kind": "status", "status": 500, "companies": [country + number], "endpoint": "lookalikes"}])
+    assert call("run", "list.csv", "--fail-on", "0.01").code == 0
+
+
+def test_a_budget_of_credits_is_exit_4_and_the_rest_waits(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    result = call("run", "list.csv", "--max-credits", "120", "--json")
+    assert result.code == 4
+    assert result.content["datasets"]["financials"]["waiting"] == len(NUMBERS) - 120
+    assert sandbox.ledger()["summary"]["credits_charged"] <= 120
+    assert call("run", "list.csv").code == 0
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+
+
+def test_a_budget_of_requests_is_exit_4_and_never_exceeded(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    planned = call("plan", "list.csv", "--max-requests", "4", "--json").content
+    assert planned["left_out_requests"] == sum(planned["requests"].values()) - 4
+    assert "Left to the next run by run.max_requests" in call("plan", "list.csv", "--max-requests", "4").out
+    result = call("run", "list.csv", "--max-requests", "4", "--json")
+    assert result.code == 4
+    assert sandbox.ledger()["summary"]["requests"] == 4
+    assert call("run", "list.csv").code == 0
+
+
+def test_running_out_of_credits_is_exit_4_and_keeps_what_was_bought(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    sandbox.set_options(credits=120)
+    result = call("run", "list.csv", "--json")
+    assert result.code == 4
+    assert result.content["datasets"]["financials"]["reported"] > 0
+    assert "credits" in result.err
+    sandbox.set_options(credits=1_000_000)
+    assert call("run", "list.csv").code == 0
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+
+
+def test_a_wrong_token_is_exit_5_and_one_request(call: Call, sandbox: firmlake_sandbox.Sandbox, monkeypatch):
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", "wr0ng-token")
+    result = call("run", "list.csv")
+    assert result.code == 5
+    assert "wr0ng-token" not in result.err + result.out
+    assert sandbox.ledger()["summary"]["requests"] == 1
+
+
+def test_a_setting_that_the_service_refuses_is_exit_1_and_one_request(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    result = call("run", "list.csv", "--set", "api.names.companies=firms")
+    assert result.code == 1
+    assert sandbox.ledger()["summary"]["requests"] == 1
+
+
+def test_a_field_that_vanished_is_exit_6_and_publishes_nothing_until_it_is_accepted(call: Call, sandbox):
+    sandbox.set_faults([{"kind": "drift", "field": "revenue", "change": "renamed", "count": 0}])
+    result = call("run", "list.csv")
+    assert result.code == 6
+    assert "profitability.revenue" in result.err
+    assert not Path("data/warehouse/firmlake.duckdb").exists()
+    before = sandbox.ledger()["summary"]["requests"]
+    result = call("run", "list.csv", "--set", "run.vanished_share_max=1", "--json")
+    assert result.code == 3
+    assert sandbox.ledger()["summary"]["requests"] == before
+    kinds = {(kind, path) for _, kind, path, _ in result.content["drift"]}
+    assert {("vanished_field", "profitability.revenue"), ("new_field", "profitability.revenueV2")} <= kinds
+
+
+def test_a_folder_in_use_is_exit_7_and_names_the_holder(call: Call):
+    with lock(Folders(Path("data")), "firmlake run of somebody else"):
+        result = call("run", "list.csv")
+    assert result.code == 7
+    assert "firmlake run of somebody else" in result.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_in_time_and_the_next_one_goes_on(environment, sandbox, number, code, call: Call):
+    # Three requests a minute: the fourth waits in the throttle when the signal comes.
+    settings = {"FIRMLAKE_API__REQUESTS_PER_MINUTE": "3", "FIRMLAKE_API_TOKEN": sandbox.token}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "firmlake", "run", "list.csv"],
+        env={**os.environ, **settings, "TMPDIR": str(Path.cwd())},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr
+    while sandbox.ledger()["summary"]["requests"] < 3:
+        assert process.poll() is None
+    process.send_signal(number)
+    _, err = process.communicate(timeout=15)
+    assert process.returncode == code
+    assert "run again to continue" in err
+    assert "Traceback" not in err
+    result = call("run", "list.csv", "--json")
+    assert result.code == 0
+    assert "Continuing run" in result.err
+    assert sandbox.ledger()["summary"]["requests"] == result.content["request_count"]
+
+
+def test_expand_goes_outward_under_one_budget_and_asks_nobody_twice(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    Path("few.csv").write_text("country,company_number\n" + "".join(f"{c},{n}\n" for c, n in NUMBERS[:4]))
+    assert call("run", "few.csv").code == 0
+    plan = call("plan", "few.csv", "--expand", "lookalikes", "--depth", "2", "--json").content
+    beside = plan["steps"][0]["target_count"]
+    assert beside > 4
+    assert len(plan["steps"]) == 1, "whom those lead to is not known yet"
+    result = call("run", "few.csv", "--expand", "lookalikes", "--depth", "2", "--max-credits", "60", "--json")
+    assert result.code == 4
+    first, near, far = result.content["runs"]
+    assert (first["target_count"], near["target_count"]) == (0, beside)
+    assert far["datasets"]["financials"]["waiting"] > 0
+    ledger = sandbox.ledger()["summary"]
+    assert 50 <= ledger["credits_charged"] <= 64
+    assert ledger["companies_charged_again"] == 0
+    requests = ledger["requests"]
+    again = call("run", "few.csv", "--expand", "lookalikes", "--json")
+    assert again.code == 0
+    assert "nobody" not in again.err
+    assert sandbox.ledger()["summary"]["requests"] == requests, "everybody one step away is fresh"
+    assert call("run", "few.csv", "--expand", "parents", "--set", "run.datasets=financials").code == 2
+
+
+def test_json_errors_name_what_to_do(call: Call):
+    result = call("run", "absent.csv", "--json")
+    assert result.content["exit_code"] == 2
+    assert result.content["next_step"]
+
+
+def test_the_service_belongs_to_its_data_folder(call: Call):
+    assert call("run", "list.csv").code == 0
+    result = call("run", "list.csv", "--set", "api.base_url=https://service.example")
+    assert result.code == 2
+    assert "this machine" in result.err
+
+
+def test_status_says_what_to_do_next(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    assert "firmlake run LIST" in call("status", "--json").content["next_step"]
+    call("run", "list.csv", "--max-credits", "10")
+    content = call("status", "--json").content
+    assert content["last_run"]["outcome"] == "stopped"
+    assert "list.csv again" in content["next_step"]
+    assert call("run", "list.csv").code == 0
+    assert call("status", "--json").content["next_step"] == "Nothing is open"
+    assert "list.csv" in call("status").out
+
+
+def test_one_company_is_printed_with_every_period(call: Call):
+    country, number = NUMBERS[0]
+    content = call("company", country, number, "--json").content
+    assert content["is_found"]
+    rows = call("company", country, number).out.splitlines()
+    periods = content["tables"]["financials"]
+    assert all(any(period["end_date"] in row for row in rows) for period in periods)
+
+
+def test_replay_needs_no_service(call: Call, monkeypatch):
+    call("run", "list.csv")
+    before = call("query", "SELECT sum(revenue) AS revenue, count(*) AS n FROM financials", "--json").content
+    monkeypatch.setenv("FIRMLAKE_API__BASE_URL", "")
+    assert call("replay").code == 0
+    assert call("query", "SELECT sum(revenue) AS revenue, count(*) AS n FROM financials", "--json").content == before
+
+
+def test_what_changed_from_one_week_to_the_next_is_told(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    """By the service's own weeks: the feed has what the tables differ in."""
+    for week in (0, 1):
+        sandbox.set_options(week=week)
+        assert call("run", "list.csv", "--set", "run.refresh_after_days=0").code == 0
+    loads = call("query", "SELECT run_id FROM loads ORDER BY generation", "--json").content
+    first, second = (row["run_id"] for row in loads)
+    events = call("changes", "--json").content
+    assert {event["run_id"] for event in events} == {second}
+    found = {event["company_number"] for event in events if event["kind"] == "new_accounts"}
+    query = f"""
+        SELECT DISTINCT company_number FROM financials ANTI JOIN financials_as_of('{first}')
+        USING (country, company_number, start_date, end_date, dup_no)
+        SEMI JOIN financials_as_of('{first}') USING (country, company_number)
+    """
+    assert found == {row["company_number"] for row in call("query", query, "--json").content} != set()
+    assert call("changes", "--since", first, "--json").content == events
+    appeared = call("changes", "--since", "2000-01-01", "--kind", "company_appeared", "--json").content
+    assert first in {event["run_id"] for event in appeared}
+    assert call("changes", "--out", "feed.html", "--json").content["events"] == len(events)
+    assert Path("feed.html").read_text().count("<tr>") == len(events) + 1
+    assert call("changes", "--format", "csv").out.count(second) == len(events)
+    assert f"{len(events)} events" in call("changes").out
+    for wrong in (["--kind", "nothing"], ["--since", "yesterday"], ["--company", "BE 1"], ["--out", "feed.doc"]):
+        result = call("changes", *wrong)
+        assert (result.code, wrong[1].split()[-1] in result.err) == (2, True)
+    assert call("verify").code == 0
+
+
+def test_config_show_tells_where_a_value_comes_from(call: Call):
+    assert "# FIRMLAKE_API__REQUESTS_PER_MINUTE" in call("config", "show").out
+    assert call("config", "check").code == 0
+
+
+def test_the_token_is_in_no_file_and_no_output(call: Call, sandbox: firmlake_sandbox.Sandbox, tmp_path: Path):
+    result = call("run", "list.csv")
+    assert sandbox.token not in result.out + result.err
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and sandbox.token.encode() in path.read_bytes()]
+
+
+def test_help_needs_neither_prefect_nor_polars():
+    code = "import sys, firmlake.cli; assert not {'polars', 'prefect', 'duckdb', 'pyarrow'} & set(sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,114 @@
+"""service-lists and contacts on the command line: what they print, their exit codes, and a kill at any moment."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from firmlake.run import lock
+from reliability.support import Lake
+from writeback.support import SMART, STATIC, UNKNOWN, contacts_of
+
+KILLED = Path(__file__).parent / "reliability" / "killed.py"
+
+
+@pytest.fixture
+def lake(tmp_path, sandbox):
+    sandbox.set_options(lists=20)
+    return Lake(tmp_path / "lake", sandbox, 1)
+
+
+def write(lake, contacts, *lines):
+    path = lake.folder / "contacts.csv"
+    rows = [f"{one.country},{one.company_number},{one.contact_id}" for one in contacts]
+    path.write_text("\n".join(["country,company_number,contact_id", *rows, *lines]))
+    return str(path)
+
+
+def plan(lake, file, list_id=STATIC):
+    return lake.call("contacts", "plan", file, "--list", str(list_id), "--out", str(lake.folder / "p.json"), "--json")
+
+
+def apply(lake):
+    return lake.call("contacts", "apply", str(lake.folder / "p.json"), "--json")
+
+
+def puts(lake):
+    return sum(lake.ledger()["by_endpoint"].get("lists.contacts", {}).values())
+
+
+def test_plan_then_apply_then_nothing(lake):
+    planned = plan(lake, write(lake, contacts_of(3), "BE,0403227516,1", "BE,0403227515,10"))
+    assert planned.code == 0
+    assert planned.content["to_add_count"] == 4
+    assert [one["line"] for one in planned.content["refused"]] == [5]
+    assert puts(lake) == 0
+    for _ in range(2):
+        applied = apply(lake)
+        assert applied.code == 3
+        assert applied.content["counts"]["added"] == 3
+        assert applied.content["not_added"][0]["message"] == "Contact not found"
+        assert "1 of 4 contacts was not added." in applied.error_line
+    assert puts(lake) == 1
+    (status,) = lake.call("contacts", "status", "--json").content
+    assert status["counts"] == applied.content["counts"]
+    assert lake.call("contacts", "redrive", "--list", str(STATIC)).code == 0
+    assert lake.call("verify").code == 0
+
+
+@pytest.mark.parametrize("list_id", [SMART, UNKNOWN])
+def test_a_smart_or_unknown_list_ends_with_2_before_any_write(lake, list_id):
+    assert plan(lake, write(lake, contacts_of(1)), list_id).code == 2
+    assert not (lake.folder / "p.json").exists()
+    assert puts(lake) == 0
+
+
+def test_a_plan_that_is_changed_stale_or_for_another_service_ends_with_2(lake):
+    plan(lake, write(lake, contacts_of(1)))
+    path = lake.folder / "p.json"
+    stale = lake.call("contacts", "apply", str(path), "--set", "lists.plan_max_age_hours=0")
+    elsewhere = lake.call("contacts", "apply", str(path), "--set", "api.base_url=https://api.example.com")
+    path.write_text(path.read_text().replace("1002", "1004"))
+    changed = apply(lake)
+    assert (stale.code, elsewhere.code, changed.code) == (2, 2, 2)
+    assert puts(lake) == 0
+
+
+def test_another_run_keeps_both_out(lake):
+    file = write(lake, contacts_of(1))
+    plan(lake, file)
+    with lock(lake.folders, "somebody"):
+        assert {plan(lake, file).code, apply(lake).code, lake.call("service-lists").code} == {7}
+
+
+def test_service_lists_shows_all_and_fills_the_tables(lake):
+    shown = lake.call("service-lists")
+    assert shown.code == 0
+    assert "20 lists (12 static, 8 smart), read 1 time" in shown.out
+    assert len(lake.call("service-lists", "--type", "smart", "--json").content["lists"]) == 8
+    assert lake.query("SELECT count(*) FROM service_lists") == [(20,)]
+    assert "example.com" not in "".join(lake.said)
+    assert not [path for path in lake.data.rglob("*") if path.is_file() and b"example.com" in path.read_bytes()]
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("moment", range(1, 46, 2))
+def test_a_killed_apply_is_finished_by_the_next_and_each_contact_is_added_once(lake, moment):
+    """Killed at its n-th change of a file, of about 47."""
+    contacts = contacts_of(230)
+    plan(lake, write(lake, contacts))
+    process = lake.start("contacts", "apply", str(lake.folder / "p.json"), code=(str(KILLED), str(moment)))
+    killed = lake.end(process)
+    assert killed.code == -signal.SIGKILL, killed.err
+    finished = apply(lake)
+    assert finished.code == 0, finished.err
+    assert finished.content["counts"]["added"] == len(contacts)
+    assert lake.query("SELECT status, count(*) FROM contact_additions GROUP BY ALL") == [("added", len(contacts))]
+    assert puts(lake) <= 4
+    again = json.loads(plan(lake, write(lake, contacts)).out)
+    assert (again["to_add_count"], again["already_added_count"]) == (0, len(contacts))
+    assert lake.call("verify").code == 0
+    assert lake.strays() == []

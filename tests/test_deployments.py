@@ -1,0 +1,57 @@
+"""What is shipped for a server and a container fits the code: entrypoints, parameters, tags, files."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+AUTOMATIONS = yaml.safe_load((ROOT / "automations.yaml").read_text())["automations"]
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda each: each["name"])
+def test_a_deployment_names_a_flow_and_its_parameters(deployment):
+    path, _, name = deployment["entrypoint"].partition(":")
+    found = [
+        node
+        for node in ast.parse((ROOT / path).read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
+    assert [argument.arg for argument in found[0].args.args] == list(deployment["parameters"])
+    assert deployment["concurrency_limit"] == {"limit": 1, "collision_strategy": "CANCEL_NEW"}
+
+
+def test_the_schedule_has_a_time_zone():
+    schedules = [schedule for each in DEPLOYMENTS for schedule in each.get("schedules", [])]
+    assert schedules
+    assert all(schedule["timezone"] for schedule in schedules)
+
+
+def test_an_enrichment_that_completed_starts_the_export():
+    [export] = [each for each in DEPLOYMENTS if each["entrypoint"].startswith("flows/export.py")]
+    [trigger] = export["triggers"]
+    assert trigger["expect"] == ["prefect.flow-run.Completed"]
+    assert trigger["match_related"]["prefect.resource.name"] in {
+        each["entrypoint"].split(":")[1] for each in DEPLOYMENTS
+    }
+
+
+def test_automations_watch_the_runs_that_the_deployments_tag():
+    tags = {f"prefect.tag.{tag}" for each in DEPLOYMENTS for tag in each["tags"]}
+    assert {each["trigger"]["match_related"]["prefect.resource.id"] for each in AUTOMATIONS} <= tags
+
+
+def test_the_image_is_built_from_the_lock_and_from_files_that_there_are():
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    sources = [part.split()[1:-1] for part in lines if part.startswith("COPY ")]
+    kept = {
+        line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")
+    }
+    for source in (each for sources_of in sources for each in sources_of):
+        assert (ROOT / source).exists()
+        assert source.removeprefix("./") in kept
+    assert any("--require-hashes" in line and "requirements.lock" in line for line in lines)

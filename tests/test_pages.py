@@ -1,0 +1,116 @@
+"""Pages made from a warehouse: dictionary and cookbook are those of the code, the report is written whole."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import duckdb
+import pytest
+
+from firmlake import pipeline
+from firmlake.cli import firmlake
+from firmlake.run import Folders
+from firmlake.settings import load_settings
+from firmlake.warehouse.generations import ask, list_generations
+from firmlake.warehouse.replay import replay
+from firmlake.warehouse.views import definitions
+
+ROOT = Path(__file__).parents[1]
+
+
+def load_script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def sample_world(sandbox_process: Any, tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    """The warehouse that `firmlake demo` makes, as older DuckDB clients can read it."""
+    sandbox, options = sandbox_process
+    sandbox.set_options(**options)
+    sandbox.reset()
+    data = tmp_path_factory.mktemp("sample")
+    flags = {
+        "api.base_url": sandbox.base_url,
+        "api.requests_per_minute": "0",
+        "paths.data": str(data),
+        "run.storage_version": "v1.4.0",
+    }
+    settings, _ = load_settings(flags=flags, environment={})
+    now = datetime.now(UTC)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRMLAKE_API_TOKEN", "secret")
+        run = pipeline.freeze(settings, pipeline.plan(settings, ROOT / "data/intake/sample.csv", now), now)
+        with pipeline.connect(settings) as client, pipeline.fetching(settings, run, client) as fetcher:
+            assert pipeline.fetch(fetcher, run) == ""
+    manifest = pipeline.stage(run)
+    pipeline.publish_run(settings, run, manifest, pipeline.finish(settings, run, manifest, "", now), now)
+    return run.folders
+
+
+def test_the_dictionary_is_made_from_schema_and_views():
+    script = load_script("make_dictionary")
+    assert script.DICTIONARY.read_text("utf-8") == script.make_dictionary(), "run docs/make_dictionary.py"
+
+
+def test_every_answer_in_the_cookbook_is_what_the_sample_world_says(sample_world):
+    script = load_script("make_cookbook")
+    text = script.COOKBOOK.read_text("utf-8")
+    assert text.count("```sql") >= 25
+    assert text == script.answer_all(text, lambda sql: ask(sample_world, sql)), "run docs/make_cookbook.py"
+
+
+def test_a_run_makes_the_warehouse_in_the_storage_version_of_the_settings(sample_world):
+    with duckdb.connect(list_generations(sample_world)[0], read_only=True) as connection:
+        ((tags,),) = connection.execute("SELECT tags FROM duckdb_databases() WHERE NOT internal").fetchall()
+    assert tags["storage_version"] == "v1.4.0+"
+
+
+def test_a_wrong_answer_in_the_cookbook_would_be_seen(sample_world):
+    script = load_script("make_cookbook")
+    text = "### One?\n\n```sql\nSELECT 1 AS one\n```\n\n| one |\n| --- |\n| 2 |\n\nMore.\n"
+    right = script.answer_all(text, lambda sql: ask(sample_world, sql))
+    assert right == text.replace("| 2 |", "| 1 |")
+
+
+def test_the_cookbook_shows_every_view_and_macro_there_is_to_ask():
+    used = set(re.findall(r"\w+", (ROOT / "docs/cookbook.md").read_text("utf-8")))
+    asked = {one.name for one in definitions() if one.kind in ("view", "macro")}
+    assert asked - used <= {"nobody", "shareholdings", "group_of", "parties"}
+
+
+def test_a_replay_has_the_same_views(sample_world):
+    question = "SELECT head_id, id FROM groups(0.5) ORDER BY ALL"
+    before = ask(sample_world, question)
+    replay(sample_world, lambda: datetime.now(UTC), memory_limit="256MB", keep=2, storage_version="v1.5.0")
+    assert before[1]
+    assert ask(sample_world, question) == before
+
+
+def test_the_report_is_one_file_in_the_data_folder_or_where_one_says(sample_world, capsys, tmp_path):
+    assert firmlake.main(["report", "--data", str(sample_world.data)], standalone_mode=False) == 0
+    written = Path(capsys.readouterr().out.strip())
+    assert written == sample_world.data / "report.html"
+    elsewhere = tmp_path / "seen.html"
+    command = ["report", "--data", str(sample_world.data), "--to", str(elsewhere)]
+    assert firmlake.main(command, standalone_mode=False) == 0
+    assert elsewhere.exists()
+    assert written.read_text("utf-8").rstrip().endswith("</html>")
+
+
+def test_every_question_of_the_notebook_is_answered_as_in_the_executed_one(sample_world: Folders):
+    questions = re.findall(r'ask\("{1,3}(.*?)"{1,3}\)', (ROOT / "docs/notebook.py").read_text("utf-8"), re.S)
+    executed = (ROOT / "docs/notebook.ipynb").read_text("utf-8")
+    shapes = [tuple(map(int, shape)) for shape in re.findall(r"shape: \((\d+), (\d+)\)", executed)]
+    answers = [ask(sample_world, question) for question in questions]
+    assert [(len(rows), len(columns)) for columns, rows in answers] == shapes
+    assert all(rows for _, rows in answers)

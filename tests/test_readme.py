@@ -1,0 +1,55 @@
+"""The README is true: its commands, files, tables and exit codes are those of the project."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from firmlake import errors
+from firmlake.cli import firmlake
+from firmlake.settings import Settings, load_settings
+from firmlake.tables.schemas import TABLES
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "data/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_every_command_it_names_exists():
+    blocks = "".join(re.findall(r"```sh\n(.*?)```", README, re.S))
+    named = set(re.findall(r"`(?:\.venv/bin/)?firmlake ([a-z-]+)", README))
+    named |= set(re.findall(r"firmlake ([a-z-]+)", blocks))
+    assert len(named) > 8
+    assert named <= set(firmlake.commands)
+
+
+def test_every_table_is_named_in_it():
+    assert set(TABLES) <= set(re.findall(r"`(\w+)`", README))
+
+
+def test_every_exit_code_is_explained_in_it():
+    rows = re.findall(r"^\| ([\d, ]+) \|", README, re.M)
+    documented = {int(code) for row in rows for code in row.split(",")}
+    assert documented == {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_every_link_leads_somewhere(path: Path):
+    targets = re.findall(r"\]\((?!http)([^)#]+)\)", path.read_text())
+    assert not [target for target in targets if not (path.parent / target).exists()]
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_every_setting_that_is_named_exists(path: Path):
+    sections = "|".join(Settings.__struct_fields__)
+    for key in set(re.findall(rf"`((?:{sections})\.[a-z_.]+)`", path.read_text())):
+        if not key.endswith(".py"):
+            settings, _ = load_settings(flags={}, environment={})
+            value: object = settings
+            for name in key.split("."):
+                value = getattr(value, name)
+
+
+def test_both_commands_stand_in_marked_blocks_for_ci():
+    for mark in ("first", "tests"):
+        assert re.search(rf"<!-- {mark} -->\n```sh\n[^\n]+\n```", README)

@@ -1,0 +1,168 @@
+"""Views over the accounts give what one computes by hand, and nothing where something is missing."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from .figures import Figures
+
+YEAR_2022, YEAR_2023, YEAR_2024 = (
+    {"start": f"{year}-01-01", "end": f"{year}-12-31"} for year in (2022, 2023, 2024)
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def figures():
+    """Companies by number, each about one rule."""
+    made = Figures()
+    # 1: three years, the second of them half a year long.
+    made.files(1, **YEAR_2022, revenue="100.00", employee_count=10, net_profit="1.00", date_received="2023-05-31")
+    made.files(1, start="2023-01-01", end="2023-06-30", revenue="60.33", employee_count=0, net_profit="-1.50")
+    made.files(1, start="2023-07-01", end="2024-06-30", revenue="242.00", employee_count=8, net_profit="-2.25")
+    # 2: the same period filed twice, the second answer received later; 3: the other way round.
+    made.files(2, total_assets="1.00", date_received="2025-01-01")
+    made.files(2, dup_no=1, total_assets="2.00", date_received="2025-02-01")
+    made.files(3, total_assets="1.00", date_received="2025-02-01")
+    made.files(3, dup_no=1, total_assets="2.00", date_received="2025-01-01")
+    # 4: all that Z'' takes; 5: the same without retained earnings; 6: zeros everywhere.
+    parts = {
+        "net_working_capital": 200, "ebit": 100, "total_assets": 1000, "equity": 400, "debt": 500,
+        "short_term_debt": 250, "cash": 50, "ebitda": 150, "net_profit": 80, "revenue": 2000, "gross_margin": 900,
+        "long_term_debt_financial": 120, "short_term_debt_financial": 80,
+    }  # fmt: skip
+    made.files(4, retained_earnings=300, **parts)
+    made.files(5, **parts)
+    made.files(6, **dict.fromkeys((*parts, "retained_earnings", "employee_count"), 0))
+    # 7: received after 100, 120 and 200 days.
+    for year, received in ((2022, "2023-04-10"), (2023, "2024-04-29"), (2024, "2025-07-19")):
+        made.files(7, f"{year}-12-31", f"{year}-01-01", date_received=received)
+    # 8: more money than a float holds exactly.
+    made.files(8, revenue="9007199254740993.01", total_assets="9007199254740993.01")
+    made.files(9, employee_count=7, employee_male_fraction="0.571429", employee_female_fraction="0.428571")
+    made.add("companies", 10)
+    made.add("company_state", 10, dataset="financials", status="not_found")
+    made.add("company_state", 10, dataset="lookalikes", status="failed")
+    made.connection.execute(
+        "INSERT INTO dead_letters BY NAME SELECT 'NL' AS country, '00000010' AS company_number, 'r' AS run_id, "
+        "'lookalikes' AS dataset, 'no answer' AS reason, 3 AS attempt_count, now() AS failed_at"
+    )
+    for position, code in enumerate(("200", "0124", "200")):
+        made.add(
+            "financial_joint_committees", 9, start_date="2024-01-01", end_date="2024-12-31", dup_no=0,
+            position=position, code=code,
+        )  # fmt: skip
+    return made.made()
+
+
+def test_growth_compares_annual_figures_and_shows_both(figures):
+    # 60.33 in 181 days is 121.66 in 365; 242.00 / 121.66 - 1 = 0.989150
+    assert figures.of(1, "end_date, period_days, revenue, revenue_annual, revenue_growth, gap_days", "trend") == [
+        (date(2022, 12, 31), 365, Decimal("100.00"), Decimal("100.00"), None, None),
+        (date(2023, 6, 30), 181, Decimal("60.33"), Decimal("121.66"), 0.2166, 0),
+        (date(2024, 6, 30), 366, Decimal("242.00"), Decimal("242.00"), 0.98915, 0),
+    ]
+
+
+def test_growth_from_nothing_or_from_a_loss_is_nothing(figures):
+    # -1.50 in 181 days is -3.02 in 365.
+    assert figures.of(1, "end_date, employee_growth, net_profit_growth", "trend")[1:] == [
+        (date(2023, 6, 30), -1.0, -4.02),
+        (date(2024, 6, 30), None, None),
+    ]
+
+
+def test_compound_growth_starts_at_the_period_nearest_to_the_years_asked_for(figures):
+    # 547 days are 1.5 years: 2.42 to the power of 1 / 1.5, less one
+    rows = figures.of(1, "base_end_date, span_years, revenue_cagr, employee_cagr", "cagr(1.5)")
+    assert rows == [(date(2022, 12, 31), 1.5, round(2.42 ** (1 / 1.5) - 1, 6), round(0.8 ** (1 / 1.5) - 1, 6))]
+    assert figures.of(1, "*", "cagr(5)") == []
+
+
+@pytest.mark.parametrize("company", [2, 3])
+def test_of_two_filings_the_one_received_last_is_shown(figures, company):
+    expected = Decimal("2.00") if company == 2 else Decimal("1.00")
+    assert figures.of(company, "total_assets, filing_count, recency", "accounts") == [(expected, 2, 1)]
+
+
+def test_altmans_score_by_hand(figures):
+    # 6.56 x 0.2 + 3.26 x 0.3 + 6.72 x 0.1 + 1.05 x 0.8
+    assert figures.of(4, "x1, x2, x3, x4, z, zone", "altman") == [(0.2, 0.3, 0.1, 0.8, 3.802, "safe")]
+
+
+@pytest.mark.parametrize("company", [5, 6])
+def test_altmans_score_is_nothing_where_a_part_is(figures, company):
+    assert figures.of(company, "z, zone", "altman") == [(None, None)]
+
+
+def test_ratios_by_hand(figures):
+    columns = (
+        "gross_margin_fraction, ebitda_margin, ebit_margin, net_margin, return_on_assets, return_on_equity, "
+        "cash_ratio, equity_fraction, debt_fraction, debt_to_equity, financial_debt, net_debt, net_debt_to_ebitda, "
+        "is_equity_negative"
+    )
+    assert figures.of(4, columns, "ratios") == [
+        (0.45, 0.075, 0.05, 0.04, 0.08, 0.2, 0.2, 0.4, 0.5, 1.25, Decimal("200.00"), Decimal("150.00"), 1.0, False)
+    ]
+
+
+def test_nothing_is_ever_divided_by_zero(figures):
+    columns = (
+        "gross_margin_fraction, return_on_assets, return_on_equity, cash_ratio, debt_to_equity, net_debt_to_ebitda"
+    )
+    assert figures.of(6, columns, "ratios") == [(None,) * 6]
+    assert figures.of(6, "hired_fraction, revenue_per_employee", "people") == [(None, None)]
+
+
+def test_money_is_exact_beyond_what_a_float_holds(figures):
+    big = Decimal("9007199254740993.01")
+    assert figures.of(8, "revenue, revenue_annual, total_assets", "trend") == [(big, big, big)]
+    assert figures.of(8, "revenue, total_assets", "portfolio") == [(big, big)]
+
+
+def test_punctuality_counts_days_after_the_end(figures):
+    columns = "end_date, days_to_file, usual_days_to_file, days_later_than_usual"
+    assert figures.of(7, columns, "punctuality") == [
+        (date(2022, 12, 31), 100, 120, -20),
+        (date(2023, 12, 31), 120, 120, 0),
+        (date(2024, 12, 31), 200, 120, 80),
+    ]
+
+
+def test_accounts_are_overdue_when_the_usual_time_after_the_next_year_has_passed(figures):
+    # The next year ends on 2025-12-31; 120 days later is 2026-04-30.
+    assert figures.of(7, "*", "overdue(DATE '2026-04-30')") == []
+    assert figures.of(7, "expected_date, overdue_days", "overdue(DATE '2026-05-02')") == [(date(2026, 4, 30), 2)]
+
+
+def test_losses_count_back_from_the_newest_period_only(figures):
+    assert figures.of(1, "loss_period_count, first_end_date, loss_total", "loss_streaks") == [
+        (2, date(2023, 6, 30), Decimal("-3.75"))
+    ]
+    assert figures.of(4, "*", "loss_streaks") == []
+
+
+def test_people_are_counted_by_their_shares(figures):
+    assert figures.of(9, "men_count, women_count", "people") == [(4, 3)]
+    assert figures.of(1, "end_date, employee_change", "people")[1:] == [
+        (date(2023, 6, 30), -10),
+        (date(2024, 6, 30), 8),
+    ]
+
+
+def test_a_company_counts_once_for_a_code_that_its_accounts_name_twice(figures):
+    assert figures.ask("FROM joint_committees ORDER BY code") == [("0124", 1, 7), ("200", 1, 7)]
+
+
+def test_coverage_says_why_nothing_is_held(figures):
+    assert figures.of(10, "dataset, status, reason", "coverage") == [
+        ("financials", "not_found", "the service knows no such company"),
+        ("lookalikes", "failed", "no answer"),
+        ("relationships", "not_asked", "not asked for in any run"),
+    ]
+
+
+def test_the_portfolio_has_each_company_with_accounts_once(figures):
+    assert figures.ask("SELECT count(*), count(DISTINCT company_number) FROM portfolio") == [(9, 9)]

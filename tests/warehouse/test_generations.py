@@ -1,0 +1,314 @@
+"""Generations: the link always names a whole file, whoever reads and whatever dies."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from firmlake.errors import DamagedError, FirmlakeError, UsageError
+from firmlake.warehouse import generations
+from firmlake.warehouse.generations import LINK, ask, generation_number, newest, open_warehouse, publish
+from support import storage_version
+
+
+def add(folders, value, keep=5):
+    """Publish a generation that holds the values so far and one more."""
+
+    def load(connection, number):
+        connection.execute("CREATE TABLE IF NOT EXISTS t (value INTEGER, generation INTEGER)")
+        connection.execute("INSERT INTO t VALUES (?, ?)", [value, number])
+
+    return publish(folders, load, memory_limit="100MB", keep=keep, start=newest(folders))
+
+
+def values(folders):
+    with open_warehouse(folders) as connection:
+        return [value for (value,) in connection.execute("SELECT value FROM t ORDER BY generation").fetchall()]
+
+
+def names(folders):
+    return sorted(path.name for path in folders.warehouse.iterdir())
+
+
+def test_before_the_first_publish_there_is_nothing_and_a_next_step(folders):
+    assert newest(folders) is None
+    with pytest.raises(FirmlakeError, match="does not exist yet"), open_warehouse(folders):
+        pass
+
+
+def test_each_publish_makes_a_new_read_only_file_that_the_link_names(folders):
+    for value in (1, 2, 3):
+        path = add(folders, value)
+        assert newest(folders) == path
+        assert generation_number(path) == value
+        assert path.stat().st_mode & 0o777 == 0o444
+    assert values(folders) == [1, 2, 3]
+    assert names(folders) == [LINK, "gen_000001.duckdb", "gen_000002.duckdb", "gen_000003.duckdb"]
+    assert (folders.warehouse / LINK).readlink() == Path("gen_000003.duckdb")
+
+
+def test_the_link_is_relative_so_that_the_folder_can_be_moved(folders):
+    add(folders, 1)
+    moved = folders.data.rename(folders.data.with_name("elsewhere"))
+    with duckdb.connect(moved / "warehouse" / LINK, read_only=True) as connection:
+        assert connection.execute("SELECT value FROM t").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("keep", [1, 2, 5])
+def test_the_newest_files_are_kept(folders, keep):
+    for value in range(1, 5):
+        add(folders, value, keep)
+    kept = [f"gen_{number:06}.duckdb" for number in range(5 - min(keep, 4), 5)]
+    assert names(folders) == [LINK, *kept]
+    assert values(folders) == [1, 2, 3, 4]
+
+
+def test_a_file_that_is_named_by_the_link_alone_survives_every_failure(folders):
+    add(folders, 1, keep=1)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            publish(folders, lambda *_: 1 / 0, memory_limit="100MB", keep=1, start=newest(folders))
+    assert values(folders) == [1]
+    assert names(folders) == [LINK, "gen_000001.duckdb"]
+
+
+def test_a_change_that_fails_in_the_middle_is_not_seen(folders):
+    add(folders, 1)
+
+    def load(connection, number):
+        connection.execute("DELETE FROM t")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        publish(folders, load, memory_limit="100MB", keep=5, start=newest(folders))
+    assert values(folders) == [1]
+    assert add(folders, 2).name == "gen_000002.duckdb"
+
+
+def test_a_reader_keeps_the_generation_it_opened(folders):
+    """In another process, as analysts do: neither does it stop a publish, nor does its answer change under it."""
+    add(folders, 1)
+    with subprocess.Popen(
+        [sys.executable, "-c", _READER, str(folders.warehouse / LINK)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as reader:
+        assert reader.stdout.readline() == "1\n"
+        for value in (2, 3, 4):
+            add(folders, value, keep=1)
+        reader.stdin.write("\n")
+        reader.stdin.flush()
+        assert reader.stdout.readline() == "1\n"
+        reader.stdin.close()
+        assert reader.wait(30) == 0
+    assert values(folders) == [1, 2, 3, 4]
+
+
+_READER = """
+import sys, duckdb
+with duckdb.connect(sys.argv[1], read_only=True) as connection:
+    for _ in range(2):
+        print(connection.execute("SELECT count(*) FROM t").fetchone()[0], flush=True)
+        sys.stdin.readline()
+"""
+
+STEPS = ["copyfile", "connect", "CHECKPOINT", "fsync", "chmod", "rename", "symlink_to", "replace", "unlink"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_any_step_the_link_names_a_whole_file(folders, step):
+    add(folders, 1)
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(folders.data), step], capture_output=True, timeout=60, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    seen = values(folders)
+    assert seen == ([1, 2] if STEPS.index(step) > STEPS.index("replace") else [1])
+    add(folders, 3, keep=2)
+    assert values(folders) == [*seen, 3]
+    assert len(names(folders)) == 3, "the link, two generations and no strays"
+
+
+# Dies in the middle of a publish: just before the step, as seen from outside.
+_KILLED = """
+import os, shutil, signal, sys
+from pathlib import Path
+import duckdb
+from firmlake.run import Folders
+from firmlake.warehouse import generations
+
+def deadly(function):
+    def die(*arguments, **options):
+        if function is not getattr(duckdb, "connect") or "part" in str(arguments[0]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+    return die
+
+folders, step = Folders(Path(sys.argv[1])), sys.argv[2]
+start = generations.newest(folders)
+
+def load(connection, number):
+    connection.execute("INSERT INTO t VALUES (2, ?)", [number])
+    if step == "CHECKPOINT":
+        connection.execute("COMMIT")  # what is left to do is the checkpoint: everything is in the log beside the file
+        os.kill(os.getpid(), signal.SIGKILL)
+    holder = {"fsync": os, "chmod": Path, "rename": Path, "symlink_to": Path, "replace": Path, "unlink": Path}.get(step)
+    if holder:
+        setattr(holder, step, deadly(getattr(holder, step)))
+
+if step == "copyfile":
+    copy = shutil.copyfile
+    def die(source, target):
+        Path(target).write_bytes(Path(source).read_bytes()[:5000])
+        os.kill(os.getpid(), signal.SIGKILL)
+    shutil.copyfile = die
+if step == "connect":
+    duckdb.connect = deadly(duckdb.connect)
+generations.publish(folders, load, memory_limit="100MB", keep=1, start=start)
+"""
+
+
+def test_what_a_crash_left_is_removed_folders_too(folders):
+    """DuckDB keeps what does not fit into memory in a folder beside the file."""
+    add(folders, 1)
+    spilled = folders.warehouse / ".gen_000002.duckdb.part.tmp"
+    spilled.mkdir()
+    (spilled / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(b"x")
+    (folders.warehouse / ".gen_000002.duckdb.part").write_bytes(b"x")
+    (folders.warehouse / ".gen_000002.duckdb.part.wal").write_bytes(b"x")
+    (folders.warehouse / f".{LINK}.part").symlink_to("nowhere")
+    add(folders, 2)
+    assert names(folders) == [LINK, "gen_000001.duckdb", "gen_000002.duckdb"]
+    assert values(folders) == [1, 2]
+
+
+def test_a_generation_that_the_link_never_named_is_passed_over(folders):
+    """Killed after its rename, before the swap: it is whole, but its run was never published."""
+    first = add(folders, 1)
+    shutil.copyfile(first, folders.warehouse / "gen_000002.duckdb")
+    assert newest(folders) == first
+    assert add(folders, 3).name == "gen_000003.duckdb"
+    assert values(folders) == [1, 3]
+
+
+def test_a_folder_copied_without_its_link_still_has_its_warehouse(folders):
+    add(folders, 1)
+    add(folders, 2)
+    (folders.warehouse / LINK).unlink()
+    assert values(folders) == [1, 2]
+    add(folders, 3)
+    assert values(folders) == [1, 2, 3]
+
+
+def test_a_newest_generation_that_is_gone_is_named_and_no_older_one_passes_for_it(folders):
+    add(folders, 1)
+    path = add(folders, 2)
+    path.unlink()
+    with pytest.raises(DamagedError, match=path.name):
+        values(folders)
+    with pytest.raises(DamagedError, match=path.name):
+        newest(folders)
+
+
+def test_a_link_that_became_a_file_is_a_warehouse(folders):
+    path = add(folders, 1)
+    link = folders.warehouse / LINK
+    link.unlink()
+    shutil.copyfile(path, link)
+    add(folders, 2)
+    assert values(folders) == [1, 2]
+    assert link.is_symlink()
+
+
+def test_a_warehouse_is_only_read_by_those_who_open_it(folders):
+    add(folders, 1)
+    with open_warehouse(folders) as connection, pytest.raises(duckdb.InvalidInputException):
+        connection.execute("DELETE FROM t")
+    with pytest.raises(UsageError, match="DuckDB says"):
+        ask(folders, "DELETE FROM t")
+
+
+def test_a_question_is_answered_with_its_columns(folders):
+    add(folders, 1)
+    assert ask(folders, "SELECT value AS v, generation FROM t") == (["v", "generation"], [(1, 1)])
+
+
+@pytest.mark.parametrize("harm", ["cut", "empty", "garbage", "flipped"])
+def test_a_damaged_generation_is_named_and_not_built_upon(folders, harm):
+    path = add(folders, 1)
+    content = bytearray(path.read_bytes())
+    path.chmod(0o644)
+    if harm == "flipped":
+        for position in range(4096, len(content), 512):
+            content[position] ^= 1
+    path.write_bytes({"cut": content[:5000], "empty": b"", "garbage": b"x" * 9999, "flipped": content}[harm])
+    with pytest.raises(DamagedError, match=str(path)) as caught:
+        values(folders)
+    assert "replay" in caught.value.next_step
+    with pytest.raises(DamagedError, match=str(path)):
+        add(folders, 2)
+    assert names(folders) == [LINK, path.name]
+
+
+def test_a_full_disk_publishes_nothing(folders, monkeypatch):
+    add(folders, 1)
+
+    def full(source, target):
+        Path(target).write_bytes(b"part of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(generations.shutil, "copyfile", full)
+    with pytest.raises(FirmlakeError, match="No space left on device"):
+        add(folders, 2)
+    assert values(folders) == [1]
+    assert names(folders) == [LINK, "gen_000001.duckdb"]
+
+
+def test_a_disk_that_fills_while_loading_publishes_nothing(folders):
+    """A real limit of the kernel on the size of a file, in a process of its own."""
+    add(folders, 1)
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL, str(folders.data)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Nothing was published" in done.stdout, done.stderr
+    assert values(folders) == [1]
+    assert names(folders) == [LINK, "gen_000001.duckdb"]
+
+
+_FULL = """
+import resource, sys
+from pathlib import Path
+from firmlake.errors import FirmlakeError
+from firmlake.run import Folders
+from firmlake.warehouse.generations import newest, publish
+
+def load(connection, number):
+    connection.execute("CREATE TABLE big AS SELECT random() AS r, number::VARCHAR AS n FROM range(1000000) t(number)")
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+folders = Folders(Path(sys.argv[1]))
+try:
+    publish(folders, load, memory_limit="100MB", keep=5, start=newest(folders))
+except FirmlakeError as error:
+    print(error)
+"""
+
+
+def test_a_file_that_starts_empty_has_the_storage_version_asked_for_and_its_copies_keep_it(folders):
+    publish(
+        folders,
+        lambda connection, _: connection.execute("CREATE TABLE t (value INTEGER, generation INTEGER)"),
+        memory_limit="100MB",
+        keep=5,
+        storage_version="v1.4.0",
+    )
+    assert storage_version(folders) == "v1.4.0+"
+    add(folders, 1)
+    assert storage_version(folders) == "v1.4.0+"

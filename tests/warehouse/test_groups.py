@@ -1,0 +1,427 @@
+"""Ownership and groups: both sides merged, stakes multiplied along paths and added over them, tops found."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from decimal import Decimal
+
+import duckdb
+import pytest
+
+from firmlake.warehouse.load import create_tables
+from firmlake.warehouse.views import create_views
+
+NOW = "2026-01-05 12:00:00"
+
+
+class Owners:
+    """A warehouse that holds nothing but who owns whom; companies are small numbers."""
+
+    def __init__(self):
+        self.connection = duckdb.connect()
+        create_tables(self.connection)
+        self.rows = []
+
+    def names_parent(self, child, parent, stake, *, name=None, function="SHAREHOLDER"):
+        """What a company says of its owner; a parent of None has no identifier."""
+        self._add(child, "parent", parent, stake, name, function)
+
+    def names_child(self, parent, child, stake, *, function="SHAREHOLDER"):
+        self._add(parent, "child", child, stake, None, function)
+
+    def _add(self, company, direction, related, stake, name, function):
+        kind = "company" if related is not None else "named_party" if name else "anonymous"
+        country, other = (None, None) if related is None else ("NL", number(related))
+        row = ("NL", number(company), direction, len(self.rows), kind, country, other, name, function, stake)
+        self.rows.append(row)
+
+    def answered(self, company, status="reported"):
+        self.connection.execute(
+            "INSERT INTO company_state BY NAME SELECT 'NL' AS country, ? AS company_number, "
+            f"'relationships' AS dataset, ? AS status, '{NOW}' AS fetched_at, 'r' AS run_id, 'r' AS valid_from_run",
+            [number(company), status],
+        )
+        self.connection.execute(
+            "INSERT INTO companies BY NAME SELECT 'NL' AS country, ? AS company_number, 'r' AS run_id, "
+            "'r' AS valid_from_run",
+            [number(company)],
+        )
+
+    def files(self, company, **values):
+        """Accounts of a company."""
+        columns = "".join(f", {value} AS {name}" for name, value in values.items())
+        self.connection.execute(
+            "INSERT INTO financials BY NAME SELECT 'NL' AS country, ? AS company_number, DATE '2024-01-01' AS "
+            f"start_date, DATE '2024-12-31' AS end_date, 0 AS dup_no, 0 AS position, '{NOW}' AS fetched_at, "
+            f"'r' AS run_id, 'r' AS valid_from_run{columns}",
+            [number(company)],
+        )
+        self.connection.execute(
+            f"INSERT INTO companies BY NAME SELECT 'NL' AS country, ? AS company_number, ? AS name, '{NOW}' AS "
+            "fetched_at, 'r' AS run_id, 'r' AS valid_from_run",
+            [number(company), f"company {company}"],
+        )
+
+    def made(self):
+        for start in range(0, len(self.rows), 500):
+            rows = self.rows[start : start + 500]
+            self.connection.execute(
+                "INSERT INTO relationships BY NAME SELECT *, "
+                f"'{NOW}'::TIMESTAMP AS fetched_at, 'r' AS run_id, 'r' AS valid_from_run FROM (VALUES "
+                + ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(rows))
+                + ") AS v(country, company_number, direction, position, related_kind, related_country, "
+                "related_company_number, related_name, function, stake_fraction)",
+                [value for row in rows for value in row],
+            )
+        create_views(self.connection)
+        return self
+
+    def ask(self, sql):
+        return self.connection.execute(sql).fetchall()
+
+    def effective(self, company):
+        """Owners of a company by id with their effective stake."""
+        return dict(self.ask(f"SELECT id, effective_fraction FROM owners_of('NL', '{number(company)}')"))
+
+    def tops(self, company, threshold):
+        """Ids of the ultimate parents."""
+        sql = f"SELECT id FROM ultimate_parents('NL', '{number(company)}', {threshold}) ORDER BY id"
+        return [row[0] for row in self.ask(sql)]
+
+    def members(self, company, threshold=0.5):
+        sql = f"SELECT id, effective_fraction FROM group_of('NL', '{number(company)}', {threshold})"
+        return dict(self.ask(sql))
+
+
+def number(company):
+    return f"{company:08}"
+
+
+def key(company):
+    return "NL" + number(company)
+
+
+def about(value):
+    """A stake to six decimals."""
+    return Decimal(f"{value:.6f}")
+
+
+@pytest.fixture(scope="module")
+def owners():
+    """Many small worlds beside each other, each with companies of its own hundred."""
+    made = Owners()
+    # 100: both sides agree; 110: they differ; 120: the child is silent; 130: only one was asked; 140: twice
+    made.names_parent(101, 100, 0.6)
+    made.names_child(100, 101, 0.6)
+    made.names_parent(111, 110, 0.6)
+    made.names_child(110, 111, 0.5)
+    made.names_child(120, 121, 0.7)
+    made.answered(121, "empty")
+    made.names_parent(131, 130, 0.7)
+    made.answered(131)
+    made.names_parent(141, 140, 0.3)
+    made.names_parent(141, 140, 0.4)
+    made.names_parent(151, 150, 0.7)
+    made.answered(150)
+    # 200: a diamond. 200 holds 0.6 of 201 and 0.8 of 202, which hold 0.5 and 0.4 of 203.
+    made.names_parent(201, 200, 0.6)
+    made.names_parent(202, 200, 0.8)
+    made.names_parent(203, 201, 0.5)
+    made.names_parent(203, 202, 0.4)
+    # 300 to 335: a chain.
+    for child in range(301, 336):
+        made.names_child(child - 1, child, 0.9)
+    # 400: a company with a fifth of itself, the rest held by 401; 410: wholly its own.
+    made.names_parent(400, 400, 0.2)
+    made.names_parent(400, 401, 0.8)
+    made.names_parent(410, 410, 1)
+    # 500 and 501 hold 0.1 and 0.4 of each other; 502 holds 0.5 of 500.
+    made.names_parent(501, 500, 0.4)
+    made.names_parent(500, 501, 0.1)
+    made.names_parent(500, 502, 0.5)
+    # 600, 601, 602: a closed ring, with 603 below it and smaller than it 590, also below.
+    for child, parent in ((601, 600), (602, 601), (600, 602), (603, 602), (590, 603)):
+        made.names_parent(child, parent, 0.9)
+    # 620 and 621 hold each other, 610 and 611 too; both rings hold 630. 640, held by nobody, and 610 hold 641.
+    for child, parent in (
+        (620, 621),
+        (621, 620),
+        (610, 611),
+        (611, 610),
+        (630, 620),
+        (630, 610),
+        (641, 640),
+        (641, 610),
+    ):
+        made.names_parent(child, parent, 0.5)
+    # 700: a person, somebody unidentified and a company; 710: more than everything.
+    made.names_parent(700, None, 0.6, name="Els Peeters")
+    made.names_parent(700, None, None)
+    made.names_parent(700, None, 0.1)
+    made.names_parent(700, 701, 0.3)
+    made.names_parent(710, 711, 0.9)
+    made.names_parent(710, 712, 0.9)
+    made.names_parent(713, 710, 1.5)
+    # 800: other relationships are no stakes; 810 owns half and half with 811.
+    made.names_parent(800, 801, 1, function="BRANCH_OF")
+    made.names_parent(812, 810, 0.5)
+    made.names_parent(812, 811, 0.5)
+    # 900: head of a group, 0.8 of 901, which has 0.5 of 902; 0.2 of 903.
+    made.names_parent(901, 900, 0.8)
+    made.names_parent(902, 901, 0.5)
+    made.names_parent(903, 900, 0.2)
+    made.files(900, employee_count=10, total_assets="1000.10", debt="100.01", health_indicator=50)
+    made.files(901, employee_count=20, total_assets="2000.20", debt="200.02", health_indicator=-3)
+    return made.made()
+
+
+def merged(owners, child):
+    columns = "stake_fraction, stake_by_child, stake_by_parent, seen_from, conflict"
+    rows = owners.ask(f"SELECT {columns} FROM ownership WHERE child_id = '{key(child)}'")
+    assert len(rows) == 1
+    return tuple(float(value) if isinstance(value, Decimal) else value for value in rows[0])
+
+
+def test_what_both_sides_say_is_one_row(owners):
+    assert merged(owners, 101) == (0.6, 0.6, 0.6, "both", None)
+
+
+def test_what_the_owned_company_says_counts_and_the_conflict_is_told(owners):
+    assert merged(owners, 111) == (0.6, 0.6, 0.5, "both", "stakes differ")
+
+
+def test_a_side_that_was_asked_and_is_silent_is_a_conflict(owners):
+    assert merged(owners, 121) == (0.7, None, 0.7, "parent", "the child does not name it")
+    assert merged(owners, 151) == (0.7, 0.7, None, "child", "the parent does not name it")
+
+
+def test_a_side_that_was_never_asked_is_none(owners):
+    assert merged(owners, 131) == (0.7, 0.7, None, "child", None)
+
+
+def test_an_owner_named_twice_counts_once_with_its_greatest_stake(owners):
+    assert merged(owners, 141)[0] == 0.4
+
+
+def test_stakes_are_multiplied_along_paths_and_added_over_them(owners):
+    # 0.6 x 0.5 + 0.8 x 0.4
+    assert owners.effective(203) == {key(200): about(0.62), key(201): about(0.5), key(202): about(0.4)}
+    direct = "SELECT id, direct_fraction, step_count, is_ultimate FROM owners_of('NL', '00000203') ORDER BY id"
+    assert owners.ask(direct) == [
+        (key(200), None, 2, True),
+        (key(201), Decimal("0.500000"), 1, False),
+        (key(202), Decimal("0.400000"), 1, False),
+    ]
+
+
+def test_a_chain_is_followed_to_its_end(owners):
+    assert owners.effective(335)[key(300)] == about(0.9**35)
+    assert owners.tops(335, 0.5) == [key(300)]
+    assert len(owners.members(320)) == 36
+
+
+def test_shares_of_itself_count_for_the_others(owners):
+    # 0.8 + 0.8 x 0.2 + 0.8 x 0.2 x 0.2 + ... = 0.8 / (1 - 0.2)
+    assert owners.effective(400) == {key(401): about(1)}
+    assert owners.tops(400, 0.25) == [key(401)]
+    assert owners.effective(410) == {}
+    assert owners.tops(410, 0.25) == [key(410)]
+
+
+def test_a_cross_holding_is_gone_round_until_nothing_is_left(owners):
+    # 502 in 500: 0.5 / (1 - 0.1 x 0.4); in 501: 0.4 of that. 500 in 501 does not come back to 500: 0.4.
+    assert owners.effective(500) == {key(502): about(0.5 / 0.96), key(501): about(0.1)}
+    assert owners.effective(501) == {key(502): about(0.2 / 0.96), key(500): about(0.4)}
+    ring = "SELECT id FROM owners_of('NL', '00000501') WHERE is_in_ring"
+    assert owners.ask(ring) == [(key(500),)]
+
+
+def test_downwards_gives_the_stakes_that_upwards_gives(owners):
+    for top in (200, 300, 401, 500, 502, 600, 711, 900):
+        below = owners.ask(f"SELECT company_number, effective_fraction FROM holdings_of('NL', '{number(top)}')")
+        assert below
+        for company, stake in below:
+            assert owners.effective(int(company))[key(top)] == stake
+
+
+def test_a_ring_that_nobody_holds_is_its_own_top_under_its_first_id(owners):
+    for company in (600, 601, 602, 603, 590):
+        assert owners.tops(company, 0.5) == [key(600)]
+    assert owners.ask("SELECT DISTINCT is_ring FROM ultimate_parents('NL', '00000590', 0.5)") == [(True,)]
+    # 600 holds 0.9 x 0.9 of 602, 0.9 of that of 603; paths that come back to 600 do not count.
+    assert owners.members(603) == {
+        key(600): 1,
+        key(601): about(0.9),
+        key(602): about(0.81),
+        key(603): about(0.729),
+        key(590): about(0.6561),
+    }
+
+
+def test_what_two_rings_hold_is_in_the_groups_of_both(owners):
+    heads = "SELECT head_id, is_ring FROM groups(0.5) WHERE id = 'NL00000630' ORDER BY ALL"
+    assert owners.ask(heads) == [(key(610), True), (key(620), True)]
+    assert owners.tops(630, 0.5) == [key(610), key(620)]
+
+
+def test_what_a_ring_and_a_head_hold_is_in_the_groups_of_both(owners):
+    heads = "SELECT head_id, is_ring FROM groups(0.5) WHERE id = 'NL00000641' ORDER BY ALL"
+    assert owners.ask(heads) == [(key(610), True), (key(640), False)]
+    assert owners.tops(641, 0.5) == [key(610), key(640)]
+
+
+def test_owners_without_identifier_are_leaves_with_a_name(owners):
+    rows = owners.ask(
+        "SELECT name, kind, company_number, effective_fraction FROM owners_of('NL', '00000700') ORDER BY name"
+    )
+    assert [(name, kind, company, float(stake)) for name, kind, company, stake in rows] == [
+        ("(unidentified)", "anonymous", None, 0.1),
+        ("(unidentified)", "company", "00000701", 0.3),
+        ("Els Peeters", "named_party", None, 0.6),
+    ]
+    assert owners.ask("SELECT name, company_number, step_count FROM ultimate_parents('NL', '00000700', 0.5)") == [
+        ("Els Peeters", None, 1)
+    ]
+
+
+def test_a_stake_that_nobody_states_is_listed_and_not_followed(owners):
+    anonymous = "child_id = 'NL00000700' AND parent_kind = 'anonymous'"
+    stakes = owners.ask(f"SELECT stake_fraction FROM ownership WHERE {anonymous} ORDER BY stake_fraction NULLS LAST")
+    assert stakes == [(Decimal("0.100000"),), (None,)]
+    assert len(owners.ask("SELECT * FROM owners_of('NL', '00000700') WHERE kind = 'anonymous'")) == 1
+
+
+def test_stakes_over_everything_are_cut_and_found(owners):
+    assert owners.effective(713)[key(710)] == 1
+    found = owners.ask("SELECT check_name, company_number FROM findings WHERE severity = 'error' ORDER BY ALL")
+    assert ("stake_range", number(713)) in found
+    assert ("stake_sum", number(710)) in found
+    assert ("stake_sum", number(812)) not in found
+
+
+def test_a_threshold_is_reached_by_exactly_as_much_and_two_halves_are_two_tops(owners):
+    assert owners.tops(812, 0.5) == [key(810), key(811)]
+    assert owners.tops(203, 0.5) == [key(200)]
+    assert owners.tops(500, 0.51) == [key(500)]
+    assert owners.tops(903, 0.25) == [key(903)]
+
+
+def test_only_shareholders_are_followed(owners):
+    assert owners.tops(800, 0.25) == [key(800)]
+    assert len(owners.ask("SELECT * FROM ownership WHERE child_id = 'NL00000800'")) == 1
+
+
+def test_a_group_adds_up_what_is_held_and_weighs_it_with_the_heads_stake(owners):
+    assert owners.members(902) == {key(900): 1, key(901): about(0.8), key(902): about(0.4)}
+    columns = (
+        "head_id, member_count, held_count, employee_count, employee_count_weighted, total_assets, "
+        "total_assets_weighted, debt, debt_weighted, worst_health_indicator, worst_health_name"
+    )
+    assert owners.ask(f"SELECT {columns} FROM group_rollup('NL', '00000902')") == [
+        (
+            key(900), 3, 2, 30, Decimal("26.00"), Decimal("3000.30"), Decimal("2600.26"),
+            Decimal("300.03"), Decimal("260.03"), -3, "company 901",
+        )
+    ]  # fmt: skip
+
+
+def test_a_company_nobody_knows_is_a_group_of_its_own(owners):
+    assert owners.ask("SELECT head_id, id, country, company_number FROM group_of('NL', '00009999')") == [
+        ("NL00009999", "NL00009999", "NL", "00009999")
+    ]
+
+
+# --- against an oracle -----------------------------------------------------------------------------------------------
+
+
+def climb(edges, company):
+    """All owners of a company, by search."""
+    found, open_ends = set(), [company]
+    while open_ends:
+        child = open_ends.pop()
+        for parent, other in edges:
+            if other == child and parent not in found:
+                found.add(parent)
+                open_ends.append(parent)
+    return found
+
+
+def find_tops(edges, company):
+    """Tops by their definition: nobody above but those that one is above of, the first of each ring."""
+    above = climb(edges, company) | {company}
+    over = {one: climb(edges, one) for one in above}
+    tops = {one for one in above if all(one in over[other] for other in over[one])}
+    return {min({one, *over[one]}) for one in tops}
+
+
+SEEDS = [0, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 24))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tops_and_groups_are_those_of_the_definition_in_any_graph(seed):
+    chance = random.Random(seed)
+    graph = Owners()
+    edges = {}
+    for _ in range(90):
+        parent, child = chance.randrange(60), chance.randrange(60)
+        edges[parent, child] = chance.choice((0.2, 0.3, 0.5, 0.6, 1))
+    for (parent, child), stake in edges.items():
+        chance.choice((graph.names_parent, lambda c, p, s: graph.names_child(p, c, s)))(child, parent, stake)
+    graph.made()
+    for threshold in (0.25, 0.5):
+        strong = {edge for edge, stake in edges.items() if stake >= threshold and edge[0] != edge[1]}
+        involved = {company for edge in strong for company in edge}
+        expected = {(key(top), key(one)) for one in involved for top in find_tops(strong, one)}
+        assert set(graph.ask(f"SELECT head_id, id FROM groups({threshold})")) == expected
+        for one in chance.sample(sorted(involved), 5):
+            assert graph.tops(one, threshold) == sorted(key(top) for top in find_tops(strong, one))
+
+
+def add_up(edges, start):
+    """Effective stakes of a company in all others, step by step until nothing is left."""
+    total, current = Counter(), {start: 1.0}
+    while current:
+        following = Counter()
+        for (parent, child), stake in edges.items():
+            if parent in current and child != start:
+                following[child] += current[parent] * stake
+        current = {company: stake for company, stake in following.items() if stake > 1e-12}
+        total.update(current)
+    return total
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_effective_stakes_are_the_sum_over_all_paths_in_any_graph(seed):
+    chance = random.Random(seed)
+    graph = Owners()
+    edges = {}
+    for child in range(20):
+        for parent in chance.sample(range(20), chance.randrange(4)):
+            edges[parent, child] = chance.choice((0.05, 0.1, 0.25, 0.3))
+            graph.names_parent(child, parent, edges[parent, child])
+    graph.made()
+    for start in range(0, 20, 4):
+        rows = graph.ask(f"SELECT id, effective_fraction FROM holdings_of('NL', '{number(start)}')")
+        expected = add_up(edges, start)
+        assert {one for one, _ in rows} == {key(company) for company in expected}
+        for one, stake in rows:
+            assert float(stake) == pytest.approx(expected[int(one[2:])], abs=2e-6)
+            assert graph.effective(int(one[2:]))[key(start)] == stake
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [100, 300, 1000])
+def test_rings_and_chains_of_any_length_come_to_an_end(length):
+    graph = Owners()
+    for company in range(length):
+        graph.names_parent(company, (company + 1) % length, 0.9)
+        graph.names_parent(5000 + company, 5001 + company, 0.9)
+    graph.made()
+    assert sorted(graph.ask("SELECT head_id, is_ring, count(*) FROM groups(0.5) GROUP BY ALL")) == [
+        (key(0), True, length),
+        (key(5000 + length), False, length + 1),
+    ]
+    assert graph.tops(3, 0.5) == [key(0)]
+    # 0.9 to the power of 196 is the last above a billionth.
+    assert len(graph.effective(5000)) == min(length, 196)

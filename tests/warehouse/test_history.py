@@ -1,0 +1,97 @@
+"""History: a row is superseded only by a real answer, once, and stays to be asked for."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from firmlake.warehouse.history import supersede
+from firmlake.warehouse.load import create_tables
+from support import ACME, BOLT
+
+COLUMNS = "country, company_number, direction, position, related_kind, related_name, stake_fraction"
+SCOPE = ("country", "company_number")
+
+
+@pytest.fixture
+def warehouse():
+    with duckdb.connect() as connection:
+        create_tables(connection)
+        yield connection
+
+
+def answer(connection, run_id, answers):
+    """Supersede relationships: for each company that answered, its parents as (name, stake), in order."""
+    rows = [
+        (*company, "parent", position, "named_party", name, stake, run_id)
+        for company, parents in answers.items()
+        for position, (name, stake) in enumerate(parents)
+    ]
+    connection.execute("CREATE OR REPLACE TEMP TABLE answered (country TEXT, company_number TEXT)")
+    connection.executemany("INSERT INTO answered VALUES (?, ?)", [list(company) for company in answers])
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE staged AS SELECT * EXCLUDE (valid_from_run) FROM relationships LIMIT 0"
+    )
+    for row in rows:
+        connection.execute(
+            f"INSERT INTO staged ({COLUMNS}, run_id, fetched_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, now()::TIMESTAMP)", row
+        )
+    return supersede(connection, "relationships", SCOPE, "answered", "staged", run_id)
+
+
+def current(connection, company=ACME):
+    query = "SELECT related_name, stake_fraction::DOUBLE, valid_from_run FROM relationships WHERE company_number = ?"
+    return connection.execute(f"{query} ORDER BY position", [company.company_number]).fetchall()
+
+
+def superseded(connection):
+    query = "SELECT related_name, stake_fraction::DOUBLE, valid_from_run, valid_to_run FROM relationships_history"
+    return connection.execute(f"{query} ORDER BY ALL").fetchall()
+
+
+def test_a_first_answer_supersedes_nothing(warehouse):
+    assert answer(warehouse, "r1", {ACME: [("A", 0.5), ("B", 0.2)]}) == 2
+    assert current(warehouse) == [("A", 0.5, "r1"), ("B", 0.2, "r1")]
+    assert superseded(warehouse) == []
+
+
+def test_only_rows_that_differ_are_closed_and_opened(warehouse):
+    answer(warehouse, "r1", {ACME: [("A", 0.5), ("B", 0.2), ("C", 0.1)]})
+    assert answer(warehouse, "r2", {ACME: [("A", 0.5), ("B", 0.3), ("C", 0.1)]}) == 1
+    assert current(warehouse) == [("A", 0.5, "r1"), ("B", 0.3, "r2"), ("C", 0.1, "r1")]
+    assert superseded(warehouse) == [("B", 0.2, "r1", "r2")]
+
+
+def test_a_row_that_only_moved_keeps_its_start_and_gets_its_new_place(warehouse):
+    answer(warehouse, "r1", {ACME: [("A", 0.5), ("B", 0.2)]})
+    answer(warehouse, "r2", {ACME: [("N", None), ("B", 0.2), ("A", 0.5)]})
+    assert current(warehouse) == [("N", None, "r2"), ("B", 0.2, "r1"), ("A", 0.5, "r1")]
+    assert superseded(warehouse) == []
+
+
+def test_a_row_that_disappears_and_comes_back_is_opened_again(warehouse):
+    for run_id, parents in (("r1", [("A", 0.5)]), ("r2", []), ("r3", [("A", 0.5)]), ("r4", [])):
+        answer(warehouse, run_id, {ACME: parents})
+    assert current(warehouse) == []
+    assert superseded(warehouse) == [("A", 0.5, "r1", "r2"), ("A", 0.5, "r3", "r4")]
+
+
+def test_equal_rows_are_matched_one_to_one(warehouse):
+    answer(warehouse, "r1", {ACME: [("A", 0.5), ("A", 0.5), (None, None), (None, None)]})
+    answer(warehouse, "r2", {ACME: [("A", 0.5), ("A", 0.5), ("A", 0.5), (None, None)]})
+    assert current(warehouse) == [("A", 0.5, "r1"), ("A", 0.5, "r1"), ("A", 0.5, "r2"), (None, None, "r1")]
+    assert superseded(warehouse) == [(None, None, "r1", "r2")]
+
+
+def test_a_company_that_did_not_answer_is_left_alone(warehouse):
+    answer(warehouse, "r1", {ACME: [("A", 0.5)], BOLT: [("B", 0.2)]})
+    answer(warehouse, "r2", {BOLT: []})
+    assert current(warehouse, ACME) == [("A", 0.5, "r1")]
+    assert superseded(warehouse) == [("B", 0.2, "r1", "r2")]
+
+
+def test_what_was_closed_can_be_read_until_the_next_call(warehouse):
+    answer(warehouse, "r1", {ACME: [("A", 0.5)]})
+    answer(warehouse, "r2", {ACME: [("A", 0.6)]})
+    rows = warehouse.execute("SELECT related_name, valid_from_run, valid_to_run FROM closed_relationships").fetchall()
+    assert rows == [("A", "r1", "r2")]

@@ -1,0 +1,148 @@
+"""What planning reads from the warehouse: what is fresh, what is paid for, how many records to expect."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from firmlake.company import Company
+from firmlake.run import lock
+from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.state import read_held
+from firmlake.warehouse.status import read_status
+from firmlake.warehouse.summary import failures, summarise
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DAY,
+    MINUTE,
+    NOON,
+    answer,
+    found,
+    header,
+    land,
+    lookalike,
+    make_run,
+    not_found,
+    period,
+    publish_landed,
+)
+
+NEW = Company("BE", "0770493071")
+
+
+@pytest.fixture
+def held(folders):
+    """Read what is held at some time after a run in which each of four companies ended differently."""
+    run = make_run(folders, [ACME, BOLT, CIRC, NEW], ["lookalikes"])
+    ended = header("lookalikes", [CIRC], kind="given_up", status=None, error="refused"), b""
+    some = found(ACME, "lookalikes", lookalike(), lookalike(), 5)
+    land(run, answer("lookalikes", some, not_found(BOLT, "lookalikes")), ended)
+    publish_landed(run)
+
+    def read(after, refresh=30, window=30):
+        with open_warehouse(folders) as connection:
+            return read_held(connection, NOON + after, refresh, window)
+
+    return read
+
+
+def fresh(held):
+    return {Company(*row[:2]): row[2] for row in held.state.select("country", "company_number", "is_fresh").iter_rows()}
+
+
+def test_without_a_warehouse_nothing_is_held():
+    held = read_held(None, NOON, 30, 30)
+    assert (held.state.height, held.paid.height, held.totals, held.runs) == (0, 0, [], [])
+    assert {"country", "company_number", "dataset", "is_fresh", "has_failed", "expected_count"} == set(
+        held.state.columns
+    )
+
+
+def test_answers_are_fresh_for_so_many_days_and_failures_never(held):
+    assert fresh(held(DAY)) == {ACME: True, BOLT: True, CIRC: False, NEW: False}
+    assert fresh(held(30 * DAY - MINUTE))[ACME] is True
+    assert fresh(held(30 * DAY))[ACME] is False
+    assert fresh(held(timedelta(0), refresh=0))[ACME] is False
+
+
+def test_what_failed_is_known_by_it(held):
+    state = held(DAY).state
+    assert state.filter("has_failed").select("country", "company_number").rows() == [tuple(CIRC)]
+
+
+def test_rejected_records_are_expected_again(held):
+    rows = held(DAY).state.select("country", "company_number", "expected_count").iter_rows()
+    expected = {Company(*row[:2]): row[2] for row in rows}
+    assert expected == {ACME: 3, BOLT: None, CIRC: None, NEW: None}
+
+
+def test_only_companies_found_are_paid_for_as_long_as_a_run_may_last(held):
+    assert held(29 * DAY).paid.rows() == [tuple(ACME)]
+    assert held(29.5 * DAY - MINUTE).paid.rows() == [tuple(ACME)]
+    assert held(29.5 * DAY).paid.rows() == [], "the window would end during the run, and its end be paid for"
+
+
+def test_totals_are_spread_as_those_held(folders):
+    run = make_run(folders, [ACME, BOLT, CIRC], ["financials"])
+    for company, count in ((ACME, 2), (BOLT, 2), (CIRC, 10)):
+        land(
+            run, answer("financials", found(company, "financials", *[period(2000 + n) for n in range(count)]), offset=0)
+        )
+    publish_landed(run)
+    with open_warehouse(folders) as connection:
+        totals = read_held(connection, NOON, 30, 30).totals
+    assert set(totals) == {2, 10}
+    assert totals.count(2) / len(totals) == pytest.approx(2 / 3, abs=0.01)
+
+
+# --- what an operator asks -------------------------------------------------------------------------------------------
+
+
+def test_a_summary_accounts_for_every_company_in_each_dataset(folders, held):
+    with open_warehouse(folders) as connection:
+        summary = summarise(connection, "20260105T120000Z-0001", folders.warehouse)
+        assert summarise(connection, "nobody", folders.warehouse) is None
+        failed = failures(connection, summary.run_id, 10)
+    statuses = summary.datasets["lookalikes"]
+    assert {name: count for name, count in statuses.items() if count} == {
+        "reported": 1, "not_found": 1, "failed": 1, "waiting": 1,
+    }  # fmt: skip
+    assert sum(statuses.values()) == summary.company_count
+    assert (summary.rows["lookalikes"], summary.reject_count, summary.request_count) == (2, 1, 1)
+    assert failed == [(*CIRC, "lookalikes", "refused", 0)]
+
+
+def test_status_tells_what_ran_what_is_open_and_what_to_do(folders, held):
+    status = read_status(folders)
+    assert (status.running, status.unfinished) == ("", [])
+    assert status.last_run.run_id == "20260105T120000Z-0001"
+    assert status.companies == {"lookalikes": {"failed": 1, "not_found": 1, "reported": 1, "waiting": 1}}
+    assert all(size > 0 for size in status.disk_bytes.values())
+    late = make_run(folders, [ACME], run_id="20260109T120000Z-0009", at=NOON + 4 * DAY)
+    status = read_status(folders)
+    assert [run for run, *_ in status.unfinished] == [late.run_id]
+    assert late.run_id in status.next_step
+
+
+def test_status_of_an_empty_folder_says_how_to_begin(folders):
+    status = read_status(folders)
+    assert status.last_run is None
+    assert "firmlake run" in status.next_step
+    assert not folders.data.exists(), "nothing is made by looking"
+
+
+@pytest.mark.parametrize(("outcome", "step"), [("done", "Nothing"), ("stopped", "left out"), ("some_failed", "failed")])
+def test_status_says_what_to_do_next(folders, outcome, step):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    publish_landed(run, outcome)
+    assert step in read_status(folders).next_step
+
+
+def test_status_names_who_is_at_work(folders):
+    with lock(folders, "firmlake run list.csv"):
+        status = read_status(folders)
+    assert "firmlake run list.csv" in status.running
+    assert status.next_step.startswith("Wait")
