@@ -77,15 +77,15 @@ class Stages:
 
 def run(data: Path, company_list: Path, base_url: str, stages: Stages) -> None:
     """Fetch a list, stage it and publish it: what `firmlake run` does, without its words."""
-    from firmlake import pipeline
+    from firmlake import pipeline, planning, service
     from firmlake.landing import fetch
     from firmlake.landing.progress import Progress
     from firmlake.landing.segments import SegmentWriter
 
     settings = _settings(data, base_url)
     with stages.clock("plan"):
-        planned = pipeline.plan(settings, company_list, datetime.now(UTC))
-        frozen = pipeline.freeze(settings, planned, datetime.now(UTC))
+        planned = planning.plan(settings, company_list, datetime.now(UTC))
+        frozen = planning.freeze(settings, planned, datetime.now(UTC))
         del planned
     thread = time.thread_time
     with (
@@ -93,7 +93,7 @@ def run(data: Path, company_list: Path, base_url: str, stages: Stages) -> None:
         patch.object(SegmentWriter, "append", stages.wrapped(SegmentWriter.append, "land", "receive", thread)),
         patch.object(fetch, "check_answer", stages.wrapped(fetch.check_answer, "check", "receive", thread)),
         patch.object(Progress, "absorb", stages.wrapped(Progress.absorb, "check", "receive", thread)),
-        pipeline.connect(settings) as client,
+        service.connect(settings) as client,
         pipeline.fetching(settings, frozen, client) as fetcher,
     ):
         stopped = pipeline.fetch(fetcher, frozen)
@@ -123,10 +123,10 @@ def replay(data: Path, company_list: Path, base_url: str, stages: Stages, proces
 
 def plan(data: Path, company_list: Path, base_url: str, stages: Stages) -> None:
     """Work out what a run over a list would ask."""
-    from firmlake import pipeline
+    from firmlake import planning
 
     with stages.clock("plan"):
-        pipeline.plan(_settings(data, base_url), company_list, datetime.now(UTC))
+        planning.plan(_settings(data, base_url), company_list, datetime.now(UTC))
 
 
 def intake(data: Path, company_list: Path, base_url: str, stages: Stages) -> None:

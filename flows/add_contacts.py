@@ -23,7 +23,7 @@ from prefect.flow_runs import pause_flow_run
 from prefect.input import RunInput
 
 from artifacts import plan_markdown, show_markdown, show_table
-from firmlake import __version__, pipeline
+from firmlake import __version__, service
 from firmlake.errors import EXIT_SOME_FAILED, FirmlakeError, Stopped
 from firmlake.landing.additions import ContactPlan, Progress
 from firmlake.run import Folders, lock
@@ -67,7 +67,7 @@ def add_contacts(
         The plan's name.
     """
     settings = read_settings(config, overrides)
-    pipeline.check_access(settings)
+    service.check_access(settings)
     made = plan(settings, Path(contacts), list_id, return_state=True).result()
     if made.requests and settings.lists.needs_approval:
         wait_for_approval(settings, made)
@@ -81,8 +81,8 @@ def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
     read = read_contact_list(contacts, settings.intake)
     folders = Folders(Path(settings.paths.data))
     with lock(folders, f"the flow add_contacts over {contacts}"):
-        pipeline.check_service(settings, folders)
-        with pipeline.connect(settings) as client:
+        service.check_service(settings, folders)
+        with service.connect(settings) as client:
             made = plan_contacts(settings, client, read, list_id, _now)
         write_plan(folders.data / "plans" / f"{made.plan_id}.json", made)
     for line in describe_contact_plan(made):
@@ -116,7 +116,7 @@ def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
 def apply(settings: Settings, made: ContactPlan) -> Progress:
     """Send what the plan says, and publish what came of it."""
     folders = Folders(Path(settings.paths.data))
-    with lock(folders, f"the flow add_contacts with plan {made.plan_id}"), pipeline.connect(settings) as client:
+    with lock(folders, f"the flow add_contacts with plan {made.plan_id}"), service.connect(settings) as client:
         progress = apply_plan(settings, client, made, _now)
     show(lambda: show_progress_of(progress))
     rows = progress_content(progress)["not_added"][:_ROWS_MAX]

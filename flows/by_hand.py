@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import click
 import httpx
 
-from firmlake import pipeline
+from firmlake import service
 from firmlake.errors import EXIT_DONE, FirmlakeError, Stopped, UsageError
 from firmlake.run import Folders, lock
 from firmlake.settings import Settings
@@ -109,7 +109,7 @@ def _by_hand(
 
 def _prepare(settings: Settings) -> None:
     """Refuse at once what can be refused without a server, and set Prefect's environment."""
-    pipeline.check_access(settings)
+    service.check_access(settings)
     data = Path(settings.paths.data)
     with lock(Folders(data), "the start of a flow"):
         pass

@@ -26,7 +26,7 @@ from prefect import flow, unmapped
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from artifacts import ProgressArtifact, failure_rows, show_on_page, show_report, summary_line
-from firmlake import __version__, pipeline
+from firmlake import __version__, pipeline, planning, service
 from firmlake.errors import FirmlakeError, Stopped
 from firmlake.landing.fetch import Fetcher, ShardResult
 from firmlake.run import Folders, Outcome, Run, lock
@@ -57,7 +57,7 @@ def enrich(company_list: str | None = None, config: str | None = None, overrides
         The run's name.
     """
     settings, path = read_job(company_list, config, overrides)
-    pipeline.check_access(settings)
+    service.check_access(settings)
     with lock(Folders(Path(settings.paths.data)), f"the flow enrich over {path}"):
         run, expected = plan(settings, path, return_state=True).result()
         stopped = fetch(settings, run, expected)
@@ -74,10 +74,10 @@ def plan(settings: Settings, company_list: Path) -> tuple[Run, int]:
     Returns:
         The run, and about how many requests it needs.
     """
-    planned = pipeline.plan(settings, company_list, _now())
+    planned = planning.plan(settings, company_list, _now())
     for line in (*describe_list(planned.companies), *describe_plan(planned)):
         tell(line)
-    return pipeline.freeze(settings, planned, _now()), sum(planned.estimate.request_counts.values())
+    return planning.freeze(settings, planned, _now()), sum(planned.estimate.request_counts.values())
 
 
 def fetch(settings: Settings, run: Run, expected: int) -> str:
@@ -90,7 +90,7 @@ def fetch(settings: Settings, run: Run, expected: int) -> str:
         return ""
     counter, stop = Counter(expected, settings.api.names), threading.Event()
     with (
-        pipeline.connect(settings, stop) as client,
+        service.connect(settings, stop) as client,
         show_progress(counter),
         pipeline.fetching(settings, run, client, counter.count) as fetcher,
     ):

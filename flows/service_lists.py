@@ -19,7 +19,7 @@ from typing import Any, cast, get_args
 from prefect import flow
 
 from artifacts import show_table
-from firmlake import __version__, pipeline
+from firmlake import __version__, service
 from firmlake.api.requests import ListKind
 from firmlake.errors import UsageError
 from firmlake.landing.overview import Overview, take_overview
@@ -50,10 +50,10 @@ def service_lists(kind: str = "OVERVIEW", config: str | None = None, overrides: 
     if kind not in get_args(ListKind):
         raise UsageError(f"{kind} is no kind of lists", f"Name one of {', '.join(get_args(ListKind))}")
     settings = read_settings(config, overrides)
-    pipeline.check_access(settings)
+    service.check_access(settings)
     folders = Folders(Path(settings.paths.data))
     with lock(folders, "the flow service_lists"):
-        pipeline.check_service(settings, folders)
+        service.check_service(settings, folders)
         overview = read_lists(settings, folders, cast("ListKind", kind), return_state=True).result()
         events = publish(settings, folders, overview, return_state=True).result()
     show(lambda: show_lists(overview, events))
@@ -64,14 +64,14 @@ def service_lists(kind: str = "OVERVIEW", config: str | None = None, overrides: 
 @step("read lists")
 def read_lists(settings: Settings, folders: Folders, kind: ListKind) -> Overview:
     """Ask for all lists, as often as it takes until none can have slipped through."""
-    with pipeline.connect(settings) as client:
-        return take_overview(client, settings, folders, pipeline.service_name(settings), kind)
+    with service.connect(settings) as client:
+        return take_overview(client, settings, folders, service.service_name(settings), kind)
 
 
 @step("publish")
 def publish(settings: Settings, folders: Folders, overview: Overview) -> list[dict[str, Any]]:
     """Load the overview into the next generation of the warehouse; gives what it found changed."""
-    pipeline.stamp_service(settings, folders)
+    service.stamp_service(settings, folders)
     publish_lists(folders, settings.run, overview.plan.overview_id, lambda: datetime.now(UTC), overview)
     with open_warehouse(folders) as connection:
         return read_list_changes(connection, overview.plan.overview_id)

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from firmlake import pipeline
+from firmlake import pipeline, planning, service
 from firmlake.cli import firmlake
 from firmlake.run import Folders
 from firmlake.settings import load_settings
@@ -49,8 +49,8 @@ def sample_world(sandbox_process: Any, tmp_path_factory: pytest.TempPathFactory)
     now = datetime.now(UTC)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRMLAKE_API_TOKEN", "secret")
-        run = pipeline.freeze(settings, pipeline.plan(settings, ROOT / "data/intake/sample.csv", now), now)
-        with pipeline.connect(settings) as client, pipeline.fetching(settings, run, client) as fetcher:
+        run = planning.freeze(settings, planning.plan(settings, ROOT / "data/intake/sample.csv", now), now)
+        with service.connect(settings) as client, pipeline.fetching(settings, run, client) as fetcher:
             assert pipeline.fetch(fetcher, run) == ""
     manifest = pipeline.stage(run)
     pipeline.publish_run(settings, run, manifest, pipeline.finish(settings, run, manifest, "", now), now)

@@ -21,7 +21,7 @@ from firmlake.api.exchange import Answer
 from firmlake.intake.company_list import CompanyList
 from firmlake.intake.plan import count_companies
 from firmlake.lookup import Found
-from firmlake.pipeline import Planned
+from firmlake.planning import Planned
 from firmlake.settings import NameSettings
 from firmlake.warehouse.feed import Event, describe
 from firmlake.warehouse.replay import TableCheck

@@ -11,7 +11,7 @@ import pytest
 from firmlake.errors import RequestFailedError, ServiceError
 from firmlake.landing.overview import SWEEPS_MAX, list_overviews, take_overview
 from firmlake.landing.segments import list_segments, read_segment
-from firmlake.pipeline import connect
+from firmlake.service import connect
 from firmlake.settings import load_settings
 
 ENDPOINT = {"endpoint": "lists.overview"}

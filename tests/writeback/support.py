@@ -13,8 +13,8 @@ import firmlake_sandbox
 from firmlake.api import requests
 from firmlake.company import Company
 from firmlake.landing.additions import Contact, ContactPlan, Progress
-from firmlake.pipeline import connect
 from firmlake.run import Folders
+from firmlake.service import connect
 from firmlake.settings import Settings, load_settings
 from firmlake.writeback.apply import apply_plan
 from firmlake.writeback.contact_list import ContactList

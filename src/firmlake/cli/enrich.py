@@ -17,7 +17,7 @@ from firmlake.settings import Settings
 if TYPE_CHECKING:
     import polars as pl
 
-    from firmlake.pipeline import Planned
+    from firmlake.planning import Planned
     from firmlake.run import Outcome, Run
     from firmlake.warehouse.summary import RunSummary
 
@@ -53,17 +53,17 @@ def enrich(call: Call, settings: Settings, plan: Callable[[], Planned], what: st
         plan: Makes the plan, under the lock.
         what: For whoever finds the data folder locked.
     """
-    from firmlake import pipeline
+    from firmlake import pipeline, planning, service
     from firmlake.run import Folders, lock
     from firmlake.terminal import Counter, show_progress
 
-    pipeline.check_access(settings)
+    service.check_access(settings)
     with lock(Folders(Path(settings.paths.data)), f"firmlake run {what}"):
         planned = plan()
         if planned.companies.companies.is_empty():
             return Ended(planned.companies.companies)
         _say_plan(call, planned)
-        frozen = pipeline.freeze(settings, planned, now())
+        frozen = planning.freeze(settings, planned, now())
         log("planned", run=frozen.run_id, list=frozen.plan.list_name, companies=frozen.plan.target_count)
         companies, request_count = planned.companies.companies, sum(planned.estimate.request_counts.values())
         del planned  # the targets of a million companies are on disk now, and 400 MB in memory
@@ -71,7 +71,7 @@ def enrich(call: Call, settings: Settings, plan: Callable[[], Planned], what: st
         if frozen.plan.shard_count and frozen.outcome() is None:
             counter = Counter(request_count, settings.api.names)
             with (
-                pipeline.connect(settings, stop) as client,
+                service.connect(settings, stop) as client,
                 show_progress(counter),
                 pipeline.fetching(settings, frozen, client, counter.count) as fetcher,
                 graceful(),
@@ -90,7 +90,7 @@ def expand(call: Call, settings: Settings, first: Ended) -> int:
     """Go outward step by step, until a budget or the companies end; show each step, and give the worst exit code."""
     import polars as pl
 
-    from firmlake import pipeline
+    from firmlake import planning
 
     ended, known = [first], first.companies.select("country", "company_number")
     codes = [_show(call, first)]
@@ -98,8 +98,8 @@ def expand(call: Call, settings: Settings, first: Ended) -> int:
         last = ended[-1]
         if last.summary is None or last.outcome is None or last.outcome.outcome == "stopped":
             break
-        settings = pipeline.spend(settings, last.summary.expected_credit_count, last.summary.request_count)
-        plan = partial(pipeline.plan_outward, settings, last.companies, known, step, now())
+        settings = planning.spend(settings, last.summary.expected_credit_count, last.summary.request_count)
+        plan = partial(planning.plan_outward, settings, last.companies, known, step, now())
         call.say(f"\nStep {step} of {settings.run.depth}, {settings.run.expand}:")
         ended.append(enrich(call, settings, plan, f"--expand {settings.run.expand}"))
         known = pl.concat([known, ended[-1].companies.select("country", "company_number")])

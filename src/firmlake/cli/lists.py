@@ -33,7 +33,7 @@ __all__ = ["contacts", "service_lists"]
 @command
 def service_lists(call: Call, kind: ListKind) -> None:
     """Read all lists of the service into the warehouse, and show them. Costs nothing."""
-    from firmlake import pipeline
+    from firmlake import service
     from firmlake.landing.overview import take_overview
     from firmlake.run import Folders
     from firmlake.terminal_lists import show_lists
@@ -43,8 +43,8 @@ def service_lists(call: Call, kind: ListKind) -> None:
     settings = call.settings()
     folders = Folders(Path(settings.paths.data))
     with _connected(settings, "firmlake service-lists") as client:
-        overview = take_overview(client, settings, folders, pipeline.service_name(settings), kind, now)
-        pipeline.stamp_service(settings, folders)
+        overview = take_overview(client, settings, folders, service.service_name(settings), kind, now)
+        service.stamp_service(settings, folders)
         publish_lists(folders, settings.run, overview.plan.overview_id, now, overview)
     with open_warehouse(folders) as connection:
         events = read_list_changes(connection, overview.plan.overview_id)
@@ -143,14 +143,14 @@ def status(call: Call) -> None:
 @contextmanager
 def _connected(settings: Settings, what: str) -> Iterator[Client]:
     """Hold the data folder and a client for it; a signal waits for the request in flight."""
-    from firmlake import pipeline
+    from firmlake import service
     from firmlake.run import Folders, lock
 
-    pipeline.check_access(settings)
+    service.check_access(settings)
     folders = Folders(Path(settings.paths.data))
     with lock(folders, what):
-        pipeline.check_service(settings, folders)
-        with pipeline.connect(settings, stop) as client, graceful():
+        service.check_service(settings, folders)
+        with service.connect(settings, stop) as client, graceful():
             yield client
 
 

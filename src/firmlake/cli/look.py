@@ -66,12 +66,12 @@ def report(call: Call, path: Path | None) -> None:
 @command
 def company(call: Call, country: str, company_number: str, datasets: tuple[str, ...], is_demo: bool) -> int:
     """Ask the service for one company and print what it says. Costs a credit outside the company's paid window."""
-    from firmlake import lookup, pipeline
+    from firmlake import lookup, service
     from firmlake.terminal import show_company
 
     settings = call.settings(api__base_url=SANDBOX if is_demo else None)
     wanted = lookup.read_company(country.upper(), company_number)
-    with pipeline.connect(settings, stop) as client, graceful():
+    with service.connect(settings, stop) as client, graceful():
         found = lookup.look_up(client, settings, wanted, datasets or settings.run.datasets)
     call.answer(lookup.as_content(found), lambda: show_company(found))
     return EXIT_DONE if found.is_found else EXIT_SOME_FAILED

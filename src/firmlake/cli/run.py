@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
@@ -70,8 +69,10 @@ def run(call: Call, company_list: Path, **options: Any) -> int:
     fetched again. With --expand each step outward is a run of its own, over the companies that the step before led to,
     the nearest first.
     """
+    from firmlake import planning
+
     settings = _run_settings(call, **options)
-    first = enrich(call, settings, lambda: _pipeline().plan(settings, company_list, now()), str(company_list))
+    first = enrich(call, settings, lambda: planning.plan(settings, company_list, now()), str(company_list))
     return expand(call, settings, first) if settings.run.expand else report(call, first)
 
 
@@ -80,27 +81,25 @@ def run(call: Call, company_list: Path, **options: Any) -> int:
 @command
 def redrive(call: Call, **options: Any) -> int:
     """Ask again for the companies that failed, whatever list they came from."""
+    from firmlake import planning
+
     settings = _run_settings(call, **options)
-    return report(call, enrich(call, settings, lambda: _pipeline().plan_redrive(settings, now()), "redrive"))
+    return report(call, enrich(call, settings, lambda: planning.plan_redrive(settings, now()), "redrive"))
 
 
 @click.command()
 @command
 def demo(call: Call) -> int:
     """Run the sample list on the embedded service: no key, no network."""
+    from firmlake import planning
+
     sample = Path("data/intake/sample.csv")
     if not sample.exists():
         raise UsageError(
             f"{sample} is not here", "Run the demo in a clone, or `firmlake run LIST --set api.base_url=sandbox`"
         )
     settings = call.settings(**{key.replace(".", "__"): value for key, value in _DEMO.items()})
-    return report(call, enrich(call, settings, lambda: _pipeline().plan(settings, sample, now()), str(sample)))
-
-
-def _pipeline() -> ModuleType:
-    from firmlake import pipeline
-
-    return pipeline
+    return report(call, enrich(call, settings, lambda: planning.plan(settings, sample, now()), str(sample)))
 
 
 @click.command()
@@ -113,12 +112,12 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
 
     Steps outward are priced as far as what is held tells who is there.
     """
-    from firmlake import pipeline
+    from firmlake import planning
     from firmlake.terminal import describe_list, describe_plan, plan_content, show_refused
 
     settings = _run_settings(call, **options)
-    planned = pipeline.plan(settings, company_list, now())
-    steps = pipeline.plan_steps(settings, planned, now()) if settings.run.expand else []
+    planned = planning.plan(settings, company_list, now())
+    steps = planning.plan_steps(settings, planned, now()) if settings.run.expand else []
 
     def show() -> None:
         for line in (*describe_list(planned.companies), *describe_plan(planned)):

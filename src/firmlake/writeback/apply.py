@@ -27,8 +27,8 @@ from firmlake.landing.additions import (
     spread,
 )
 from firmlake.landing.segments import Header, SegmentWriter
-from firmlake.pipeline import stamp_service
 from firmlake.run import Folders
+from firmlake.service import stamp_service
 from firmlake.settings import Settings
 from firmlake.warehouse.generations import LINK, open_warehouse
 from firmlake.warehouse.lists import lists_loaded_at, publish_lists

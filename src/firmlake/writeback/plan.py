@@ -26,8 +26,8 @@ from firmlake.landing.additions import (
     merge_standings,
 )
 from firmlake.landing.overview import take_overview
-from firmlake.pipeline import service_name
 from firmlake.run import Folders, new_run_id
+from firmlake.service import service_name
 from firmlake.settings import ApiSettings, NameSettings, Settings
 from firmlake.writeback.contact_list import ContactList
 
