@@ -133,7 +133,7 @@ def test_a_reader_that_has_gone_is_no_fault():
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from job import show; from firmlake.terminal import show_query; "
     )
-    code += "[show(lambda: show_query(['a'], [(n,) for n in range(20_000)])) for _ in range(3)]"
+    code += "[show(lambda: show_query(['a'], [('a' * 60,)] * 2_000)) for _ in range(3)]"
     command = [sys.executable, "-c", code, str(FLOWS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
