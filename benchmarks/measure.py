@@ -185,7 +185,7 @@ def _children_seconds() -> float:
 
 
 def _settings(data: Path, base_url: str) -> Any:
-    from firmlake.settings import load_settings
+    from firmlake.settings_layers import load_settings
 
     changes = {
         "paths.data": str(data),

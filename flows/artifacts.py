@@ -17,8 +17,9 @@ from prefect.artifacts import (
 )
 
 from firmlake.landing.additions import ContactPlan
-from firmlake.terminal import Counter, first_query
+from firmlake.terminal import first_query
 from firmlake.terminal_lists import describe_contact_plan
+from firmlake.terminal_progress import Counter
 from firmlake.warehouse.report import Report
 from firmlake.warehouse.summary import STATUSES, RunSummary, failures
 from job import tell

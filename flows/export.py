@@ -18,7 +18,8 @@ from firmlake.exports.export import Exported, request_of
 from firmlake.exports.export import export as send
 from firmlake.exports.targets import open_target
 from firmlake.run import Folders
-from firmlake.settings import Settings, load_settings
+from firmlake.settings import Settings
+from firmlake.settings_layers import load_settings
 from job import end, in_one_line, step, tell
 
 

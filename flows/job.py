@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from firmlake.api.failures import InterruptedRunError
 from firmlake.errors import EXIT_SOME_FAILED, FirmlakeError, UsageError
-from firmlake.settings import SANDBOX, Settings, load_settings
+from firmlake.settings import SANDBOX, Settings
+from firmlake.settings_layers import load_settings
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectConcurrentFuture, PrefectFuture

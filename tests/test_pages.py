@@ -15,7 +15,7 @@ import pytest
 from firmlake import pipeline, planning, service
 from firmlake.cli import firmlake
 from firmlake.run import Folders
-from firmlake.settings import load_settings
+from firmlake.settings_layers import load_settings
 from firmlake.warehouse.generations import ask, list_generations
 from firmlake.warehouse.replay import replay
 from firmlake.warehouse.views import definitions

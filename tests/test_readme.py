@@ -7,7 +7,8 @@ import pytest
 
 from firmlake import errors
 from firmlake.cli import firmlake
-from firmlake.settings import Settings, load_settings
+from firmlake.settings import Settings
+from firmlake.settings_layers import load_settings
 from firmlake.tables.schemas import TABLES
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ from firmlake.errors import RequestFailedError, ServiceError
 from firmlake.landing.overview import SWEEPS_MAX, list_overviews, take_overview
 from firmlake.landing.segments import list_segments, read_segment
 from firmlake.service import connect
-from firmlake.settings import load_settings
+from firmlake.settings_layers import load_settings
 
 ENDPOINT = {"endpoint": "lists.overview"}
 FIRST, LAST = 1001, 1020

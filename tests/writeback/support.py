@@ -15,7 +15,8 @@ from firmlake.company import Company
 from firmlake.landing.additions import Contact, ContactPlan, Progress
 from firmlake.run import Folders
 from firmlake.service import connect
-from firmlake.settings import Settings, load_settings
+from firmlake.settings import Settings
+from firmlake.settings_layers import load_settings
 from firmlake.writeback.apply import apply_plan
 from firmlake.writeback.contact_list import ContactList
 from firmlake.writeback.plan import pack_requests, plan_contacts, plan_redrive

@@ -17,7 +17,8 @@ import msgspec
 
 from firmlake.errors import EXIT_DONE, EXIT_SIGINT, FirmlakeError, UsageError
 from firmlake.log import log, log_to
-from firmlake.settings import Settings, load_settings
+from firmlake.settings import Settings
+from firmlake.settings_layers import load_settings
 
 __all__ = ["Call", "catch_signals", "command", "exit_code_of_signal", "graceful", "ignore_signals", "now", "stop"]
 

@@ -55,7 +55,7 @@ def enrich(call: Call, settings: Settings, plan: Callable[[], Planned], what: st
     """
     from firmlake import pipeline, planning, service
     from firmlake.run import Folders, lock
-    from firmlake.terminal import Counter, show_progress
+    from firmlake.terminal_progress import Counter, show_progress
 
     service.check_access(settings)
     with lock(Folders(Path(settings.paths.data)), f"firmlake run {what}"):

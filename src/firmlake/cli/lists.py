@@ -106,8 +106,8 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 @command
 def apply(call: Call, plan_file: Path) -> int:
     """Add what PLAN says to its list, exactly that. Run it again to go on where it stopped."""
-    from firmlake.terminal import Counter, show_progress
     from firmlake.terminal_lists import describe_contact_plan, progress_content, show_progress_of
+    from firmlake.terminal_progress import Counter, show_progress
     from firmlake.writeback.apply import apply_plan
     from firmlake.writeback.plan import check_plan, read_plan
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from firmlake.errors import SettingsError
-from firmlake.settings import Settings, changed_keys, load_settings, render_toml
+from firmlake.settings import Settings
+from firmlake.settings_layers import changed_keys, load_settings, render_toml
 
 
 def load(toml: str = "", flags: dict[str, str] | None = None, **environment: str) -> Settings:

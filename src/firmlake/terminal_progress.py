@@ -1,0 +1,108 @@
+"""What a person sees while a run fetches: a bar on a terminal, a line every few seconds elsewhere, both on stderr."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from firmlake.api.exchange import Answer
+from firmlake.settings import NameSettings
+
+__all__ = ["Counter", "duration", "show_progress"]
+
+_LINE_EVERY_SECONDS = 5.0
+
+
+class Counter:
+    """Counts answers, from any thread: what progress is shown from.
+
+    Args:
+        expected: Requests the plan foresees.
+        names: The headers that tell credits.
+    """
+
+    def __init__(self, expected: int, names: NameSettings) -> None:
+        self.expected = expected
+        self.answered = 0
+        self.repeated = 0
+        self._charged_header = names.credits_charged_header.lower()
+        self._remaining_header = names.credits_remaining_header.lower()
+        self._credits = 0
+        self._remaining = ""
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+
+    def count(self, answer: Answer) -> None:
+        """Take in one answer."""
+        is_good = answer.status == 200 and not answer.error
+        with self._lock:
+            self.answered += is_good
+            self.repeated += not is_good
+            charged = answer.headers.get(self._charged_header, "")
+            self._credits += int(charged) if charged.isascii() and charged.isdigit() else 0
+            self._remaining = answer.headers.get(self._remaining_header, self._remaining)
+
+    def line(self) -> str:
+        """Say how far it is and how long it will take."""
+        left = max(self.expected - self.answered, 0) * self._seconds() / max(self.answered, 1)
+        parts = [f"{self.answered} of about {self.expected} requests", *self._parts()]
+        return ", ".join([*parts, f"{duration(left)} to go"] if self.answered else parts)
+
+    def summary(self) -> str:
+        """Say what it came to."""
+        return ", ".join([f"{self.answered} requests in {duration(self._seconds())}", *self._parts()])
+
+    def _seconds(self) -> float:
+        return max(time.monotonic() - self._began, 1e-3)
+
+    def _parts(self) -> Iterator[str]:
+        yield f"{(self.answered + self.repeated) / self._seconds() * 60:,.0f} a minute"
+        if self.repeated:
+            yield f"{self.repeated} without use"
+        if self._credits or self._remaining:
+            yield f"{self._credits} credits spent" + (f" and {self._remaining} left" if self._remaining else "")
+
+
+@contextmanager
+def show_progress(counter: Counter) -> Iterator[None]:
+    """Show a bar on a terminal, a line every few seconds elsewhere."""
+    stop = threading.Event()
+    show = _show_bar if sys.stderr.isatty() else _show_lines
+    thread = threading.Thread(target=show, args=(counter, stop), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def duration(seconds: float) -> str:
+    """Write a span as a person says it."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _show_lines(counter: Counter, stop: threading.Event) -> None:
+    while not stop.wait(_LINE_EVERY_SECONDS):
+        click.echo(counter.line(), err=True)
+
+
+def _show_bar(counter: Counter, stop: threading.Event) -> None:
+    columns = BarColumn(bar_width=30), TextColumn("{task.percentage:>3.0f} %  {task.description}")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=max(counter.expected, 1))
+        while not stop.wait(0.1):
+            total = max(counter.expected, counter.answered, 1)
+            progress.update(task, completed=counter.answered, total=total, description=counter.line())
