@@ -25,7 +25,8 @@ from prefect.input import RunInput
 from artifacts import plan_markdown, show_markdown, show_table
 from firmlake import __version__, service
 from firmlake.errors import EXIT_SOME_FAILED, FirmlakeError, Stopped
-from firmlake.landing.additions import ContactPlan, Progress
+from firmlake.landing.additions import Progress
+from firmlake.landing.contact_plan import ContactPlan
 from firmlake.run import Folders, lock
 from firmlake.settings import Settings
 from firmlake.terminal_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of

@@ -16,7 +16,7 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
-from firmlake.landing.additions import ContactPlan
+from firmlake.landing.contact_plan import ContactPlan
 from firmlake.terminal import first_query
 from firmlake.terminal_lists import describe_contact_plan
 from firmlake.terminal_progress import Counter

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from firmlake.api.exchange import printable
-from firmlake.landing.additions import ContactPlan, Entry, Progress
+from firmlake.landing.additions import Progress
+from firmlake.landing.contact_plan import ContactPlan, Entry
 from firmlake.landing.overview import Overview
 from firmlake.terminal import show_rows
 

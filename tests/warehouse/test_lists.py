@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from firmlake.files import write_json
-from firmlake.landing.additions import Contact, ContactPlan, as_entries
+from firmlake.landing.contact_plan import Contact, ContactPlan, as_entries
 from firmlake.landing.overview import OverviewPlan, list_overviews
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.run import Folders

@@ -12,7 +12,8 @@ import httpx
 import firmlake_sandbox
 from firmlake.api import requests
 from firmlake.company import Company
-from firmlake.landing.additions import Contact, ContactPlan, Progress
+from firmlake.landing.additions import Progress
+from firmlake.landing.contact_plan import Contact, ContactPlan
 from firmlake.run import Folders
 from firmlake.service import connect
 from firmlake.settings import Settings

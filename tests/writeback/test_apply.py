@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from firmlake.errors import RequestRefusedError, Stopped, UsageError
-from firmlake.landing.additions import Contact, list_applied, merge_standings, open_applied
+from firmlake.landing.additions import list_applied, merge_standings, open_applied
+from firmlake.landing.contact_plan import Contact
 from firmlake.landing.segments import SegmentWriter
 from firmlake.warehouse.generations import newest
 from support import query

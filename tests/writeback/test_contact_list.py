@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from firmlake.errors import CompanyListError
-from firmlake.landing.additions import Contact
+from firmlake.landing.contact_plan import Contact
 from firmlake.settings import IntakeSettings
 from firmlake.writeback.contact_list import read_contact_list
 

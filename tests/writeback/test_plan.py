@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.errors import UsageError
-from firmlake.landing.additions import Contact, spread
+from firmlake.landing.contact_plan import Contact, spread
 from firmlake.settings import ApiSettings
 from firmlake.writeback.plan import check_plan, pack_requests, read_plan, write_plan
 

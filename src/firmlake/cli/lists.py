@@ -15,7 +15,8 @@ from firmlake.errors import EXIT_DONE, EXIT_SOME_FAILED
 if TYPE_CHECKING:
     from firmlake.api.client import Client
     from firmlake.api.requests import ListKind
-    from firmlake.landing.additions import ContactPlan, Progress
+    from firmlake.landing.additions import Progress
+    from firmlake.landing.contact_plan import ContactPlan
     from firmlake.settings import Settings
 
 __all__ = ["contacts", "service_lists"]

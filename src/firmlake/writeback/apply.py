@@ -15,17 +15,8 @@ from firmlake.api.list_answers import read_addition
 from firmlake.company import Company
 from firmlake.errors import FirmlakeError, RequestFailedError, RequestRefusedError, UsageError
 from firmlake.files import write_json
-from firmlake.landing.additions import (
-    SETTLED,
-    Contact,
-    ContactPlan,
-    Progress,
-    added_to,
-    as_entries,
-    list_applied,
-    open_applied,
-    spread,
-)
+from firmlake.landing.additions import SETTLED, Progress, added_to, list_applied, open_applied
+from firmlake.landing.contact_plan import Contact, ContactPlan, as_entries, spread
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.run import Folders
 from firmlake.service import stamp_service

@@ -11,7 +11,7 @@ from firmlake.errors import CompanyListError
 from firmlake.intake.columns import COMPANY_COLUMNS, Synonyms, header_names
 from firmlake.intake.entries import read_entries
 from firmlake.intake.table import BLANK
-from firmlake.landing.additions import Contact, Refused
+from firmlake.landing.contact_plan import Contact, Refused
 from firmlake.settings import IntakeSettings
 
 __all__ = ["CONTACT_COLUMNS", "ContactList", "read_contact_list"]

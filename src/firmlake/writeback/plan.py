@@ -14,17 +14,8 @@ from firmlake.api.contract import ListEntry
 from firmlake.api.exchange import printable
 from firmlake.errors import UsageError
 from firmlake.files import read_json, write_json
-from firmlake.landing.additions import (
-    Contact,
-    ContactPlan,
-    Entry,
-    Refused,
-    Standing,
-    added_to,
-    as_entries,
-    list_applied,
-    merge_standings,
-)
+from firmlake.landing.additions import Standing, added_to, list_applied, merge_standings
+from firmlake.landing.contact_plan import Contact, ContactPlan, Entry, Refused, as_entries
 from firmlake.landing.overview import take_overview
 from firmlake.run import Folders, new_run_id
 from firmlake.service import service_name
