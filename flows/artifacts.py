@@ -20,7 +20,7 @@ from firmlake.landing.contact_plan import ContactPlan
 from firmlake.terminal import first_query
 from firmlake.terminal_lists import describe_contact_plan
 from firmlake.terminal_progress import Counter
-from firmlake.warehouse.report import Report
+from firmlake.warehouse.report.page import Report
 from firmlake.warehouse.summary import STATUSES, RunSummary, failures
 from job import tell
 

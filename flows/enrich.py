@@ -36,7 +36,7 @@ from firmlake.tables.stage import Manifest, finish_stage
 from firmlake.terminal import describe_list, describe_plan, show_summary
 from firmlake.terminal_progress import Counter, show_progress
 from firmlake.warehouse.generations import LINK, open_warehouse
-from firmlake.warehouse.report import write_report
+from firmlake.warehouse.report.page import write_report
 from firmlake.warehouse.summary import RunSummary, failures, summarise
 from job import CompaniesFailedError, end, finish_tasks, in_one_line, read_job, show, step, tell
 

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import pytest
 
 from firmlake.errors import FirmlakeError
-from firmlake.warehouse.report import make_report
-from firmlake.warehouse.report_groups import draw_groups
-from firmlake.warehouse.report_sections import SECTIONS
+from firmlake.warehouse.report.groups import draw_groups
+from firmlake.warehouse.report.page import make_report
+from firmlake.warehouse.report.sections import SECTIONS
 
 from .figures import Figures
 

@@ -52,7 +52,7 @@ def query(call: Call, sql: str) -> None:
 def report(call: Call, path: Path | None) -> None:
     """Write one HTML file to look at: runs and cost, coverage, changes, health, groups, findings."""
     from firmlake.run import Folders
-    from firmlake.warehouse.report import write_report
+    from firmlake.warehouse.report.page import write_report
 
     path, _ = write_report(Folders(Path(call.settings().paths.data)), now(), path)
     call.answer({"report": str(path)}, lambda: click.echo(str(path)))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from firmlake.warehouse.report_section import Section, shown_text
+from firmlake.warehouse.report.section import Section, shown_text
 
 __all__ = ["GROUPS", "draw_groups"]
 

@@ -16,8 +16,8 @@ from firmlake.errors import FirmlakeError
 from firmlake.files import write_file
 from firmlake.run import Folders
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.report_section import Section, shown_text
-from firmlake.warehouse.report_sections import PREPARE, SECTIONS, TILES
+from firmlake.warehouse.report.section import Section, shown_text
+from firmlake.warehouse.report.sections import PREPARE, SECTIONS, TILES
 
 __all__ = ["Report", "make_report", "write_report"]
 
@@ -75,7 +75,7 @@ def make_report(connection: duckdb.DuckDBPyConnection, now: datetime) -> str:
         0
     ]
     body = "\n".join(part for section in SECTIONS for part in _section(connection, section))
-    style = Path(__file__).with_name("report.css").read_text("utf-8")
+    style = Path(__file__).with_name("page.css").read_text("utf-8")
     return _PAGE.format(
         style=style,
         tiles=tiles,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firmlake.warehouse.report_section import Section
+from firmlake.warehouse.report.section import Section
 
 __all__ = ["HEALTH"]
 

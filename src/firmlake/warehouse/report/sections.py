@@ -5,9 +5,9 @@ How a column is shown follows from its name: a share ends with fraction, growth 
 
 from __future__ import annotations
 
-from firmlake.warehouse.report_groups import GROUPS
-from firmlake.warehouse.report_health import HEALTH
-from firmlake.warehouse.report_section import Section
+from firmlake.warehouse.report.groups import GROUPS
+from firmlake.warehouse.report.health import HEALTH
+from firmlake.warehouse.report.section import Section
 
 __all__ = ["PREPARE", "SECTIONS", "TILES"]
 

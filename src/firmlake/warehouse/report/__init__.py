@@ -1,0 +1,1 @@
+"""One HTML page of what the warehouse holds, for those who ask no SQL."""
