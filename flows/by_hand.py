@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 from urllib.parse import urlsplit
 
 import click
@@ -26,6 +26,9 @@ from firmlake.run import Folders, lock
 from firmlake.settings import Settings
 from job import read_job, read_settings
 from temporary_server import TemporaryServer
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State
 
 __all__ = ["add_contacts_by_hand", "run_by_hand", "service_lists_by_hand"]
 
@@ -136,10 +139,21 @@ def _run(name: str, arguments: tuple[object, ...]) -> None:
             f"Prefect's server fails ({type(error).__name__})", "What was fetched is kept; run again to continue"
         ) from error
     if not state.is_completed():
-        ended_with = cast("Exception", state.result(raise_on_failure=False))
-        if "never resumed" in str(ended_with):  # the server ended the pause before the flow itself noticed
+        if _ended_paused(state):
             raise Stopped("Nobody approved in time", "`firmlake contacts apply` with the plan adds them after all")
-        raise ended_with
+        raise cast("Exception", state.result(raise_on_failure=False))
+
+
+def _ended_paused(state: State[Any]) -> bool:
+    """Tell whether a pause was all that came before the end: the server ended it before the flow itself noticed."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.objects import StateType
+
+    run_id = state.state_details.flow_run_id
+    if run_id is None or not state.is_failed() or isinstance(state.result(raise_on_failure=False), FirmlakeError):
+        return False
+    states = get_client(sync_client=True).read_flow_run_states(run_id)
+    return len(states) > 1 and sorted(states, key=lambda each: each.timestamp)[-2].type == StateType.PAUSED
 
 
 def _find_server() -> TemporaryServer | None:

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["TemporaryServer"]
+__all__ = ["BATCHES", "TemporaryServer"]
 
 _START_SECONDS = 180
 """A first start makes a database: 10 s on a laptop, a minute on a machine with other things to do."""
 _STOP_SECONDS = 8
-_BATCHES = {
+BATCHES = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
@@ -59,7 +59,7 @@ class TemporaryServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                env={**_BATCHES, **environment},
+                env={**BATCHES, **environment},
                 start_new_session=True,
             )
         self.pid = self._process.pid

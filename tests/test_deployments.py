@@ -21,20 +21,27 @@ def test_a_deployment_names_a_flow_and_its_parameters(deployment):
         for node in ast.parse((ROOT / path).read_text()).body
         if isinstance(node, ast.FunctionDef) and node.name == name
     ]
-    assert [argument.arg for argument in found[0].args.args] == list(deployment["parameters"])
+    arguments, optional = [each.arg for each in found[0].args.args], len(found[0].args.defaults)
+    assert list(deployment["parameters"]) == arguments[len(arguments) - optional :]  # a person is asked for the others
     assert deployment["concurrency_limit"] == {"limit": 1, "collision_strategy": "CANCEL_NEW"}
 
 
-def test_the_schedule_has_a_time_zone():
+def test_every_flow_has_a_deployment():
+    entrypoints = {each["entrypoint"].partition(":")[0] for each in DEPLOYMENTS}
+    flows = {f"flows/{path.name}" for path in (ROOT / "flows").glob("*.py") if "@flow" in path.read_text()}
+    assert flows == entrypoints
+
+
+def test_schedules_have_a_time_zone():
     schedules = [schedule for each in DEPLOYMENTS for schedule in each.get("schedules", [])]
     assert schedules
     assert all(schedule["timezone"] for schedule in schedules)
 
 
-def test_an_enrichment_that_completed_starts_the_export():
+def test_an_enrichment_that_may_have_published_starts_the_export():
     [export] = [each for each in DEPLOYMENTS if each["entrypoint"].startswith("flows/export.py")]
     [trigger] = export["triggers"]
-    assert trigger["expect"] == ["prefect.flow-run.Completed"]
+    assert trigger["expect"] == ["prefect.flow-run.Completed", "prefect.flow-run.Failed"]
     assert trigger["match_related"]["prefect.resource.name"] in {
         each["entrypoint"].split(":")[1] for each in DEPLOYMENTS
     }

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +17,7 @@ import pytest
 
 from firmlake_sandbox import Sandbox
 
-from .support import FLOWS, ROOT, ByHand, settings_for
+from .support import FLOWS, ROOT, ByHand, server_settings, settings_for, wait_until
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -123,6 +126,37 @@ def run_flow(
 @pytest.fixture
 def by_hand(tmp_path: Path) -> ByHand:
     return ByHand(tmp_path)
+
+
+@pytest.fixture
+def real_server(by_hand: ByHand) -> Iterator[str]:
+    """`prefect server start` with its own database and the settings that are shipped for it."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    own = {**server_settings(), "PREFECT_HOME": str(by_hand.folder / "server")}
+    command = [str(Path(sys.executable).with_name("prefect")), "server", "start", "--port", str(port)]
+    with (by_hand.folder / "server.txt").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            env={**by_hand.environment, **own},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    api = f"http://127.0.0.1:{port}/api"
+
+    def is_healthy() -> bool:
+        try:
+            return httpx.get(f"{api}/health", trust_env=False).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    try:
+        wait_until(is_healthy, 120, "a healthy server")
+        yield api
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(30)
 
 
 def _look_up(api: str, state: Any) -> FlowRun:

@@ -40,6 +40,12 @@ def settings_for(sandbox: Sandbox, data: Path, **others: object) -> dict[str, st
     return {name.replace("__", "."): str(value) for name, value in values.items()}
 
 
+def server_settings() -> dict[str, str]:
+    """What `config/prefect-server.env` sets."""
+    lines = (ROOT / "config/prefect-server.env").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
 class Ended(NamedTuple):
     """How a process ended."""
 

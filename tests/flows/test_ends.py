@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -109,37 +107,6 @@ def test_a_signal_while_the_server_starts_leaves_no_process(by_hand: ByHand, san
         assert by_hand.end(process).code == (-9 if number == signal.SIGKILL else 128 + number)
     wait_until(lambda: by_hand.processes() == [], 0 if number != signal.SIGKILL else 20, "processes that end")
     assert request_count(sandbox) == 0
-
-
-@pytest.fixture
-def real_server(by_hand: ByHand) -> Iterator[str]:
-    """`prefect server start` with its own database."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    quiet = {"PREFECT_HOME": str(by_hand.folder / "server"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-    command = [str(Path(sys.executable).with_name("prefect")), "server", "start", "--port", str(port)]
-    with (by_hand.folder / "server.txt").open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            env={**by_hand.environment, **quiet, "DO_NOT_TRACK": "1"},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    api = f"http://127.0.0.1:{port}/api"
-
-    def is_healthy() -> bool:
-        try:
-            return httpx.get(f"{api}/health", trust_env=False).status_code == 200
-        except httpx.TransportError:
-            return False
-
-    try:
-        wait_until(is_healthy, 120, "a healthy server")
-        yield api
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
 
 
 def test_on_a_real_server_an_interrupted_run_is_crashed_and_the_next_completed(

@@ -27,7 +27,6 @@ from firmlake.tables.schemas import (
     duckdb_type,
     polars_schema,
 )
-from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.macros import as_of_columns
 
 __all__ = [
@@ -77,26 +76,20 @@ class Load(NamedTuple):
     generation: int
     run_id: str
     published_at: datetime
-    schema_version: int
 
 
 def last_load(connection: duckdb.DuckDBPyConnection, database: str = "") -> Load:
     """Read what was loaded last.
 
     Raises:
-        FirmlakeError: Nothing was, or by a version of firmlake whose tables have another shape.
+        FirmlakeError: Nothing was.
     """
     prefix = f"{database}." if database else ""
     rows = connection.execute(
-        f"SELECT generation, run_id, published_at, schema_version FROM {prefix}loads ORDER BY generation DESC LIMIT 1"
+        f"SELECT generation, run_id, published_at FROM {prefix}loads ORDER BY generation DESC LIMIT 1"
     ).fetchall()
     if not rows:
         raise FirmlakeError("The warehouse holds no run yet", "`firmlake run LIST` fetches one")
-    if rows[0][3] != SCHEMA_VERSION:
-        raise FirmlakeError(
-            "The warehouse was made by another version of firmlake, whose tables have another shape",
-            "`firmlake replay` makes it again from the landed answers, without a request",
-        )
     return Load(*rows[0])
 
 

@@ -22,6 +22,7 @@ from firmlake.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.files import make_folder, sync_folder
 from firmlake.run import Folders
 from firmlake.warehouse.exported import exported_generations
+from firmlake.warehouse.version import check_version
 
 __all__ = ["LINK", "ask", "generation_number", "list_generations", "newest", "open_warehouse", "publish"]
 
@@ -61,16 +62,22 @@ def generation_number(path: Path) -> int:
 
 
 @contextmanager
-def open_warehouse(folders: Folders) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_warehouse(folders: Folders, *, of_any_version: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the newest generation for reading; it stays as it is, whatever is published meanwhile.
 
+    Args:
+        folders: Where.
+        of_any_version: Also where another version of firmlake made it, whose tables have another shape.
+
     Raises:
-        FirmlakeError: Nothing was published yet.
+        FirmlakeError: Nothing was published yet, or another version made it.
         DamagedError: The file is not what was written.
     """
     path = newest(folders)
     try:
         with _connect(folders) as connection:
+            if not of_any_version:
+                check_version(connection)
             yield connection
     except duckdb.Error as error:
         raise _explained(path, error) or error from None

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import duckdb
 
-from firmlake.errors import FirmlakeError
 from firmlake.run import Outcome, Run
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES, WAREHOUSE_TABLES, Table, duckdb_type
 from firmlake.tables.stage import SCHEMA_VERSION, Manifest
 from firmlake.warehouse.changes import record_changes
 from firmlake.warehouse.history import supersede
 from firmlake.warehouse.macros import create_macros
+from firmlake.warehouse.version import check_version
 
 __all__ = ["create_tables", "load_run", "loaded_runs"]
 
@@ -47,12 +47,7 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
         if table.name not in existing:
             for statement in (_create(table), *_comments(table)):
                 connection.execute(statement)
-    versions = connection.execute("SELECT DISTINCT schema_version FROM loads").fetchall()
-    if any(version != SCHEMA_VERSION for (version,) in versions):
-        raise FirmlakeError(
-            "The warehouse was made by another version of firmlake, whose tables have another shape",
-            "`firmlake replay` makes it again from the landed answers, without a request",
-        )
+    check_version(connection)
     create_macros(connection)
 
 

@@ -184,7 +184,7 @@ def _loaded(folders: Folders) -> tuple[list[str], list[str]]:
     Replay is what one does when it cannot.
     """
     try:
-        with open_warehouse(folders) as connection:
+        with open_warehouse(folders, of_any_version=True) as connection:
             return loaded_runs(connection), _names(connection)
     except (FirmlakeError, duckdb.Error):
         return [], []

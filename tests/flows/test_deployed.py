@@ -1,0 +1,44 @@
+"""What `prefect deploy --all` makes of prefect.yaml on a real server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+
+from .support import ROOT, ByHand, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def test_the_servers_clock_has_the_next_runs_of_the_schedules_and_of_no_other(by_hand: ByHand, real_server: str):
+    """A server whose scheduler fails looks well, deploys, and never starts a run."""
+    places = {"LAKE_HOME": str(ROOT), "LAKE_LIST": "list.csv", "PREFECT_API_URL": real_server}
+
+    def prefect(*arguments: str) -> None:
+        command = [str(Path(sys.executable).with_name("prefect")), "--no-prompt", *arguments]
+        environment = {**by_hand.environment, **places}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    prefect("work-pool", "create", "firmlake", "--type", "process")
+    prefect("deploy", "--all")
+    scheduled = wait_until(lambda: _scheduled(real_server), 120, "scheduled runs")
+    at = [
+        datetime.fromisoformat(run["expected_start_time"]).astimezone(ZoneInfo("Europe/Brussels")) for run in scheduled
+    ]
+    assert {(moment.hour, moment.minute) for moment in at} == {(3, 0), (12, 0)}
+    assert 0 in {moment.weekday() for moment in at}
+    assert all(run["parameters"]["overrides"] == {} for run in scheduled)
+
+
+def _scheduled(api: str):
+    """Runs that wait for their time, once there are some of each schedule."""
+    found = httpx.post(f"{api}/flow_runs/filter", json={}, trust_env=False).json()
+    runs = [run for run in found if run["state"]["type"] == "SCHEDULED"]
+    return runs if len({run["deployment_id"] for run in runs}) == 2 else None

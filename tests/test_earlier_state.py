@@ -1,0 +1,107 @@
+"""What this and earlier versions of firmlake wrote opens, or is refused with a way out that then works."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from firmlake.errors import FirmlakeError
+from firmlake.run import Folders, list_runs
+from firmlake.tables.stage import SCHEMA_VERSION
+from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.replay import content_hashes, replay, verify
+from firmlake.warehouse.status import read_status
+from support import edit_warehouse, publish_landed, query
+
+KEPT = {int(path.name.partition(".")[0]): path for path in (Path(__file__).parent / "fixtures").glob("*.tar.xz")}
+"""Data folders by the version of their tables' shape; tests/fixtures/make.py says what is in them."""
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """Unpack a data folder, once."""
+    held = {}
+
+    def unpack(version):
+        if version not in held:
+            held[version] = tmp_path_factory.mktemp(f"version-{version}")
+            with tarfile.open(KEPT[version]) as archive:
+                archive.extractall(held[version], filter="data")
+        return held[version] / "data"
+
+    return unpack
+
+
+@pytest.fixture
+def kept(unpacked, folders):
+    def copy(version):
+        shutil.copytree(unpacked(version), folders.data, symlinks=True)
+        return folders
+
+    return copy
+
+
+def test_what_is_written_now_is_kept_for_later_versions():
+    assert SCHEMA_VERSION in KEPT, "python tests/fixtures/make.py"
+
+
+@pytest.mark.parametrize("version", sorted(KEPT))
+def test_kept_state_opens_and_goes_on(kept, version):
+    folders = kept(version)
+    published, landed = list_runs(folders)
+    now = landed.plan.started_at + timedelta(hours=1)
+    if version != SCHEMA_VERSION:
+        with pytest.raises(FirmlakeError, match="earlier version") as refused, open_warehouse(folders):
+            pass
+        assert "firmlake replay" in refused.value.next_step
+        replay(folders, lambda: now, memory_limit="256MB", keep=9)
+    status = read_status(folders)
+    assert (status.last_run.run_id, status.last_run.outcome) == (published.run_id, "done")
+    assert [run_id for run_id, *_ in status.unfinished] == [landed.run_id]
+    assert all(check.agrees for check in verify(folders, lambda: now, memory_limit="256MB"))
+
+    publish_landed(landed, at=now)
+    assert query(folders, "SELECT run_id, count(*) FROM companies GROUP BY ALL ORDER BY ALL") == [
+        (published.run_id, 10),
+        (landed.run_id, 4),
+    ]
+    assert query(folders, "SELECT count(*) > 0 FROM service_lists") == [(True,)]
+    assert query(folders, "SELECT status, count(*) FROM contact_additions GROUP BY ALL") == [("added", 2)]
+    assert all(check.agrees for check in verify(folders, lambda: now, memory_limit="256MB"))
+
+
+def test_replay_gives_what_was_published(kept):
+    folders = kept(SCHEMA_VERSION)
+    held = _hashes(folders)
+    replay(folders, lambda: list_runs(folders)[0].plan.started_at, memory_limit="256MB", keep=9)
+    assert _hashes(folders) == held
+
+
+@pytest.mark.parametrize(
+    ("version", "words"), [(SCHEMA_VERSION - 1, "an earlier version"), (SCHEMA_VERSION + 1, "a later version")]
+)
+def test_a_generation_of_another_version_is_refused_until_it_is_replayed(kept, version, words):
+    folders = kept(SCHEMA_VERSION)
+    held = _hashes(folders)
+    edit_warehouse(folders, f"UPDATE loads SET schema_version = {version}; ALTER TABLE company_state DROP fetched_at")
+    for look in (read_status, _hashes, lambda folders: verify(folders, _never, memory_limit="256MB")):
+        with pytest.raises(FirmlakeError, match=words) as refused:
+            look(folders)
+        assert "firmlake replay" in refused.value.next_step
+    replay(folders, lambda: list_runs(folders)[0].plan.started_at, memory_limit="256MB", keep=9)
+    assert _hashes(folders) == held
+
+
+def _hashes(folders: Folders):
+    with open_warehouse(folders) as connection:
+        hashes = content_hashes(connection)
+    hashes.pop("loads")
+    return hashes
+
+
+def _never():
+    raise AssertionError
