@@ -16,6 +16,7 @@ from firmlake import __version__
 from firmlake.errors import UsageError
 from firmlake.exports.export import Exported, request_of
 from firmlake.exports.export import export as send
+from firmlake.exports.manifest import describe_rows
 from firmlake.exports.targets import open_target
 from firmlake.run import Folders
 from firmlake.settings import Settings
@@ -58,6 +59,6 @@ def export_tables(settings: Settings, target: str) -> Exported:
 def describe(done: Exported) -> str:
     """Say in one line what came of an export."""
     made = done.manifest
-    what = f"{made.export_id}: {made.row_count:,} rows, {made.byte_count:,} bytes, {made.mode}"
+    what = f"{made.export_id}: {describe_rows(made)}, {made.mode}"
     note = f" ({done.note})" if done.note else ""
     return (f"Exported {what}" if done.is_new else f"Already there: {what}") + note

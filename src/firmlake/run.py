@@ -218,17 +218,22 @@ def list_runs(folders: Folders) -> list[Run]:
 
 
 @contextmanager
-def lock(folders: Folders, what: str) -> Iterator[None]:
+def lock(folders: Folders, what: str, name: str = "lock") -> Iterator[None]:
     """Hold the data folder; the kernel frees it when the process ends, however it ends.
+
+    Args:
+        folders: The data folder.
+        what: Who holds it, for others to read.
+        name: Another name locks something smaller than the whole.
 
     Raises:
         LockHeldError: Another process holds it; it is named.
         FirmlakeError: The folder cannot be written to.
     """
-    path = folders.state / "lock"
+    path = folders.state / name
     with ExitStack() as stack:
         try:
-            make_folder(folders.state)
+            make_folder(path.parent)
             file = stack.enter_context(path.open("a+"))
         except OSError as error:
             raise FirmlakeError(f"{path}: {error.strerror}", "Make room or give access, then run again") from None

@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from firmlake.errors import FirmlakeError, UsageError
+from firmlake.errors import FirmlakeError, LockHeldError, UsageError
 from firmlake.exports.export import Request, export
 from firmlake.exports.manifest import folder_of
 from firmlake.exports.selection import EXPORTED_TABLES
@@ -191,14 +191,28 @@ def test_killed_at_any_step_shows_the_export_before_or_the_new_one_and_goes_on(l
 
 
 def test_an_export_that_came_between_is_not_overwritten(lake, tmp_path):
+    elsewhere, target = Folders(tmp_path / "elsewhere"), tmp_path / "out"
+    shutil.copytree(lake.warehouse, elsewhere.warehouse, symlinks=True)
+
     class Slow(Folder):
         def replace(self, path, content, held):
-            export(lake, Request(tables=("companies",)), Folder(tmp_path))
+            export(elsewhere, Request(tables=("companies",)), Folder(target))
             super().replace(path, content, held)
 
     with pytest.raises(FirmlakeError, match="Another export has replaced"):
-        export(lake, Request(tables=("runs",)), Slow(tmp_path))
-    assert [table.name for table in follow(tmp_path)[1].tables] == ["companies"]
+        export(lake, Request(tables=("runs",)), Slow(target))
+    assert [table.name for table in follow(target)[1].tables] == ["companies"]
+
+
+def test_two_exports_to_one_place_at_once_do_not_clear_each_others_files(lake, tmp_path):
+    class Slow(Folder):
+        def put(self, path, file):
+            with pytest.raises(LockHeldError, match=f"an export to {tmp_path}, process"):
+                export(lake, Request(tables=("companies",)), Folder(tmp_path))
+            super().put(path, file)
+
+    done = export(lake, Request(tables=("companies",)), Slow(tmp_path))
+    assert follow(tmp_path)[1] == done.manifest
 
 
 def test_a_newer_export_is_not_replaced_by_an_older_one(lake, tmp_path):

@@ -82,7 +82,8 @@ def test_every_value_arrives_and_loading_twice_changes_nothing(lake, tmp_path, p
             assert _rows(theirs) == sorted(ours, key=repr), name
 
 
-def test_comments_arrive(psql):
+def test_comments_arrive(lake, tmp_path, psql):
+    psql(render_ddl(export(lake, Request(format="csv"), Folder(tmp_path)).manifest, str(tmp_path), "postgres"))
     found = psql("SELECT col_description('financials'::regclass, ordinal_position) FROM information_schema.columns "
                  "WHERE table_name = 'financials' AND column_name = 'revenue'")  # fmt: skip
     assert found.startswith("Revenue, in the currency of the accounts")

@@ -79,8 +79,10 @@ def export(
 def _say(call: Call, done: Exported, place: Target) -> None:
     if done.note:
         call.say(f"Exported whole: {done.note}")
+    from firmlake.exports.manifest import describe_rows
+
     made = done.manifest
-    what = f"{made.row_count:,} rows, {made.byte_count:,} bytes, run {made.run_id}, generation {made.generation}"
+    what = f"{describe_rows(made)}, run {made.run_id}, generation {made.generation}"
     call.say(f"Exported: {what}" if done.is_new else f"Nothing to do: {place.url} has this export already ({what})")
 
 

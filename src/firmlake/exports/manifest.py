@@ -25,6 +25,7 @@ __all__ = [
     "ExportedTable",
     "Latest",
     "Manifest",
+    "describe_rows",
     "folder_of",
     "name_latest",
     "read_latest",
@@ -78,6 +79,11 @@ class ExportedTable(msgspec.Struct, frozen=True, omit_defaults=True):
     delta_path: str = ""
     delta_version: int | None = None
 
+    @property
+    def byte_count(self) -> int:
+        """Bytes of its files."""
+        return sum(file.byte_count for file in self.files)
+
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What an export holds and where it comes from.
@@ -109,7 +115,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def byte_count(self) -> int:
         """Bytes of all files."""
-        return sum(file.byte_count for table in self.tables for file in table.files)
+        return sum(table.byte_count for table in self.tables)
 
 
 class Latest(msgspec.Struct, frozen=True):
@@ -119,6 +125,11 @@ class Latest(msgspec.Struct, frozen=True):
     manifest: str
     manifest_sha256: str
     published_at: datetime
+
+
+def describe_rows(part: Manifest | ExportedTable) -> str:
+    """Say how much an export or a table of it is; the files of a Delta Lake table are its own affair."""
+    return f"{part.row_count:,} rows" + (f", {part.byte_count:,} bytes" if part.byte_count else "")
 
 
 def folder_of(export_id: str) -> str:

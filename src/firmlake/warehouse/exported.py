@@ -12,7 +12,7 @@ from firmlake.errors import DamagedError
 from firmlake.files import read_json, write_json
 from firmlake.run import Folders
 
-__all__ = ["LastExport", "exported_generations", "last_exports", "record_export"]
+__all__ = ["LastExport", "exported_generations", "last_exports", "lock_name", "record_export"]
 
 
 class LastExport(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,8 +26,12 @@ class LastExport(msgspec.Struct, frozen=True, kw_only=True):
 
 def record_export(folders: Folders, last: LastExport) -> None:
     """Record an export, in place of the one before to the same place."""
-    name = hashlib.sha256(last.target.encode()).hexdigest()[:16]
-    write_json(_folder(folders) / f"{name}.json", last)
+    write_json(_folder(folders) / f"{_name(last.target)}.json", last)
+
+
+def lock_name(target: str) -> str:
+    """Name the lock of those who export to a place."""
+    return f"exports/{_name(target)}.lock"
 
 
 def last_exports(folders: Folders) -> list[LastExport]:
@@ -49,6 +53,10 @@ def exported_generations(folders: Folders) -> set[int]:
 
 def _folder(folders: Folders) -> Path:
     return folders.state / "exports"
+
+
+def _name(target: str) -> str:
+    return hashlib.sha256(target.encode()).hexdigest()[:16]
 
 
 def _read(path: Path) -> LastExport:

@@ -1,0 +1,84 @@
+"""Whether anything is to be exported, whether as changes or whole, and under which name."""
+
+from __future__ import annotations
+
+import hashlib
+
+import duckdb
+import msgspec
+
+from firmlake import __version__
+from firmlake.errors import FirmlakeError
+from firmlake.exports.manifest import Manifest
+from firmlake.exports.request import Request
+from firmlake.exports.selection import BASE, Load, attach, last_load
+from firmlake.exports.targets import Target
+from firmlake.run import Folders
+from firmlake.tables.stage import SCHEMA_VERSION
+
+__all__ = ["check_order", "choose_mode", "holds", "start"]
+
+
+def check_order(held: Manifest, load: Load, target: Target) -> None:
+    """Make sure that a target does not go back in time.
+
+    Raises:
+        FirmlakeError: It holds what was published later.
+    """
+    if held.published_at > load.published_at:
+        raise FirmlakeError(
+            f"{target.url} holds a newer export, of generation {held.generation} from {held.published_at} UTC",
+            "Export from the data folder that it came from, or to another place",
+        )
+
+
+def holds(held: Manifest, load: Load, request: Request) -> bool:
+    """Tell whether an export has all that a request asks for."""
+    return (
+        (held.generation, held.published_at) == (load.generation, load.published_at)
+        and held.format == request.format
+        and {table.name for table in held.tables} >= set(request.tables)
+    )
+
+
+def choose_mode(
+    connection: duckdb.DuckDBPyConnection, folders: Folders, request: Request, held: Manifest | None
+) -> tuple[str, str]:
+    """Decide whether changes can be told; the generation that they start from is then attached.
+
+    Returns:
+        The mode, and why it is not the one asked for.
+    """
+    if request.mode != "changes":
+        return request.mode, ""
+    if held is None:
+        return "whole", "nothing was exported before"
+    if held.format != request.format:
+        return "whole", f"the last export was {held.format}"
+    if {table.name for table in held.tables} != set(request.tables):
+        return "whole", "the last export had other tables"
+    path = folders.warehouse / f"gen_{held.generation:06}.duckdb"
+    if held.schema_version == SCHEMA_VERSION and path.exists():
+        attach(connection, path)
+        if last_load(connection, BASE).published_at == held.published_at:
+            return "changes", ""
+    return "whole", f"generation {held.generation}, which was exported last, is no longer kept"
+
+
+def start(request: Request, mode: str, load: Load, held: Manifest | None) -> Manifest:
+    """Name an export by all that goes into it."""
+    previous = held.export_id if held and mode == "changes" else ""
+    content = (request.format, request.tables, request.file_bytes, load.generation, load.published_at, previous)
+    digest = hashlib.sha256(msgspec.json.encode((*content, SCHEMA_VERSION, __version__))).hexdigest()[:8]
+    run_id = request.as_of if mode == "as_of" else load.run_id
+    return Manifest(
+        export_id=f"{run_id}-{mode}-{digest}",
+        mode=mode,
+        format=request.format,
+        run_id=run_id,
+        generation=load.generation,
+        published_at=load.published_at,
+        schema_version=SCHEMA_VERSION,
+        firmlake_version=__version__,
+        previous=previous,
+    )

@@ -1,0 +1,55 @@
+"""What is to be exported, as the settings and the command line say."""
+
+from __future__ import annotations
+
+import msgspec
+
+from firmlake.errors import UsageError
+from firmlake.exports.formats import FORMATS
+from firmlake.exports.selection import EXPORTED_TABLES
+from firmlake.settings import Settings
+
+__all__ = ["Request", "check_request", "request_of"]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be exported.
+
+    Attributes:
+        mode: whole; changes: what changed since the last export to the target, and a whole one where that cannot be
+            told any more; as_of: as it was after the run `as_of`.
+        format: A key of `FORMATS`, or delta.
+        file_bytes: About how large a Parquet file becomes.
+    """
+
+    mode: str = "whole"
+    format: str = "parquet"
+    as_of: str = ""
+    tables: tuple[str, ...] = EXPORTED_TABLES
+    file_bytes: int = 128_000_000
+    memory_limit: str = "512MB"
+
+
+def request_of(settings: Settings, as_of: str = "") -> Request:
+    """Make a request from the settings; `as_of` names a run."""
+    wanted = settings.export
+    return Request(
+        mode="as_of" if as_of else "changes" if wanted.changes else "whole",
+        format=wanted.format,
+        as_of=as_of,
+        tables=wanted.tables or EXPORTED_TABLES,
+        file_bytes=wanted.file_megabytes * 1_000_000,
+        memory_limit=settings.run.duckdb_memory,
+    )
+
+
+def check_request(request: Request) -> None:
+    """Make sure that a request asks for what there is.
+
+    Raises:
+        UsageError: It does not.
+    """
+    if request.format not in (*FORMATS, "delta"):
+        raise UsageError(f"There is no format {request.format}", f"There are {', '.join(FORMATS)} and delta")
+    if request.mode == "as_of" and request.format == "delta":
+        raise UsageError("A Delta Lake table keeps its earlier versions itself", "Export the past as Parquet")

@@ -1,0 +1,107 @@
+"""Writing an export: the files of its tables or the commits of its Delta Lake tables, then its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+
+import duckdb
+import msgspec
+
+from firmlake.exports.delta import commit
+from firmlake.exports.formats import FORMATS, Source, TableFile
+from firmlake.exports.manifest import (
+    ColumnShape,
+    ExportedFile,
+    ExportedTable,
+    Manifest,
+    describe_rows,
+    folder_of,
+    write_manifest,
+)
+from firmlake.exports.request import Request
+from firmlake.exports.selection import (
+    CHANGE,
+    Selected,
+    exported_type,
+    select_as_of,
+    select_changes,
+    select_whole,
+)
+from firmlake.exports.targets import Target
+from firmlake.files import make_folder
+from firmlake.run import Folders
+from firmlake.warehouse.load import loaded_runs
+
+__all__ = ["write_export"]
+
+
+def write_export(
+    connection: duckdb.DuckDBPyConnection,
+    folders: Folders,
+    request: Request,
+    target: Target,
+    started: Manifest,
+    tell: Callable[[str], object],
+) -> Manifest:
+    """Write all tables that a request asks for, over what a killed one left.
+
+    Returns:
+        `started`, with the tables.
+    """
+    target.clear(folder_of(started.export_id))  # what a killed one left
+    make_folder(folders.state)
+    tables = []
+    for selected in _select(connection, request, started):
+        source = Source(connection, selected, folders.state, request.file_bytes)
+        table = _write_table(source, target, started)
+        tell(f"{table.name}: {describe_rows(table)}")
+        tables.append(table)
+    manifest = msgspec.structs.replace(started, tables=tuple(tables))
+    write_manifest(target, manifest)
+    return manifest
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _select(connection: duckdb.DuckDBPyConnection, request: Request, started: Manifest) -> list[Selected]:
+    if started.mode == "as_of":
+        return select_as_of(request.tables, request.as_of, loaded_runs(connection))
+    return select_changes(request.tables) if started.mode == "changes" else select_whole(request.tables)
+
+
+def _write_table(source: Source, target: Target, started: Manifest) -> ExportedTable:
+    changes = dict(source.counts(CHANGE.name)) if started.mode == "changes" else {}
+    if started.format == "delta":
+        committed = commit(
+            source, target.url, started.export_id, started.published_at, is_whole=started.mode == "whole"
+        )
+        return _describe(source, (), committed.row_count, changes, committed.path, committed.version)
+    folder = folder_of(started.export_id)
+    files = tuple(_put(target, folder, file) for file in FORMATS[started.format](source))
+    return _describe(source, files, sum(file.row_count for file in files), changes)
+
+
+def _put(target: Target, folder: str, written: TableFile) -> ExportedFile:
+    with written.file as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        size = file.tell()
+        file.seek(0)
+        target.put(f"{folder}/{written.path}", file)
+    return ExportedFile(written.path, written.row_count, size, sha256, written.country)
+
+
+def _describe(
+    source: Source,
+    files: Iterable[ExportedFile],
+    row_count: int,
+    changes: dict[str, int],
+    delta_path: str = "",
+    delta_version: int | None = None,
+) -> ExportedTable:
+    table = source.table
+    columns = tuple(ColumnShape(c.name, exported_type(c), bool(c.null), c.comment) for c in table.columns)
+    return ExportedTable(
+        table.name, table.meaning, table.key, columns, row_count, tuple(files), changes, delta_path, delta_version
+    )
