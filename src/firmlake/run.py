@@ -17,6 +17,7 @@ import msgspec
 import polars as pl
 
 from firmlake.errors import DamagedError, FirmlakeError, LockHeldError
+from firmlake.failure import record_failure
 from firmlake.files import make_folder, read_json, sha256_of, write_json, write_parquet
 from firmlake.settings import NameSettings
 
@@ -221,6 +222,8 @@ def list_runs(folders: Folders) -> list[Run]:
 def lock(folders: Folders, what: str, name: str = "lock") -> Iterator[None]:
     """Hold the data folder; the kernel frees it when the process ends, however it ends.
 
+    What fails meanwhile is recorded, for `firmlake status` to tell.
+
     Args:
         folders: The data folder.
         what: Who holds it, for others to read.
@@ -248,6 +251,9 @@ def lock(folders: Folders, what: str, name: str = "lock") -> Iterator[None]:
             os.write(file.fileno(), f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
         try:
             yield
+        except FirmlakeError as error:
+            record_failure(folders.state, what, error)
+            raise
         finally:
             with suppress(OSError):
                 os.ftruncate(file.fileno(), 0)

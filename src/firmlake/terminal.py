@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from firmlake.planning import Planned
 from firmlake.terminal_progress import duration
 from firmlake.warehouse.feed import Event, describe
 from firmlake.warehouse.replay import TableCheck
-from firmlake.warehouse.status import Status
 from firmlake.warehouse.summary import STATUSES, RunSummary
 
 __all__ = [
@@ -34,7 +32,6 @@ __all__ = [
     "show_query",
     "show_refused",
     "show_rows",
-    "show_status",
     "show_summary",
 ]
 
@@ -130,33 +127,6 @@ def first_query(summary: RunSummary) -> str:
     return f'{shlex.quote(str(here))} query --data {shlex.quote(str(summary.warehouse.parents[1]))} "{_QUERY}"'
 
 
-def show_status(status: Status) -> None:
-    """Print the state of a data folder."""
-    last = status.last_run
-    if last:
-        click.echo(
-            f"Last run: {last.run_id} over {last.list_name}, {last.outcome}, {last.finished_at:%Y-%m-%d %H:%M} UTC, "
-            f"{last.target_count:,} companies, {last.request_count:,} requests"
-        )
-    if status.running:
-        click.echo(f"Running: {status.running}")
-    for run_id, list_name, count in status.unfinished:
-        click.echo(f"Unfinished: {run_id} over {list_name}, {count:,} companies")
-    rows = [[dataset, *(counts.get(s, 0) for s in STATUSES)] for dataset, counts in status.companies.items()]
-    if rows:
-        _table(("companies by dataset", *(s.replace("_", " ") for s in STATUSES)), rows)
-        click.echo(f"Answers held: from {_moment(status.oldest_answer_at)} to {_moment(status.newest_answer_at)}")
-    if status.credits_remaining is not None:
-        click.echo(f"Credits left, as last told: {status.credits_remaining:,}")
-    if status.parked:
-        _table(("parked", "because", "companies and datasets"), status.parked)
-    for export in status.exports:
-        click.echo(f"Exported: generation {export.generation} to {export.target}, {_moment(export.exported_at)}")
-    sizes = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.disk_bytes.items())
-    click.echo(f"On disk: {sizes}; {status.disk_free_bytes / 1e9:,.1f} GB free")
-    click.echo(f"Next: {status.next_step}")
-
-
 def show_company(found: Found) -> None:
     """Print what the service says about one company."""
     if not found.is_found:
@@ -248,7 +218,3 @@ def _text(value: Any) -> str:
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
-
-
-def _moment(moment: datetime | None) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "-"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 
 import pytest
 
 from firmlake.company import Company
+from firmlake.errors import AuthorizationError
 from firmlake.run import lock
+from firmlake.terminal_status import show_status
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.state import read_held
 from firmlake.warehouse.status import read_status
@@ -137,8 +140,42 @@ def test_status_of_an_empty_folder_says_how_to_begin(folders):
 @pytest.mark.parametrize(("outcome", "step"), [("done", "Nothing"), ("stopped", "left out"), ("some_failed", "failed")])
 def test_status_says_what_to_do_next(folders, outcome, step):
     run = make_run(folders, [ACME], ["lookalikes"])
+    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike())))
     publish_landed(run, outcome)
     assert step in read_status(folders).next_step
+
+
+def test_status_tells_how_work_failed_until_a_run_is_published(folders):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    with pytest.raises(AuthorizationError), lock(folders, "firmlake run list.csv"):
+        raise AuthorizationError("The service refuses the token", "Put a valid one")
+    failure = read_status(folders).failure
+    assert (failure.what, failure.exit_code) == ("firmlake run list.csv", 5)
+    assert failure.line == "The service refuses the token. Put a valid one"
+    os.utime(folders.state / "failure.json", (NOON.timestamp(), NOON.timestamp()))
+    publish_landed(run, at=NOON + MINUTE)
+    assert read_status(folders).failure is None
+
+
+def test_status_says_what_to_do_about_companies_that_an_earlier_list_left(folders):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    land(run, (header("lookalikes", [ACME], kind="given_up", status=None, error="refused"), b""))
+    publish_landed(run, "some_failed")
+    publish_landed(make_run(folders, [BOLT], ["lookalikes"], run_id="20260106T120000Z-0002"), "done")
+    assert "firmlake redrive" in read_status(folders).next_step
+
+
+def test_what_an_operator_sees_has_every_answer(folders, capsys):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    land(run, (header("lookalikes", [ACME], kind="given_up", status=None, error="refused"), b""))
+    publish_landed(run, "some_failed")
+    make_run(folders, [BOLT], run_id="20260109T120000Z-0009", at=NOON + 4 * DAY)
+    show_status(read_status(folders), NOON + 5 * DAY)
+    lines = capsys.readouterr().out.splitlines()
+    begun = [line.partition(":")[0] for line in lines if ":" in line]
+    assert begun == ["Data folder", "Last run", "Running", "Unfinished", "Answers held", "On disk", "Next"]
+    assert "some failed, 2026-01-05 12:01 UTC (5 days ago)" in lines[1]
+    assert any("refused" in line for line in lines)
 
 
 def test_status_names_who_is_at_work(folders):

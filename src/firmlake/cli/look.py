@@ -20,7 +20,7 @@ def status(call: Call, metrics: Path | None) -> None:
     """Show the last run, what runs now, what is unfinished or parked and why, and what to do next."""
     from firmlake.files import write_file
     from firmlake.run import Folders
-    from firmlake.terminal import show_status
+    from firmlake.terminal_status import show_status
     from firmlake.warehouse.metrics import render_metrics
     from firmlake.warehouse.status import read_status
 
@@ -28,7 +28,7 @@ def status(call: Call, metrics: Path | None) -> None:
     if metrics:
         text = render_metrics(found).encode()
         write_file(metrics, lambda aside: aside.write_bytes(text))
-    call.answer(found, lambda: show_status(found))
+    call.answer(found, lambda: show_status(found, now()))
 
 
 @click.command()

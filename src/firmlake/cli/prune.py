@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -26,12 +27,13 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     that the next export of changes starts from.
     """
     from firmlake.run import Folders, lock
+    from firmlake.terminal_status import show_spared
     from firmlake.warehouse.prune import find_spared
     from firmlake.warehouse.prune import prune as remove
 
     settings = call.settings(run__keep_generations=generations)
     folders = Folders(Path(settings.paths.data))
-    with lock(folders, "firmlake prune"):
+    with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a mere look need not wait for a run
         spared = find_spared(
             folders,
             now(),
@@ -41,11 +43,9 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
         )
         if not dry_run:
             remove(folders, spared)
-    size = sum(each.byte_count for each in spared)
-
-    def show() -> None:
-        for each in spared:
-            click.echo(f"{each.kind:10} {each.byte_count / 1e6:10,.1f} MB  {each.path}")
-        click.echo(f"{'Would free' if dry_run else 'Freed'} {size / 1e6:,.1f} MB")
-
-    call.answer({"removed": not dry_run, "byte_count": size, "spared": [each._asdict() for each in spared]}, show)
+    content = {
+        "removed": not dry_run,
+        "byte_count": sum(each.byte_count for each in spared),
+        "spared": [each._asdict() for each in spared],
+    }
+    call.answer(content, lambda: show_spared(spared, dry_run))

@@ -32,6 +32,7 @@ def _lines(status: Status) -> Iterator[str]:
 def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     yield "running", "1 while somebody works on the data folder", [({}, float(bool(status.running)))]
     yield "unfinished_runs", "Runs that are not in the warehouse", [({}, len(status.unfinished))]
+    yield "failed", "1 where work on the data folder failed since the last run", [({}, float(bool(status.failure)))]
     if last := status.last_run:
         yield (
             "last_run_finished_timestamp_seconds",

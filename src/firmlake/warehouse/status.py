@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import msgspec
 
+from firmlake.failure import LastFailure, last_failure
 from firmlake.run import Folders, Run, holder, list_runs
 from firmlake.warehouse.exported import LastExport, last_exports
 from firmlake.warehouse.generations import LINK, newest, open_warehouse
@@ -26,11 +27,13 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         running: Who holds the folder; empty where nobody does.
+        failure: How work on the folder failed, unless a run was published since.
         unfinished: Runs that are not in the warehouse, newest last: (run, list, companies asked for).
+        landed_at: When something landed last of the newest of them, UTC.
         parked: Companies that wait or failed, and why: (failed or waiting, why, companies and datasets), most first.
         companies: Companies by dataset and status, over all runs.
         oldest_answer_at: The oldest answer held, UTC.
-        credits_remaining: What the service said last.
+        credits_remaining: What the service said last, at `credits_told_at`, UTC.
         exports: The last export to each place.
         disk_bytes: Size of landing, staged, warehouse.
         disk_free_bytes: Room left on their disk.
@@ -39,12 +42,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     data: Path
     running: str
     last_run: RunSummary | None
+    failure: LastFailure | None
     unfinished: list[tuple[str, str, int]]
+    landed_at: datetime | None
     parked: list[tuple[str, str, int]]
     companies: dict[str, dict[str, int]]
     oldest_answer_at: datetime | None
     newest_answer_at: datetime | None
     credits_remaining: int | None
+    credits_told_at: datetime | None
     exports: list[LastExport]
     disk_bytes: dict[str, int]
     disk_free_bytes: int
@@ -58,7 +64,7 @@ def read_status(folders: Folders) -> Status:
     last = None
     companies: dict[str, dict[str, int]] = {}
     parked: list[tuple[str, str, int]] = []
-    oldest = latest = remaining = None
+    oldest = latest = remaining = told_at = None
     if newest(folders):
         with open_warehouse(folders) as connection:
             loaded = loaded_runs(connection)
@@ -67,23 +73,26 @@ def read_status(folders: Folders) -> Status:
                 companies.setdefault(dataset, {})[status] = count
             parked = _parked(connection, runs)
             oldest, latest = connection.execute(_AGES).fetchall()[0]
-            remaining = connection.execute(_CREDITS).fetchall()[0][0]
+            remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
     unfinished = [(r.run_id, r.plan.list_name, r.plan.target_count) for r in runs if r.run_id not in loaded]
     running = holder(folders)
     return Status(
         data=folders.data,
         running=running,
         last_run=last,
+        failure=_failure(folders, last),
         unfinished=unfinished,
+        landed_at=_landed_at(folders, unfinished[-1][0]) if unfinished else None,
         parked=parked,
         companies=companies,
         oldest_answer_at=oldest,
         newest_answer_at=latest,
         credits_remaining=remaining,
+        credits_told_at=told_at,
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),
-        next_step=_next_step(running, last, unfinished),
+        next_step=_next_step(running, last, unfinished, parked),
     )
 
 
@@ -94,7 +103,9 @@ _PARKED = """
     WHERE s.status IN ('failed', 'waiting') GROUP BY ALL
 """
 _AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
-_CREDITS = "SELECT arg_max(credits_remaining, fetched_at) FROM requests"
+_CREDITS = """
+    SELECT arg_max(credits_remaining, fetched_at), max(fetched_at) FROM requests WHERE credits_remaining IS NOT NULL
+"""
 
 
 def _parked(connection: duckdb.DuckDBPyConnection, runs: list[Run]) -> list[tuple[str, str, int]]:
@@ -106,6 +117,17 @@ def _parked(connection: duckdb.DuckDBPyConnection, runs: list[Run]) -> list[tupl
     return [(status, reason, count) for (status, reason), count in counts.most_common(_REASONS_MAX)]
 
 
+def _failure(folders: Folders, last: RunSummary | None) -> LastFailure | None:
+    failure = last_failure(folders.state)
+    return None if failure and last and last.finished_at.replace(tzinfo=UTC) > failure.at else failure
+
+
+def _landed_at(folders: Folders, run_id: str) -> datetime | None:
+    files = folders.landing(run_id, 1).parent.glob("*/*")
+    newest_at = max((path.stat().st_mtime for path in files), default=None)
+    return None if newest_at is None else datetime.fromtimestamp(newest_at, UTC)
+
+
 def _free(folder: Path) -> int:
     """Give the room on the disk of a folder that need not be there yet."""
     return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
@@ -115,7 +137,9 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
-def _next_step(running: str, last: RunSummary | None, unfinished: list[tuple[str, str, int]]) -> str:
+def _next_step(
+    running: str, last: RunSummary | None, unfinished: list[tuple[str, str, int]], parked: list[tuple[str, str, int]]
+) -> str:
     if running:
         return f"Wait for {running}"
     if unfinished:
@@ -124,6 +148,9 @@ def _next_step(running: str, last: RunSummary | None, unfinished: list[tuple[str
         return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
     if last.outcome == "stopped":
         return f"Run {last.list_name} again to fetch what credits or budget left out"
-    if last.outcome == "some_failed":
-        return f"Run {last.list_name} again to ask for what failed; dead_letters says why"
+    kinds = {kind for kind, *_ in parked}
+    if "failed" in kinds or last.outcome == "some_failed":
+        return "`firmlake redrive` asks again for what failed; dead_letters says why"
+    if "waiting" in kinds:
+        return "Run the list again whose companies wait"
     return "Nothing is open"

@@ -1,0 +1,78 @@
+"""What an operator sees: the state of a data folder, and what pruning would spare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import click
+
+from firmlake.terminal import show_rows
+from firmlake.terminal_progress import duration
+from firmlake.warehouse.prune import Spared
+from firmlake.warehouse.status import Status
+from firmlake.warehouse.summary import STATUSES
+
+__all__ = ["show_spared", "show_status"]
+
+
+def show_status(status: Status, now: datetime) -> None:
+    """Print the state of a data folder; what to do comes last, where one looks first."""
+
+    def moment(at: datetime | None) -> str:
+        return "never" if at is None else f"{at:%Y-%m-%d %H:%M} UTC ({_ago(now, at)})"
+
+    click.echo(f"Data folder: {status.data.absolute()}")
+    last = status.last_run
+    if last:
+        click.echo(
+            f"Last run: {last.outcome.replace('_', ' ')}, {moment(last.finished_at)}, {last.run_id} over "
+            f"{last.list_name}, {last.target_count:,} companies, {last.request_count:,} requests"
+        )
+    else:
+        click.echo("Last run: none was published yet")
+    if status.failure:
+        failure = status.failure
+        click.echo(f"Failed since: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}")
+    click.echo(f"Running: {status.running or 'nothing'}")
+    for run_id, list_name, count in status.unfinished:
+        landed = f", last answer landed {moment(status.landed_at)}" if run_id == status.unfinished[-1][0] else ""
+        click.echo(f"Unfinished: {run_id} over {list_name}, {count:,} companies{landed}")
+    rows = [[dataset, *(counts.get(s, 0) for s in STATUSES)] for dataset, counts in status.companies.items()]
+    show_rows(("companies by dataset", *(s.replace("_", " ") for s in STATUSES)), rows)
+    if status.companies:
+        click.echo(f"Answers held: oldest {moment(status.oldest_answer_at)}, newest {moment(status.newest_answer_at)}")
+    if status.credits_remaining is not None:
+        click.echo(f"Credits left: {status.credits_remaining:,}, as told {moment(status.credits_told_at)}")
+    show_rows(("parked", "because", "companies and datasets"), status.parked)
+    for export in status.exports:
+        click.echo(f"Exported: generation {export.generation} to {export.target}, {moment(export.exported_at)}")
+    sizes = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.disk_bytes.items())
+    click.echo(f"On disk: {sizes}; {status.disk_free_bytes / 1e9:,.1f} GB free")
+    click.echo(f"Next: {status.next_step}")
+
+
+def show_spared(spared: Sequence[Spared], is_dry: bool) -> None:
+    """Print what can be spared, or was."""
+    if not spared:
+        click.echo("Nothing can be spared")
+        return
+    rows = [
+        (each.kind, f"{each.ended_at:%Y-%m-%d}" if each.ended_at else None, _megabytes(each.byte_count), each.path)
+        for each in spared
+    ]
+    show_rows(("kind", "run ended", "MB", "folder or file"), rows)
+    total = f"{_megabytes(sum(each.byte_count for each in spared)):,} MB"
+    click.echo(f"Would free {total}; without --dry-run it does" if is_dry else f"Freed {total}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _ago(now: datetime, at: datetime) -> str:
+    seconds = (now - (at if at.tzinfo else at.replace(tzinfo=UTC))).total_seconds()
+    return f"{seconds / 86_400:.0f} days ago" if seconds > 2 * 86_400 else f"{duration(max(seconds, 0))} ago"
+
+
+def _megabytes(byte_count: int) -> float:
+    return round(byte_count / 1e6, 1)
