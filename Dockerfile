@@ -14,10 +14,10 @@ RUN pip install --no-cache-dir --no-deps . \
     && useradd --create-home --uid 10001 firmlake \
     && chown -R firmlake:firmlake /firmlake
 
-USER firmlake
+USER 10001
 ENV LAKE_HOME=/firmlake \
     PREFECT_SERVER_ANALYTICS_ENABLED=false \
     DO_NOT_TRACK=1
 VOLUME /firmlake/data
-ENTRYPOINT ["firmlake"]
-CMD ["status"]
+# No entrypoint: a worker of Prefect's gives the whole command.
+CMD ["firmlake", "status"]

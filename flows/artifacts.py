@@ -86,7 +86,7 @@ def summary_line(summary: RunSummary) -> str:
     """Say in one line what a run came to."""
     return (
         f"Run {summary.run_id}: {_count(summary.target_count)} of {_count(summary.company_count)} companies asked for, "
-        f"{_count(summary.request_count)} requests, {_count(summary.credit_count)} credits, "
+        f"{_count(summary.request_count)} requests, {_credits(summary)} credits, "
         f"generation {summary.generation}"
     )
 
@@ -98,7 +98,7 @@ def summary_markdown(summary: RunSummary) -> str:
         "companies": f"{_count(summary.company_count)}, {_count(summary.fresh_count)} of them fresh",
         "lines refused, repeated": f"{_count(summary.refused_count)}, {_count(summary.repeated_count)}",
         "requests": _count(summary.request_count),
-        "credits": _count(summary.credit_count),
+        "credits": _credits(summary),
         "rejected records": _count(summary.reject_count),
         "companies changed": _count(summary.changed_company_count),
         "warehouse": f"`{summary.warehouse}`, generation {summary.generation}",
@@ -219,5 +219,11 @@ def _cell(value: Any) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
-def _count(number: int | None) -> str:
-    return "unknown" if number is None else f"{number:,}"
+def _credits(summary: RunSummary) -> str:
+    """Say what was charged; the service says so with each answer, and where it was not asked that was nothing."""
+    is_unknown = summary.credit_count is None and summary.request_count
+    return "unknown" if is_unknown else _count(summary.credit_count or 0)
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"

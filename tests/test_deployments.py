@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,24 @@ def test_an_enrichment_that_may_have_published_starts_the_export():
 def test_automations_watch_the_runs_that_the_deployments_tag():
     tags = {f"prefect.tag.{tag}" for each in DEPLOYMENTS for tag in each["tags"]}
     assert {each["trigger"]["match_related"]["prefect.resource.id"] for each in AUTOMATIONS} <= tags
+
+
+def test_every_automation_tells_somebody_or_ends_the_run_which_is_told():
+    told = {event for each in AUTOMATIONS if each["name"] == "firmlake failed" for event in each["trigger"]["expect"]}
+    for automation in AUTOMATIONS:
+        [action] = automation["actions"]
+        assert action.get("block_document_id") == "BLOCK_ID" or f"prefect.flow-run.{action['state'].title()}" in told
+
+
+def test_a_pod_mounts_the_data_where_the_image_has_it_and_is_its_user():
+    image = (ROOT / "Dockerfile").read_text()
+    job = json.loads((ROOT / "config/prefect-kubernetes.json").read_text())["job_configuration"]["job_manifest"]
+    pod = job["spec"]["template"]["spec"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    assert f"VOLUME {mounts['data']}\n" in image
+    assert f"USER {pod['securityContext']['runAsUser']}\n" in image
+    assert mounts.keys() == {volume["name"] for volume in pod["volumes"]}
+    assert "ENTRYPOINT" not in image  # Prefect's workers give the whole command
 
 
 def test_the_image_is_built_from_the_lock_and_from_files_that_there_are():

@@ -12,7 +12,7 @@ import pytest
 from firmlake.errors import FirmlakeError
 from firmlake.run import Folders, list_runs
 from firmlake.tables.stage import SCHEMA_VERSION
-from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.generations import ask, open_warehouse
 from firmlake.warehouse.replay import content_hashes, replay, verify
 from firmlake.warehouse.status import read_status
 from support import edit_warehouse, publish_landed, query
@@ -92,6 +92,7 @@ def test_a_generation_of_another_version_is_refused_until_it_is_replayed(kept, v
         with pytest.raises(FirmlakeError, match=words) as refused:
             look(folders)
         assert "firmlake replay" in refused.value.next_step
+    assert ask(folders, "SELECT count(*) FROM companies")[1] == [(10,)]
     replay(folders, lambda: list_runs(folders)[0].plan.started_at, memory_limit="256MB", keep=9)
     assert _hashes(folders) == held
 

@@ -84,12 +84,12 @@ def open_warehouse(folders: Folders, *, of_any_version: bool = False) -> Iterato
 
 
 def ask(folders: Folders, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Answer a question in SQL from the newest generation: column names and rows.
+    """Answer a question in SQL from the newest generation, whatever version made it: column names and rows.
 
     Raises:
         UsageError: It is no question that DuckDB understands; its own explanation is passed on.
     """
-    with open_warehouse(folders) as connection:
+    with open_warehouse(folders, of_any_version=True) as connection:
         try:
             cursor = connection.execute(sql)
             return [column[0] for column in cursor.description or ()], cursor.fetchall()
