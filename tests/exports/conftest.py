@@ -1,12 +1,18 @@
-"""A warehouse of three weeks in which rows come, change, move and go; and an S3 server on loopback."""
+"""A warehouse of three weeks in which rows come, change, move and go; and object stores on loopback."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from email.utils import formatdate
 from pathlib import Path
 
 import httpx
@@ -31,6 +37,7 @@ from support import (
 )
 from support import publish_landed as publish
 
+AZURE_KEY = base64.b64encode(b"a key for loopback").decode()
 RUNS = [f"2026010{5 + day}T120000Z-000{day}" for day in range(3)]
 ODD = ["=1+1", "+31 6", "-x", "@y", "'z", "\ttab", 'plain, "quoted"', "é\nline"]
 _STORY = [
@@ -91,3 +98,41 @@ def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     name = tmp_path.name.replace("_", "-").lower()
     httpx.put(f"{s3}/{name}", trust_env=False).raise_for_status()
     return f"s3://{name}/some/prefix"
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[str]:
+    """Azurite, an Azure Blob server; gives the address of its account `lake`, whose key is `AZURE_KEY`."""
+    program = shutil.which("azurite-blob")
+    if program is None:
+        pytest.skip("npm install -g azurite")
+    command = [program, "--blobHost", "127.0.0.1", "--blobPort", "0", "--inMemoryPersistence", "--disableTelemetry"]
+    environment = {**os.environ, "AZURITE_ACCOUNTS": f"lake:{AZURE_KEY}"}
+    with subprocess.Popen(
+        [*command, "--skipApiVersionCheck"], env=environment, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout
+        address = next(found[0] for line in server.stdout if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
+        threading.Thread(target=server.stdout.read, daemon=True).start()
+        yield f"{address}/lake"
+        server.terminate()
+
+
+@pytest.fixture
+def container(azure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address in a container of its own, with credentials as the environment has them."""
+    for name, value in {
+        "AZURE_STORAGE_ACCOUNT_NAME": "lake",
+        "AZURE_STORAGE_ACCOUNT_KEY": AZURE_KEY,
+        "AZURE_STORAGE_ENDPOINT": azure,
+        "AZURE_ALLOW_HTTP": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    name = re.sub(r"[^a-z0-9]+", "-", tmp_path.name.lower()).strip("-")
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2023-11-03"}
+    lines = [f"{key}:{value}" for key, value in headers.items()]
+    text = "\n".join(["PUT", *[""] * 11, *lines, f"/lake/lake/{name}", "restype:container"])
+    signature = hmac.digest(base64.b64decode(AZURE_KEY), text.encode(), hashlib.sha256)
+    headers["Authorization"] = f"SharedKey lake:{base64.b64encode(signature).decode()}"
+    httpx.put(f"{azure}/{name}?restype=container", headers=headers, trust_env=False).raise_for_status()
+    return f"az://{name}/some/prefix"

@@ -243,10 +243,11 @@ def test_nothing_published_is_told(folders, tmp_path):
         export(folders, Request(), Folder(tmp_path))
 
 
-def test_an_export_to_s3_is_that_to_a_folder(lake, tmp_path, bucket):
+@pytest.mark.parametrize("store", ["bucket", pytest.param("container", marks=pytest.mark.slow)])
+def test_an_export_to_a_store_is_that_to_a_folder(lake, tmp_path, store, request):
+    remote = open_target(request.getfixturevalue(store))
     request = Request(tables=("companies", "financials"))
     local = export(lake, request, Folder(tmp_path))
-    remote = open_target(bucket)
     for is_new in (True, False):
         done = export(lake, request, remote)
         assert (done.manifest, done.is_new) == (local.manifest, is_new)

@@ -10,9 +10,9 @@ from firmlake.errors import FirmlakeError, UsageError
 from firmlake.exports.targets import Folder, open_target
 
 
-@pytest.fixture(params=["folder", "bucket"])
+@pytest.fixture(params=["folder", "bucket", pytest.param("container", marks=pytest.mark.slow)])
 def target(request, tmp_path):
-    return open_target(request.getfixturevalue("bucket") if request.param == "bucket" else str(tmp_path / "out"))
+    return open_target(str(tmp_path / "out") if request.param == "folder" else request.getfixturevalue(request.param))
 
 
 def test_a_file_is_replaced_only_by_whom_has_read_it(target):
