@@ -17,24 +17,26 @@ _NAME = "failure.json"
 
 
 class LastFailure(msgspec.Struct, frozen=True):
-    """What failed, when (UTC), with which exit code and which line."""
+    """What failed, when (UTC), with which exit code and which line; and what was to be done about it."""
 
     what: str
     at: datetime
     exit_code: int
     line: str
+    next_step: str
 
 
 class _Written(msgspec.Struct, frozen=True):
     what: str
     exit_code: int
     line: str
+    next_step: str
 
 
 def record_failure(state: Path, what: str, error: FirmlakeError) -> None:
     """Record a failure in place of the one before; the file's own time says when. On a full disk it is not recorded."""
     with suppress(FirmlakeError):
-        write_json(state / _NAME, _Written(what, error.exit_code, str(error)))
+        write_json(state / _NAME, _Written(what, error.exit_code, str(error), error.next_step))
 
 
 def last_failure(state: Path) -> LastFailure | None:
@@ -44,4 +46,4 @@ def last_failure(state: Path) -> LastFailure | None:
         written, at = read_json(path, _Written), datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return LastFailure(written.what, at, written.exit_code, written.line)
+    return LastFailure(written.what, at, written.exit_code, written.line, written.next_step)

@@ -32,8 +32,8 @@ def show_status(status: Status, now: datetime) -> None:
     else:
         click.echo("Last run: none was published yet")
     if status.failure:
-        failure = status.failure
-        click.echo(f"Failed since: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}")
+        failure, when = status.failure, "Failed since" if last else "Failed"
+        click.echo(f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}")
     click.echo(f"Running: {status.running or 'nothing'}")
     for run_id, list_name, count in status.unfinished:
         landed = f", last answer landed {moment(status.landed_at)}" if run_id == status.unfinished[-1][0] else ""

@@ -75,12 +75,12 @@ def read_status(folders: Folders) -> Status:
             oldest, latest = connection.execute(_AGES).fetchall()[0]
             remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
     unfinished = [(r.run_id, r.plan.list_name, r.plan.target_count) for r in runs if r.run_id not in loaded]
-    running = holder(folders)
+    running, failure = holder(folders), _failure(folders, last)
     return Status(
         data=folders.data,
         running=running,
         last_run=last,
-        failure=_failure(folders, last),
+        failure=failure,
         unfinished=unfinished,
         landed_at=_landed_at(folders, unfinished[-1][0]) if unfinished else None,
         parked=parked,
@@ -92,7 +92,7 @@ def read_status(folders: Folders) -> Status:
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),
-        next_step=_next_step(running, last, unfinished, parked),
+        next_step=_next_step(running, failure, last, unfinished, parked),
     )
 
 
@@ -138,12 +138,19 @@ def _size(folder: Path) -> int:
 
 
 def _next_step(
-    running: str, last: RunSummary | None, unfinished: list[tuple[str, str, int]], parked: list[tuple[str, str, int]]
+    running: str,
+    failure: LastFailure | None,
+    last: RunSummary | None,
+    unfinished: list[tuple[str, str, int]],
+    parked: list[tuple[str, str, int]],
 ) -> str:
     if running:
         return f"Wait for {running}"
+    first = f"{failure.next_step}. Then: " if failure and failure.next_step else ""
     if unfinished:
-        return f"Run {unfinished[-1][1]} again: run {unfinished[-1][0]} goes on where it stopped"
+        return f"{first}Run {unfinished[-1][1]} again: run {unfinished[-1][0]} goes on where it stopped"
+    if failure and failure.next_step:
+        return failure.next_step
     if last is None:
         return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
     if last.outcome == "stopped":
