@@ -264,6 +264,16 @@ def test_a_signal_ends_a_run_in_time_and_the_next_one_goes_on(environment, sandb
     assert sandbox.ledger()["summary"]["requests"] == result.content["request_count"]
 
 
+def test_an_unfinished_run_does_not_outspend_a_budget_that_was_set_since(call: Call, sandbox, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setenv("FIRMLAKE_API_TOKEN", "wrong")
+        assert call("run", "list.csv").code == 5
+    result = call("run", "list.csv", "--max-credits", "120")
+    assert (result.code, f"run.max_credits = {120}" in result.err) == (2, True)
+    assert sandbox.ledger()["summary"]["credits_charged"] == 0
+    assert call("run", "list.csv", "--max-credits", str(len(NUMBERS))).code == 0
+
+
 def test_expand_goes_outward_under_one_budget_and_asks_nobody_twice(call: Call, sandbox: firmlake_sandbox.Sandbox):
     Path("few.csv").write_text("country,company_number\n" + "".join(f"{c},{n}\n" for c, n in NUMBERS[:4]))
     assert call("run", "few.csv").code == 0

@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 
 from firmlake import __version__
+from firmlake.errors import UsageError
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.plan import Estimate, count_companies, estimate, find_targets
 from firmlake.run import Folders, Run, RunPlan, list_runs, new_run_id, start_run
@@ -110,8 +111,13 @@ def spend(settings: Settings, credit_count: int, request_count: int) -> Settings
 
 
 def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
-    """Freeze what a run is to do, or take up the unfinished one."""
+    """Freeze what a run is to do, or take up the unfinished one.
+
+    Raises:
+        UsageError: The unfinished one was planned to spend more than `run.max_credits` is now.
+    """
     if planned.unfinished:
+        _check_budget(settings, planned.unfinished)
         return planned.unfinished
     folders = Folders(Path(settings.paths.data))
     companies, targets = planned.companies, planned.targets
@@ -139,6 +145,17 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
     stamp_service(settings, folders)
     tables = {"companies": companies.companies, "repaired": companies.repaired, "refused_lines": companies.refused}
     return start_run(folders, frozen, targets, tables)
+
+
+def _check_budget(settings: Settings, unfinished: Run) -> None:
+    """A plan is frozen with its budget, and one that was set since cannot be kept: nothing is spent beyond it."""
+    may_cost = count_companies(unfinished.targets().filter((pl.col("shard") > 0) & ~pl.col("is_paid")))
+    if 0 <= settings.run.max_credits < may_cost:
+        raise UsageError(
+            f"Run {unfinished.run_id} of the same list is unfinished and was planned to cost up to {may_cost:,} "
+            f"credits, more than run.max_credits = {settings.run.max_credits:,}",
+            f"Set run.max_credits to {may_cost} or more to finish it; what it has paid for costs nothing again",
+        )
 
 
 def _plan(
