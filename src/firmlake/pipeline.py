@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -18,7 +19,7 @@ from firmlake.landing.fetch import Fetcher
 from firmlake.run import Outcome, Run
 from firmlake.settings import Settings
 from firmlake.tables.schemas import TABLES, polars_schema
-from firmlake.tables.stage import Manifest, finish_stage, stage_shards
+from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.generations import newest, publish
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.views import create_views
@@ -34,8 +35,8 @@ _SIGNALS_EVERY_SECONDS = 0.2
 def fetching(
     settings: Settings, run: Run, client: Client, on_answer: Callable[[Answer], object] = lambda answer: None
 ) -> Iterator[Fetcher]:
-    """Open what fetches the shards of a run; at the end it waits for the requests in flight."""
-    fetcher = Fetcher(client, settings, run, on_answer)
+    """Open what fetches the shards of a run, and stages those that are whole; it waits for what is in flight."""
+    fetcher = Fetcher(client, settings, run, on_answer, partial(stage_shard, run))
     try:
         yield fetcher
     finally:

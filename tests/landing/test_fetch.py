@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 
 import msgspec
 import pytest
+from polars.testing import assert_frame_equal
 
 import firmlake_sandbox
 from firmlake.api.authorization import Token
@@ -20,6 +21,7 @@ from firmlake.company import normal_form
 from firmlake.errors import AuthorizationError, RequestRefusedError, Stopped
 from firmlake.landing.fetch import Fetcher, load_progress, read_landed
 from firmlake.settings import Settings
+from firmlake.tables.stage import flatten_shard
 from support import DATASETS, NOON, make_run
 
 COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
@@ -48,13 +50,13 @@ class Clock:
 def fetch(sandbox, folders):
     """Fetch the shards of a run; every request goes through a client whose waits take no time."""
 
-    def fetch(run, *, token="secret", before_each=lambda: None, **api):
+    def fetch(run, *, token="secret", before_each=lambda: None, on_shard=None, **api):
         settings = msgspec.convert({"api": {"base_url": sandbox.base_url, "requests_per_minute": 0, **api}}, Settings)
         clock = Clock()
         with Client(
             settings.api, Token(token), _Gate(before_each), clock=clock, sleep=clock.sleep, random=lambda: 0.5
         ) as client:
-            fetcher = Fetcher(client, settings, run, now=lambda: NOON)
+            fetcher = Fetcher(client, settings, run, on_shard=on_shard, now=lambda: NOON)
             try:
                 return [fetcher.fetch_shard(shard) for shard in range(1, run.plan.shard_count + 1)]
             finally:
@@ -217,6 +219,45 @@ def test_known_totals_take_no_more_requests(sandbox, folders, fetch):
     sandbox.set_world(week=0)
     assert requests(sandbox) - before <= before + 1
     assert statuses(again)["pending"] == 0
+
+
+@pytest.mark.parametrize("is_resumed", [False, True], ids=["at once", "resumed"])
+def test_what_is_staged_from_memory_is_what_has_landed(sandbox, folders, fetch, is_resumed):
+    """All tables, in all their rows and in the same order, also of what was odd."""
+    sandbox.set_faults(
+        [
+            {"kind": "status", "status": 500, "times": 2},
+            {"kind": "elements", "anomaly": "foreign", "times": 4},
+            {"kind": "drift", "field": "place", "change": "unknown", "count": 3, "times": 4},
+            {"kind": "drift", "field": "revenue", "change": "text", "count": 3, "times": 4},
+            {"kind": "wrong_body", "body": "html", "times": 2},
+            POISONS["refused"] | {"companies": [name_of(POISON)]},
+        ]
+    )
+    run, left, staged = make_run(folders, COMPANIES, shard_companies=150), [5], {}
+
+    def stop():
+        left[0] -= 1
+        if is_resumed and left[0] < 0:
+            raise Stopped("enough")
+
+    def stage(shard, progress):
+        staged[shard] = flatten_shard(run, shard, progress)
+
+    if is_resumed:
+        with pytest.raises(Stopped):
+            fetch(run, before_each=stop, on_shard=stage)
+        assert not staged, "a shard that lacks something is not staged"
+    fetch(run, on_shard=stage)
+    assert list(staged) == [1, 2]
+    for shard, tables in staged.items():
+        again = flatten_shard(run, shard)
+        assert list(tables) == list(again)
+        for name, frame in again.items():
+            assert_frame_equal(tables[name], frame)
+    found = {name: sum(tables[name].height for tables in staged.values()) for name in staged[1]}
+    assert found["dead_letters"] == len(DATASETS)
+    assert min(found["rejects"], found["drift"]) > 0, "something odd came"
 
 
 # --- no request more than needed -------------------------------------------------------------------------------------

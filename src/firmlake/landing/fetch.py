@@ -104,6 +104,7 @@ def load_progress(run: Run, shard: int, *, keep_records: bool = False) -> Progre
     progress = Progress(wanted, run.plan.names.not_found_message, keep_records=keep_records)
     for landed in read_landed(run, shard):
         progress.absorb(landed.header, landed.body)
+        progress.headers.append(landed.header)
     return progress
 
 
@@ -115,6 +116,8 @@ class Fetcher:
         settings: Limits and budgets.
         run: What to fetch.
         on_answer: Called after each answer has landed, from any thread.
+        on_shard: Called with each shard that is fetched whole and all that landed of it, so that it can be staged
+            without being read back; for one at a time. None where that is not wanted: then no records are kept.
         now: The clock, UTC.
     """
 
@@ -124,15 +127,18 @@ class Fetcher:
         settings: Settings,
         run: Run,
         on_answer: Callable[[Answer], object] = lambda answer: None,
+        on_shard: Callable[[int, Progress], object] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
         self._settings = settings
         self._run = run
         self._on_answer = on_answer
+        self._on_shard = on_shard
         self._now = now
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
         self._lock = threading.Lock()
+        self._shard_lock = threading.Lock()
         self._works = False
         self._out_of_credits: OutOfCreditsError | None = None
 
@@ -153,7 +159,7 @@ class Fetcher:
             ServiceError: The service is down.
         """
         targets = self._run.targets(number)
-        progress = load_progress(self._run, number)
+        progress = load_progress(self._run, number, keep_records=self._on_shard is not None)
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = _Shard(
                 number,
@@ -173,6 +179,10 @@ class Fetcher:
         statuses = [track.status for track in progress.tracks.values()]
         if self._out_of_credits and "pending" in statuses:
             raise self._out_of_credits
+        progress.follow(writer.headers)
+        if self._on_shard is not None:
+            with self._shard_lock:
+                self._on_shard(number, progress)
         return ShardResult(number, *(statuses.count(name) for name in ShardResult._fields[1:]))
 
     def _plan(self, shard: _Shard) -> deque[_Ask]:
@@ -241,7 +251,7 @@ class Fetcher:
             header = _describe(base, answer)
             if answer.request is not request:
                 header = msgspec.structs.replace(header, kind="probe", companies=())
-            shard.writer.append(header, answer.body)
+            header = shard.writer.append(header, answer.body)
             landed.append((header, answer.body, None))
             _log_answer(header)
             self._on_answer(answer)
@@ -287,8 +297,7 @@ class Fetcher:
     def _give_up(self, page: Page, reason: str, shard: _Shard) -> None:
         """Record that companies get no further request in this run."""
         header = msgspec.structs.replace(self._header(page, shard.number), kind="given_up", error=reason)
-        shard.writer.append(header)
-        shard.progress.absorb(header, b"")
+        shard.progress.absorb(shard.writer.append(header), b"")
 
     def _header(self, page: Page, shard: int) -> Header:
         language = self._run.plan.language

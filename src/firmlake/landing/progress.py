@@ -85,13 +85,19 @@ class Progress:
     Args:
         wanted: Company, dataset and the number of records expected (from an earlier run), or None.
         not_found_message: What an element says about a company that does not exist.
-        keep_records: Whether parts are kept; fetching only counts.
+        keep_records: Whether parts are kept, to be staged; else they are only counted.
+
+    Attributes:
+        headers: Of all that landed, in landing order.
+        foreign: What was said of companies that nobody asked for.
+        unknown: Places of fields that the contract does not know.
     """
 
     def __init__(
         self, wanted: Iterable[tuple[Company, str, int | None]], not_found_message: str, *, keep_records: bool = False
     ) -> None:
         self.tracks = {(company, dataset): Track(expected) for company, dataset, expected in wanted}
+        self.headers: list[Header] = []
         self.foreign: list[tuple[Header, str]] = []
         self.unknown: list[tuple[Header, str]] = []
         self._not_found = not_found_message.casefold()
@@ -101,8 +107,19 @@ class Progress:
         """List the companies still to ask for, in the order of the company list."""
         return [company for (company, d), track in self.tracks.items() if d == dataset and track.status == "pending"]
 
+    def follow(self, headers: Iterable[Header]) -> None:
+        """Add what landed since, and put what was observed into the order in which it landed.
+
+        Answers are absorbed as their requests end. For a company that makes no difference: it is never part of two
+        requests at once for the same dataset.
+        """
+        self.headers += headers
+        place = {id(header): place for place, header in enumerate(self.headers)}
+        for observed in (self.foreign, self.unknown):
+            observed.sort(key=lambda one: place[id(one[0])])
+
     def absorb(self, header: Header, body: bytes, elements: Iterable[Element] | None = None) -> None:
-        """Take in one landed record, in landing order.
+        """Take in one landed record; those of a company and dataset in landing order.
 
         Args:
             header: What is known about it.

@@ -96,9 +96,14 @@ class Landed(NamedTuple):
 
 
 class SegmentWriter:
-    """Appends to a new segment in a folder; threads may share it."""
+    """Appends to a new segment in a folder; threads may share it.
+
+    Attributes:
+        headers: Of what it wrote, in landing order.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self.headers: list[Header] = []
         try:
             make_folder(folder)
             self.path, self._file = _create_next(folder)
@@ -109,11 +114,17 @@ class SegmentWriter:
         self._lock = threading.Lock()
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=True)
 
-    def append(self, header: Header, body: bytes = b"") -> None:
-        """Write one record and make it durable; only when this returns has it landed."""
+    def append(self, header: Header, body: bytes = b"") -> Header:
+        """Write one record and make it durable; only when this returns has it landed.
+
+        Returns:
+            The header as written, with length and checksum of the body.
+        """
         header = msgspec.structs.replace(header, body_bytes=len(body), body_sha256=hashlib.sha256(body).hexdigest())
         with self._lock:
             self._append(msgspec.json.encode(header) + b"\n", body)
+            self.headers.append(header)
+        return header
 
     def _append(self, *parts: bytes) -> None:
         frames = [self._compressor.compress(part) for part in parts]

@@ -27,7 +27,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.company import Company
 from firmlake.errors import DamagedError, FirmlakeError
 from firmlake.files import read_json, sha256_of, write_json, write_parquet
-from firmlake.landing.fetch import load_progress, read_landed
+from firmlake.landing.fetch import load_progress
 from firmlake.landing.progress import Progress, Track
 from firmlake.landing.segments import Header, list_segments
 from firmlake.memory import collecting_rarely
@@ -85,15 +85,21 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @collecting_rarely()
-def stage_shard(run: Run, shard: int) -> Manifest:
-    """Flatten a shard and write its files, unless they are there and whole already."""
+def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manifest:
+    """Flatten a shard and write its files, unless they are there and whole already.
+
+    Args:
+        run: The run.
+        shard: Its number.
+        progress: All that landed of it, with records, where that is still in memory; None reads it back.
+    """
     marker = run.folders.staged(run.run_id) / f"shard={shard:05}.json"
     segments = _segments(run, shard)
     held = _read_manifest(marker)
     if held and held.segments == segments and held.schema_version == SCHEMA_VERSION and is_staged(run, held):
         return held
     files = []
-    for table, frame in flatten_shard(run, shard).items():
+    for table, frame in flatten_shard(run, shard, progress).items():
         files.append(_write_table(run, table, f"shard={shard:05}", frame))
     manifest = Manifest(run_id=run.run_id, files=tuple(files), segments=segments)
     write_json(marker, manifest)
@@ -179,9 +185,15 @@ def check_staged(run: Run, manifest: Manifest) -> None:
             raise DamagedError(f"{path} is missing or not what was written", "`firmlake replay` makes it again")
 
 
-def flatten_shard(run: Run, shard: int) -> dict[str, pl.DataFrame]:
-    """Turn what has landed of a shard into frames of the tables' schemas; nothing is written."""
-    progress = load_progress(run, shard, keep_records=True)
+def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dict[str, pl.DataFrame]:
+    """Turn what has landed of a shard into frames of the tables' schemas; nothing is written.
+
+    Args:
+        run: The run.
+        shard: Its number.
+        progress: As for `stage_shard`.
+    """
+    progress = progress or load_progress(run, shard, keep_records=True)
     tables: dict[str, pl.DataFrame] = {}
     rejects: list[pl.DataFrame] = []
     drift = _drift_of_envelopes(progress)
@@ -199,7 +211,7 @@ def flatten_shard(run: Run, shard: int) -> dict[str, pl.DataFrame]:
     tables["company_state"] = shape_table("company_state", _with_counts(states, tables["rejects"]), run.run_id)
     tables["dead_letters"] = _frame("dead_letters", run, _dead_letters(progress))
     tables["companies"] = shape_table("companies", _companies(progress), run.run_id)
-    tables["requests"] = _frame("requests", run, _requests(run, shard))
+    tables["requests"] = _frame("requests", run, _requests(run, progress))
     tables["drift"] = shape_table("drift", drift_table(drift), run.run_id)
     return tables
 
@@ -332,10 +344,10 @@ def _companies(progress: Progress) -> pl.DataFrame:
     )
 
 
-def _requests(run: Run, shard: int) -> Iterable[dict[str, Any]]:
+def _requests(run: Run, progress: Progress) -> Iterable[dict[str, Any]]:
     """Everything that was sent; the same request may be sent again after a crash, and its attempts are counted on."""
     attempts: Counter[str] = Counter()
-    for header in (landed.header for landed in read_landed(run, shard)):
+    for header in progress.headers:
         if header.kind != "given_up":
             attempts[header.request_id] += 1
             yield _request(header, attempts[header.request_id], run)
