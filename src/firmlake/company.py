@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 __all__ = ["COUNTRIES", "NUMBER_LENGTH", "Company", "normal_form"]
@@ -39,6 +40,12 @@ def normal_form(country: str, number: str) -> Company | None:
         Company(country='BE', company_number='0770493071')
     """
     length = NUMBER_LENGTH.get(country)
-    if length is None or not number.isascii() or not number.isdigit() or not length - 2 <= len(number) <= length:
+    if length is None or not length - 2 <= len(number) <= length:
         return None
-    return Company(country, number.zfill(length))
+    return _pad(country, number, length)
+
+
+@lru_cache(maxsize=32_768)
+def _pad(country: str, number: str, length: int) -> Company | None:
+    """Make a company of digits; a run reads each some times, in the answers of every dataset and page."""
+    return Company(country, number.zfill(length)) if number.isascii() and number.isdigit() else None

@@ -4,6 +4,7 @@ import contextlib
 import json
 from unittest.mock import ANY
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -163,7 +164,8 @@ def test_a_single_answer_is_one_element_without_a_message():
     element = found(ACME, "financials", period(), total=1)
     del element["message"]
     read = read_single_answer("financials", json.dumps(element).encode())
-    assert read._replace(records=ANY) == read_one(found(ACME, "financials", period()))._replace(records=ANY)
+    known = read_one(found(ACME, "financials", period()))
+    assert msgspec.structs.replace(read, records=ANY) == msgspec.structs.replace(known, records=ANY)
     assert len(read.records["period"]) == 1
 
 
@@ -210,7 +212,7 @@ def test_decoding_at_once_and_element_by_element_say_the_same(dataset, parts):
 
 def comparable(element):
     records = element.records and {name: [bytes(raw) for raw in raws] for name, raws in element.records.items()}
-    return element._replace(records=records)
+    return msgspec.structs.replace(element, records=records)
 
 
 @settings(max_examples=100)

@@ -6,7 +6,7 @@ Records stay bytes here. Fetching needs only their number; reading them is the w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -20,7 +20,7 @@ __all__ = ["Element", "read_answer", "read_single_answer"]
 _MESSAGE_MAX = 300
 
 
-class Element(NamedTuple):
+class Element(msgspec.Struct, frozen=True):
     """What an answer says about one company.
 
     Attributes:
@@ -115,6 +115,7 @@ def _strict_decoder(dataset: str) -> msgspec.json.Decoder[list[Any]]:
     return msgspec.json.Decoder(list[element])
 
 
+_GROUP = {dataset: next(iter(of_dataset.groups)) for dataset, of_dataset in DATASETS.items()}
 _STRICT = {dataset: _strict_decoder(dataset) for dataset in DATASETS}
 _GROUPS = {dataset: msgspec.json.Decoder(_data_type(dataset, strict=False)) for dataset in DATASETS}
 
@@ -141,22 +142,21 @@ def _read_element(dataset: str, raw: Raw) -> Element:
     except _UNREADABLE as error:
         data, problem = None, f"data not understood: {_shorten(str(error))}"
     element = _judge(dataset, envelope.identifier, data, envelope.pagination, envelope.message)
-    return element._replace(unknown=unknown, problem=problem or element.problem)
+    return msgspec.structs.replace(element, unknown=unknown, problem=problem or element.problem)
 
 
 def _judge(dataset: str, identifier: Identifier, data: Any, page: Page | None, message: str | None) -> Element:
     """Make an element of its parts, which are of the right types."""
     company = normal_form(identifier.country, identifier.company_number)
     records, total, offset, problem = None, None, None, ""
-    shape = DATASETS[dataset]
     if data is None:
         problem = "" if message else "neither data nor message"
     elif message:
         problem = "both data and a message"
-    elif shape.is_paged and page is None:
+    elif page is None and DATASETS[dataset].is_paged:
         problem = "data without pagination"
     else:
-        records = msgspec.structs.asdict(data) if isinstance(data, msgspec.Struct) else {next(iter(shape.groups)): data}
+        records = {_GROUP[dataset]: data} if isinstance(data, list) else msgspec.structs.asdict(data)
         if page:
             total, offset = page.total, page.offset
     return Element(

@@ -6,10 +6,11 @@ The same rules read answers while they arrive, when a run is resumed and when ta
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Raw
 
 from firmlake.api.answers import Element, read_answer
@@ -34,10 +35,11 @@ class Part(NamedTuple):
     records: dict[str, list[Raw]]
 
 
-class Track:
+class Track(msgspec.Struct):
     """One company and dataset on its way.
 
     Attributes:
+        expected: Records an earlier run found.
         status: "pending", "answered", "not_found" or "failed".
         next_offset: Records held so far: where the next page starts.
         total: Records there are, once the first page told.
@@ -51,27 +53,21 @@ class Track:
         parts: Its pages, where they are kept.
     """
 
-    __slots__ = (
-        "answered_at", "attempts", "ended_at", "expected", "first_at", "misses", "name", "next_offset", "parts",
-        "place", "reason", "request_id", "restarts", "status", "total",
-    )  # fmt: skip
-
-    def __init__(self, expected: int | None = None) -> None:
-        self.status = "pending"
-        self.next_offset = 0
-        self.total: int | None = None
-        self.expected = expected
-        self.misses = 0
-        self.restarts = 0
-        self.attempts = 0
-        self.reason = ""
-        self.request_id: str | None = None
-        self.first_at: datetime | None = None
-        self.answered_at: datetime | None = None
-        self.ended_at: datetime | None = None
-        self.name: str | None = None
-        self.place: str | None = None
-        self.parts: list[Part] = []
+    expected: int | None = None
+    status: str = "pending"
+    next_offset: int = 0
+    total: int | None = None
+    misses: int = 0
+    restarts: int = 0
+    attempts: int = 0
+    reason: str = ""
+    request_id: str | None = None
+    first_at: datetime | None = None
+    answered_at: datetime | None = None
+    ended_at: datetime | None = None
+    name: str | None = None
+    place: str | None = None
+    parts: list[Part] = []
 
     @property
     def is_given_up(self) -> bool:
@@ -88,6 +84,8 @@ class Progress:
         keep_records: Whether parts are kept, to be staged; else they are only counted.
 
     Attributes:
+        tracks: By company and dataset, in the order of the company list.
+        datasets: The same by dataset, then company.
         headers: Of all that landed, in landing order.
         foreign: What was said of companies that nobody asked for.
         unknown: Places of fields that the contract does not know.
@@ -97,6 +95,9 @@ class Progress:
         self, wanted: Iterable[tuple[Company, str, int | None]], not_found_message: str, *, keep_records: bool = False
     ) -> None:
         self.tracks = {(company, dataset): Track(expected) for company, dataset, expected in wanted}
+        self.datasets: defaultdict[str, dict[Company, Track]] = defaultdict(dict)
+        for (company, dataset), track in self.tracks.items():
+            self.datasets[dataset][company] = track
         self.headers: list[Header] = []
         self.foreign: list[tuple[Header, str]] = []
         self.unknown: list[tuple[Header, str]] = []
@@ -105,7 +106,7 @@ class Progress:
 
     def pending(self, dataset: str) -> list[Company]:
         """List the companies still to ask for, in the order of the company list."""
-        return [company for (company, d), track in self.tracks.items() if d == dataset and track.status == "pending"]
+        return [company for company, track in self.datasets[dataset].items() if track.status == "pending"]
 
     def follow(self, headers: Iterable[Header]) -> None:
         """Add what landed since, and put what was observed into the order in which it landed.
@@ -118,7 +119,7 @@ class Progress:
         for observed in (self.foreign, self.unknown):
             observed.sort(key=lambda one: place[id(one[0])])
 
-    def absorb(self, header: Header, body: bytes, elements: Iterable[Element] | None = None) -> None:
+    def absorb(self, header: Header, body: bytes, elements: Sequence[Element] | None = None) -> None:
         """Take in one landed record; those of a company and dataset in landing order.
 
         Args:
@@ -126,8 +127,9 @@ class Progress:
             body: The answer as received.
             elements: What `check_answer` made of it, where that was done already.
         """
-        asked = [(company, self.tracks.get((company, header.dataset))) for company in header.companies]
-        tracks = [track for _, track in asked if track]
+        of_dataset = self.datasets[header.dataset]
+        asked = {company: of_dataset[company] for company in header.companies if company in of_dataset}
+        tracks = asked.values()
         if header.kind == "given_up":
             for track in tracks:
                 _give_up(header, track)
@@ -149,25 +151,25 @@ class Progress:
             return
         self._absorb_elements(header, asked, elements)
 
-    def _absorb_elements(
-        self, header: Header, asked: Iterable[tuple[Company, Track | None]], elements: Iterable[Element]
-    ) -> None:
-        by_company: defaultdict[Company | None, list[Element]] = defaultdict(list)
-        for element in elements:
-            by_company[element.company].append(element)
-            if element.unknown:
-                self.unknown += [(header, path) for path in element.unknown]
-        for company, track in asked:
-            said = by_company.pop(company, [])
-            if track is not None and track.status not in ("answered", "not_found"):
-                self._absorb_company(header, track, said)
-        for stranger, others in by_company.items():
-            self.foreign += [(header, str(stranger or other.problem or "no known company")) for other in others]
+    def _absorb_elements(self, header: Header, asked: dict[Company, Track], elements: Sequence[Element]) -> None:
+        said = {element.company: element for element in elements}
+        if len(said) < len(elements):
+            said |= _contradictions(elements)
+        for company, track in asked.items():
+            if track.status not in ("answered", "not_found"):
+                self._absorb_company(header, track, said.get(company, _SILENCE))
+        if not said.keys() <= asked.keys():
+            strangers = said.keys() - set(header.companies)
+            self.foreign += [
+                (header, str(other.company or other.problem or "no known company"))
+                for other in elements
+                if other.company in strangers
+            ]
+        self.unknown += [(header, path) for element in elements for path in element.unknown]
 
-    def _absorb_company(self, header: Header, track: Track, elements: list[Element]) -> None:
-        element, problem = _one_of(elements)
-        if element is None:
-            _miss(track, problem)
+    def _absorb_company(self, header: Header, track: Track, element: Element) -> None:
+        if element.problem:
+            _miss(track, element.problem)
         elif element.records is not None:
             problem = self._add_page(header, track, element, element.records)
             if problem:
@@ -239,15 +241,17 @@ def _give_up(header: Header, track: Track) -> None:
         track.status, track.reason, track.ended_at = "failed", header.error, header.fetched_at
 
 
-def _one_of(elements: list[Element]) -> tuple[Element | None, str]:
-    """Choose the element for a company: a repeated one must say the same each time."""
-    if not elements:
-        return None, "the answer says nothing about it"
-    if len(elements) > 1 and any(_content(element) != _content(elements[0]) for element in elements[1:]):
-        return None, "the answer contradicts itself about it"
-    if elements[0].problem:
-        return None, elements[0].problem
-    return elements[0], ""
+_SILENCE = Element(None, problem="the answer says nothing about it")
+
+
+def _contradictions(elements: Iterable[Element]) -> dict[Company | None, Element]:
+    """Find companies that are there several times: a repeated element must say the same each time."""
+    first: dict[Company | None, Element] = {}
+    return {
+        element.company: Element(element.company, problem="the answer contradicts itself about it")
+        for element in elements
+        if _content(first.setdefault(element.company, element)) != _content(element)
+    }
 
 
 def _content(element: Element) -> tuple[object, ...]:

@@ -199,7 +199,7 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
     drift = _drift_of_envelopes(progress)
     states: list[pl.DataFrame] = []
     for dataset in run.plan.datasets:
-        tracks = {company: track for (company, d), track in progress.tracks.items() if d == dataset}
+        tracks = progress.datasets[dataset]
         answers = [Answered(company, track.parts) for company, track in tracks.items() if track.status == "answered"]
         made, gathered = FLATTEN[dataset](answers)
         tables |= {name: shape_table(name, frame, run.run_id) for name, frame in made.items()}
