@@ -12,6 +12,7 @@ from msgspec import Raw
 from polars.testing import assert_frame_equal
 
 from firmlake.api.contract import DATASETS
+from firmlake.company import Company
 from firmlake.tables import records
 from firmlake.tables.records import read_records
 from firmlake.tables.regular import read_regular, regular_shape
@@ -21,12 +22,18 @@ from firmlake_sandbox.lookalikes import list_lookalikes
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.relationships import list_relationships
 from firmlake_sandbox.world import World
-from support import period
+from support import ACME, lookalike, period
 
 from . import odd_json
 
-PERIOD = ("financials", "period")
-SHAPE = regular_shape(DATASETS["financials"].groups["period"])
+PERIOD, LOOKALIKE = ("financials", "period"), ("lookalikes", "lookalike")
+SHAPES = {
+    (dataset, name): shape
+    for dataset, of_dataset in DATASETS.items()
+    for name, group in of_dataset.groups.items()
+    if (shape := regular_shape(group))
+}
+SHAPE = SHAPES[PERIOD]
 
 
 def raw(record):
@@ -65,16 +72,19 @@ def test_all_paths_read_what_the_sandbox_says_alike(seed, week, count):
         for other in others:
             assert_frame_equal(first.frame, other.frame)
             assert first.observations == other.observations
-    assert read_regular(SHAPE, said[PERIOD], 0) is not None
+    for kind, shape in SHAPES.items():
+        assert kind not in said or read_regular(shape, said[kind], 0) is not None
 
 
+@pytest.mark.parametrize("kind", SHAPES)
 @settings(max_examples=150)
-@given(texts=st.lists(odd_json.records(PERIOD, max_changes=2), min_size=1, max_size=4))
-def test_what_is_read_by_skeletons_is_what_the_exact_path_reads(texts):
+@given(data=st.data())
+def test_what_is_read_by_skeletons_is_what_the_exact_path_reads(kind, data):
+    texts = data.draw(st.lists(odd_json.records(kind, max_changes=2), min_size=1, max_size=4))
     raws = odd_json.raws(texts)
-    frame = read_regular(SHAPE, raws, 7)
+    frame = read_regular(SHAPES[kind], raws, 7)
     if frame is not None:
-        exact = records._read_exactly(records._SHAPES[PERIOD], raws, 7)
+        exact = records._read_exactly(records._SHAPES[kind], raws, 7)
         assert not exact.rejects
         assert not exact.observations
         assert_frame_equal(frame, exact.frame.drop("extra_json"))
@@ -118,6 +128,38 @@ def test_one_empty_code_is_not_no_code():
     assert read_regular(SHAPE, [raw(period(jointCommitteeCodes=[""]))], 0) is None
 
 
-def test_free_text_has_no_skeleton():
-    assert regular_shape(DATASETS["lookalikes"].groups["lookalike"]) is None
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"score":', b'"score1":'),
+        (b'"score":', b'"-score":'),
+        (b'"companyId":', b'"company.Id":'),
+        (b'"score":0.9', b'"score":"0.9"'),
+        (b'"score":0.9', b'"score":null'),
+        (b'"score":0.9', b'"score":' + b"9" * 400),
+        (b'"BE"', b"null"),
+        (b'"BE"', b'"B,E"'),
+        (b'"BE"', b'"B:E"'),
+        (b'"BE"', b'"B\\"E"'),
+        (b'"BE"', b'"B\\u0045"'),
+        (b'"BE"', b'"B\xc3\x89"'),
+        (b'"BE"', b"12"),
+    ],
+)
+def test_texts_that_are_more_than_letters_and_digits_are_left_to_the_other_paths(old, new):
+    text = bytes(raw(lookalike(ACME, 0.9)))
+    assert old in text
+    assert read_regular(SHAPES[LOOKALIKE], [Raw(text), Raw(text.replace(old, new, 1)), Raw(text)], 0) is None
+
+
+@pytest.mark.parametrize("text", ["null", "score", "country", "", "0", "-1.5", "true", "NaN"])
+def test_a_text_is_a_text_whatever_it_spells(text):
+    rows = [raw(lookalike(Company(text, "0770"), 1)), raw(lookalike(ACME, 0.123456789012345678))]
+    frame = read_regular(SHAPES[LOOKALIKE], rows, 0)
+    assert frame is not None
+    assert frame["lookalike_country"].to_list() == [text, "BE"]
+    assert frame["score"].to_list() == [1.0, 0.123456789012345678]
+
+
+def test_what_may_be_absent_has_no_skeleton():
     assert regular_shape(DATASETS["relationships"].groups["parent"]) is None

@@ -2,9 +2,10 @@
 
 Two passes over the bytes do it. One takes the digits away: what is left of a record is its skeleton. Thousands of
 records have but a few, and each is held against the contract once: known keys in their order, none absent or twice,
-numbers bare and dates quoted. The other takes everything else away: keys and braces go, a colon becomes a comma, so
-that there is an empty column before each value, and a key with a digit in it shows there. Arrow's CSV reader makes
-columns of that, exact or not at all. Whatever does not fit exactly is left to the other ways.
+numbers bare, dates and texts quoted, texts of letters and digits alone. The other takes quotes and braces away, and
+letters too where none are part of a value; a colon becomes a comma, so that there is a column before each value, and
+a key with a digit in it shows there. Arrow's CSV reader makes columns of that, exact or not at all. Whatever does not
+fit exactly is left to the other ways.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ _ARROW = {
     "money": pa.decimal128(38, 2),
     "ratio": pa.decimal128(38, 4),
     "fraction": pa.decimal128(38, 6),
+    "score": pa.float64(),
     "codes": pa.string(),
+    "text": pa.string(),
 }
-_SKELETON = {"date": rb'(?:""|null)', "codes": rb'(?:\[(?:""(?:,"")*)?\]|null)'}
+_SKELETON = {"date": rb'(?:""|null)', "codes": rb'(?:\[(?:""(?:,"")*)?\]|null)', "text": rb'"[A-Za-z]*"'}
 _NUMBER = rb"(?:null)?"
 
 _DIGITS = b"0123456789.-"
-_REST = (string.ascii_letters + '"{}').encode()
+_MARKS = b'"{}'
 _AS_CSV = bytes.maketrans(b":[]", b',""')
 _FIRST_DAY = pl.date(1, 1, 1)
 
@@ -50,12 +53,16 @@ class Regular(NamedTuple):
     fields: dict[str, Field]
     skeleton: re.Pattern[bytes]
     columns: dict[str, pa.DataType]
-    """Of the CSV, in order: each key's, which must be empty, and each value's."""
+    """Of the CSV, in order: each key's, which must be null, and each value's."""
+    rest: bytes
+    """What the CSV is without."""
+    convert: pyarrow.csv.ConvertOptions
 
 
 def regular_shape(group: Group) -> Regular | None:
-    """Make the shape of a group; None where records hold free text, which no skeleton can tell."""
-    if any(field.kind not in _ARROW or field.may_miss for field in group.fields.values()):
+    """Make the shape of a group; None where keys may be absent, or where texts and arrays of texts stand together."""
+    kinds = {field.kind for field in group.fields.values()}
+    if any(field.may_miss for field in group.fields.values()) or {"text", "codes"} <= kinds:
         return None
     tree: dict[str, Any] = {}
     for name, field in group.fields.items():
@@ -64,7 +71,19 @@ def regular_shape(group: Group) -> Regular | None:
         for parent in parents:
             branch = branch.setdefault(parent, {})
         branch[leaf] = name
-    return Regular(group.fields, re.compile(_skeleton(group, tree)), dict(_columns(group, tree, "")))
+    columns = dict(_columns(group, tree, ""))
+    # Texts keep their letters, and so do keys and nulls; no text is null, or the skeleton would show it.
+    has_text = "text" in kinds
+    keys = {key for field in group.fields.values() for key in field.path.split(".")}
+    convert = pyarrow.csv.ConvertOptions(
+        column_types=columns,
+        include_columns=list(columns),
+        null_values=["null", *sorted(keys)] if has_text else [""],
+        strings_can_be_null=not has_text,
+        quoted_strings_can_be_null=False,
+    )
+    rest = _MARKS if has_text else _MARKS + string.ascii_letters.encode()
+    return Regular(group.fields, re.compile(_skeleton(group, tree)), columns, rest, convert)
 
 
 def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> pl.DataFrame | None:
@@ -81,22 +100,16 @@ def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> pl.DataFram
         return None
     try:
         table = pyarrow.csv.read_csv(
-            io.BytesIO(text.translate(_AS_CSV, _REST)),
+            io.BytesIO(text.translate(_AS_CSV, shape.rest)),
             read_options=pyarrow.csv.ReadOptions(
                 use_threads=False, column_names=list(shape.columns), block_size=len(text) + 1
             ),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types=shape.columns,
-                include_columns=list(shape.columns),
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
+            convert_options=shape.convert,
         )
     except pa.ArrowException:
         return None
     raw = pl.DataFrame(pl.from_arrow(table.select(list(shape.fields))))
-    nulls = sum(count * skeleton.count(b"null") for skeleton, count in skeletons.items())
+    nulls = sum(count * skeleton.count(b":null") for skeleton, count in skeletons.items())
     codes = sum(count * _count_codes(skeleton) for skeleton, count in skeletons.items())
     frame = raw.select(
         pl.int_range(start, start + len(raws), dtype=pl.UInt32).alias("record"),
@@ -145,11 +158,14 @@ def _count_codes(skeleton: bytes) -> int:
 
 
 def _is_whole(shape: Regular, frame: pl.DataFrame, nulls: int, codes: int) -> bool:
-    """Tell whether there are as many nulls and codes as the skeletons say, no null that may not be, and no year 0."""
+    """Tell whether there are as many nulls and codes as the skeletons say, and nothing that may not be."""
     found = frame.null_count().row(0, named=True)
     if sum(found.values()) != nulls or any(found[name] for name, field in shape.fields.items() if field.required):
         return False
-    kinds = {kind: [name for name, field in shape.fields.items() if field.kind == kind] for kind in ("date", "codes")}
+    kinds = {kind: [name for name, field in shape.fields.items() if field.kind == kind] for kind in _ARROW}
     if sum(frame[name].list.len().sum() for name in kinds["codes"]) != codes:
         return False
-    return not any(frame.select((pl.col(name) < _FIRST_DAY).any()).item() for name in kinds["date"])
+    bad = [pl.col(name) < _FIRST_DAY for name in kinds["date"]] + [
+        pl.col(name).is_infinite() for name in kinds["score"]
+    ]
+    return not bad or not frame.select(pl.any_horizontal(test.any() for test in bad)).item()
