@@ -217,11 +217,11 @@ def _settings(data: Path, base_url: str) -> Any:
 @contextmanager
 def _staging(stages: Stages) -> Iterator[None]:
     """Tell apart what staging consists of: reading and checking what landed, flattening, and writing Parquet."""
-    from firmlake.tables import stage
+    from firmlake.tables import flatten, stage
 
     with (
         stages.clock("stage"),
-        patch.object(stage, "load_progress", stages.wrapped(stage.load_progress, "check", "flatten")),
+        patch.object(flatten, "load_progress", stages.wrapped(flatten.load_progress, "check", "flatten")),
         patch.object(stage, "flatten_shard", stages.wrapped(stage.flatten_shard, "flatten", "stage")),
     ):
         yield

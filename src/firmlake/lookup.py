@@ -17,7 +17,7 @@ from firmlake.errors import RequestRefusedError, UnusableAnswerError, UsageError
 from firmlake.intake.identifiers import identify
 from firmlake.settings import Settings
 from firmlake.tables.answered import Answered, Part, shape_table
-from firmlake.tables.stage import FLATTEN
+from firmlake.tables.flatten import FLATTEN
 
 __all__ = ["Found", "as_content", "look_up", "read_company"]
 

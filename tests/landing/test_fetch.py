@@ -21,7 +21,7 @@ from firmlake.company import normal_form
 from firmlake.errors import AuthorizationError, RequestRefusedError, Stopped
 from firmlake.landing.fetch import Fetcher, load_progress, read_landed
 from firmlake.settings import Settings
-from firmlake.tables.stage import flatten_shard
+from firmlake.tables.flatten import flatten_shard
 from support import DATASETS, NOON, make_run
 
 COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]

@@ -15,8 +15,8 @@ import pytest
 
 from firmlake.company import Company
 from firmlake.run import Folders
+from firmlake.tables.flatten import flatten_shard
 from firmlake.tables.schemas import TABLES, polars_schema
-from firmlake.tables.stage import flatten_shard
 from support import MINUTE, NOON, STAGED, header, land, make_run, plain
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.json"))

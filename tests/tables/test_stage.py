@@ -14,12 +14,12 @@ from firmlake.errors import DamagedError
 from firmlake.files import read_json, sha256_of, write_json
 from firmlake.run import Folders, Run
 from firmlake.tables import stage as stage_module
+from firmlake.tables.flatten import flatten_shard
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import (
     Manifest,
     check_landed,
     check_staged,
-    flatten_shard,
     read_manifest,
     stage_shard,
     stage_shards,

@@ -76,7 +76,9 @@ def bulk(
     page = _page(api, dataset, limit, offset)
     if limit is not None and 0 < api.records_per_request < len(asked) * limit:
         raise ValueError(f"{len(asked)} companies x limit {limit} is more than {api.records_per_request} records")
-    body = {api.names.companies: [_identifier(api, company) for company in asked], **page}
+    country, number = api.names.country, api.names.company_number
+    identifiers = [{country: company.country, number: spell_number(api, company)} for company in asked]
+    body = {api.names.companies: identifiers, **page}
     return Request(dataset, "POST", DATASETS[dataset].bulk_path, (), msgspec.json.encode(body), asked, limit, offset)
 
 

@@ -354,10 +354,7 @@ def _remaining(track: Track) -> int | None:
 
 
 def _request_id(run_id: str, page: Page, language: str) -> str:
-    text = repr(
-        (run_id, page.dataset, [tuple(company) for company in page.companies], page.limit, page.offset, language)
-    )
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    return hashlib.blake2b(msgspec.json.encode((run_id, *page, language)), digest_size=12).hexdigest()
 
 
 def _done(sent: _Sent) -> Future[_Sent]:

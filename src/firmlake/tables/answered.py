@@ -54,15 +54,18 @@ class Gathered(NamedTuple):
 def gather(dataset: str, group: str, answers: Iterable[Answered]) -> Gathered:
     """Read one group's records of many companies together, which is what makes it fast."""
     raws: list[Raw] = []
-    pages: list[tuple[int, int, int, int]] = []
+    pages: dict[str, list[int]] = {"company": [], "request": [], "begin": [], "end": []}
+    of_company, of_request, begins, ends = pages.values()
     companies: list[Company] = []
     requests: dict[tuple[str, datetime], int] = {}
     for company, parts in answers:
         begin = 0
         for request_id, fetched_at, records in parts:
             page = records[group]
-            request = requests.setdefault((request_id, fetched_at), len(requests))
-            pages.append((len(companies), request, begin, begin := begin + len(page)))
+            of_company.append(len(companies))
+            of_request.append(requests.setdefault((request_id, fetched_at), len(requests)))
+            begins.append(begin)
+            ends.append(begin := begin + len(page))
             raws += page
         companies.append(company)
     origin = _origin(pages, companies, list(requests))
@@ -108,16 +111,15 @@ def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
 
 
 def _origin(
-    pages: Iterable[tuple[int, int, int, int]], companies: Iterable[Company], requests: Iterable[tuple[str, datetime]]
+    pages: dict[str, list[int]], companies: Iterable[Company], requests: Iterable[tuple[str, datetime]]
 ) -> pl.DataFrame:
     """Say of each record where it comes from; pages refer to companies and requests by their place."""
     of_company = pl.DataFrame(companies, schema={"country": pl.String, "company_number": pl.String}, orient="row")
     of_request = pl.DataFrame(
         requests, schema={"request_id": pl.String, "fetched_at": pl.Datetime("us", "UTC")}, orient="row"
     ).with_columns(pl.col("fetched_at").dt.replace_time_zone(None))
-    schema = dict.fromkeys(("company", "request", "begin", "end"), pl.Int64)
     records = (
-        pl.DataFrame(pages, schema=schema, orient="row")
+        pl.DataFrame(pages, schema=dict.fromkeys(pages, pl.Int64))
         .filter(pl.col("begin") < pl.col("end"))
         .select("company", "request", pl.int_ranges("begin", "end").alias("position"))
         .explode("position")
