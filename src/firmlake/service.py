@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,7 +14,8 @@ from firmlake.api.address import read_address
 from firmlake.api.authorization import Token, read_token
 from firmlake.api.budget import RequestBudget
 from firmlake.api.client import Client
-from firmlake.api.throttle import open_throttle
+from firmlake.api.throttle import Throttle
+from firmlake.api.throttle_open import open_throttle
 from firmlake.embedded import start_embedded
 from firmlake.errors import DamagedError, SettingsError
 from firmlake.files import read_json, write_json
@@ -61,7 +62,7 @@ def connect(settings: Settings, stop: threading.Event | None = None) -> Iterator
         if token is None:
             embedded = stack.enter_context(start_embedded(api))
             api, token = msgspec.structs.replace(api, base_url=embedded.base_url), embedded.token
-        throttle = open_throttle(api, token.key_hash(api.base_url))
+        throttle: Throttle = stack.enter_context(closing(open_throttle(api, token.key_hash(api.base_url))))
         if settings.run.max_requests >= 0:
             throttle = RequestBudget(throttle, settings.run.max_requests)
         yield stack.enter_context(Client(api, token, throttle, stop=stop))

@@ -76,6 +76,13 @@ class ApiSettings(_Section, frozen=True):
     requests_per_minute: Annotated[
         int, Meta(ge=0, description="allowance of the key; never exceeded in any 60 s, 0 lifts it")
     ] = 200
+    throttle_store: Annotated[
+        str,
+        Meta(
+            pattern=r"^(file|postgres(ql)?://.*)$",
+            description='who counts: "file" for one machine, postgresql://host/name for several (no password)',
+        ),
+    ] = "file"
     keep_leading_zero: Annotated[
         bool, Meta(description="send Belgian numbers as 0770493071; the examples of the service drop the zero")
     ] = False

@@ -12,6 +12,7 @@ from firmlake import errors
 from firmlake.api import failures, requests
 from firmlake.api.authorization import Token
 from firmlake.api.throttle import SharedThrottle
+from firmlake.api.throttle_file import FileStore
 from firmlake.company import normal_form
 from firmlake.settings import ApiSettings
 
@@ -143,7 +144,7 @@ def limited(make_client, sandbox, time, tmp_path):
 
     def make(ours, theirs, kind, headers):
         sandbox.set_options(requests_per_minute=theirs, rate_limit_kind=kind, rate_limit_headers=headers)
-        throttle = SharedThrottle(tmp_path / "key", ours, time.clock_ns)
+        throttle = SharedThrottle(FileStore(tmp_path / "key", time.clock_ns), ours)
         return make_client(base_url=sandbox.base_url, token=Token(sandbox.token), throttle=throttle, sleep=sleep)
 
     return make

@@ -12,7 +12,7 @@ import pytest
 from firmlake import errors
 from firmlake.api import requests
 from firmlake.api.authorization import Token, read_token
-from firmlake.api.throttle import open_throttle
+from firmlake.api.throttle_open import open_throttle
 from firmlake.company import Company
 from firmlake.settings import ApiSettings
 

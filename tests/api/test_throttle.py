@@ -11,7 +11,9 @@ import pytest
 
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import Request
-from firmlake.api.throttle import NoThrottle, SharedThrottle, boot_clock, open_throttle
+from firmlake.api.throttle import NoThrottle, SharedThrottle
+from firmlake.api.throttle_file import FileStore, boot_clock
+from firmlake.api.throttle_open import open_throttle
 from firmlake.errors import SettingsError
 from firmlake.settings import ApiSettings
 
@@ -37,7 +39,7 @@ class Simulation:
         return self
 
     def _work(self, end):
-        throttle = SharedThrottle(self.file, LIMIT, self.time.clock_ns)
+        throttle = SharedThrottle(FileStore(self.file, self.time.clock_ns), LIMIT)
         while True:
             grant = throttle.acquire(self.time.sleep)
             if self.time.now >= end:
@@ -101,7 +103,7 @@ def test_in_steady_state_at_least_98_percent_are_used(tmp_path, back):
 def test_a_restart_goes_on_where_the_last_run_was_killed(tmp_path):
     """Requests under way are never reported back, and the new process knows of them all the same."""
     simulation = Simulation(tmp_path / "key", SlidingWindow()).run(minutes=0.4)
-    killed = SharedThrottle(tmp_path / "key", LIMIT, simulation.time.clock_ns)
+    killed = SharedThrottle(FileStore(tmp_path / "key", simulation.time.clock_ns), LIMIT)
     pending = [killed.acquire(simulation.time.sleep) for _ in range(4)]
     simulation.arrivals += [(simulation.time.now, simulation.service.allows(simulation.time.now)) for _ in pending]
     simulation.run(minutes=3)
@@ -111,7 +113,7 @@ def test_a_restart_goes_on_where_the_last_run_was_killed(tmp_path):
 
 def test_a_refusal_stops_the_other_processes_too(tmp_path):
     time = VirtualTime()
-    one, other = (SharedThrottle(tmp_path / "key", LIMIT, time.clock_ns) for _ in range(2))
+    one, other = (SharedThrottle(FileStore(tmp_path / "key", time.clock_ns), LIMIT) for _ in range(2))
     grant = one.acquire(time.sleep)
     one.observe(grant, Answer(REQUEST, 1, 429, "", {"retry-after": "30"}, b"", time.utc(), 0.1, 0))
     before = time.now
@@ -122,7 +124,7 @@ def test_a_refusal_stops_the_other_processes_too(tmp_path):
 def test_a_pause_is_never_longer_than_the_settings_allow(tmp_path):
     """The client ends the run instead, and the next run may find out whether the service thinks better of it."""
     time = VirtualTime()
-    throttle = SharedThrottle(tmp_path / "key", LIMIT, time.clock_ns, pause_max_seconds=120)
+    throttle = SharedThrottle(FileStore(tmp_path / "key", time.clock_ns), LIMIT, pause_max_seconds=120)
     grant = throttle.acquire(time.sleep)
     throttle.observe(grant, Answer(REQUEST, 1, 429, "", {"retry-after": "7200"}, b"", time.utc(), 0.1, 0))
     before = time.now
@@ -140,7 +142,7 @@ def test_a_pause_is_never_longer_than_the_settings_allow(tmp_path):
 )
 def test_a_lower_limit_in_the_headers_is_adopted_and_said_once(tmp_path, caplog, headers):
     time = VirtualTime()
-    throttle = SharedThrottle(tmp_path / "key", LIMIT, time.clock_ns)
+    throttle = SharedThrottle(FileStore(tmp_path / "key", time.clock_ns), LIMIT)
     before = time.now
     for _ in range(101):
         grant = throttle.acquire(time.sleep)
@@ -154,7 +156,7 @@ def test_a_lower_limit_in_the_headers_is_adopted_and_said_once(tmp_path, caplog,
 )
 def test_a_damaged_file_is_begun_anew_as_if_the_allowance_were_used_up(tmp_path, caplog, damage):
     time = VirtualTime()
-    throttle = SharedThrottle(tmp_path / "key", 3, time.clock_ns)
+    throttle = SharedThrottle(FileStore(tmp_path / "key", time.clock_ns), 3)
     throttle.acquire(time.sleep)
     (tmp_path / "key").write_bytes(damage((tmp_path / "key").read_bytes()))
     before = time.now
@@ -165,7 +167,7 @@ def test_a_damaged_file_is_begun_anew_as_if_the_allowance_were_used_up(tmp_path,
 
 def test_a_file_or_folder_removed_by_a_cleaner_is_made_again(tmp_path):
     time, folder = VirtualTime(), tmp_path / "folder"
-    throttle = SharedThrottle(folder / "key", LIMIT, time.clock_ns)
+    throttle = SharedThrottle(FileStore(folder / "key", time.clock_ns), LIMIT)
     throttle.acquire(time.sleep)
     (folder / "key").unlink()
     folder.rmdir()
@@ -184,7 +186,7 @@ def test_files_of_keys_that_are_not_used_any_more_go_after_a_day(tmp_path):
 
 
 def test_threads_of_one_process_share_the_allowance(tmp_path):
-    throttle = SharedThrottle(tmp_path / "key", 100, boot_clock)
+    throttle = SharedThrottle(FileStore(tmp_path / "key", boot_clock), 100)
     counts: list[int] = []
     threads = [threading.Thread(target=lambda: counts.append(_take_all(throttle))) for _ in range(8)]
     for thread in threads:
@@ -197,9 +199,10 @@ def test_threads_of_one_process_share_the_allowance(tmp_path):
 TAKE_ALL = """
 import sys
 from pathlib import Path
-from firmlake.api.throttle import SharedThrottle, boot_clock
+from firmlake.api.throttle import SharedThrottle
+from firmlake.api.throttle_file import FileStore, boot_clock
 
-throttle, taken = SharedThrottle(Path(sys.argv[1]), int(sys.argv[2]), boot_clock), 0
+throttle, taken = SharedThrottle(FileStore(Path(sys.argv[1]), boot_clock), int(sys.argv[2])), 0
 while True:
     throttle.acquire(lambda seconds: sys.exit(print(taken)))
     taken += 1

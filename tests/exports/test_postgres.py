@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -16,58 +11,17 @@ from firmlake.exports.export import Request, export
 from firmlake.exports.selection import EXPORTED_TABLES
 from firmlake.exports.targets import Folder
 from firmlake.tables.schemas import WAREHOUSE_TABLES
+from postgres import serve_postgres
 from support import query
 
 pytestmark = pytest.mark.slow
 
-_FOUND = max(Path("/usr/lib/postgresql").glob("*/bin/initdb"), default=None)
-_NOBODY = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-"""The server refuses to run as root."""
-
 
 @pytest.fixture(scope="module")
 def psql():
-    """A server on a socket of its own; gives what runs a script and returns the lines it prints."""
-    if _FOUND is None:
-        pytest.skip("apt-get install postgresql")
-    programs = _FOUND.parent
-    with tempfile.TemporaryDirectory(prefix="firmlake-pg-") as name:  # pytest's own folders let nobody else in
-        home = Path(name)
-        if _NOBODY:
-            shutil.chown(home, "postgres")
-        yield from _serve(home, programs)
-
-
-def _serve(home, programs):
-    data = home / "data"
-
-    def server(*command):
-        # Not by pipes: the server would keep them open.
-        subprocess.run([*_NOBODY, *map(str, command)], check=True, stdout=subprocess.DEVNULL, timeout=60)
-
-    server(programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C")
-    options = f"-k {home} -c listen_addresses='' -c timezone=UTC"
-    server(programs / "pg_ctl", "-D", data, "-o", options, "-l", home / "log", "-w", "start")
-
-    def run(script):
-        command = [
-            str(programs / "psql"),
-            "-h",
-            str(home),
-            "-U",
-            "postgres",
-            "-qAt",
-            "-F",
-            "|",
-            "-v",
-            "ON_ERROR_STOP=1",
-        ]
-        done = subprocess.run(command, input=script, text=True, capture_output=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    yield run
-    server(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+    """What runs a script on a server and returns the lines it prints."""
+    with serve_postgres() as postgres:
+        yield postgres.run
 
 
 def test_every_value_arrives_and_loading_twice_changes_nothing(lake, tmp_path, psql):

@@ -11,13 +11,21 @@ from firmlake.api import requests
 from firmlake.api.authorization import Token
 from firmlake.api.client import Client
 from firmlake.api.throttle import SharedThrottle
+from firmlake.api.throttle_file import FileStore
 from firmlake.company import Company
 from firmlake.settings import ApiSettings
+from postgres import serve_postgres
 
 from .support import TOKEN, sized
 
 LIMIT = 30
 KINDS = ("fixed-window", "sliding-window", "token-bucket")
+
+
+@pytest.fixture
+def postgres():
+    with serve_postgres() as server:
+        yield server
 
 
 class _Time:
@@ -42,7 +50,7 @@ def test_the_allowance_is_kept_and_used_also_across_restarts(kind, minutes, sand
     company = Company("BE", "0403227515")
     began = when.clock()
     while when.clock() - began < 60 * minutes:  # a process that ends; the next one finds what it left
-        throttle = SharedThrottle(tmp_path / "key", LIMIT, lambda: int(when.clock() * 1e9))
+        throttle = SharedThrottle(FileStore(tmp_path / "key", lambda: int(when.clock() * 1e9)), LIMIT)
         api = ApiSettings(base_url=sandbox.base_url, requests_per_minute=LIMIT)
         with Client(api, Token(TOKEN), throttle, clock=when.clock, sleep=when.sleep) as client:
             for _ in range(chance.randrange(1, 2 * LIMIT)):
@@ -61,11 +69,18 @@ def test_the_allowance_is_kept_and_used_also_across_restarts(kind, minutes, sand
 
 @pytest.mark.reliability
 @pytest.mark.timeout(200)
-def test_two_processes_of_one_key_share_one_allowance(sandbox, make_lake, tmp_path, record_property):
+@pytest.mark.parametrize("store", ["file", pytest.param("postgresql", marks=pytest.mark.slow)])
+def test_two_processes_of_one_key_share_one_allowance(store, sandbox, make_lake, tmp_path, record_property, request):
+    """With a file they are on one machine; with PostgreSQL they are on two, which have no file in common."""
+    if store == "postgresql":
+        store = request.getfixturevalue("postgres").url
     sandbox.set_options(requests_per_minute=10, rate_limit_kind="sliding-window")
-    lakes = [make_lake(200, name, api__requests_per_minute=10) for name in ("one", "two")]
+    settings = {"api__requests_per_minute": 10, "api__throttle_store": store}
+    lakes = [make_lake(200, name, **settings) for name in ("one", "two")]
     for lake in lakes:
-        lake.environment["TMPDIR"] = str(tmp_path)
+        temporary = tmp_path if store == "file" else tmp_path / lake.list.parent.name / "tmp"
+        temporary.mkdir(exist_ok=True, parents=True)
+        lake.environment["TMPDIR"] = str(temporary)
     processes = [lake.start("run", str(lake.list)) for lake in lakes]
     results = [lake.end(process, 180) for lake, process in zip(lakes, processes, strict=True)]
     summary = sandbox.ledger()["summary"]

@@ -39,3 +39,7 @@ class RequestBudget:
     def observe(self, grant: int, answer: Answer) -> None:
         """Learn from an answer; see `Throttle`."""
         self._throttle.observe(grant, answer)
+
+    def close(self) -> None:
+        """Close the throttle."""
+        self._throttle.close()

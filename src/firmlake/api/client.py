@@ -15,7 +15,13 @@ from firmlake.api.authorization import Token
 from firmlake.api.breaker import CircuitBreaker, Probe, RetryBudget
 from firmlake.api.connection import Connection
 from firmlake.api.exchange import Answer
-from firmlake.api.failures import InterruptedRunError, PausedByServiceError, RequestFailedError, RequestRefusedError
+from firmlake.api.failures import (
+    InterruptedRunError,
+    PausedByServiceError,
+    RequestFailedError,
+    RequestRefusedError,
+    ThrottleStoreError,
+)
 from firmlake.api.inflight import InFlight
 from firmlake.api.judge import Check, judge
 from firmlake.api.requests import Request
@@ -127,6 +133,7 @@ class Client:
             RequestFailedError: All tries failed: likewise, unless `is_outage`.
             OutOfCreditsError: 402: buy no more.
             PausedByServiceError: It wants a longer pause than the settings allow: run again later.
+            ThrottleStoreError: Nobody knows whether a request may be sent: likewise.
             InterruptedRunError: `stop` was set.
             AuthorizationError: The token is refused; all further requests end like this one without being sent.
             ServiceError: The service cannot be reached, redirects, or fails on everything: run again later.
@@ -155,7 +162,7 @@ class Client:
             raise failed from None
         except (RequestRefusedError, RequestFailedError):
             raise
-        except (AuthorizationError, PausedByServiceError, ServiceError) as error:
+        except (AuthorizationError, PausedByServiceError, ServiceError, ThrottleStoreError) as error:
             self._end = error
             raise
 

@@ -3,6 +3,7 @@
 Stopped                       the run ends, and the next one continues it
 ├── OutOfCreditsError         buy no more companies; those inside their window are still free
 ├── PausedByServiceError      run again at the time it names
+├── ThrottleStoreError        see to the store, then run again
 └── InterruptedRunError       somebody asked us to stop
 AuthorizationError            get a valid token (401) or one that may do this (403)
 ServiceError                  the service as a whole cannot be used (not reached, redirects, fails on everything)
@@ -27,6 +28,7 @@ __all__ = [
     "PausedByServiceError",
     "RequestFailedError",
     "RequestRefusedError",
+    "ThrottleStoreError",
     "UnusableAnswerError",
 ]
 
@@ -37,6 +39,10 @@ class OutOfCreditsError(errors.Stopped):
 
 class PausedByServiceError(errors.Stopped):
     """The service wants us to wait longer than `api.retry_wait_max_seconds`."""
+
+
+class ThrottleStoreError(errors.Stopped):
+    """Whoever keeps count of the allowance is away, so that nobody knows whether a request may be sent."""
 
 
 class InterruptedRunError(errors.Stopped):
