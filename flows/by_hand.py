@@ -30,7 +30,7 @@ from temporary_server import TemporaryServer
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
-__all__ = ["add_contacts_by_hand", "run_by_hand", "service_lists_by_hand"]
+__all__ = ["add_contacts_by_hand", "backfill_by_hand", "replay_by_hand", "run_by_hand", "service_lists_by_hand"]
 
 R = TypeVar("R")
 
@@ -82,6 +82,34 @@ def add_contacts_by_hand(contacts: str, list_id: int, config: str | None, flags:
     _by_hand("add_contacts", (contacts, list_id), config, flags, read_settings)
 
 
+@click.command()
+@click.argument("lists", metavar="LISTS")
+@click.option("--name", help="Of this backfill; what it completed is not started again. Default: the date.")
+@click.option("--archive", metavar="TARGET", help="Where what has landed is archived afterwards.")
+@click.option("--deployment", default="enrich/portfolio", show_default=True, help="Of the flow enrich, on a work pool.")
+@_with_settings
+def backfill_by_hand(
+    lists: str, name: str | None, archive: str | None, deployment: str, config: str | None, flags: tuple[str, ...]
+) -> NoReturn:
+    """Enrich each file of the folder LISTS, or each country of the list LISTS, in a run of its own on the work pool."""
+    arguments = (lists, name, archive, deployment)
+    _by_hand("backfill", arguments, config, flags, read_settings, asks_service=False)
+
+
+@click.command()
+@click.argument("archive")
+@click.option("--name", help="Of a replay that did not end, to go on with it.")
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes on this machine.")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask cluster instead: tcp://host:8786.")
+@_with_settings
+def replay_by_hand(
+    archive: str, name: str | None, workers: int, scheduler: str | None, config: str | None, flags: tuple[str, ...]
+) -> NoReturn:
+    """Make one warehouse, in paths.data, of all that lies in ARCHIVE."""
+    arguments = (archive, name, workers, scheduler)
+    _by_hand("replay", arguments, config, flags, read_settings, asks_service=False)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -91,12 +119,14 @@ def _by_hand(
     config: str | None,
     flags: tuple[str, ...],
     read: Callable[[str | None, Mapping[str, str]], Settings],
+    *,
+    asks_service: bool = True,
 ) -> NoReturn:
     """Run the flow of a name, which is that of its file too, and end with its exit code."""
     received = _catch_signals()
     try:
         overrides = dict(map(_parse, flags))
-        _prepare(read(config, overrides))
+        _prepare(read(config, overrides), asks_service)
         _run(name, (*arguments, config, overrides))
     except FirmlakeError as error:
         _fail(error, str(error), error.exit_code)
@@ -110,9 +140,10 @@ def _by_hand(
     sys.exit(EXIT_DONE)
 
 
-def _prepare(settings: Settings) -> None:
+def _prepare(settings: Settings, asks_service: bool) -> None:
     """Refuse at once what can be refused without a server, and set Prefect's environment."""
-    service.check_access(settings)
+    if asks_service:
+        service.check_access(settings)
     data = Path(settings.paths.data)
     with lock(Folders(data), "the start of a flow"):
         pass

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from prefect.tasks import Task
 
 __all__ = [
+    "EXIT_CODE_LABEL",
     "CompaniesFailedError",
     "end",
     "finish_tasks",
@@ -39,6 +41,8 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
+EXIT_CODE_LABEL = "firmlake.exit_code"
+"""Label of a flow run that failed: whoever started it on a work pool gets its message, but not its error."""
 _SAMPLE = Path("data/intake/sample.csv")
 _DEMO = {"api.base_url": SANDBOX, "paths.data": "data/sandbox"}
 _LOOK_EVERY_SECONDS = 0.2
@@ -93,11 +97,23 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
         except FirmlakeError as error:
             from prefect.states import Crashed, Failed
 
+            _label(error.exit_code)
             state = Crashed if isinstance(error, InterruptedRunError) else Failed
             # Prefect keeps states until the process ends, and a traceback keeps all that its frames hold, open or not.
             return state(message=str(error), data=error.with_traceback(None))  # type: ignore[return-value]
 
     return wrapper
+
+
+def _label(exit_code: int) -> None:
+    """Note with the flow run how it ends; a server that does not take it is no reason to end otherwise."""
+    from prefect.client.orchestration import get_client
+    from prefect.context import FlowRunContext, TaskRunContext
+
+    context = FlowRunContext.get()
+    if context and context.flow_run and not TaskRunContext.get():
+        with suppress(Exception), get_client(sync_client=True) as client:
+            client.update_flow_run_labels(context.flow_run.id, {EXIT_CODE_LABEL: exit_code})
 
 
 def step(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:

@@ -27,6 +27,15 @@ def test_a_file_is_replaced_only_by_whom_has_read_it(target):
     assert target.read("latest.json").content == b"2"
 
 
+def test_a_file_is_created_once_and_listed_with_its_size(target):
+    assert target.create("a/b/1", b"first")
+    assert not target.create("a/b/1", b"another")
+    target.create("ab/2", b"")
+    assert target.read("a/b/1").content == b"first"
+    assert target.sizes("a") == {"a/b/1": 5}
+    assert target.sizes("none") == {}
+
+
 def test_clearing_a_folder_leaves_the_others(target):
     for path in ("a/x/1", "a/2", "ab/3"):
         target.put(path, io.BytesIO(path.encode()))

@@ -65,10 +65,10 @@ class Ended(NamedTuple):
 class ByHand:
     """`python flows/enrich.py` in a folder and home of its own, with no variable of Prefect's or ours."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, flow: str = "enrich") -> None:
+        self.folder, self.flow = folder, flow
         self.mark = f"{_MARK}={uuid4().hex}"
-        (folder / "home").mkdir()
+        (folder / "home").mkdir(parents=True)
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("FIRMLAKE_", "PREFECT_"))},
             "HOME": str(folder / "home"),
@@ -81,7 +81,7 @@ class ByHand:
     def start(self, *arguments: str, settings: dict[str, str] | None = None) -> subprocess.Popen[str]:
         flags = [part for key, value in (settings or {}).items() for part in ("--set", f"{key}={value}")]
         return subprocess.Popen(
-            [sys.executable, str(FLOWS / "enrich.py"), *arguments, *flags],
+            [sys.executable, str(FLOWS / f"{self.flow}.py"), *arguments, *flags],
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -93,18 +93,22 @@ class ByHand:
     def run(self, *arguments: str, settings: dict[str, str] | None = None) -> Ended:
         return self.end(self.start(*arguments, settings=settings))
 
-    def end(self, process: subprocess.Popen[str]) -> Ended:
+    def end(self, process: subprocess.Popen[str], seconds: float = 90) -> Ended:
         """Wait for a process to end."""
-        out, err = process.communicate(timeout=90)
+        out, err = process.communicate(timeout=seconds)
         return Ended(process.returncode, out, err)
 
     def processes(self) -> list[str]:
         """All processes that came of this one, by their command lines."""
-        found = []
+        return list(self.process_ids().values())
+
+    def process_ids(self) -> dict[int, str]:
+        """Likewise by their ids."""
+        found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 if self.mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append((folder / "cmdline").read_text().replace("\0", " "))
+                    found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
             except OSError:
                 continue  # it has ended, or is somebody else's
         return found

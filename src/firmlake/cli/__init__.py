@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from firmlake import __version__
+from firmlake.cli.archive import archive
 from firmlake.cli.around import config, sandbox
 from firmlake.cli.call import catch_signals, exit_code_of_signal, ignore_signals
 from firmlake.cli.changes import changes
@@ -58,6 +59,6 @@ def firmlake() -> None:
 _FETCHING = (run, plan, redrive, demo)
 _LOOKING = (status, query, changes, report, company)
 _LISTS = (service_lists, contacts)
-_KEEPING = (export, replay, verify, prune)
+_KEEPING = (export, archive, replay, verify, prune)
 for _each in (*_FETCHING, *_LOOKING, *_LISTS, *_KEEPING, sandbox, config):
     firmlake.add_command(_each)

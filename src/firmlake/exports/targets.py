@@ -1,4 +1,4 @@
-"""Where an export goes: a folder of this machine, or a bucket of an object store. Both know four things to do.
+"""Where an export or an archive goes: a folder of this machine, or a bucket of an object store; both can do the same.
 
 s3://bucket/prefix, gs://bucket/prefix, az://container/prefix     credentials from the store's usual environment
 anything else                                                     a folder
@@ -15,9 +15,10 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+from uuid import uuid4
 
 from firmlake.errors import FirmlakeError, UsageError
-from firmlake.files import make_folder, write_file
+from firmlake.files import make_folder, sync_folder, write_file
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -38,7 +39,7 @@ class Found(NamedTuple):
 
 
 class Target(Protocol):
-    """What an export needs of the place it goes to; paths are relative, with `/`."""
+    """What is needed of the place; paths are relative, with `/`."""
 
     @property
     def url(self) -> str:
@@ -47,6 +48,14 @@ class Target(Protocol):
 
     def put(self, path: str, file: IO[bytes]) -> None:
         """Write a file, whole or not at all, over one that may be there."""
+        ...
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write a file, whole or not at all, unless there is one already; tells whether it did."""
+        ...
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """List the files below a folder: path to bytes, by path."""
         ...
 
     def read(self, path: str) -> Found | None:
@@ -107,6 +116,24 @@ class Folder:
 
         write_file(self.path / path, copy)
 
+    def create(self, path: str, content: bytes) -> bool:
+        """Write a file unless there is one."""
+        aside = self.path / f"{path}.{uuid4().hex}.part"
+        write_file(aside, lambda written: written.write_bytes(content))
+        try:
+            (self.path / path).hardlink_to(aside)
+        except FileExistsError:
+            return False
+        finally:
+            aside.unlink()
+        sync_folder(aside.parent)
+        return True
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """List the files below a folder."""
+        found = (path for path in sorted((self.path / folder).rglob("*")) if path.is_file() and path.suffix != ".part")
+        return {path.relative_to(self.path).as_posix(): path.stat().st_size for path in found}
+
     def read(self, path: str) -> Found | None:
         """Read a small file."""
         with suppress(FileNotFoundError):
@@ -141,6 +168,30 @@ class Bucket:
         import obstore
 
         _tried(self._at(path), lambda: obstore.put(self._store, path, file))
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write an object unless there is one: the store itself decides who was first."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        def put() -> bool:
+            try:
+                obstore.put(self._store, path, content, mode="create", use_multipart=False)
+            except (AlreadyExistsError, PreconditionError):
+                return False
+            return True
+
+        return _tried(self._at(path), put)
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """List the objects below a folder."""
+        import obstore
+
+        def find() -> dict[str, int]:
+            pages = obstore.list(self._store, folder)
+            return dict(sorted((found["path"], found["size"]) for page in pages for found in page))
+
+        return _tried(self._at(folder), find)
 
     def read(self, path: str) -> Found | None:
         """Read a small object."""

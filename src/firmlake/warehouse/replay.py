@@ -31,7 +31,7 @@ from firmlake.warehouse.load import create_tables, load_run, loaded_runs
 from firmlake.warehouse.macros import as_of_columns
 from firmlake.warehouse.views import create_views
 
-__all__ = ["TableCheck", "content_hashes", "finished_runs", "replay", "restage", "verify"]
+__all__ = ["TableCheck", "content_hashes", "finished_runs", "load_staged", "replay", "restage", "verify"]
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _DIFFERS_BY_NATURE = ("loads",)
@@ -102,6 +102,24 @@ def replay(
     staged = [(run, outcome, restage(run, on_run, processes)) for run, outcome in finished_runs(folders, loaded)]
     overviews = _overviews(folders, names, only_loaded=False)
     return _publish_all(folders, staged, overviews, names, now, memory_limit, keep, storage_version=storage_version)
+
+
+def load_staged(
+    folders: Folders,
+    now: Callable[[], datetime],
+    *,
+    memory_limit: str,
+    keep: int,
+    storage_version: str = "latest",
+) -> Path:
+    """Make a warehouse of runs that are staged already, in the order in which they ended; else as `replay`.
+
+    Raises:
+        DamagedError: A staged file is missing or not what was written; nothing is published.
+    """
+    staged = [(run, outcome, _all_there_is(run)) for run, outcome in finished_runs(folders)]
+    overviews = _overviews(folders, (), only_loaded=False)
+    return _publish_all(folders, staged, overviews, (), now, memory_limit, keep, storage_version=storage_version)
 
 
 def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, processes: int = 1) -> Manifest:

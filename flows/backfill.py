@@ -1,0 +1,253 @@
+"""The flow `backfill`: one enrichment for each portfolio or country, on a work pool, under one allowance.
+
+    python flows/backfill.py portfolios/            # a run for each file of the folder
+    python flows/backfill.py companies.csv          # a run for each country of the list
+    flows/backfill.py:backfill                      # its entrypoint, for deployments
+
+Each run has its own list and data folder, whose names stay: a run that was killed is gone on with, and nothing is paid
+twice. Each also has a key that Prefect's server accepts once, so that a backfill that is started again finds its runs,
+whether they wait, work or are completed, and starts anew only what failed.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from by_hand import backfill_by_hand
+
+    backfill_by_hand()  # before Prefect is imported; it does not come back
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import httpx
+import msgspec
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter
+from prefect.client.schemas.objects import FlowRun
+from prefect.deployments import run_deployment
+from prefect.exceptions import ObjectNotFound
+
+from artifacts import show_table
+from firmlake import __version__
+from firmlake.archive import archive as add_to_archive
+from firmlake.errors import (
+    EXIT_AUTHORIZATION,
+    EXIT_DONE,
+    EXIT_DRIFT,
+    EXIT_FAILED,
+    EXIT_LOCKED,
+    EXIT_SIGTERM,
+    EXIT_SOME_FAILED,
+    EXIT_STOPPED,
+    EXIT_USAGE,
+    FirmlakeError,
+    UsageError,
+)
+from firmlake.exports.targets import open_target
+from firmlake.portfolios import Portfolio, divide
+from firmlake.run import lock
+from firmlake.settings import Settings
+from job import EXIT_CODE_LABEL, end, in_one_line, read_settings, step, tell
+
+_WORST_FIRST = (
+    EXIT_AUTHORIZATION,
+    EXIT_DRIFT,
+    EXIT_FAILED,
+    EXIT_USAGE,
+    EXIT_LOCKED,
+    EXIT_SIGTERM,
+    EXIT_STOPPED,
+    EXIT_SOME_FAILED,
+    EXIT_DONE,
+)
+_MEANINGS = {
+    EXIT_DONE: "done",
+    EXIT_FAILED: "failed",
+    EXIT_USAGE: "cannot be run as it is set",
+    EXIT_SOME_FAILED: "published, some companies failed",
+    EXIT_STOPPED: "stopped, can be gone on with",
+    EXIT_AUTHORIZATION: "the token is refused",
+    EXIT_DRIFT: "not published, the answers lack a known field",
+    EXIT_LOCKED: "its data folder was in use",
+    EXIT_SIGTERM: "interrupted",
+}
+_POLL_SECONDS = 5.0
+_AWAY_MAX_SECONDS = 900.0
+"""For so long Prefect's server may be away; the runs go on meanwhile."""
+_PAGE = 100
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """How a portfolio's run ended."""
+
+    portfolio: str
+    exit_code: int
+    message: str
+
+
+@flow(version=__version__, persist_result=False, retries=0)
+@in_one_line
+def backfill(
+    lists: str,
+    name: str | None = None,
+    archive: str | None = None,
+    deployment: str = "enrich/portfolio",
+    config: str | None = None,
+    overrides: dict[str, str] | None = None,
+) -> str:
+    """Enrich portfolios or countries in runs of their own, wait for all of them, and end as the worst did.
+
+    Args:
+        lists: A folder, each file of which is a portfolio's list, or one list, which is divided by country. As the
+            workers see it.
+        name: Of this backfill: what it completed is not started again. None takes the date, UTC.
+        archive: Where what has landed is archived afterwards, for `replay` to make one warehouse of; None: nowhere.
+        deployment: Of the flow `enrich`, on a work pool.
+        config: A settings file. None takes config/firmlake.toml.
+        overrides: Settings by dotted key. `paths.data` is the folder that gets the portfolios' data folders; budgets
+            are those of the whole and divided evenly. Prefect stores and shows them: nothing secret belongs here.
+
+    Returns:
+        A line that says what came of it.
+    """
+    settings = read_settings(config, overrides)
+    name = name or f"{datetime.now(UTC):%Y-%m-%d}"
+    portfolios, refused_count = divide(settings, Path(lists))
+    if refused_count:
+        tell(f"{refused_count} lines of {lists} name no company: {settings.paths.data}/lists/refused.csv")
+    started = {
+        portfolio.name: _start(name, deployment, portfolio, config, _layers(settings, overrides, portfolio, portfolios))
+        for portfolio in portfolios
+    }
+    tell(f"Backfill {name}: {len(started)} runs of {deployment}")
+    found = wait_for(started.values())
+    ended = [_judge(portfolio, found[run_id]) for portfolio, run_id in started.items()]
+    show_table("backfill-portfolios", [msgspec.structs.asdict(one) for one in ended], f"Backfill {name}")
+    if archive:
+        for portfolio in portfolios:
+            archive_portfolio(archive, portfolio)
+    return conclude(name, ended)
+
+
+@step("archive {portfolio}")
+def archive_portfolio(archive: str, portfolio: Portfolio) -> None:
+    """Add to the archive what has been published of a portfolio."""
+    with lock(portfolio.folders, "the flow backfill"):
+        done = add_to_archive(portfolio.folders, open_target(archive))
+    tell(f"{portfolio.name}: {len(done.runs)} runs archived, {done.file_count} files, {done.byte_count:,} bytes")
+
+
+def wait_for(run_ids: Iterable[UUID]) -> dict[UUID, FlowRun]:
+    """Wait until flow runs have ended, and say now and then how many are how far."""
+    run_ids, said, answered_at = list(run_ids), "", time.monotonic()
+    while True:
+        try:
+            runs = {run.id: run for run in _read(run_ids)}
+            answered_at = time.monotonic()
+        except httpx.HTTPError:
+            if time.monotonic() - answered_at > _AWAY_MAX_SECONDS:
+                raise
+        else:
+            states = Counter(run.state.name if run.state else "Pending" for run in runs.values())
+            line = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+            if line != said:
+                tell(line)
+                said = line
+            if all(run.state and run.state.is_final() for run in runs.values()):
+                return runs
+        time.sleep(_POLL_SECONDS)
+
+
+def conclude(name: str, ended: list[_Ended]) -> str:
+    """End as the worst run did."""
+    counts = Counter(one.exit_code for one in ended)
+    said = ", ".join(f"{counts[code]} {_MEANINGS[code]}" for code in _WORST_FIRST if counts[code])
+    worst = next(code for code in _WORST_FIRST if counts[code])
+    if worst == EXIT_DONE:
+        return end(name, f"Backfill {name}: {said}")
+    one = next(one for one in ended if one.exit_code == worst)
+    error = FirmlakeError(
+        f"Backfill {name}: {said}; {one.portfolio}: {one.message.rstrip('.')}",
+        "Start it again with the same name to go on: what is done is not done again",
+    )
+    error.exit_code = worst
+    raise error
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _layers(
+    settings: Settings, overrides: dict[str, str] | None, portfolio: Portfolio, portfolios: list[Portfolio]
+) -> dict[str, str]:
+    """Make the overrides of a portfolio's run: those of the whole, its own folder, and its share of the budgets."""
+    run, layers = settings.run, {**(overrides or {}), "paths.data": str(portfolio.folders.data)}
+    for key, total in {"max_credits": run.max_credits, "max_requests": run.max_requests}.items():
+        if total >= 0:
+            layers[f"run.{key}"] = str(total // len(portfolios))
+    for key, value in msgspec.structs.asdict(portfolio.intake).items():
+        if value != getattr(settings.intake, key):
+            layers[f"intake.{key}"] = value
+    return layers
+
+
+def _start(name: str, deployment: str, portfolio: Portfolio, config: str | None, layers: dict[str, str]) -> UUID:
+    """Start a portfolio's run, or find the one that was started before and has not failed."""
+    parameters: dict[str, Any] = {
+        "company_list": str(portfolio.company_list),
+        "config": config,
+        "overrides": layers,
+    }
+    identity = msgspec.json.encode([name, deployment, portfolio.sha256, parameters], order="deterministic")
+    key = f"backfill {hashlib.sha256(identity).hexdigest()[:16]}"
+    failed_count = sum(bool(run.state and run.state.is_final() and not run.state.is_completed()) for run in _of(key))
+    try:
+        run = run_deployment(
+            deployment,
+            parameters=parameters,
+            timeout=0,
+            flow_run_name=f"{portfolio.name} of {name}",
+            tags=[key],
+            idempotency_key=f"{key} {failed_count}",
+        )
+        return cast("FlowRun", run).id
+    except ObjectNotFound:
+        raise UsageError(
+            f"There is no deployment {deployment} on Prefect's server", "`prefect --no-prompt deploy --all` makes it"
+        ) from None
+
+
+def _of(key: str) -> list[FlowRun]:
+    with get_client(sync_client=True) as client:
+        return client.read_flow_runs(flow_run_filter=FlowRunFilter.model_validate({"tags": {"all_": [key]}}))
+
+
+def _read(run_ids: list[UUID]) -> Iterator[FlowRun]:
+    with get_client(sync_client=True) as client:
+        for begin in range(0, len(run_ids), _PAGE):
+            ids = run_ids[begin : begin + _PAGE]
+            yield from client.read_flow_runs(
+                flow_run_filter=FlowRunFilter.model_validate({"id": {"any_": ids}}), limit=_PAGE
+            )
+
+
+def _judge(portfolio: str, run: FlowRun) -> _Ended:
+    state = run.state
+    assert state
+    code = EXIT_FAILED
+    if state.is_completed():
+        code = EXIT_DONE
+    elif not state.is_failed():
+        code = EXIT_SIGTERM
+    else:
+        with suppress(KeyError, ValueError):
+            code = int(str(run.labels[EXIT_CODE_LABEL]))
+    return _Ended(portfolio, code if code in _MEANINGS else EXIT_FAILED, state.message or state.name or "")

@@ -1,0 +1,34 @@
+"""The command that lets landed answers leave for where many machines can flatten them: archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from firmlake.cli.call import Call, command
+
+__all__ = ["archive"]
+
+
+@click.command()
+@click.argument("target")
+@command
+def archive(call: Call, target: str) -> None:
+    """Copy published runs, as they landed, to TARGET: a folder, or s3://, gs:// or az://.
+
+    What is there already stays as it is. `flows/replay.py` makes one warehouse of what several data folders archived.
+    """
+    from firmlake.archive import archive as start
+    from firmlake.exports.targets import open_target
+    from firmlake.run import Folders, lock
+
+    folders = Folders(Path(call.settings().paths.data))
+    place = open_target(target)
+    with lock(folders, "firmlake archive"):
+        done = start(folders, place, call.say)
+    count = f"{len(done.runs)} {'run' if len(done.runs) == 1 else 'runs'}"
+    call.answer(
+        {**done._asdict(), "archive": place.url},
+        lambda: click.echo(f"{count} archived in {place.url}: {done.file_count:,} files, {done.byte_count:,} bytes"),
+    )
