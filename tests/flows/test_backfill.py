@@ -132,10 +132,10 @@ def test_a_backfill_that_is_killed_and_started_again_pays_once_and_ends_as_the_w
     summary = sandbox.ledger()["summary"]
     assert summary["busiest_minute"] <= LIMIT
     assert summary["companies_charged_again"] == 0
-    assert summary["credits_charged"] == len({company for names in companies for company in names})
-    for name in ("north", "south", "west"):
-        held = ask(Folders(home / "portfolios" / name), "SELECT count(DISTINCT company_number) FROM company_state")
-        assert held[1] == [(300,)]
+    of_portfolios = [Folders(home / "portfolios" / name) for name in ("north", "south", "west")]
+    held = [ask(each, "SELECT count(*), count(paid_at) FROM companies")[1][0] for each in of_portfolios]
+    assert [company_count for company_count, _ in held] == [300, 300, 300]
+    assert sum(paid_count for _, paid_count in held) == summary["credits_charged"]
     assert len(list((archived / "runs").iterdir())) == 3
 
     sandbox.set_faults([])
