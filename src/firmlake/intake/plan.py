@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import cycle
+from itertools import cycle, islice
 from typing import NamedTuple
 
 import polars as pl
 
 from firmlake.api.contract import DATASETS
 from firmlake.company import Company
+from firmlake.intake.key import company_key
 from firmlake.settings import ApiSettings
 
 __all__ = ["Estimate", "Page", "Wanted", "count_companies", "estimate", "find_targets", "plan_pages"]
 
 ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 20)
 """Records of a company of which nothing is known: 8 on average, as the embedded service has it."""
+
+
+_HELD = ("is_fresh", "has_failed", "expected_count")
 
 
 class Wanted(NamedTuple):
@@ -112,7 +116,11 @@ def find_targets(
         One row per company and dataset that is not fresh: shard (1 first; 0 for those the budget leaves out), country,
         company_number, dataset, expected_count, is_paid, has_failed; in list order.
     """
-    key = ["country", "company_number"]
+    wanted = pl.Enum(datasets)
+    of_company = company_key().alias("company")
+    of_dataset = pl.col("company") * len(datasets) + pl.col("dataset").cast(wanted, strict=False).to_physical()
+    held = state.lazy().with_columns(of_company).select(of_dataset.alias("key"), *_HELD)
+    window = paid.lazy().select(of_company, is_paid=True)
     is_first = pl.col("order").diff().fill_null(1) != 0  # rows of a company follow each other
     is_allowed = pl.lit(value=True)
     if max_credits >= 0:
@@ -120,16 +128,18 @@ def find_targets(
     shard = (is_first & is_allowed).cum_sum().cast(pl.Int64).sub(1) // shard_companies + 1
     return (
         companies.lazy()  # in one go, so that of millions of rows there are not several copies
-        .select(key)
+        .select("country", "company_number", of_company)
         .with_row_index("order")
+        .join(window, on="company", how="left", maintain_order="left")
         .join(pl.LazyFrame({"dataset": list(datasets)}), how="cross", maintain_order="left_right")
-        .join(state.lazy(), on=[*key, "dataset"], how="left", maintain_order="left")
+        .with_columns(key=of_dataset)
+        .join(held, on="key", how="left", maintain_order="left")
         .filter(~pl.col("is_fresh").fill_null(value=False))
-        .join(paid.lazy().select(key).with_columns(is_paid=True), on=key, how="left", maintain_order="left")
         .with_columns(pl.col("is_paid", "has_failed").fill_null(value=False))
         .select(
             pl.when(is_allowed).then(shard).otherwise(0).alias("shard"),
-            *key,
+            "country",
+            "company_number",
             "dataset",
             pl.col("expected_count").cast(pl.Int64),
             "is_paid",
@@ -154,7 +164,7 @@ def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int
     for dataset in targets["dataset"].unique(maintain_order=True):  # one by one, for there may be millions of rows
         of_dataset = asked.filter(pl.col("dataset") == dataset).select("shard", "expected_count").collect()
         for _, group in of_dataset.group_by("shard", maintain_order=True):
-            counts[dataset] += _count_requests(api, dataset, group["expected_count"].to_list(), totals)
+            counts[dataset] += _count_requests(api, dataset, group["expected_count"], totals)
     unpaid = count_companies(asked.filter(~pl.col("is_paid")))
     sent = counts.total() if max_requests < 0 else min(max_requests, counts.total())
     minutes = sent / api.requests_per_minute if api.requests_per_minute else 0.0
@@ -203,22 +213,24 @@ def _size(api: ApiSettings, limit: int) -> int:
     return min(api.companies_per_request, api.records_per_request // limit)
 
 
-def _count_requests(api: ApiSettings, dataset: str, expected: Sequence[int | None], totals: Iterator[int]) -> int:
-    """Count the pages that `plan_pages` would make, by numbers alone."""
+def _count_requests(api: ApiSettings, dataset: str, expected: pl.Series, totals: Iterator[int]) -> int:
+    """Count the pages that `plan_pages` would make, by numbers alone: companies with as many records count together."""
     if not DATASETS[dataset].is_paged:
         return math.ceil(len(expected) / api.companies_per_request)
-    first, likely, rest = _first_limit(api), [], []
-    for total in expected:
-        if at_once := _likely(api, total):
-            likely.append(at_once)
-        else:
-            rest.append(next(totals) if total is None else total)
-    left = [total - first for total in rest if total > first]
-    return math.ceil(len(rest) / api.companies_per_request) + _count_packed(api, likely) + _count_packed(api, left)
+    first = _first_limit(api)
+    known = Counter(expected.drop_nulls().to_list())
+    at_once = {total: _likely(api, total) for total in known}
+    likely = Counter({limit: known[total] for total, limit in at_once.items() if limit})
+    rest = Counter(islice(totals, expected.null_count()))
+    rest.update({total: count for total, count in known.items() if not at_once[total]})
+    left = Counter({total - first: count for total, count in rest.items() if total > first})
+    pages = math.ceil(rest.total() / api.companies_per_request)
+    return pages + _count_packed(api, likely) + _count_packed(api, left)
 
 
-def _count_packed(api: ApiSettings, remaining: list[int]) -> int:
-    remaining.sort(reverse=True)
+def _count_packed(api: ApiSettings, counts: Counter[int]) -> int:
+    """Count the pages for so many companies with so many records left, by the number of records."""
+    remaining = sorted(counts.elements(), reverse=True)
     count = start = 0
     while start < len(remaining):
         limit = _limit(api, remaining[start])
