@@ -159,9 +159,7 @@ def conclude(outcome: Outcome, summary: str) -> str:
     if outcome.outcome == "stopped":
         raise Stopped(f"Published what there is, but stopped: {outcome.reason}", "Run again to go on where it stopped")
     if outcome.outcome == "some_failed":
-        raise CompaniesFailedError(
-            f"Published, but {outcome.reason}", "They are in dead_letters and rejects; the next run asks for them again"
-        )
+        raise CompaniesFailedError(f"Published, but {outcome.reason}", pipeline.ASK_AGAIN)
     return end(outcome.run_id, summary)
 
 

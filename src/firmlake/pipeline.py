@@ -24,9 +24,11 @@ from firmlake.warehouse.generations import newest, publish
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.views import create_views
 
-__all__ = ["fetch", "fetching", "finish", "publish_run", "stage"]
+__all__ = ["ASK_AGAIN", "fetch", "fetching", "finish", "publish_run", "stage"]
 
 
+ASK_AGAIN = "dead_letters, rejects and drift say why; the next run asks again for what failed or did not fit"
+"""What to do about companies that failed."""
 _SHARDS_AT_ONCE = 2
 _SIGNALS_EVERY_SECONDS = 0.2
 
@@ -94,13 +96,18 @@ def finish(settings: Settings, run: Run, manifest: Manifest, stopped: str, now: 
     vanished = _staged(run, manifest, "drift").filter(pl.col("kind") == "vanished_field").collect()
     _refuse_drift(settings, run, manifest, vanished)
     states = _staged(run, manifest, "company_state")
-    failed = states.filter((pl.col("status") == "failed") | (pl.col("reject_count") > 0))
-    failed_count = failed.select("country", "company_number").unique().collect().height
+    has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
     waiting = states.filter(pl.col("status") == "waiting").select(pl.len()).collect().item()
     if stopped or waiting:
         return run.finish("stopped", stopped or "run.max_credits leaves companies out", now)
-    if vanished.height or failed_count > settings.run.fail_share * run.plan.target_count:
-        return run.finish("some_failed", f"{failed_count} companies failed", now)
+    if vanished.height or _count(states, has_failed | is_unfit) > settings.run.fail_share * run.plan.company_count:
+        counts = (
+            (_count(states, has_failed), "companies failed"),
+            (_count(states, is_unfit), "had records that do not fit"),
+        )
+        reasons = [f"{count} {what}" for count, what in counts if count]
+        reasons += [f"{count} {dataset} records lack {path}" for dataset, path, count in _sum_records(vanished)]
+        return run.finish("some_failed", ", ".join(reasons), now)
     return run.finish("done", "", now)
 
 
@@ -134,12 +141,22 @@ def _staged(run: Run, manifest: Manifest, table: str) -> pl.LazyFrame:
     return pl.scan_parquet(files, glob=False, hive_partitioning=False)
 
 
+def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:
+    """Count companies."""
+    return states.filter(condition).select("country", "company_number").unique().collect().height
+
+
+def _sum_records(drift: pl.DataFrame) -> Iterator[tuple[str, str, int]]:
+    """Give dataset, path and records of each drift, over all shards."""
+    yield from drift.group_by("dataset", "path").agg(pl.col("record_count").sum()).sort("dataset", "path").iter_rows()
+
+
 def _refuse_drift(settings: Settings, run: Run, manifest: Manifest, vanished: pl.DataFrame) -> None:
     records = {
         dataset: sum(file.row_count for file in manifest.files if file.table == dataset)
         for dataset in run.plan.datasets
     }
-    for dataset, path, count in vanished.group_by("dataset", "path").agg(pl.col("record_count").sum()).iter_rows():
+    for dataset, path, count in _sum_records(vanished):
         if count > settings.run.vanished_share_max * records[dataset]:
             raise DriftError(
                 f"{count} of {records[dataset]} {dataset} records lack {path}; nothing was published",

@@ -63,7 +63,7 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
     sandbox.set_faults([no_lookalikes, too_exact | {"change": "literal", "literal": "1.234"}])
     run = run_flow(company_list)
     assert run.state == "Failed"
-    assert run.message.startswith("Published, but 2 companies failed. ")
+    assert run.message.startswith("Published, but 1 companies failed, 1 had records that do not fit. ")
     assert run.error.exit_code == 3
     assert run.artifacts["enrich-summary"].startswith("## companies.csv: some failed\n")
     failed, *rejected = json.loads(run.artifacts["enrich-failures"])

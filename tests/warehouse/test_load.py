@@ -10,7 +10,7 @@ import pytest
 
 from firmlake.errors import FirmlakeError
 from firmlake.run import Folders
-from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, duckdb_type
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import newest
 from firmlake.warehouse.load import create_tables, loaded_runs
@@ -71,6 +71,11 @@ def state(folders, company, columns="status, record_count, fetched_at, run_id"):
     return query(folders, f"SELECT {columns} FROM company_state WHERE company_number = '{company.company_number}'")[0]
 
 
+def answered(folders, dataset, *records, run_id=FIRST, at=NOON):
+    landed = answer(dataset, found(ACME, dataset, *records), at=at)
+    run_of(folders, landed, run_id=run_id, at=at, companies=[ACME], datasets=[dataset])
+
+
 # --- what a company's answers do -------------------------------------------------------------------------------------
 
 
@@ -98,6 +103,62 @@ def test_a_failed_answer_retires_nothing(folders):
     assert scores(folders, ACME) == [(0.9, FIRST, naive(NOON))]
     assert state(folders, ACME) == ("failed", 1, naive(NOON), SECOND)
     assert query(folders, "SELECT reason, run_id FROM dead_letters") == [("refused: 422", SECOND)]
+
+
+def accounts(year, revenue):
+    return period(year, profitability__revenue=revenue)
+
+
+UNREAD = {
+    "financials": (
+        "SELECT year(end_date), revenue::INT FROM financials ORDER BY 1",
+        [accounts(2024, 4), accounts(2023, 3), accounts(2022, 2)],
+        [accounts(2025, 5), accounts(2024, 40), accounts(2023, 1.234)],  # new, restated, cannot be read
+        [(2022, 2), (2023, 3), (2024, 40), (2025, 5)],
+    ),
+    "lookalikes": (
+        "SELECT lookalike_country, rank, score::DOUBLE FROM lookalikes ORDER BY rank",
+        [lookalike(BOLT, 0.9), lookalike(CIRC, 0.8)],
+        [lookalike(BOLT, 0.7), lookalike(CIRC, "x")],
+        [("NL", 1, 0.7), ("FR", 2, 0.8)],
+    ),
+    "relationships": (
+        "SELECT related_country, stake_fraction::DOUBLE FROM relationships ORDER BY stake_fraction",
+        [party(BOLT, percentage=0.3), party(CIRC, percentage=0.4)],
+        [party(BOLT, percentage=0.5), party(CIRC, percentage="x")],
+        [("FR", 0.4), ("NL", 0.5)],
+    ),
+}
+
+
+@pytest.mark.parametrize("dataset", UNREAD)
+def test_a_record_that_cannot_be_read_retires_nothing_that_it_may_have_been(folders, dataset):
+    sql, before, after, held = UNREAD[dataset]
+    answered(folders, dataset, *before)
+    answered(folders, dataset, *after, run_id=SECOND, at=LATER)
+    assert query(folders, sql) == held
+    assert {"period_removed", "parent_out", "child_out", "lookalike_out"}.isdisjoint(
+        kind for (kind,) in query(folders, "SELECT kind FROM changes")
+    )
+    keys = ", ".join(TABLES[dataset].key)
+    assert not query(folders, f"SELECT {keys} FROM {dataset} GROUP BY ALL HAVING count(*) > 1")
+    answered(folders, dataset, *after[:1], run_id=THIRD, at=LATER + DAY)
+    assert query(folders, f"SELECT count(*) FROM {dataset}") == [(1,)]
+
+
+def test_codes_stay_with_a_period_that_cannot_be_read_and_follow_one_that_can(folders):
+    both = [period(year, jointCommitteeCodes=["100", "200"]) for year in (2023, 2024)]
+    answered(folders, "financials", *both)
+    unread = period(2023, jointCommitteeCodes=["100"], profitability__revenue=1.234)
+    answered(folders, "financials", unread, period(2024, jointCommitteeCodes=["300"]), run_id=SECOND, at=LATER)
+    codes = query(folders, "SELECT year(end_date), code FROM financial_joint_committees ORDER BY ALL")
+    assert codes == [(2023, "100"), (2023, "200"), (2024, "300")]
+
+
+def test_who_waits_in_a_run_that_ends_late_is_not_waiting_where_another_asked_since(folders):
+    run_of(folders, similar(ACME, 0.9, at=LATER), gone(BOLT, LATER), run_id=SECOND, at=LATER)
+    run_of(folders, similar(CIRC, 0.3), companies=[ACME, BOLT, CIRC], outcome="stopped")
+    assert [state(folders, company)[0] for company in (ACME, BOLT, CIRC)] == ["reported", "not_found", "reported"]
 
 
 def test_what_was_not_asked_retires_nothing(folders):

@@ -64,16 +64,16 @@ def test_without_a_warehouse_nothing_is_held():
     )
 
 
-def test_answers_are_fresh_for_so_many_days_and_failures_never(held):
-    assert fresh(held(DAY)) == {ACME: True, BOLT: True, CIRC: False, NEW: False}
-    assert fresh(held(30 * DAY - MINUTE))[ACME] is True
-    assert fresh(held(30 * DAY))[ACME] is False
-    assert fresh(held(timedelta(0), refresh=0))[ACME] is False
+def test_answers_are_fresh_for_so_many_days_and_failures_and_unfit_ones_never(held):
+    assert fresh(held(DAY)) == {ACME: False, BOLT: True, CIRC: False, NEW: False}
+    assert fresh(held(30 * DAY - MINUTE))[BOLT] is True
+    assert fresh(held(30 * DAY))[BOLT] is False
+    assert fresh(held(timedelta(0), refresh=0))[BOLT] is False
 
 
-def test_what_failed_is_known_by_it(held):
+def test_what_failed_or_did_not_fit_is_known_by_it(held):
     state = held(DAY).state
-    assert state.filter("has_failed").select("country", "company_number").rows() == [tuple(CIRC)]
+    assert state.filter("has_failed").select("country", "company_number").rows() == [tuple(ACME), tuple(CIRC)]
 
 
 def test_rejected_records_are_expected_again(held):

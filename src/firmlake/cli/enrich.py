@@ -25,7 +25,7 @@ __all__ = ["Ended", "enrich", "expand", "report"]
 
 _EXIT_OF_OUTCOME = {"done": EXIT_DONE, "some_failed": EXIT_SOME_FAILED, "stopped": EXIT_STOPPED}
 _ENDINGS = {
-    "some_failed": "Published, but {reason}. They are in dead_letters and rejects; the next run asks for them again.",
+    "some_failed": "Published, but {reason}. {ask_again}.",
     "stopped": "Published what there is, but stopped: {reason}. Run again to go on where it stopped.",
 }
 
@@ -133,6 +133,7 @@ def report(call: Call, ended: Ended) -> int:
 
 def _show(call: Call, ended: Ended) -> int:
     """Show a person what a run came to, say what is left to do, and give the exit code."""
+    from firmlake.pipeline import ASK_AGAIN
     from firmlake.terminal import show_summary
 
     if ended.summary is None or ended.outcome is None:
@@ -140,5 +141,6 @@ def _show(call: Call, ended: Ended) -> int:
         return EXIT_DONE
     call.show(partial(show_summary, ended.summary, ended.failed))
     if ended.outcome.outcome != "done":
-        call.say(f"firmlake: {_ENDINGS[ended.outcome.outcome].format(reason=ended.outcome.reason)}")
+        ending = _ENDINGS[ended.outcome.outcome].format(reason=ended.outcome.reason, ask_again=ASK_AGAIN)
+        call.say(f"firmlake: {ending}")
     return _EXIT_OF_OUTCOME[ended.outcome.outcome]

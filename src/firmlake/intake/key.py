@@ -21,4 +21,5 @@ def company_key() -> pl.Expr:
         10001000000
     """
     country = pl.col("country").cast(pl.Enum(COUNTRIES)).to_physical().cast(pl.Int64)
-    return country * _NUMBERS + pl.col("company_number").cast(pl.Int64)
+    key: pl.Expr = country * _NUMBERS + pl.col("company_number").cast(pl.Int64)
+    return key

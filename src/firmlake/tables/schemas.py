@@ -311,7 +311,7 @@ _ALL = (
                 "reported: there are rows; empty: the service answered and has none; not_found: no such company; "
                 "failed: no usable answer, see dead_letters; waiting: not asked, budget or credits ran out",
             ),
-            Column("record_count", "count", "Records held, rejected ones left out", "never answered"),
+            Column("record_count", "count", "Records of the answer held, rejected ones left out", "never answered"),
             Column("reject_count", "count", "Records of that answer that did not fit, see rejects", "never answered"),
             Column("payload_hash", "text", "Hash of the records as received; equal means nothing changed", "none held"),
             Column("fetched_at", "timestamp", "When the answer held was received, UTC", "never answered"),

@@ -16,7 +16,13 @@ __all__ = ["supersede"]
 
 
 def supersede(
-    connection: duckdb.DuckDBPyConnection, table: str, scope: tuple[str, ...], answered: str, staged: str, run_id: str
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    scope: tuple[str, ...],
+    answered: str,
+    staged: str,
+    run_id: str,
+    spared: str = "false",
 ) -> int:
     """Let staged rows take the place of what a table holds, as far as there really was an answer.
 
@@ -31,6 +37,7 @@ def supersede(
             snapshot was answered, that is every key held or staged.
         staged: Relation with the table's columns but `valid_from_run`; rows that were not answered are passed over.
         run_id: Run that brings them.
+        spared: Which held rows `h` stay although the answer lacks them, because not all of it could be read.
 
     Returns:
         Rows written. What was closed stands in the temporary table `closed_<table>` until the next call for the table.
@@ -43,12 +50,15 @@ def supersede(
         "staged": staged,
         "same": " AND ".join(f"h.{name} IS NOT DISTINCT FROM o.{name}" for name in shape.content),
         "nth": _nth(shape),
+        "spared": spared,
         "columns": ", ".join(column.name for column in shape.columns if column.name != "valid_from_run"),
     }
     for statement in (_HELD, _OFFERED, _KEPT, _CLOSED, _DELETE):
         connection.execute(statement.format(**names), [run_id] if statement is _CLOSED else None)
     connection.execute(f"INSERT INTO {table}_history BY NAME SELECT * FROM closed_{table}")
     _refresh(connection, shape)
+    if spared != "false":
+        _make_room(connection, shape, staged, scope)
     written = connection.execute(_INSERT.format(**names), [run_id, run_id]).fetchone()
     for name in ("held", "offered", "kept"):
         connection.execute(f"DROP TABLE {name}")
@@ -78,10 +88,20 @@ _KEPT = """
 
 _CLOSED = """
     CREATE OR REPLACE TEMP TABLE closed_{table} AS
-    SELECT * EXCLUDE (held_row, nth), ? AS valid_to_run FROM held ANTI JOIN kept USING (held_row)
+    SELECT * EXCLUDE (held_row, nth), ? AS valid_to_run FROM held h ANTI JOIN kept USING (held_row) WHERE NOT ({spared})
 """
 
-_DELETE = "DELETE FROM {table} WHERE rowid IN (SELECT held_row FROM held ANTI JOIN kept USING (held_row))"
+_DELETE = """
+    DELETE FROM {table} WHERE rowid IN (
+        SELECT held_row FROM held h ANTI JOIN kept USING (held_row) WHERE NOT ({spared}))
+"""
+
+# Nobody knows where in the answer the rows are that could not be read.
+_MAKE_ROOM = """
+    UPDATE {table} t SET position = t.position + o.height
+    FROM (SELECT {scope}, max(position) + 1 AS height FROM {staged} GROUP BY {scope}) o
+    WHERE {same} AND t.rowid IN (SELECT held_row FROM held ANTI JOIN kept USING (held_row))
+"""
 
 _INSERT = """
     INSERT INTO {table} BY NAME
@@ -111,3 +131,10 @@ def _refresh(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
             f"UPDATE {table.name} t SET {values} FROM kept JOIN offered o ON o.rowid = offered_row "
             f"WHERE t.rowid = held_row AND ({differs})"
         )
+
+
+def _make_room(connection: duckdb.DuckDBPyConnection, table: Table, staged: str, scope: tuple[str, ...]) -> None:
+    """Put rows that were spared behind those that were offered, whose places they may have."""
+    if "position" in (table.volatile or ()):
+        same = " AND ".join(f"t.{name} = o.{name}" for name in scope)
+        connection.execute(_MAKE_ROOM.format(table=table.name, staged=staged, scope=", ".join(scope), same=same))

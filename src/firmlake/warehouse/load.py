@@ -1,8 +1,8 @@
 """Loading: a staged run changes a copy of the newest generation, in one transaction.
 
-A company's rows are replaced only where the service really answered and its records changed; an answer that failed, or
-is older than what is held, retires nothing. The row in `loads` is the commit mark: a run is in the warehouse when it
-stands there.
+A company's rows are replaced only where the service really answered and its records changed. An answer that failed, or
+is older than what is held, retires nothing; one with records that could not be read retires nothing that these may have
+been. The row in `loads` is the commit mark: a run is in the warehouse when it stands there.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names and paths, never from data
@@ -27,6 +27,12 @@ from firmlake.warehouse.version import check_version
 __all__ = ["create_tables", "load_run", "loaded_runs"]
 
 _COMPANY = ("country", "company_number")
+_IDENTITIES = {
+    "financials": (("start_date", "end_date", "dup_no"),),
+    "lookalikes": (("lookalike_country", "lookalike_company_number"), ("rank",)),
+    "relationships": (("direction", "related_country", "related_company_number", "related_name"),),
+}
+"""What a record of an answer is about: the one with the same takes its place, whatever else it says."""
 _OF_A_RUN = ("dead_letters", "rejects", "refused_lines", "drift", "requests")
 
 
@@ -72,7 +78,7 @@ def load_run(
     create_tables(connection)
     for table in TABLES:
         _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
-    changed_count = _find_changed(connection)
+    changed_count = _find_changed(connection, run)
     counts = {
         table: _replace_changed(connection, dataset, table, run.run_id)
         for dataset, tables in COMPANY_TABLES.items()
@@ -99,12 +105,12 @@ def load_run(
 _NEWER = """
     CREATE OR REPLACE TEMP VIEW newer_company_state AS
     SELECT s.* FROM staged_company_state s LEFT JOIN company_state c USING (country, company_number, dataset)
-    WHERE NOT coalesce(s.fetched_at < c.fetched_at, false)
+    WHERE NOT coalesce(s.fetched_at < c.fetched_at OR s.status = 'waiting' AND c.fetched_at >= {started}, false)
 """
 
 _CHANGED = """
     CREATE OR REPLACE TEMP TABLE changed AS
-    SELECT s.dataset, s.country, s.company_number
+    SELECT s.dataset, s.country, s.company_number, s.reject_count > 0 AS is_partial
     FROM newer_company_state s LEFT JOIN company_state c USING (country, company_number, dataset)
     WHERE s.status IN ('reported', 'empty', 'not_found') AND s.payload_hash IS DISTINCT FROM c.payload_hash
 """
@@ -185,15 +191,29 @@ def _view_staged(connection: duckdb.DuckDBPyConnection, table: str, files: list[
     connection.execute(f"CREATE OR REPLACE TEMP VIEW staged_{table} AS SELECT * FROM {source}")
 
 
-def _find_changed(connection: duckdb.DuckDBPyConnection) -> int:
-    connection.execute(_NEWER)
+def _find_changed(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
+    started = f"TIMESTAMP '{run.plan.started_at:%Y-%m-%d %H:%M:%S.%f}'"
+    connection.execute(_NEWER.format(started=started))
     connection.execute(_CHANGED)
     return _count(connection, "SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)")
 
 
 def _replace_changed(connection: duckdb.DuckDBPyConnection, dataset: str, table: str, run_id: str) -> int:
-    answered = f"(SELECT * FROM changed WHERE dataset = '{dataset}')"
-    return supersede(connection, table, _COMPANY, answered, f"staged_{table}", run_id)
+    of_dataset = f"(SELECT country, company_number FROM changed WHERE dataset = '{dataset}'"
+    is_any_partial = _count(connection, f"SELECT count(*) FROM changed WHERE dataset = '{dataset}' AND is_partial")
+    spared = f"(country, company_number) IN {of_dataset} AND is_partial) AND {_not_staged(dataset)}"
+    names = {"spared": spared} if is_any_partial else {}
+    return supersede(connection, table, _COMPANY, f"{of_dataset})", f"staged_{table}", run_id, **names)
+
+
+def _not_staged(dataset: str) -> str:
+    """Say of a held row `h` that its record is not among those of the answer that could be read."""
+    return " AND ".join(
+        f"NOT EXISTS (FROM staged_{dataset} s WHERE "
+        + " AND ".join(f"s.{name} IS NOT DISTINCT FROM h.{name}" for name in (*_COMPANY, *identity))
+        + ")"
+        for identity in _IDENTITIES[dataset]
+    )
 
 
 def _merge(connection: duckdb.DuckDBPyConnection, table: str, query: str, run_id: str) -> None:

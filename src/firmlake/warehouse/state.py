@@ -65,8 +65,8 @@ _STATE_SCHEMA = {
 }
 _STATE = """
     SELECT country, company_number, dataset,
-           coalesce(status IN ('reported', 'empty', 'not_found') AND fetched_at > ?, false) AS is_fresh,
-           status = 'failed' AS has_failed,
+           coalesce(status <> 'failed' AND reject_count = 0 AND fetched_at > ?, false) AS is_fresh,
+           status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
            nullif(record_count + reject_count, 0) AS expected_count
     FROM company_state
 """
