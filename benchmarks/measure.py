@@ -3,9 +3,9 @@
 Prints a line of JSON: CPU seconds of this process by stage, wall seconds, peak memory, bytes written, and what the
 tables hold, read back from the published warehouse.
 
-Stages while fetching are told apart by the CPU time of threads, to which shards are staged as well; those after it by
-that of the process, in which Polars and DuckDB have threads of their own. What the threads of Polars compute while
-fetching counts as staging.
+Stages while fetching, when shards are staged as well, are told apart by the CPU time of threads; what no thread of ours
+took, those of Polars did, and it counts as staging. Stages after it are told apart by the time of the process, in which
+Polars and DuckDB have threads of their own.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ import msgspec
 from benchmarks.answers import Totals
 from benchmarks.service import TOKEN
 
-__all__ = ["SCENARIOS", "Stages", "measure", "native_seconds", "peak_bytes", "read_totals"]
-
-_NATIVE = ("polars", "async-executor", "tokio", "jemalloc")
+__all__ = ["SCENARIOS", "Stages", "measure", "peak_bytes", "read_totals"]
 
 _TOTALS = {
     "companies": "count(*) FROM companies",
@@ -82,6 +80,7 @@ def run(data: Path, company_list: Path, base_url: str, stages: Stages) -> None:
     """Fetch a list, stage it and publish it: what `firmlake run` does, without its words."""
     from firmlake import pipeline, planning, service
     from firmlake.landing import fetch
+    from firmlake.landing.fetch import Fetcher
     from firmlake.landing.progress import Progress
     from firmlake.landing.segments import SegmentWriter
     from firmlake.tables import stage
@@ -93,13 +92,14 @@ def run(data: Path, company_list: Path, base_url: str, stages: Stages) -> None:
         del planned
     thread = time.thread_time
     with (
-        stages.clock("receive"),
+        stages.clock("stage"),
+        patch.object(Fetcher, "fetch_shard", stages.wrapped(Fetcher.fetch_shard, "receive", "stage", thread)),
+        patch.object(Fetcher, "_send", stages.wrapped(Fetcher._send, "receive", "stage", thread)),
         patch.object(SegmentWriter, "append", stages.wrapped(SegmentWriter.append, "land", "receive", thread)),
         patch.object(fetch, "check_answer", stages.wrapped(fetch.check_answer, "check", "receive", thread)),
         patch.object(Progress, "absorb", stages.wrapped(Progress.absorb, "check", "receive", thread)),
         patch.object(pipeline, "stage_shard", stages.wrapped(stage.stage_shard, "stage", "receive", thread)),
         patch.object(stage, "flatten_shard", stages.wrapped(stage.flatten_shard, "flatten", "stage", thread)),
-        stages.clock("stage", "receive", native_seconds),
         service.connect(settings) as client,
         pipeline.fetching(settings, frozen, client) as fetcher,
     ):
@@ -172,17 +172,6 @@ def read_totals(data: Path) -> Totals:
     with open_warehouse(Folders(data)) as connection:
         values = {name: connection.execute(f"SELECT {query}").fetchall()[0][0] for name, query in _TOTALS.items()}
     return Totals(**{name: int(value or 0) for name, value in values.items()})
-
-
-def native_seconds() -> float:
-    """Say how long the threads of Polars have computed so far; Linux only, elsewhere 0, and receiving has it."""
-    try:
-        tasks = [(task / "comm", task / "schedstat") for task in Path("/proc/self/task").iterdir()]
-        return sum(
-            int(spent.read_text().split()[0]) / 1e9 for name, spent in tasks if name.read_text().startswith(_NATIVE)
-        )
-    except OSError:
-        return 0.0
 
 
 def peak_bytes() -> int:

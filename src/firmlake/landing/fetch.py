@@ -95,9 +95,17 @@ def read_landed(run: Run, shard: int) -> Iterator[Landed]:
         yield from read_segment(path)
 
 
-def load_progress(run: Run, shard: int, *, keep_records: bool = False) -> Progress:
-    """Work out from what has landed how far a shard is."""
-    columns = run.targets(shard).select("country", "company_number", "dataset", "expected_count")
+def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, keep_records: bool = False) -> Progress:
+    """Work out from what has landed how far a shard is.
+
+    Args:
+        run: The run.
+        shard: Its number.
+        targets: What is asked for, where it was read already.
+        keep_records: As for `Progress`.
+    """
+    targets = run.targets(shard) if targets is None else targets
+    columns = targets.select("country", "company_number", "dataset", "expected_count")
     wanted = (
         (Company(country, number), dataset, expected) for country, number, dataset, expected in columns.iter_rows()
     )
@@ -159,7 +167,7 @@ class Fetcher:
             ServiceError: The service is down.
         """
         targets = self._run.targets(number)
-        progress = load_progress(self._run, number, keep_records=self._on_shard is not None)
+        progress = load_progress(self._run, number, targets=targets, keep_records=self._on_shard is not None)
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = _Shard(
                 number,
