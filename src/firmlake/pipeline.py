@@ -16,6 +16,7 @@ from firmlake.api.client import Answer, Client
 from firmlake.api.failures import InterruptedRunError
 from firmlake.errors import DriftError, Stopped
 from firmlake.landing.fetch import Fetcher
+from firmlake.memory import give_back
 from firmlake.run import Outcome, Run
 from firmlake.settings import Settings
 from firmlake.tables.schemas import TABLES, polars_schema
@@ -117,6 +118,7 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
     Returns:
         The generation that is now the newest.
     """
+    give_back()
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
         load_run(connection, run, manifest, outcome, number, now)
