@@ -82,3 +82,20 @@ def test_a_server_that_does_not_answer_is_named(by_hand: ByHand, sandbox: Sandbo
     ended = by_hand.run("list.csv", settings=settings_for(sandbox, folders.data))
     assert ended.code == 1
     assert ended.error.startswith("Prefect's server at 127.0.0.1:9 does not answer")
+
+
+@pytest.mark.slow
+def test_a_plan_that_nobody_approves_in_time_ends_as_stopped_whoever_notices_first(
+    by_hand: ByHand, sandbox: Sandbox, folders: Folders
+):
+    """Prefect's server ends a pause itself, with a state that holds no error of ours."""
+    company, *_ = write_list(by_hand.folder / "list.csv", 1)
+    contacts = by_hand.folder / "contacts.csv"
+    contacts.write_text(f"country,company_number,contact_id\n{company[:2]},{company[2:]},7\n")
+    by_hand.environment["FIRMLAKE_API_TOKEN"] = sandbox.token
+    wait = {"lists.needs_approval": "true", "lists.approval_wait_hours": "0.001"}
+    settings = settings_for(sandbox, folders.data) | wait
+    by_hand.flow = "add_contacts"
+    ended = by_hand.run(str(contacts), "--list", "1002", settings=settings)
+    assert ended.code == 4
+    assert ended.error.startswith("Nobody approved")
