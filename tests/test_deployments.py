@@ -45,9 +45,9 @@ def test_an_enrichment_that_may_have_published_starts_the_export():
     [export] = [each for each in DEPLOYMENTS if each["entrypoint"].startswith("flows/export.py")]
     [trigger] = export["triggers"]
     assert trigger["expect"] == ["prefect.flow-run.Completed", "prefect.flow-run.Failed"]
-    assert trigger["match_related"]["prefect.resource.name"] in {
-        each["entrypoint"].split(":")[1] for each in DEPLOYMENTS
-    }
+    enrich = {each["name"] for each in DEPLOYMENTS if each["entrypoint"] == "flows/enrich.py:enrich"}
+    assert trigger["match_related"]["prefect.resource.name"] in enrich
+    assert trigger["match_related"]["prefect.resource.role"] == "deployment"
 
 
 def test_automations_watch_the_runs_that_the_deployments_tag():
