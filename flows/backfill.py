@@ -129,15 +129,14 @@ def backfill(
     }
     tell(f"Backfill {name}: {len(started)} runs of {deployment}")
     found = wait_for(started.values())
-    ended = [_judge(portfolio, found[run_id]) for portfolio, run_id in started.items()]
-    show_table("backfill-portfolios", [msgspec.structs.asdict(one) for one in ended], f"Backfill {name}")
+    ended = [_judge(portfolio, found.get(run_id)) for portfolio, run_id in started.items()]
     if archive:
-        for portfolio in portfolios:
-            archive_portfolio(archive, portfolio)
+        ended = [_archived(archive, *each) for each in zip(portfolios, ended, strict=True)]
+    show_table("backfill-portfolios", [msgspec.structs.asdict(one) for one in ended], f"Backfill {name}")
     return conclude(name, ended)
 
 
-@step("archive {portfolio}")
+@step("archive {portfolio.name}")
 def archive_portfolio(archive: str, portfolio: Portfolio) -> None:
     """Add to the archive what has been published of a portfolio."""
     with lock(portfolio.folders, "the flow backfill"):
@@ -239,9 +238,10 @@ def _read(run_ids: list[UUID]) -> Iterator[FlowRun]:
             )
 
 
-def _judge(portfolio: str, run: FlowRun) -> _Ended:
+def _judge(portfolio: str, run: FlowRun | None) -> _Ended:
+    if run is None or run.state is None:
+        return _Ended(portfolio, EXIT_SIGTERM, "Its run was removed from Prefect's server")
     state = run.state
-    assert state
     code = EXIT_FAILED
     if state.is_completed():
         code = EXIT_DONE
@@ -251,3 +251,13 @@ def _judge(portfolio: str, run: FlowRun) -> _Ended:
         with suppress(KeyError, ValueError):
             code = int(str(run.labels[EXIT_CODE_LABEL]))
     return _Ended(portfolio, code if code in _MEANINGS else EXIT_FAILED, state.message or state.name or "")
+
+
+def _archived(archive: str, portfolio: Portfolio, ended: _Ended) -> _Ended:
+    """Archive a portfolio; where that fails, a run that was done is not."""
+    try:
+        archive_portfolio(archive, portfolio, return_state=True).result()
+    except FirmlakeError as error:
+        tell(str(error))
+        return _Ended(portfolio.name, error.exit_code, str(error)) if ended.exit_code == EXIT_DONE else ended
+    return ended

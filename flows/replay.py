@@ -4,9 +4,9 @@
     python flows/replay.py s3://bucket/archive --scheduler tcp://host:8786  # a Dask cluster that is there
     flows/replay.py:replay                                                  # its entrypoint, for deployments
 
-`firmlake archive` fills the archive, from one data folder or several. Workers need firmlake with the extra `dask`, the
-archive's credentials and PREFECT_API_URL in their environment. The warehouse is loaded here, into a data folder of its
-own. A worker that dies costs the shards it was at; what is staged in the archive is not made again.
+`firmlake archive` fills the archive, from one data folder or several. A cluster, its scheduler too, needs firmlake with
+the extra `dask`, the archive's credentials and PREFECT_API_URL in its environment. The warehouse is loaded here, into a
+data folder of its own. A worker that dies costs the shards it was at; what is staged is not made again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if __name__ == "__main__":
 
     replay_by_hand()  # before Prefect is imported; it does not come back
 
+import sys
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ from firmlake import __version__
 from firmlake.archive import collect_staged, fetch_runs, stage_archived
 from firmlake.errors import FirmlakeError, UsageError
 from firmlake.exports.targets import open_target
-from firmlake.run import Folders, Run, lock, new_run_id
+from firmlake.run import Folders, list_runs, lock, new_run_id
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.replay import load_staged
 from job import end, in_one_line, read_settings, step, tell
@@ -65,7 +66,9 @@ def replay(
     tell(f"Replay {name} of {target.url}; should it not end, go on with the same name")
     with lock(folders, "the flow replay"):
         runs = fetch_runs(target, folders)
-        staged = stage_all.with_options(task_runner=runner)(target.url, name, runs)
+        staged = stage_all.with_options(task_runner=runner)(
+            target.url, name, str(folders.data), return_state=True
+        ).result()
         for run in runs:
             collect_staged(target, name, run, staged[run.run_id])
         made = load_staged(
@@ -80,10 +83,15 @@ def replay(
     return end(str(made), said)
 
 
-@flow(version=__version__, persist_result=False, retries=0, validate_parameters=False)
-def stage_all(address: str, name: str, runs: list[Run]) -> dict[str, list[Manifest]]:
-    """Stage every shard of every run, wherever there is a process for it; gives each run's shards, in order."""
-    shards = [(run.run_id, shard) for run in runs for shard in run.shards()]
+@flow(version=__version__, persist_result=False, retries=0)
+@in_one_line
+def stage_all(address: str, name: str, data: str) -> dict[str, list[Manifest]]:
+    """Stage every shard of every run in a data folder, wherever there is a process for it.
+
+    Returns:
+        For each run its shards, in order.
+    """
+    shards = [(run.run_id, shard) for run in list_runs(Folders(Path(data))) for shard in run.shards()]
     futures = [stage_shard.submit(address, name, *each) for each in shards]
     staged: dict[str, list[Manifest]] = defaultdict(list)
     for (run_id, shard), future in zip(shards, futures, strict=True):
@@ -101,9 +109,13 @@ def stage_all(address: str, name: str, runs: list[Run]) -> dict[str, list[Manife
 
 def _runner(workers: int, scheduler: str | None) -> Any:
     try:
+        import cloudpickle
         from prefect_dask.task_runners import DaskTaskRunner
     except ImportError:
         raise UsageError("This flow needs the library prefect-dask", "`pip install 'firmlake[dask]'`") from None
+    # A cluster has the library, but not the modules of this folder, which Prefect may know by names of its own.
+    for module in {__name__, step.__module__} & sys.modules.keys():
+        cloudpickle.register_pickle_by_value(sys.modules[module])
     if scheduler:
         return DaskTaskRunner(address=scheduler)
     cluster = {"n_workers": workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}

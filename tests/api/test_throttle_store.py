@@ -101,3 +101,13 @@ def test_an_address_with_a_secret_or_none_is_refused_without_showing_it(address,
     with pytest.raises(SettingsError, match=what) as error:
         open_throttle(ApiSettings(throttle_store=address), "key")
     assert "planted-secret" not in str(error.value)
+
+
+def test_without_a_store_a_client_sends_nothing_more(make_client, throttle, store, landed):
+    """The first request waits for it in vain; the others do not wait again."""
+    store.away_count = 7
+    client = make_client(throttle=throttle)
+    for _ in range(3):
+        with pytest.raises(ThrottleStoreError):
+            client.send(REQUEST)
+    assert landed == []
