@@ -167,6 +167,32 @@ def test_answers_that_are_not_as_they_should_be_are_handled_and_reported(desk, f
     assert sorted({remark.kind for remark in progress.remarks}) == remarks
 
 
+def test_what_an_answer_leaves_unclear_is_sent_apart(desk: Desk):
+    """Two answers tell of a company that cannot be told; those to its halves do not."""
+    contacts = contacts_of(20)
+    failure = {"companyIdentifier": {"country": "BE", "companyNumber": "x"}, "message": "Company not found"}
+    fault = {"kind": "drift", "field": "failed", "change": "literal", "literal": json.dumps([failure])}
+    desk.sandbox.set_faults([{**ENDPOINT, **fault, "nth": [1, 2]}])
+    assert desk.apply(desk.plan(contacts)).counts()["added"] == 20
+    assert desk.sent() == 4
+
+
+def test_where_no_answer_can_be_read_it_is_not_asked_of_each_contact_alone(desk: Desk):
+    desk.sandbox.set_faults(
+        [
+            {
+                **ENDPOINT,
+                "kind": "drift",
+                "field": "failed",
+                "change": "literal",
+                "literal": '[{"companyIdentifier":null}]',
+            }
+        ]
+    )
+    assert desk.apply(desk.plan(contacts_of(40))).counts()["unknown"] == 40
+    assert desk.sent() < 20
+
+
 def test_a_plan_whose_list_became_another_is_refused_before_any_write(desk: Desk):
     plan = desk.plan(contacts_of(1))
     for other in (

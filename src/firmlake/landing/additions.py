@@ -163,37 +163,47 @@ def settle(
 
     A contact that no failure names was added, provided that the answer is a success and all of it can be read. Where
     it is none and names some, the others are left unknown: sent again without those, they get an answer of their own.
+    So are those that a failure may mean which names none of them: a company in no spelling of ours, or another contact
+    of their company. Of the one contact that was sent, such a failure is clear.
 
     Returns:
         Status and message of each contact that the answer settles, and remarks: kind, path, example, count.
     """
-    by_company: defaultdict[Company, set[Contact]] = defaultdict(set)
+    by_company: defaultdict[Company, list[Contact]] = defaultdict(list)
     for contact in sent:
-        by_company[contact.company].add(contact)
+        by_company[contact.company].append(contact)
     outcomes: dict[Contact, tuple[str, str]] = {}
     foreign: list[str] = []
+    unread = ["a failure that cannot be read"] * answer.unread_count
     vague: set[Contact] = set()
     for entry in answer.failed:
+        named = f"{entry.identifier.country} {entry.identifier.company_number}"
         company = normal_form(entry.identifier.country, entry.identifier.company_number)
-        contacts = by_company.get(company, set()) if company else set()
-        if not contacts:
-            foreign.append(f"{entry.identifier.country} {entry.identifier.company_number}")
+        if company is None and len(sent) == 1:
+            company = sent[0].company
+        contacts = by_company.get(company, []) if company else []
+        if company is None:
+            unread.append(f"a failure of {named}, which is no company number")
+        elif not contacts:
+            foreign.append(named)
         elif not entry.contacts and (entry.contacts is None or entry.message):
             outcomes |= dict.fromkeys(contacts, ("company_failed", entry.message or "no reason is given"))
         elif not entry.contacts:
-            vague |= contacts
-        for failed in entry.contacts or ():
-            one = company and Contact(*company, failed.identifier.contact_id)
-            if one in contacts:
+            vague.update(contacts)
+        for failed in (entry.contacts or ()) if contacts else ():
+            ours = [one for one in contacts if one.contact_id == failed.identifier.contact_id]
+            if not ours:
+                foreign.append(f"{named}, contact {failed.identifier.contact_id}")
+                vague.update(contacts)
+            for one in ours or (contacts if len(contacts) == 1 else ()):
                 outcomes.setdefault(one, ("failed", failed.message or "no reason is given"))
-            elif contacts:
-                foreign.append(f"{company}, contact {failed.identifier.contact_id}")
     rest = [contact for contact in sent if contact not in outcomes and contact not in vague]
-    if answer.success and not answer.unread_count:
+    if answer.success and not unread:
         outcomes |= dict.fromkeys(rest, ("added", ""))
-    elif not (answer.success or answer.failed or answer.unread_count):
+    elif not (answer.success or answer.failed or unread):
         outcomes |= dict.fromkeys(rest, ("failed", answer.message or "no reason is given"))
-    return outcomes, list(_remarks(answer, foreign, sum(status == "added" for status, _ in outcomes.values())))
+    added_count = sum(status == "added" for status, _ in outcomes.values())
+    return outcomes, list(_remarks(answer, foreign, unread, added_count))
 
 
 def open_applied(folders: Folders, plan_id: str, until: datetime | None = None) -> Progress | None:
@@ -250,13 +260,15 @@ def added_to(list_id: int, applied: Iterable[Progress]) -> set[Contact]:
 _ENTRIES = msgspec.json.Decoder(tuple[Entry, ...])
 
 
-def _remarks(answer: Added, foreign: list[str], added_count: int) -> Iterator[tuple[str, str, str, int]]:
+def _remarks(
+    answer: Added, foreign: list[str], unread: list[str], added_count: int
+) -> Iterator[tuple[str, str, str, int]]:
     if foreign:
         yield "foreign_element", "failed[].companyIdentifier", foreign[0], len(foreign)
-    if answer.unread_count:
-        yield "foreign_element", "failed[]", "a failure that cannot be read", answer.unread_count
+    if unread:
+        yield "foreign_element", "failed[]", unread[0], len(unread)
     count = re.search(r"\d+", answer.message)
-    if answer.success and not answer.unread_count and count and int(count[0]) != added_count:
+    if answer.success and not unread and count and int(count[0]) != added_count:
         yield "other_count", "message", f"{answer.message!r}, where {added_count} did not fail", 1
 
 

@@ -27,10 +27,10 @@ from firmlake.writeback.plan import check_list, check_plan, find_list
 
 __all__ = ["apply_plan"]
 
-_ROUNDS = 2
-"""What is unknown after the first is sent once more; after that the next apply does it."""
 _REFUSALS_MAX = 3
 """So many contacts refused one by one before anything was answered, and the settings do not fit the service."""
+_UNCLEAR_MAX = 3
+"""So many contacts in a row of which even alone nothing is said, and no more are sent alone."""
 _TRIES_ALONE = 2
 
 
@@ -75,9 +75,9 @@ def apply_plan(
     try:
         with SegmentWriter(folders.additions / f"plan={plan.plan_id}") as writer:
             sender = _Sender(client, settings, progress, writer, now, on_answer)
-            for _ in range(_ROUNDS):
+            for is_again in (False, True):  # what is unknown after both, the next apply sends
                 for contacts in todo:
-                    sender.send(contacts)
+                    sender.send(contacts, apart=is_again)
                 todo = _todo(folders, progress)
     finally:
         _publish(settings, folders, progress, now)
@@ -103,24 +103,45 @@ class _Sender:
         self._now = now
         self._on_answer = on_answer
         self._refused_alone = 0
+        self._unclear_alone = 0
         self._has_answers = bool(progress.counts()["added"])
 
-    def send(self, contacts: Sequence[Contact], tries: int | None = None) -> None:
-        """Send contacts in one request; where that fails, find out by halves which of them is the reason."""
+    def send(self, contacts: Sequence[Contact], tries: int | None = None, *, apart: bool = False) -> None:
+        """Send contacts in one request; where that fails, find out by halves which of them is the reason.
+
+        Args:
+            contacts: What one request holds.
+            tries: How often it may be sent; None as the settings want it.
+            apart: Likewise where the answer does not say what became of a contact.
+        """
         sending = self._note(contacts)
         try:
             self._request(contacts, sending, tries)
             self._has_answers = True
+            unclear = [one for one in contacts if self._progress.standings[one].status not in SETTLED]
+            if apart and self._helps_apart(contacts, unclear):
+                self._send_halves(unclear, tries, apart=True)
         except (RequestRefusedError, RequestFailedError) as error:
             answer = getattr(error, "answer", None)
             if answer is not None and answer.status == 404:
                 raise  # the list itself is gone, and so for every contact
             if len(contacts) > 1 and not getattr(error, "is_outage", False):
-                middle = (len(contacts) + 1) // 2
-                for half in (contacts[:middle], contacts[middle:]):
-                    self.send(half, 1 if len(half) > 1 else _TRIES_ALONE)
+                self._send_halves(contacts, 1, apart=apart)
             elif isinstance(error, RequestRefusedError):
                 self._give_up(sending, error)
+
+    def _send_halves(self, contacts: Sequence[Contact], tries: int | None, *, apart: bool) -> None:
+        middle = (len(contacts) + 1) // 2
+        for half in filter(None, (contacts[:middle], contacts[middle:])):
+            self.send(half, tries if len(half) > 1 else _TRIES_ALONE, apart=apart)
+
+    def _helps_apart(self, contacts: Sequence[Contact], unclear: Sequence[Contact]) -> bool:
+        """Tell whether those that an answer left unclear are worth sending apart."""
+        if len(unclear) < len(contacts):
+            self._unclear_alone = 0
+        elif len(contacts) == 1:
+            self._unclear_alone += 1
+        return bool(unclear) and len(contacts) > 1 and self._unclear_alone < _UNCLEAR_MAX
 
     def _note(self, contacts: Sequence[Contact]) -> Header:
         """Land what is about to be sent: should no answer ever land, that is known."""
