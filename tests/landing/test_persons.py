@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from firmlake.errors import SettingsError
@@ -37,6 +39,32 @@ def test_an_answer_cut_within_the_value_shows_none_of_it(folders, end):
     part = b'{"createdBy":"secret.person\\u00e9@example.com"}'[: 13 + end]
     for mode in ("hash", "omit"):
         assert b"secret"[: max(end - 1, 1)] not in concealer(ListSettings(created_by=mode), folders)(part)[13:]
+
+
+SHAPES = {
+    "object": '{"data":[{"id":1,"createdBy":{"email":"boss@example.com","name":"Big } \\" Boss"},"name":"n"}]}',
+    "array": '{"data":[{"id":1,"createdBy": ["boss@example.com", {"x": ["Big Boss"]}] ,"name":"n"}]}',
+    "renamed": '{"data":[{"id":1,"createdByV2":"boss@example.com","name":"of \\"boss@example.com\\""}]}',
+    "nested": '{"data":[{"id":1,"createdBy":null,"notifications":{"to":"a\\nboss\\u0040example.com"}}]}',
+    "no page": '[{"id":1,"owner":"boss@example.com"}]',
+    "cut object": '{"data":[{"id":1,"createdBy":{"name":"Big Boss","email":"boss@exam',
+    "cut elsewhere": '{"data":[{"id":1,"owner":"boss@example.com","x',
+}
+
+
+@pytest.mark.parametrize("mode", ["hash", "omit"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_address_in_another_shape_or_place_is_replaced_too(folders, shape, mode):
+    body = SHAPES[shape].encode()
+    concealed = concealer(ListSettings(created_by=mode), folders)(body)
+    assert not [word for word in (b"boss", b"Boss", b"exam") if word in concealed]
+    if "cut" not in shape:
+        json.loads(concealed)
+
+
+def test_the_name_of_a_list_stays_as_it_is(folders):
+    body = b'{"data":[{"name":"of a@example.com","createdBy":null}]}'
+    assert concealer(ListSettings(), folders)(body) == body
 
 
 def test_a_key_that_cannot_be_used_is_an_error_that_names_it(folders, tmp_path):

@@ -17,6 +17,7 @@ __all__ = [
     "KNOWN_VALUES",
     "LISTS_PATH",
     "LIST_CONTACTS_PATH",
+    "LIST_NAME",
     "Addition",
     "ContactIdentifier",
     "Dataset",
@@ -184,6 +185,7 @@ LISTS_PATH = "/v1/lists"
 LIST_CONTACTS_PATH = "/v1/lists/{list_id}/contacts"
 CREATED_BY = "createdBy"
 """The field of a list that names a person."""
+LIST_NAME = "name"
 
 
 class Notifications(Struct, frozen=True):
@@ -196,7 +198,7 @@ class ListEntry(Struct, frozen=True):
     """One service list of the overview."""
 
     id: int
-    name: str
+    name: str = field(name=LIST_NAME)
     type: str
     columns: tuple[str, ...] = ()
     shared: bool | None = None
