@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import polars as pl
 import pytest
+from xlsxwriter import Workbook
 
 from firmlake.errors import CompanyListError
 from firmlake.landing.contact_plan import Contact
@@ -45,6 +48,27 @@ def test_workbooks_and_parquet_files_hold_contacts_too(tmp_path):
         assert read_contact_list(path, IntakeSettings()).contacts == [Contact(*ACME, "7"), Contact(*BOLT, "8")]
 
 
+def test_a_cell_that_does_not_hold_what_was_typed_into_it_is_refused(tmp_path):
+    """A spreadsheet keeps 15 digits of a number; text keeps all."""
+    cells = ["contact", 1234567890123456789, "1234567890123456789", True, date(2024, 1, 1), 123456789012345]
+    with Workbook(tmp_path / "ids.xlsx", {"default_date_format": "yyyy-mm-dd"}) as book:
+        sheet = book.add_worksheet()
+        sheet.write_column(0, 0, ["kbo", *["0403227515"] * 5])
+        for row, cell in enumerate(cells):
+            sheet.write(row, 1, cell)
+    found = read_contact_list(tmp_path / "ids.xlsx", IntakeSettings())
+    assert [one.contact_id for one in found.contacts] == ["1234567890123456789", "123456789012345"]
+    assert [(one.line, one.reason.split()[-1]) for one in found.refused] == [(2, "again"), (4, "text"), (5, "text")]
+
+
+@pytest.mark.parametrize("value", ["[1,2]", '{"id":1}', "true"])
+def test_a_value_of_json_that_is_no_single_id_is_refused(read, value):
+    line = '{"kbo":"0403227515","contact":%s}\n'
+    found = read(line % value + line % 1234567890123456789)
+    assert [one.contact_id for one in found.contacts] == ["1234567890123456789"]
+    assert "give the id as text" in found.refused[0].reason
+
+
 def test_a_column_can_be_mapped(read):
     found = read("kbo,wie\n403227515,12\n", contact_column="wie")
     assert found.contacts == [Contact(*ACME, "12")]
@@ -64,6 +88,7 @@ def test_a_contact_counts_once_and_one_of_two_companies_is_two(read):
         ("0403227515,   ", "no contact id"),
         ("0403227515,1.23E+15", "rounded"),
         ("0403227515,a b", "spaces or control"),
+        ("0403227515,TRUE", "truth value"),
         ("0403227515,a\x1b[2J", "spaces or control"),
         (f"0403227515,{'9' * 65}", "more than 64"),
         (",5", "no company number"),

@@ -1,4 +1,8 @@
-"""XLSX worksheets as a table; a cell is what it shows as text, and a number is all its digits."""
+"""XLSX worksheets as a table; a cell is what it shows as text, and a number is all its digits, up to 15.
+
+A number has no more than 15 of them in a spreadsheet: the others are rounded away when it is typed or saved. It is
+given as a spreadsheet shows it (1.23456789012346E+18), which nobody takes for an identifier.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import fastexcel
 import polars as pl
@@ -17,6 +22,9 @@ from firmlake.intake.table import BATCH_ROWS, BLANK, SAMPLE_ROWS, Table, field
 from firmlake.settings import IntakeSettings
 
 __all__ = ["open_workbook"]
+
+_DIGITS_MAX: Final = 15
+_SHOWN: Final = "{:.14E}"
 
 
 def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
@@ -48,7 +56,11 @@ def _read_sheet(path: Path, sheet: str) -> pl.DataFrame:
             )
             raise CompanyListError(f"{path} has no worksheet {sheet!r}", hint)
         # Counted from the top of the sheet, whatever rows are empty.
-        cells = workbook.load_sheet(sheet or 0, header_row=None, skip_rows=0, dtypes="string").to_polars()
+        load = partial(workbook.load_sheet, sheet or 0, header_row=None, skip_rows=0)
+        cells = load(dtypes="string").to_polars()
+        digits = pl.all().str.count_matches("[0-9]") > _DIGITS_MAX
+        if cells.select(pl.any_horizontal(digits.any())).item():
+            cells = _round(cells, load(dtypes="boolean").to_polars())  # of text there is none
     except fastexcel.FastExcelError as error:
         raise CompanyListError(
             f"{path} cannot be read as XLSX", "Open it in a spreadsheet and save it again"
@@ -56,6 +68,19 @@ def _read_sheet(path: Path, sheet: str) -> pl.DataFrame:
     is_blank = pl.all_horizontal(pl.lit(value=True), pl.all().fill_null("").str.strip_chars() == "")
     texts = cells.rename({name: field(position) for position, name in enumerate(cells.columns)})
     return texts.with_columns(is_blank=is_blank, line=pl.int_range(1, pl.len() + 1))
+
+
+def _round(cells: pl.DataFrame, booleans: pl.DataFrame) -> pl.DataFrame:
+    """Write numbers with more digits than a spreadsheet holds as it shows them; text of digits stays."""
+    for text in cells:
+        number = text.to_frame("text").select(
+            pl.when(pl.lit(booleans[text.name].is_not_null()) & (text.str.count_matches("[0-9]") > _DIGITS_MAX))
+            .then(pl.col("text").cast(pl.Float64, strict=False).map_elements(_SHOWN.format, pl.String))
+            .otherwise("text")
+            .alias(text.name)
+        )
+        cells = cells.with_columns(number)
+    return cells
 
 
 def _batches(rows: pl.DataFrame, positions: Sequence[int]) -> Iterator[pl.DataFrame]:

@@ -30,6 +30,7 @@ _EXAMPLES: Final = 3
 _LONGEST: Final = 64
 _EMPTY: Final = "no contact id: fill it in, or take the line out"
 _ROUNDED: Final = "a contact id that a spreadsheet has rounded: format the column as text and export it again"
+_NO_ID: Final = "no contact id, but a date, a truth value or several values: give the id as text"
 _UNPRINTABLE: Final = f"no contact id: it holds spaces or control characters, or more than {_LONGEST} of any"
 
 
@@ -86,6 +87,8 @@ def _check_contacts(lines: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit(_EMPTY))
         .when(text.str.contains(r"^\d+([.,]\d+)?[eE]\+\d+$"))
         .then(pl.lit(_ROUNDED))
+        .when(text.str.contains(r"^[\[{]|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|^(?i:true|false)$"))
+        .then(pl.lit(_NO_ID))
         .when(~plain.str.contains(rf"^[^\s\p{{C}}]{{1,{_LONGEST}}}$"))
         .then(pl.lit(_UNPRINTABLE))
     )
