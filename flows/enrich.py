@@ -87,7 +87,7 @@ def fetch(settings: Settings, run: Run, expected: int) -> str:
     Returns:
         Why it stopped before its end; empty when every company is answered or given up.
     """
-    if not run.plan.shard_count or run.outcome():
+    if not run.plan.shard_count or run.is_fetched:
         return ""
     counter, stop = Counter(expected, settings.api.names), threading.Event()
     with (

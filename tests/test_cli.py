@@ -78,6 +78,11 @@ def call(environment: dict[str, str], capfd: pytest.CaptureFixture[str]) -> Call
     return run
 
 
+def write_few(count: int, path: str = "few.csv") -> None:
+    """A list of the first companies."""
+    Path(path).write_text("country,company_number\n" + "".join(f"{c},{n}\n" for c, n in NUMBERS[:count]))
+
+
 def test_a_run_accounts_for_every_company_in_each_dataset(call: Call):
     result = call("run", "list.csv", "--json")
     assert result.code == 0
@@ -233,6 +238,24 @@ def test_a_field_that_vanished_is_exit_6_and_publishes_nothing_until_it_is_accep
     assert {("vanished_field", "profitability.revenue"), ("new_field", "profitability.revenueV2")} <= kinds
 
 
+def test_a_run_that_was_refused_for_a_lost_field_does_not_stand_in_the_way_of_the_next(call: Call, sandbox):
+    write_few(20)
+    sandbox.set_faults([{"kind": "drift", "field": "revenue", "change": "vanished", "count": 0}])
+    assert call("run", "few.csv").code == 6
+    status = call("status", "--json").content
+    assert (status["unfinished"], len(status["refused"])) == ([], 1)
+    assert "run.vanished_share_max" in status["next_step"]
+    assert "revenue" in call("status").out
+    sandbox.set_faults([])
+    result = call("run", "few.csv", "--json")
+    assert (result.code, result.content["datasets"]["financials"].get("waiting")) == (0, None)
+    status = call("status", "--json").content
+    assert (status["refused"], status["next_step"]) == ([], "Nothing is open")
+    assert call("replay").code == 0
+    assert call("query", "SELECT count(*) AS n FROM runs", "--json").content == [{"n": 1}]
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+
+
 def test_a_folder_in_use_is_exit_7_and_names_the_holder(call: Call):
     with lock(Folders(Path("data")), "firmlake run of somebody else"):
         result = call("run", "list.csv")
@@ -275,7 +298,7 @@ def test_an_unfinished_run_does_not_outspend_a_budget_that_was_set_since(call: C
 
 
 def test_expand_goes_outward_under_one_budget_and_asks_nobody_twice(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    Path("few.csv").write_text("country,company_number\n" + "".join(f"{c},{n}\n" for c, n in NUMBERS[:4]))
+    write_few(4)
     assert call("run", "few.csv").code == 0
     plan = call("plan", "few.csv", "--expand", "lookalikes", "--depth", "2", "--json").content
     beside = plan["steps"][0]["target_count"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -95,7 +96,7 @@ def finish(settings: Settings, run: Run, manifest: Manifest, stopped: str, now: 
         DriftError: So many records lack a known field that publishing would replace good values by nothing.
     """
     vanished = _staged(run, manifest, "drift").filter(pl.col("kind") == "vanished_field").collect()
-    _refuse_drift(settings, run, manifest, vanished)
+    _refuse_drift(settings, run, manifest, vanished, now)
     states = _staged(run, manifest, "company_state")
     has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
     waiting = states.filter(pl.col("status") == "waiting").select(pl.len()).collect().item()
@@ -153,14 +154,23 @@ def _sum_records(drift: pl.DataFrame) -> Iterator[tuple[str, str, int]]:
     yield from drift.group_by("dataset", "path").agg(pl.col("record_count").sum()).sort("dataset", "path").iter_rows()
 
 
-def _refuse_drift(settings: Settings, run: Run, manifest: Manifest, vanished: pl.DataFrame) -> None:
+def _refuse_drift(settings: Settings, run: Run, manifest: Manifest, vanished: pl.DataFrame, now: datetime) -> None:
+    """Refuse to publish what lost a field, and record that, so that the next run asks anew."""
     records = {
         dataset: sum(file.row_count for file in manifest.files if file.table == dataset)
         for dataset in run.plan.datasets
     }
+    refused = []
     for dataset, path, count in _sum_records(vanished):
-        if count > settings.run.vanished_share_max * records[dataset]:
-            raise DriftError(
-                f"{count} of {records[dataset]} {dataset} records lack {path}; nothing was published",
-                f"Look at `firmlake status`; --set run.vanished_share_max=1 publishes run {run.run_id} as it is",
-            )
+        share = min(1.0, count / max(1, records[dataset]))  # those that were rejected for it are not among the records
+        if share > settings.run.vanished_share_max:
+            refused.append((share, f"{count} of {records[dataset]} {dataset} records lack {path}"))
+    if not refused:
+        return
+    share, reason = max(refused)
+    run.finish("refused", reason, now, share)
+    raise DriftError(
+        f"{reason}; nothing was published",
+        "Run again when the service has it again, what was paid for costs nothing again; "
+        f"--set run.vanished_share_max={math.ceil(share * 100) / 100:g} publishes run {run.run_id} as it is",
+    )

@@ -13,7 +13,7 @@ from firmlake import __version__
 from firmlake.errors import UsageError
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.plan import Estimate, count_companies, estimate, find_targets
-from firmlake.run import Folders, Run, RunPlan, list_runs, new_run_id, start_run
+from firmlake.run import Folders, Run, RunPlan, list_runs, new_run_id, open_runs, start_run
 from firmlake.service import check_service, service_name, stamp_service
 from firmlake.settings import Settings
 from firmlake.warehouse.expand import neighbours
@@ -192,14 +192,15 @@ def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
 def _find_unfinished(
     settings: Settings, folders: Folders, companies: CompanyList, held: Held, now: datetime
 ) -> Run | None:
-    """Find the newest run over the same companies that is not in the warehouse and not too old to go on with."""
+    """Find the newest run over the same companies that can go on: not too old, and not refused."""
     oldest = now - timedelta(days=max(1, settings.run.refresh_after_days))
-    for run in reversed(list_runs(folders)):
-        same = (
-            run.plan.list_sha256 == companies.sha256
-            and run.plan.datasets == settings.run.datasets
-            and run.plan.language == settings.api.language
-        )
-        if same and run.run_id not in held.runs and run.plan.started_at > oldest:
+    subject = companies.sha256, settings.run.datasets, settings.api.language
+    for run in reversed(open_runs(list_runs(folders), held.runs)):
+        if run.plan.subject == subject and run.plan.started_at > oldest and not _is_refused(settings, run):
             return run
     return None
+
+
+def _is_refused(settings: Settings, run: Run) -> bool:
+    outcome = run.outcome()
+    return outcome is not None and outcome.is_refused and outcome.vanished_share > settings.run.vanished_share_max

@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +23,19 @@ from firmlake.settings import NameSettings
 
 T = TypeVar("T")
 
-__all__ = ["Folders", "Outcome", "Run", "RunPlan", "holder", "list_runs", "lock", "new_run_id", "open_run", "start_run"]
+__all__ = [
+    "Folders",
+    "Outcome",
+    "Run",
+    "RunPlan",
+    "holder",
+    "list_runs",
+    "lock",
+    "new_run_id",
+    "open_run",
+    "open_runs",
+    "start_run",
+]
 
 
 class Folders(msgspec.Struct, frozen=True):
@@ -100,14 +112,30 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     names: NameSettings = NameSettings()
     """How the service spells things, frozen because landed answers are read by it again."""
 
+    @property
+    def subject(self) -> tuple[str, tuple[str, ...], str]:
+        """What it is about: a run can go on for another with the same."""
+        return self.list_sha256, self.datasets, self.language
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How fetching ended; written when nothing more will land, before anything is published."""
+    """How fetching ended; written before anything is published.
+
+    Attributes:
+        outcome: "done", "some_failed" or "stopped": nothing more will land. "refused": it is not published.
+        vanished_share: Of a refused one: the largest share of records that lack a known field.
+    """
 
     run_id: str
     finished_at: datetime
     outcome: str
     reason: str = ""
+    vanished_share: float = 0.0
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is not published as long as `run.vanished_share_max` is less."""
+        return self.outcome == "refused"
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -161,9 +189,17 @@ class Run(msgspec.Struct, frozen=True):
         path = self.folder / "outcome.json"
         return _read(path, Outcome) if path.exists() else None
 
-    def finish(self, outcome: str, reason: str, now: datetime) -> Outcome:
-        """Record that nothing more will land."""
-        result = Outcome(run_id=self.run_id, finished_at=now, outcome=outcome, reason=reason)
+    @property
+    def is_fetched(self) -> bool:
+        """Whether nothing more will land: fetching ended, and what came was not refused."""
+        outcome = self.outcome()
+        return outcome is not None and not outcome.is_refused
+
+    def finish(self, outcome: str, reason: str, now: datetime, vanished_share: float = 0.0) -> Outcome:
+        """Record how fetching ended."""
+        result = Outcome(
+            run_id=self.run_id, finished_at=now, outcome=outcome, reason=reason, vanished_share=vanished_share
+        )
         write_json(self.folder / "outcome.json", result)
         return result
 
@@ -216,6 +252,23 @@ def open_run(folders: Folders, run_id: str) -> Run:
 def list_runs(folders: Folders) -> list[Run]:
     """List the runs whose plan was frozen, oldest first."""
     return [open_run(folders, path.parent.name) for path in sorted(folders.runs.glob("*/plan.json"))]
+
+
+def open_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
+    """List the runs that are not in the warehouse and that no later one has replaced there, oldest first.
+
+    Args:
+        runs: As `list_runs` gives them.
+        loaded: Names of those in the warehouse.
+    """
+    replaced: set[tuple[object, ...]] = set()
+    found = []
+    for run in reversed(runs):
+        if run.run_id in loaded:
+            replaced.add(run.plan.subject)
+        elif run.plan.subject not in replaced:
+            found.append(run)
+    return found[::-1]
 
 
 @contextmanager

@@ -38,6 +38,8 @@ def show_status(status: Status, now: datetime) -> None:
     for run_id, list_name, count in status.unfinished:
         landed = f", last answer landed {moment(status.landed_at)}" if run_id == status.unfinished[-1][0] else ""
         click.echo(f"Unfinished: {run_id} over {list_name}, {count:,} companies{landed}")
+    for run_id, list_name, reason in status.refused:
+        click.echo(f"Not published: {run_id} over {list_name}: {reason}")
     rows = [[dataset, *(counts.get(s, 0) for s in STATUSES)] for dataset, counts in status.companies.items()]
     show_rows(("companies by dataset", *(s.replace("_", " ") for s in STATUSES)), rows)
     if status.companies:

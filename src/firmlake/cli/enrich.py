@@ -68,7 +68,7 @@ def enrich(call: Call, settings: Settings, plan: Callable[[], Planned], what: st
         companies, request_count = planned.companies.companies, sum(planned.estimate.request_counts.values())
         del planned  # the targets of a million companies are on disk now, and 400 MB in memory
         stopped = ""
-        if frozen.plan.shard_count and frozen.outcome() is None:
+        if frozen.plan.shard_count and not frozen.is_fetched:
             counter = Counter(request_count, settings.api.names)
             with (
                 service.connect(settings, stop) as client,

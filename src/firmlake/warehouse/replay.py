@@ -67,7 +67,7 @@ def finished_runs(folders: Folders, loaded: Sequence[str] = ()) -> list[tuple[Ru
             if not path.exists():
                 raise DamagedError(f"{path} is missing", "Restore it from a copy")
     order = {run_id: position for position, run_id in enumerate(loaded)}
-    ended = [(run, outcome) for run in list_runs(folders) if (outcome := run.outcome())]
+    ended = [(run, outcome) for run in list_runs(folders) if (outcome := run.outcome()) and not outcome.is_refused]
     return sorted(ended, key=lambda pair: (order.get(pair[0].run_id, len(order)), pair[1].finished_at, pair[0].run_id))
 
 

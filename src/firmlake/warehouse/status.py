@@ -11,7 +11,7 @@ import duckdb
 import msgspec
 
 from firmlake.failure import LastFailure, last_failure
-from firmlake.run import Folders, Run, holder, list_runs
+from firmlake.run import Folders, Run, holder, list_runs, open_runs
 from firmlake.warehouse.exported import LastExport, last_exports
 from firmlake.warehouse.generations import LINK, newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
@@ -28,7 +28,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         running: Who holds the folder; empty where nobody does.
         failure: How work on the folder failed, unless a run was published since.
-        unfinished: Runs that are not in the warehouse, newest last: (run, list, companies asked for).
+        unfinished: Runs that can go on, newest last: (run, list, companies asked for).
+        refused: Runs that were not published, for what came of them lost a field, newest last: (run, list, why).
         landed_at: When something landed last of the newest of them, UTC.
         parked: Companies that wait or failed, and why: (failed or waiting, why, companies and datasets), most first.
         companies: Companies by dataset and status, over all runs.
@@ -44,6 +45,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     last_run: RunSummary | None
     failure: LastFailure | None
     unfinished: list[tuple[str, str, int]]
+    refused: list[tuple[str, str, str]]
     landed_at: datetime | None
     parked: list[tuple[str, str, int]]
     companies: dict[str, dict[str, int]]
@@ -74,7 +76,7 @@ def read_status(folders: Folders) -> Status:
             parked = _parked(connection, runs)
             oldest, latest = connection.execute(_AGES).fetchall()[0]
             remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
-    unfinished = [(r.run_id, r.plan.list_name, r.plan.target_count) for r in runs if r.run_id not in loaded]
+    unfinished, refused = _open(runs, loaded)
     running, failure = holder(folders), _failure(folders, last)
     return Status(
         data=folders.data,
@@ -82,6 +84,7 @@ def read_status(folders: Folders) -> Status:
         last_run=last,
         failure=failure,
         unfinished=unfinished,
+        refused=refused,
         landed_at=_landed_at(folders, unfinished[-1][0]) if unfinished else None,
         parked=parked,
         companies=companies,
@@ -92,7 +95,7 @@ def read_status(folders: Folders) -> Status:
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),
-        next_step=_next_step(running, failure, last, unfinished, parked),
+        next_step=_next_step(running, failure, last, unfinished, refused, parked),
     )
 
 
@@ -106,6 +109,18 @@ _AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
 _CREDITS = """
     SELECT arg_max(credits_remaining, fetched_at), max(fetched_at) FROM requests WHERE credits_remaining IS NOT NULL
 """
+
+
+def _open(runs: list[Run], loaded: list[str]) -> tuple[list[tuple[str, str, int]], list[tuple[str, str, str]]]:
+    unfinished: list[tuple[str, str, int]] = []
+    refused: list[tuple[str, str, str]] = []
+    for run in open_runs(runs, loaded):
+        outcome = run.outcome()
+        if outcome and outcome.is_refused:
+            refused.append((run.run_id, run.plan.list_name, outcome.reason))
+        else:
+            unfinished.append((run.run_id, run.plan.list_name, run.plan.target_count))
+    return unfinished, refused
 
 
 def _parked(connection: duckdb.DuckDBPyConnection, runs: list[Run]) -> list[tuple[str, str, int]]:
@@ -142,10 +157,16 @@ def _next_step(
     failure: LastFailure | None,
     last: RunSummary | None,
     unfinished: list[tuple[str, str, int]],
+    refused: list[tuple[str, str, str]],
     parked: list[tuple[str, str, int]],
 ) -> str:
     if running:
         return f"Wait for {running}"
+    if refused and refused[-1][0] > max((run_id for run_id, *_ in unfinished), default=""):
+        return (
+            f"Run {refused[-1][1]} again when the service has the field again, what was paid for costs nothing again; "
+            f"with --set run.vanished_share_max=1 that publishes run {refused[-1][0]} as it is"
+        )
     first = f"{failure.next_step}. Then: " if failure and failure.next_step else ""
     if unfinished:
         return f"{first}Run {unfinished[-1][1]} again: run {unfinished[-1][0]} goes on where it stopped"
