@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -342,6 +343,20 @@ def test_status_says_what_to_do_next(call: Call, sandbox: firmlake_sandbox.Sandb
     assert call("run", "list.csv").code == 0
     assert call("status", "--json").content["next_step"] == "Nothing is open"
     assert "list.csv" in call("status").out
+
+
+def test_a_lost_warehouse_is_made_again_before_anything_is_spent(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    write_few(10)
+    assert (call("run", "few.csv").code, call("run", "few.csv").code) == (0, 0)
+    requests = sandbox.ledger()["summary"]["requests"]
+    shutil.rmtree("data/warehouse")
+    for command in (["run", "few.csv"], ["plan", "few.csv"], ["redrive"]):
+        result = call(*command)
+        assert (result.code, "firmlake replay" in result.err) == (1, True)
+    assert sandbox.ledger()["summary"]["requests"] == requests
+    assert "firmlake replay" in call("status", "--json").content["next_step"]
+    assert call("replay").code == 0
+    assert call("plan", "few.csv", "--json").content["fresh_count"] == 10
 
 
 def test_one_company_is_printed_with_every_period(call: Call):

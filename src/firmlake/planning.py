@@ -10,7 +10,7 @@ import msgspec
 import polars as pl
 
 from firmlake import __version__
-from firmlake.errors import UsageError
+from firmlake.errors import DamagedError, UsageError
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.plan import Estimate, count_companies, estimate, find_targets
 from firmlake.run import Folders, Run, RunPlan, list_runs, new_run_id, open_runs, start_run
@@ -158,6 +158,22 @@ def _check_budget(settings: Settings, unfinished: Run) -> None:
         )
 
 
+def _check_warehouse(folders: Folders, unfinished: Run | None) -> None:
+    """Refuse to plan where runs ended and no warehouse tells of them: all that was bought would be bought again.
+
+    One run may have ended without: it was killed before its publish, which is all that is left to do for it.
+    """
+    if newest(folders) is not None:
+        return
+    lost = [run for run in list_runs(folders) if run.is_fetched and run != unfinished]
+    if lost:
+        raise DamagedError(
+            f"{folders.warehouse} holds no warehouse, although run {lost[-1].run_id} over {lost[-1].plan.list_name} "
+            "has ended",
+            "`firmlake replay` makes it again from what has landed, without a request",
+        )
+
+
 def _plan(
     settings: Settings,
     folders: Folders,
@@ -167,6 +183,8 @@ def _plan(
     *,
     only_failed: bool = False,
 ) -> Planned:
+    unfinished = _find_unfinished(settings, folders, companies, held, now)
+    _check_warehouse(folders, unfinished)
     targets = find_targets(
         companies.companies,
         settings.run.datasets,
@@ -178,7 +196,7 @@ def _plan(
     targets = targets.filter("has_failed") if only_failed else targets
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
     cost = estimate(settings.api, targets, held.totals, settings.run.max_requests)
-    return Planned(companies, targets, cost, waiting, _find_unfinished(settings, folders, companies, held, now))
+    return Planned(companies, targets, cost, waiting, unfinished)
 
 
 def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:

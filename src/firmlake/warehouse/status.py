@@ -62,12 +62,13 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 def read_status(folders: Folders) -> Status:
     """Read the state of a data folder; nothing is changed."""
     runs = list_runs(folders)
+    has_warehouse = newest(folders) is not None
     loaded: list[str] = []
     last = None
     companies: dict[str, dict[str, int]] = {}
     parked: list[tuple[str, str, int]] = []
     oldest = latest = remaining = told_at = None
-    if newest(folders):
+    if has_warehouse:
         with open_warehouse(folders) as connection:
             loaded = loaded_runs(connection)
             last = summarise(connection, loaded[-1], folders.warehouse / LINK) if loaded else None
@@ -76,6 +77,7 @@ def read_status(folders: Folders) -> Status:
             parked = _parked(connection, runs)
             oldest, latest = connection.execute(_AGES).fetchall()[0]
             remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
+    is_lost = not has_warehouse and any(run.is_fetched for run in runs)
     unfinished, refused = _open(runs, loaded)
     running, failure = holder(folders), _failure(folders, last)
     return Status(
@@ -95,10 +97,11 @@ def read_status(folders: Folders) -> Status:
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),
-        next_step=_next_step(running, failure, last, unfinished, refused, parked),
+        next_step=_REPLAY if is_lost and not running else _next_step(running, failure, last, unfinished, refused, parked),
     )
 
 
+_REPLAY = "`firmlake replay` makes the warehouse from what has landed; there is none, although runs have ended"
 _STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"
 _PARKED = """
     SELECT s.status, s.run_id, coalesce(d.reason, ''), count(*)
