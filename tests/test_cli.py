@@ -219,10 +219,10 @@ def test_a_wrong_token_is_exit_5_and_one_request(call: Call, sandbox: firmlake_s
     assert sandbox.ledger()["summary"]["requests"] == 1
 
 
-def test_a_setting_that_the_service_refuses_is_exit_1_and_one_request(call: Call, sandbox: firmlake_sandbox.Sandbox):
+def test_a_setting_that_the_service_refuses_is_exit_1_and_three_requests(call: Call, sandbox: firmlake_sandbox.Sandbox):
     result = call("run", "list.csv", "--set", "api.names.companies=firms")
     assert result.code == 1
-    assert sandbox.ledger()["summary"]["requests"] == 1
+    assert sandbox.ledger()["summary"]["requests"] == 3
 
 
 def test_a_field_that_vanished_is_exit_6_and_publishes_nothing_until_it_is_accepted(call: Call, sandbox):

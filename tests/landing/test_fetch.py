@@ -271,14 +271,16 @@ def test_a_wrong_token_costs_one_request(sandbox, folders, fetch):
     assert statuses(run) == {"pending": 900}
 
 
-def test_settings_that_do_not_fit_cost_one_request(sandbox, folders, fetch):
-    sandbox.set_options(companies_per_request=50)
+@pytest.mark.parametrize("companies_per_request", [30, 50])
+def test_settings_that_do_not_fit_cost_three_requests(sandbox, folders, fetch, companies_per_request):
+    """Two more than one, to be sure that it is none of the companies: both halves are refused, or neither."""
+    sandbox.set_options(companies_per_request=companies_per_request)
     run = make_run(folders, COMPANIES)
     with pytest.raises(RequestRefusedError, match="400"):
         fetch(run, threads=8)
-    assert requests(sandbox) == 1
-    assert statuses(run) == {"pending": 900}, "nobody is blamed"
-    fetch(run, companies_per_request=50)
+    assert requests(sandbox) == 3
+    assert failed(run) == set(), "nobody is blamed"
+    fetch(run, companies_per_request=companies_per_request)
     assert statuses(run)["pending"] == 0
 
 
@@ -307,6 +309,16 @@ def test_a_company_that_spoils_every_request_is_named_in_few_and_harms_nobody(sa
     assert held(again) | {key: None} == expected | {key: None}
     [letter] = [track for track in load_progress(again, 1).tracks.values() if track.status == "failed"]
     assert letter.reason
+
+
+@pytest.mark.parametrize("place", [0, 99])
+def test_a_company_that_is_refused_in_the_very_first_request_is_named_like_any_other(sandbox, folders, fetch, place):
+    sandbox.set_faults([POISONS["refused"] | {"companies": [name_of(COMPANIES[place])]}])
+    run = make_run(folders, COMPANIES[:200], ["lookalikes"])
+    fetch(run)
+    assert failed(run) == {(COMPANIES[place], "lookalikes")}
+    assert statuses(run)["pending"] == 0
+    assert requests(sandbox) <= 2 + FEW
 
 
 @pytest.mark.parametrize("places", [(101, 102), (100, 199), (137, 163, 164)])

@@ -163,7 +163,8 @@ class Fetcher:
         Raises:
             Stopped: A budget, the credits, or a long pause of the service; what has landed is kept.
             AuthorizationError: The token is refused.
-            RequestRefusedError: Nothing was ever answered, and the first request is refused: the settings do not fit.
+            RequestRefusedError: Nothing was ever answered, and the first request is refused for no company of it: the
+                settings do not fit.
             ServiceError: The service is down.
         """
         targets = self._run.targets(number)
@@ -221,7 +222,8 @@ class Fetcher:
     def _send_all(self, asks: deque[_Ask], shard: _Shard) -> Iterator[_Sent]:
         """Send pages, a bounded number at once, and give what came of each as it ends.
 
-        Until the first success of all, requests go one by one: a wrong token or setting costs one request, not many.
+        Until the first success of all, requests go one by one: a wrong token costs one request and a wrong setting
+        three, not many.
 
         Args:
             asks: Whoever takes what came may add to it.
@@ -232,7 +234,7 @@ class Fetcher:
             while asks or flying:
                 with self._lock:
                     if asks and not self._works:
-                        flying.add(_done(self._send_first(asks.popleft(), shard)))
+                        flying |= set(map(_done, self._send_first(asks.popleft(), shard)))
                 while self._works and asks and len(flying) < 2 * self._settings.api.threads:
                     flying.add(self._pool.submit(self._send, asks.popleft(), shard))
                 done, flying = wait(flying, return_when=FIRST_COMPLETED)
@@ -241,12 +243,22 @@ class Fetcher:
         finally:
             wait(flying)
 
-    def _send_first(self, ask: _Ask, shard: _Shard) -> _Sent:
+    def _send_first(self, ask: _Ask, shard: _Shard) -> list[_Sent]:
+        """Send a page while nothing was ever answered; where it is refused, its halves too, which tell why.
+
+        Because of a company, one half is refused as well. Settings that do not fit refuse both or, where the page was
+        too large, neither: then nobody is to blame, and no more is sent.
+        """
         sent = self._send(ask, shard)
         self._works = sent.error is None
-        if isinstance(sent.error, RequestRefusedError) and not shard.is_apart(ask.page):
+        if not isinstance(sent.error, RequestRefusedError) or shard.is_apart(ask.page):
+            return [sent]
+        halves = [self._send(half, shard) for half in _halve(ask.page)]
+        are_refused = all(isinstance(half.error, RequestRefusedError) for half in halves)
+        if are_refused or all(half.error is None for half in halves):
             raise sent.error
-        return sent
+        self._works = any(half.error is None for half in halves)
+        return [sent._replace(error=None), *halves]
 
     def _send(self, ask: _Ask, shard: _Shard) -> _Sent:
         """Send one page; every answer lands before it is looked at."""
@@ -295,9 +307,7 @@ class Fetcher:
             self._give_up(page, error.message, shard)
             return []
         if len(page.companies) > 1:
-            middle = (len(page.companies) + 1) // 2
-            halves = (page.companies[:middle], page.companies[middle:])
-            return [_Ask(page._replace(companies=half), 1 if len(half) > 1 else _TRIES_ALONE) for half in halves]
+            return _halve(page)
         if not is_outage:  # else nobody is to blame, and it is asked for again with everybody else
             self._give_up(page, error.message, shard)
         return []
@@ -320,6 +330,15 @@ class Fetcher:
             language=language,
             fetched_at=self._now(),
         )
+
+
+def _halve(page: Page) -> list[_Ask]:
+    """Ask for the halves of a page; for none where it asks for one company."""
+    if len(page.companies) == 1:
+        return []
+    middle = (len(page.companies) + 1) // 2
+    halves = (page.companies[:middle], page.companies[middle:])
+    return [_Ask(page._replace(companies=half), 1 if len(half) > 1 else _TRIES_ALONE) for half in halves]
 
 
 def _pairs(targets: pl.DataFrame) -> Iterator[tuple[Company, str]]:
