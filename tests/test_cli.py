@@ -219,10 +219,15 @@ def test_a_wrong_token_is_exit_5_and_one_request(call: Call, sandbox: firmlake_s
     assert sandbox.ledger()["summary"]["requests"] == 1
 
 
-def test_a_setting_that_the_service_refuses_is_exit_1_and_three_requests(call: Call, sandbox: firmlake_sandbox.Sandbox):
-    result = call("run", "list.csv", "--set", "api.names.companies=firms")
-    assert result.code == 1
+@pytest.mark.parametrize(
+    ("wrong", "named"), [("api.names.companies=firms", "and api.names"), ("api.base_url={}/v2", "and api.base_url")]
+)
+def test_a_setting_that_the_service_refuses_is_exit_1_and_three_requests(call: Call, sandbox, wrong, named):
+    result = call("run", "list.csv", "--set", wrong.format(sandbox.base_url))
+    assert (result.code, named in result.err) == (1, True)
     assert sandbox.ledger()["summary"]["requests"] == 3
+    status = call("status", "--json").content
+    assert (status["unfinished"], named in status["next_step"]) == ([], True)
 
 
 def test_a_field_that_vanished_is_exit_6_and_publishes_nothing_until_it_is_accepted(call: Call, sandbox):

@@ -15,10 +15,10 @@ import polars as pl
 
 from firmlake.api.client import Answer, Client
 from firmlake.api.failures import InterruptedRunError
-from firmlake.errors import DriftError, Stopped
-from firmlake.landing.fetch import Fetcher
+from firmlake.errors import DriftError, RequestRefusedError, Stopped
+from firmlake.landing.fetch import Fetcher, read_landed
 from firmlake.memory import give_back
-from firmlake.run import Outcome, Run
+from firmlake.run import Outcome, Run, remove_run
 from firmlake.settings import Settings
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
@@ -39,10 +39,17 @@ _SIGNALS_EVERY_SECONDS = 0.2
 def fetching(
     settings: Settings, run: Run, client: Client, on_answer: Callable[[Answer], object] = lambda answer: None
 ) -> Iterator[Fetcher]:
-    """Open what fetches the shards of a run, and stages those that are whole; it waits for what is in flight."""
+    """Open what fetches the shards of a run, and stages those that are whole; it waits for what is in flight.
+
+    A run that the service never answered, because the settings do not fit it, is none: there is nothing to go on with.
+    """
     fetcher = Fetcher(client, settings, run, on_answer, partial(stage_shard, run))
     try:
         yield fetcher
+    except RequestRefusedError:
+        if not any(landed.header.status == 200 for shard in run.shards() for landed in read_landed(run, shard)):
+            remove_run(run)
+        raise
     finally:
         fetcher.close()
 

@@ -34,6 +34,7 @@ __all__ = [
     "new_run_id",
     "open_run",
     "open_runs",
+    "remove_run",
     "start_run",
 ]
 
@@ -238,6 +239,12 @@ def start_run(folders: Folders, plan: RunPlan, targets: pl.DataFrame, tables: di
     plan = msgspec.structs.replace(plan, sha256=sha256)
     write_json(folder / "plan.json", plan)
     return Run(folders, plan)
+
+
+def remove_run(run: Run) -> None:
+    """Remove a run of which no answer landed; its plan goes last, for landed files without one look like a loss."""
+    shutil.rmtree(run.folders.landing(run.run_id, 1).parent, ignore_errors=True)
+    shutil.rmtree(run.folder, ignore_errors=True)
 
 
 def open_run(folders: Folders, run_id: str) -> Run:

@@ -256,7 +256,7 @@ class Fetcher:
         halves = [self._send(half, shard) for half in _halve(ask.page)]
         are_refused = all(isinstance(half.error, RequestRefusedError) for half in halves)
         if are_refused or all(half.error is None for half in halves):
-            raise sent.error
+            raise _misfit(sent.error, sent.landed[-1][0].status)
         self._works = any(half.error is None for half in halves)
         return [sent._replace(error=None), *halves]
 
@@ -330,6 +330,17 @@ class Fetcher:
             language=language,
             fetched_at=self._now(),
         )
+
+
+def _misfit(refused: ServiceError, status: int | None) -> RequestRefusedError:
+    """Say of a refusal that is no company's fault what to look at."""
+    keys = ["api.companies_per_request", "records_per_request", "page_limit_max", "api.names"]
+    keys += ["api.base_url"] * (status == 404)
+    return RequestRefusedError(
+        refused.message,
+        f"Look at {', '.join(keys[:-1])} and {keys[-1]}; if some companies are the reason, a lower "
+        "api.companies_per_request finds out which",
+    )
 
 
 def _halve(page: Page) -> list[_Ask]:
