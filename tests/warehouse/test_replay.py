@@ -10,7 +10,7 @@ import msgspec
 import polars as pl
 import pytest
 
-from firmlake.errors import DamagedError
+from firmlake.errors import DamagedError, FirmlakeError
 from firmlake.files import sha256_of, write_json
 from firmlake.run import Folders, Run
 from firmlake.tables.schemas import WAREHOUSE_TABLES
@@ -124,6 +124,13 @@ def test_replay_mends_a_damaged_generation(two_runs):
     replay(two_runs, storage_version="v1.4.0")
     assert content(two_runs) == before
     assert storage_version(two_runs) == "v1.4.0+"
+
+
+def test_replay_of_nothing_publishes_nothing(folders):
+    make_run(folders)
+    with pytest.raises(FirmlakeError, match="nothing to replay"):
+        replay(folders)
+    assert not folders.warehouse.exists()
 
 
 def test_replay_loads_a_run_that_was_killed_before_its_publish(two_runs):

@@ -129,6 +129,11 @@ def test_a_warehouse_with_nothing_to_tell_makes_a_report_too():
     assert (read.open, read.unbalanced) == ([], [])
 
 
+def test_a_warehouse_that_nothing_was_loaded_into_says_so():
+    with pytest.raises(FirmlakeError, match="holds no run yet"):
+        make_report(Figures().made().connection, NOW)
+
+
 def test_a_generation_without_views_says_what_to_do():
     with pytest.raises(FirmlakeError, match="replay"):
         make_report(warehouse().connection, NOW)

@@ -96,11 +96,14 @@ def replay(
         The new generation; `loads` apart, its content is that of the one before.
 
     Raises:
+        FirmlakeError: Nothing has been fetched to its end yet.
         DamagedError: A landed answer is not what was written; nothing is published.
     """
     loaded, names = _loaded(folders)
     staged = [(run, outcome, restage(run, on_run, processes)) for run, outcome in finished_runs(folders, loaded)]
     overviews = _overviews(folders, names, only_loaded=False)
+    if not (staged or overviews or newest_applied(folders)):
+        raise FirmlakeError(f"{folders.data} holds nothing to replay", "`firmlake run LIST` fetches something")
     return _publish_all(folders, staged, overviews, names, now, memory_limit, keep, storage_version=storage_version)
 
 

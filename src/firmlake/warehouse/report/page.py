@@ -59,7 +59,7 @@ def make_report(connection: duckdb.DuckDBPyConnection, now: datetime) -> str:
         HTML that loads nothing. Names come from outside: they are escaped, and kept from turning the text around them.
 
     Raises:
-        FirmlakeError: The generation was made before there were views.
+        FirmlakeError: The generation holds nothing, or was made before there were views.
     """
     try:
         connection.execute(PREPARE)
@@ -67,13 +67,14 @@ def make_report(connection: duckdb.DuckDBPyConnection, now: datetime) -> str:
         raise FirmlakeError(
             "The newest generation lacks the views of this version", "`firmlake replay` makes it again"
         ) from None
+    loads = connection.execute("SELECT generation, run_id FROM loads ORDER BY generation DESC LIMIT 1").fetchall()
+    if not loads:
+        raise FirmlakeError("The warehouse holds no run yet", "`firmlake run LIST` fetches one")
+    generation, run_id = loads[0]
     tiles = "".join(
         f'<div class="tile"><b>{_cell("", value)}</b>{escape(name)}</div>'
         for name, value in _read_tiles(connection).items()
     )
-    generation, run_id = connection.execute("SELECT max(generation), max_by(run_id, generation) FROM loads").fetchall()[
-        0
-    ]
     body = "\n".join(part for section in SECTIONS for part in _section(connection, section))
     style = Path(__file__).with_name("page.css").read_text("utf-8")
     return _PAGE.format(
