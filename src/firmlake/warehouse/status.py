@@ -97,7 +97,7 @@ def read_status(folders: Folders) -> Status:
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),
-        next_step=_REPLAY if is_lost and not running else _next_step(running, failure, last, unfinished, refused, parked),
+        next_step=_next_step(running, is_lost, failure, last, unfinished, refused, parked),
     )
 
 
@@ -157,6 +157,7 @@ def _size(folder: Path) -> int:
 
 def _next_step(
     running: str,
+    is_lost: bool,
     failure: LastFailure | None,
     last: RunSummary | None,
     unfinished: list[tuple[str, str, int]],
@@ -165,6 +166,8 @@ def _next_step(
 ) -> str:
     if running:
         return f"Wait for {running}"
+    if is_lost:
+        return _REPLAY
     if refused and refused[-1][0] > max((run_id for run_id, *_ in unfinished), default=""):
         return (
             f"Run {refused[-1][1]} again when the service has the field again, what was paid for costs nothing again; "
