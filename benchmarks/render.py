@@ -11,17 +11,21 @@ _STAGES = {
     "plan": "#8c8c8c", "receive": "#4c78a8", "land": "#72b7b2", "check": "#f58518",
     "flatten": "#e45756", "stage": "#b279a2", "load": "#54a24b", "publish": "#9d755d",
 }  # fmt: skip
+_PLOTTED = ("run", "prefect", "weekly", "replay", "replay2", "export")
 _OTHER = "#bab0ac"
 _LEFT, _WIDTH, _BAR, _GAP = 190, 560, 22, 12
 
 
 def render_table(result: dict[str, Any]) -> str:
     """Render all measurements as Markdown, CPU by stage behind each."""
-    machine = result["machine"]
+    machine, starts = result["machine"], result["start_cpu_seconds"]
     versions = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
     lines = [
         f"{machine['cpu']}, {machine['cores']} cores; Python {machine['python']}; {versions}. "
-        f"{machine['measured_at']}, median of {result['rounds']}.",
+        f"{machine['measured_at']}, commit {machine['commit']}, median of {result['rounds']}.",
+        "",
+        f"`firmlake --help` takes {starts['help'] - starts['python']:.2f} s of CPU beyond Python's own "
+        f"{starts['python']:.2f}.",
         "",
         "| who | what | companies | CPU s per 1,000 | companies/s | peak MB | bytes/company | CPU s by stage |",
         "|---|---|---:|---:|---:|---:|---:|---|",
@@ -39,7 +43,7 @@ def render_table(result: dict[str, Any]) -> str:
 
 def render_plot(result: dict[str, Any]) -> str:
     """Render CPU time per 1,000 companies of all whole runs as bars, firmlake's by stage."""
-    rows = [row for row in result["measured"] if row["scenario"] in ("run", "weekly", "replay", "replay2")]
+    rows = [row for row in result["measured"] if row["scenario"] in _PLOTTED]
     most = max(row["cpu_seconds"] / row["count"] for row in rows)
     height = (len(rows) + 2) * (_BAR + _GAP)
     parts = [

@@ -422,5 +422,7 @@ def test_the_token_is_in_no_file_and_no_output(call: Call, sandbox: firmlake_san
 
 
 def test_help_needs_neither_prefect_nor_polars():
-    code = "import sys, firmlake.cli; assert not {'polars', 'prefect', 'duckdb', 'pyarrow'} & set(sys.modules)"
+    code = (
+        "import sys, firmlake.cli; assert not {'polars', 'prefect', 'duckdb', 'pyarrow', 'pandas'} & set(sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

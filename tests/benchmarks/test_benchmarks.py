@@ -19,19 +19,35 @@ def _found(monkeypatch):
 
 def test_a_small_run_is_verified_by_rows_and_sums(tmp_path, monkeypatch):
     from benchmarks import service
-    from benchmarks.__main__ import write_list
     from benchmarks.answers import Answers, expected_totals
+    from benchmarks.lists import write_companies
     from benchmarks.measure import measure
+    from benchmarks.pieces import Job
     from firmlake_sandbox import sample_numbers
 
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", service.TOKEN)
     companies = sample_numbers(120)
-    company_list = write_list(tmp_path / "list.csv", companies)
+    company_list = write_companies(tmp_path / "list.csv", companies)
     with service.start(pool=50) as (base_url, _):
-        result = measure("run", tmp_path / "data", company_list, base_url)
-    assert result["totals"] == msgspec.to_builtins(expected_totals(Answers(50), companies))
-    assert {"receive", "land", "check", "flatten", "stage", "load", "publish"} <= result["stages"].keys()
-    assert all(result["written_bytes"].values())
+        job = Job(tmp_path / "data", company_list, base_url)
+        ran, planned, exported = (measure(name, job) for name in ("run", "plan", "export"))
+    totals = msgspec.to_builtins(expected_totals(Answers(50), companies))
+    assert ran["facts"] == exported["facts"] == totals
+    assert planned["facts"] == {
+        "target_count": 360, "credit_count": totals["not_found"], "lookalikes": 2, "relationships": 2,
+    }  # fmt: skip
+    assert {"receive", "land", "check", "flatten", "stage", "load", "publish"} <= ran["stages"].keys()
+    assert all(ran["written_bytes"][name] for name in ("landing", "staged", "warehouse"))
+
+
+def test_what_a_mixed_list_holds_is_known_while_it_is_written(tmp_path):
+    from benchmarks.lists import write_mixed
+    from benchmarks.measure import measure
+    from benchmarks.pieces import Job
+
+    facts = write_mixed(tmp_path / "list.csv", 2_000)
+    assert measure("intake", Job(tmp_path, tmp_path / "list.csv", ""))["facts"] == facts
+    assert all(facts.values())
 
 
 def test_the_benchmark_knows_totals_from_the_numbers_alone():
@@ -55,7 +71,7 @@ def test_the_benchmark_knows_totals_from_the_numbers_alone():
 def test_firmlake_costs_less_than_the_plain_script(tmp_path):
     """In one run, on any machine, with everything that the plain script does not do."""
     command = [sys.executable, "-m", "benchmarks", "--work", str(tmp_path), "--rounds", "1"]
-    command += ["--companies", "10000", "--scenarios", "--peers", "plain"]
+    command += ["--companies", "10000", "--scenarios", "--peers", "plain", "--intake", "0"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     rows = [line.split("|") for line in result.stdout.splitlines() if "| run |" in line]
     cost = {row[1].strip(): float(row[4]) for row in rows}

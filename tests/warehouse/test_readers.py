@@ -99,5 +99,5 @@ def test_before_the_first_publish_there_is_nothing_to_open(tmp_path):
 
 
 def test_to_import_firmlake_takes_nothing_with_it():
-    code = "import sys, firmlake; assert not {'duckdb', 'polars', 'msgspec'} & set(sys.modules)"
+    code = "import sys, firmlake; assert not {'duckdb', 'polars', 'msgspec', 'prefect', 'pandas'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

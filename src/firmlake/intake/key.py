@@ -10,7 +10,7 @@ from firmlake.company import COUNTRIES, NUMBER_LENGTH
 
 __all__ = ["company_key"]
 
-_NUMBERS: Final = 10 ** max(NUMBER_LENGTH.values())
+_NUMBERS: Final = int(10 ** max(NUMBER_LENGTH.values()))
 
 
 def company_key() -> pl.Expr:

@@ -1,0 +1,229 @@
+"""firmlake's work in measured pieces: each does its work, tells its stages apart, and reads back what came of it.
+
+Stages while fetching are told apart by the CPU time of threads; those after it by that of the process, in which
+Polars and DuckDB have threads of their own. What a piece needs is imported when it works, so that it counts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from benchmarks.read_back import read_export, read_warehouse
+from benchmarks.service import ROOT, cpu_seconds
+from benchmarks.stages import Stages
+
+__all__ = ["PIECES", "Job", "Piece"]
+
+
+class Job(NamedTuple):
+    """What a piece of work is about: a data folder, a company list, and the service."""
+
+    data: Path
+    company_list: Path
+    base_url: str
+
+
+class Piece(NamedTuple):
+    """A piece of work, and how to read back what came of it."""
+
+    work: Callable[[Job, Stages], Any]
+    facts: Callable[[Job, Any], dict[str, Any]]
+
+
+def run(job: Job, stages: Stages) -> None:
+    """Fetch a list, stage it and publish it: what `firmlake run` does, without its words."""
+    from firmlake import pipeline, planning, service
+    from firmlake.landing import fetch
+    from firmlake.landing.progress import Progress
+    from firmlake.landing.segments import SegmentWriter
+
+    settings = _settings(job)
+    with stages.clock("plan"):
+        planned = planning.plan(settings, job.company_list, datetime.now(UTC))
+        frozen = planning.freeze(settings, planned, datetime.now(UTC))
+        del planned
+    thread = time.thread_time
+    with (
+        stages.clock("receive"),
+        patch.object(SegmentWriter, "append", stages.wrapped(SegmentWriter.append, "land", "receive", thread)),
+        patch.object(fetch, "check_answer", stages.wrapped(fetch.check_answer, "check", "receive", thread)),
+        patch.object(Progress, "absorb", stages.wrapped(Progress.absorb, "check", "receive", thread)),
+        service.connect(settings) as client,
+        pipeline.fetching(settings, frozen, client) as fetcher,
+    ):
+        stopped = pipeline.fetch(fetcher, frozen)
+    with _staging(stages):
+        manifest = pipeline.stage(frozen)
+        outcome = pipeline.finish(settings, frozen, manifest, stopped, datetime.now(UTC))
+    with _publishing(stages):
+        pipeline.publish_run(settings, frozen, manifest, outcome, datetime.now(UTC))
+
+
+def replay(job: Job, stages: Stages, processes: int = 1) -> None:
+    """Make tables and warehouse again from what has landed."""
+    from firmlake.run import Folders
+    from firmlake.warehouse import replay
+
+    settings = _settings(job._replace(base_url=""))
+    with _staging(stages), _publishing(stages, "stage"):
+        replay.replay(
+            Folders(job.data),
+            lambda: datetime.now(UTC),
+            memory_limit=settings.run.duckdb_memory,
+            keep=settings.run.keep_generations,
+            processes=processes,
+        )
+
+
+def plan(job: Job, stages: Stages) -> Any:
+    """Work out what a run over a list would ask."""
+    from firmlake import planning
+
+    with stages.clock("plan"):
+        return planning.plan(_settings(job), job.company_list, datetime.now(UTC))
+
+
+def export(job: Job, stages: Stages) -> Path:
+    """Export the warehouse to Parquet files in a folder."""
+    from firmlake.exports.export import export, request_of
+    from firmlake.exports.targets import open_target
+    from firmlake.run import Folders
+
+    folder = job.data / "export"
+    with stages.clock("export"):
+        done = export(Folders(job.data), request_of(_settings(job)), open_target(str(folder)))
+    return folder / "exports" / done.manifest.export_id
+
+
+def intake(job: Job, stages: Stages) -> Any:
+    """Read, repair, check and deduplicate a list."""
+    from firmlake.intake.company_list import read_company_list
+
+    with stages.clock("intake"):
+        return read_company_list(job.company_list, _settings(job).intake)
+
+
+def prefect(job: Job, stages: Stages) -> None:
+    """Run the flow `enrich` here, on Prefect's temporary server, whose CPU seconds are counted apart."""
+    sys.path.insert(0, str(ROOT / "flows"))
+    from temporary_server import TemporaryServer
+
+    quiet = {
+        "PREFECT_HOME": str(job.data / "prefect"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    }
+    os.environ.update(quiet)
+    server = TemporaryServer(job.data / "server.log", os.environ)
+    atexit.register(server.stop)  # before Prefect's own functions at exit are known, so that it comes after them
+    os.environ["PREFECT_API_URL"] = server.wait()
+    stages.seconds["server start"] = cpu_seconds(server.pid)
+    with stages.clock("client"), _in(job.data):
+        from enrich import enrich
+
+        enrich(str(job.company_list), None, _changes(job))
+    stages.seconds["server"] = cpu_seconds(server.pid) - stages.seconds["server start"]
+
+
+def _tables(job: Job, _: object) -> dict[str, Any]:
+    return read_warehouse(job.data)
+
+
+def _planned(_: Job, planned: Any) -> dict[str, Any]:
+    asked, estimate = planned.targets, planned.estimate
+    unpaged = {name: count for name, count in estimate.request_counts.items() if name != "financials"}
+    return {"target_count": asked.height, "credit_count": estimate.credit_count, **unpaged}
+
+
+def _lines(_: Job, companies: Any) -> dict[str, Any]:
+    return {
+        "line_count": companies.line_count,
+        "company_count": companies.companies.height,
+        "repaired_count": companies.repaired.height,
+        "refused_count": companies.refused.height,
+        "repeated_count": companies.repeated_count,
+        "blank_count": companies.blank_count,
+        "sha256": companies.sha256,
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _settings(job: Job) -> Any:
+    from firmlake.settings_layers import load_settings
+
+    return load_settings(Path(os.devnull), _changes(job), {})[0]
+
+
+def _changes(job: Job) -> dict[str, str]:
+    """Give the settings of all work, which the flow takes as its own."""
+    return {
+        "paths.data": str(job.data),
+        "api.base_url": job.base_url,
+        "api.requests_per_minute": "0",
+        "run.refresh_after_days": "0",
+    }
+
+
+@contextmanager
+def _in(folder: Path) -> Iterator[None]:
+    """Work in a folder without settings of its own."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def _staging(stages: Stages) -> Iterator[None]:
+    """Tell apart what staging consists of: reading and checking what landed, flattening, and writing Parquet."""
+    from firmlake.tables import stage
+
+    with (
+        stages.clock("stage"),
+        patch.object(stage, "load_progress", stages.wrapped(stage.load_progress, "check", "flatten")),
+        patch.object(stage, "flatten_shard", stages.wrapped(stage.flatten_shard, "flatten", "stage")),
+    ):
+        yield
+
+
+@contextmanager
+def _publishing(stages: Stages, of: str = "") -> Iterator[None]:
+    """Tell loading from making a generation of it."""
+    from firmlake import pipeline
+    from firmlake.warehouse import generations, replay
+
+    load = stages.wrapped(pipeline.load_run, "load", "publish")
+    publish = stages.wrapped(generations.publish, "publish", of)
+    with (
+        patch.object(pipeline, "load_run", load),
+        patch.object(replay, "load_run", load),
+        patch.object(pipeline, "publish", publish),
+        patch.object(replay, "publish", publish),
+    ):
+        yield
+
+
+PIECES = {
+    "run": Piece(run, _tables),
+    "prefect": Piece(prefect, _tables),
+    "replay": Piece(replay, _tables),
+    "replay2": Piece(partial(replay, processes=2), _tables),
+    "export": Piece(export, lambda _, folder: read_export(folder)),
+    "plan": Piece(plan, _planned),
+    "intake": Piece(intake, _lines),
+}

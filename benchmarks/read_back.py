@@ -1,0 +1,50 @@
+"""What tables hold, read back from where they ended: rows and sums, to compare with what the company numbers say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import msgspec
+
+from benchmarks.answers import Totals
+
+__all__ = ["read_export", "read_warehouse"]
+
+_TOTALS = {
+    "companies": "count(*) FROM companies",
+    "not_found": "count(*) FROM company_state WHERE status = 'not_found' AND dataset = 'financials'",
+    "financials": "count(*) FROM financials",
+    "joint_committees": "count(*) FROM financial_joint_committees",
+    "lookalikes": "count(*) FROM lookalikes",
+    "relationships": "count(*) FROM relationships",
+    "revenue_cents": "sum(revenue * 100) FROM financials",
+    "net_profit_cents": "sum(net_profit * 100) FROM financials",
+    "total_assets_cents": "sum(total_assets * 100) FROM financials",
+    "stake_millionths": "sum(stake_fraction * 1000000) FROM relationships",
+}
+_TABLES = ("companies", "company_state", "financials", "financial_joint_committees", "lookalikes", "relationships")
+
+
+def read_warehouse(data: Path) -> dict[str, int]:
+    """Read the newest generation."""
+    from firmlake.run import Folders
+    from firmlake.warehouse.generations import open_warehouse
+
+    with open_warehouse(Folders(data)) as connection:
+        return _read(connection)
+
+
+def read_export(folder: Path) -> dict[str, int]:
+    """Read the Parquet files of one export."""
+    with duckdb.connect() as connection:
+        for table in _TABLES:
+            files = str(folder / table / "**" / "*.parquet")
+            connection.execute(f"CREATE VIEW {table} AS FROM read_parquet('{files}')")
+        return _read(connection)
+
+
+def _read(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    values = {name: connection.execute(f"SELECT {query}").fetchall()[0][0] for name, query in _TOTALS.items()}
+    totals: dict[str, int] = msgspec.to_builtins(Totals(**{name: int(value or 0) for name, value in values.items()}))
+    return totals
