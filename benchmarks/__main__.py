@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.answers import POOL
 from benchmarks.bench import PEERS, SCENARIOS, Bench
 from benchmarks.render import render_plot, render_table
-from benchmarks.service import ROOT
+from benchmarks.service import ENVIRONMENT, ROOT
 
 _PACKAGES = ("firmlake", "polars", "duckdb", "pyarrow", "msgspec", "httpx", "zstandard", "prefect")
 
@@ -74,7 +74,7 @@ def _start_seconds(arguments: list[str]) -> float:
 
     def once() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([sys.executable, *arguments], env=ENVIRONMENT, stdout=subprocess.DEVNULL, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

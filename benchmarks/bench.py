@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -161,7 +160,7 @@ def _environment(folder: Path, peer: str) -> Path:
 
 def _result(command: list[str]) -> dict[str, Any]:
     environment = {
-        **os.environ,
+        **service.ENVIRONMENT,
         "BENCHMARK_BEGAN": str(time.time()),
         "RUNTIME__DLTHUB_TELEMETRY": "false",
         "RUNTIME__LOG_LEVEL": "CRITICAL",
