@@ -23,30 +23,47 @@ __all__ = ["PEERS", "SCENARIOS", "Bench", "WrongError"]
 
 Facts = dict[str, Any]
 
+_SHARD = 5_000
+_AT_ONCE = 100
+"""Companies of a shard and of a request, by default."""
+
+
+def _first_plan(count: int, _: Facts) -> Facts:
+    """Say what a plan must come to before anything is held."""
+    shards = [min(_SHARD, count - start) for start in range(0, count, _SHARD)]
+    request_count = sum(ceil(size / _AT_ONCE) for size in shards)
+    requests = {"lookalikes": request_count, "relationships": request_count}
+    return {"target_count": 3 * count, "credit_count": count, **requests}
+
+
+def _plan(count: int, tables: Facts) -> Facts:
+    """Say what it must come to when all are asked for again: who was found is paid for."""
+    return {**_first_plan(count, tables), "credit_count": tables["not_found"]}
+
 
 class Scenario(NamedTuple):
     """One kind of measurement of firmlake.
 
     Attributes:
         piece: Of `benchmarks.pieces`.
-        facts: What must come of it: `tables` (rows and sums), `first-plan`, or `plan` (over a warehouse that holds
-            all).
+        facts: What must come of it, by the number of companies and what tables must hold of them.
         week: Of the service's answers.
         is_apart: Has a data folder of its own; the others go on with that of `run`.
     """
 
     piece: str
-    facts: str = "tables"
+    facts: Callable[[int, Facts], Facts] = lambda _, tables: tables
     week: int = 0
     is_apart: bool = False
 
 
 SCENARIOS = {
-    "first-plan": Scenario("plan", "first-plan", is_apart=True),
+    "first-plan": Scenario("plan", _first_plan, is_apart=True),
     "prefect": Scenario("prefect", is_apart=True),
     "run": Scenario("run"),
-    "plan": Scenario("plan", "plan"),
+    "plan": Scenario("plan", _plan),
     "export": Scenario("export"),
+    "report": Scenario("report", lambda count, _: {"companies": count, "failed datasets": 0}),
     "replay": Scenario("replay"),
     "replay2": Scenario("replay2"),
     "weekly": Scenario("run", week=1),
@@ -55,8 +72,6 @@ SCENARIOS = {
 
 PEERS = {"plain": "plain.py", "dlt": "with_dlt.py", "airbyte": "with_airbyte.py"}
 _HERE = Path(__file__).parent
-_SHARD = 5_000
-_AT_ONCE = 100
 
 
 class WrongError(Exception):
@@ -94,10 +109,8 @@ class Bench:
                     command = [str(_environment(self._environments, peer)), str(_HERE / "peers" / PEERS[peer])]
                     self._measure(peer, "run", count, [*command, *arguments], tables, pid, is_apart=True)
                 for name, scenario in chosen.items():
-                    facts = tables if scenario.facts == "tables" else _planned(scenario.facts, count, tables)
-                    self._measure(
-                        "firmlake", name, count, [*_piece(scenario), *arguments], facts, pid, scenario.is_apart
-                    )
+                    command, facts = [*_piece(scenario), *arguments], scenario.facts(count, tables)
+                    self._measure("firmlake", name, count, command, facts, pid, scenario.is_apart)
         shutil.rmtree(self._work / "data", ignore_errors=True)
 
     def intake(self, count: int) -> None:
@@ -134,18 +147,6 @@ class Bench:
 
 def _piece(scenario: Scenario) -> list[str]:
     return [sys.executable, "-m", "benchmarks.measure", scenario.piece]
-
-
-def _planned(when: str, count: int, tables: Facts) -> Facts:
-    """Say what a plan must come to: who was found before is paid for, who was not is asked for a credit again."""
-    shards = [min(_SHARD, count - start) for start in range(0, count, _SHARD)]
-    request_count = sum(ceil(size / _AT_ONCE) for size in shards)
-    return {
-        "target_count": 3 * count,
-        "credit_count": count if when == "first-plan" else tables["not_found"],
-        "lookalikes": request_count,
-        "relationships": request_count,
-    }
 
 
 def _environment(folder: Path, peer: str) -> Path:

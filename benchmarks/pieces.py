@@ -105,6 +105,15 @@ def export(job: Job, stages: Stages) -> Path:
     return folder / "exports" / done.manifest.export_id
 
 
+def report(job: Job, stages: Stages) -> Any:
+    """Make the report on the newest generation."""
+    from firmlake.run import Folders
+    from firmlake.warehouse.report.page import write_report
+
+    with stages.clock("report"):
+        return write_report(Folders(job.data), datetime.now(UTC))
+
+
 def intake(job: Job, stages: Stages) -> Any:
     """Read, repair, check and deduplicate a list."""
     from firmlake.intake.company_list import read_company_list
@@ -130,9 +139,10 @@ def prefect(job: Job, stages: Stages) -> None:
     os.environ["PREFECT_API_URL"] = server.wait()
     stages.seconds["server start"] = cpu_seconds(server.pid)
     with stages.clock("client"), _in(job.data):
-        from enrich import enrich
+        import enrich
 
-        enrich(str(job.company_list), None, _changes(job))
+        with patch.object(enrich, "write_report", stages.wrapped(enrich.write_report, "report", "client")):
+            enrich.enrich(str(job.company_list), None, _changes(job))
     stages.seconds["server"] = cpu_seconds(server.pid) - stages.seconds["server start"]
 
 
@@ -224,6 +234,7 @@ PIECES = {
     "replay": Piece(replay, _tables),
     "replay2": Piece(partial(replay, processes=2), _tables),
     "export": Piece(export, lambda _, folder: read_export(folder)),
+    "report": Piece(report, lambda _, made: {name: made.tiles[name] for name in ("companies", "failed datasets")}),
     "plan": Piece(plan, _planned),
     "intake": Piece(intake, _lines),
 }
