@@ -1,8 +1,8 @@
 """firmlake's work in measured pieces: each does its work, tells its stages apart, and reads back what came of it.
 
-Stages while fetching are told apart by the CPU time of threads, to which shards are staged as well; those after it by
-that of the process, in which Polars and DuckDB have threads of their own. What the threads of Polars compute while
-fetching counts as staging. What a piece needs is imported when it works, so that it counts.
+Stages while fetching, when shards are staged as well, are told apart by the CPU time of threads; what no thread of ours
+took, those of Polars did, and it counts as staging. Stages after it are told apart by the time of the process, in which
+Polars and DuckDB have threads of their own. What a piece needs is imported when it works, so that it counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 from benchmarks.read_back import read_export, read_warehouse
 from benchmarks.service import ROOT, cpu_seconds
-from benchmarks.stages import Stages, native_seconds
+from benchmarks.stages import Stages
 
 __all__ = ["PIECES", "Job", "Piece"]
 
@@ -45,6 +45,7 @@ def run(job: Job, stages: Stages) -> None:
     """Fetch a list, stage it and publish it: what `firmlake run` does, without its words."""
     from firmlake import pipeline, planning, service
     from firmlake.landing import fetch
+    from firmlake.landing.fetch import Fetcher
     from firmlake.landing.progress import Progress
     from firmlake.landing.segments import SegmentWriter
     from firmlake.tables import stage
@@ -56,13 +57,14 @@ def run(job: Job, stages: Stages) -> None:
         del planned
     thread = time.thread_time
     with (
-        stages.clock("receive"),
+        stages.clock("stage"),
+        patch.object(Fetcher, "fetch_shard", stages.wrapped(Fetcher.fetch_shard, "receive", "stage", thread)),
+        patch.object(Fetcher, "_send", stages.wrapped(Fetcher._send, "receive", "stage", thread)),
         patch.object(SegmentWriter, "append", stages.wrapped(SegmentWriter.append, "land", "receive", thread)),
         patch.object(fetch, "check_answer", stages.wrapped(fetch.check_answer, "check", "receive", thread)),
         patch.object(Progress, "absorb", stages.wrapped(Progress.absorb, "check", "receive", thread)),
         patch.object(pipeline, "stage_shard", stages.wrapped(stage.stage_shard, "stage", "receive", thread)),
         patch.object(stage, "flatten_shard", stages.wrapped(stage.flatten_shard, "flatten", "stage", thread)),
-        stages.clock("stage", "receive", native_seconds),
         service.connect(settings) as client,
         pipeline.fetching(settings, frozen, client) as fetcher,
     ):

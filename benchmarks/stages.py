@@ -6,12 +6,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-__all__ = ["Stages", "native_seconds"]
-
-_NATIVE = ("polars", "async-executor", "tokio", "jemalloc")
+__all__ = ["Stages"]
 
 
 class Stages:
@@ -42,14 +39,3 @@ class Stages:
                 return function(*arguments, **named)
 
         return counted
-
-
-def native_seconds() -> float:
-    """Say how long the threads of Polars have computed so far; Linux only, elsewhere 0, and receiving has it."""
-    try:
-        tasks = [(task / "comm", task / "schedstat") for task in Path("/proc/self/task").iterdir()]
-        return sum(
-            int(spent.read_text().split()[0]) / 1e9 for name, spent in tasks if name.read_text().startswith(_NATIVE)
-        )
-    except OSError:
-        return 0.0
