@@ -39,24 +39,31 @@ def main() -> None:
     parser.add_argument("--pool", type=int, default=POOL, help="different companies of the service")
     parser.add_argument("--name", default="", help="of the result; empty keeps none")
     arguments = parser.parse_args()
+    sizes = sorted(arguments.companies)
+    with_peers = sizes[:1] if arguments.peers_at is None else arguments.peers_at
     with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
         bench = Bench(Path(folder), arguments.environments, arguments.pool, lambda line: sys.stderr.write(line + "\n"))
-        with_peers = arguments.peers_at if arguments.peers_at is not None else sorted(arguments.companies)[:1]
-        for _ in range(arguments.rounds):
-            for count in sorted(arguments.companies):
-                peers = arguments.peers if count in with_peers else ()
-                bench.round(count, tuple(arguments.scenarios), tuple(peers))
-        if arguments.intake:
-            bench.intake(arguments.intake)
+        try:
+            for _ in range(arguments.rounds):
+                for count in sizes:
+                    bench.round(count, arguments.scenarios, arguments.peers if count in with_peers else [])
+            if arguments.intake:
+                bench.intake(arguments.intake)
+        finally:  # an end before the last leaves what was measured
+            _keep(bench.measured, arguments.rounds, arguments.name)
+
+
+def _keep(measured: list[dict[str, Any]], rounds: int, name: str) -> None:
+    """Print the result, and keep it where it has a name."""
     result = {
         "machine": _machine(),
-        "rounds": arguments.rounds,
+        "rounds": rounds,
         "start_cpu_seconds": {name: _start_seconds(arguments) for name, arguments in _STARTS.items()},
-        "measured": _medians(bench.measured),
+        "measured": _medians(measured),
     }
     sys.stdout.write(render_table(result))
-    if arguments.name:
-        path = Path(__file__).parent / "results" / arguments.name
+    if name:
+        path = Path(__file__).parent / "results" / name
         path.parent.mkdir(exist_ok=True)
         path.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
         path.with_suffix(".md").write_text(render_table(result))

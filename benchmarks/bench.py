@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,7 +95,7 @@ class Bench:
         self._say = say
         self.measured: list[dict[str, Any]] = []
 
-    def round(self, count: int, scenarios: tuple[str, ...], peers: tuple[str, ...]) -> None:
+    def round(self, count: int, scenarios: Sequence[str], peers: Sequence[str]) -> None:
         """Measure `run` and these once over the first so many companies of the sandbox's sample."""
         companies = sample_numbers(count)
         company_list = write_companies(self._work / f"{count}.csv", companies)
@@ -105,7 +105,7 @@ class Bench:
             tables: Facts = msgspec.to_builtins(expected_totals(Answers(self._pool, week), companies))
             with service.start(pool=self._pool, week=week) as (base_url, pid):
                 arguments = ["--list", str(company_list), "--base-url", base_url]
-                for peer in peers if week == 0 else ():
+                for peer in peers if week == 0 else []:
                     command = [str(_environment(self._environments, peer)), str(_HERE / "peers" / PEERS[peer])]
                     self._measure(peer, "run", count, [*command, *arguments], tables, pid, is_apart=True)
                 for name, scenario in chosen.items():

@@ -44,7 +44,7 @@ def render_table(result: dict[str, Any]) -> str:
 def render_plot(result: dict[str, Any]) -> str:
     """Render CPU time per 1,000 companies of all whole runs as bars, firmlake's by stage."""
     rows = [row for row in result["measured"] if row["scenario"] in _PLOTTED]
-    most = max(row["cpu_seconds"] / row["count"] for row in rows)
+    most = max((row["cpu_seconds"] / row["count"] for row in rows), default=1.0)
     height = (len(rows) + 2) * (_BAR + _GAP)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + 90} {height}" '
