@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import select
 import socket
 import ssl
 import subprocess
@@ -14,7 +13,7 @@ import pytest
 from firmlake import errors
 from firmlake.api import failures, requests
 from firmlake.company import Company
-from firmlake.settings import ApiSettings, NameSettings
+from firmlake.settings import ApiSettings
 
 ACME = Company("BE", "0770493071")
 REQUEST = requests.bulk(ApiSettings(), "financials", [ACME], 5)
@@ -229,31 +228,6 @@ def test_a_connection_is_kept_alive_between_requests(make_client):
             client.send(REQUEST)
         client.close()
     assert len(peers) == 1
-
-
-def test_a_connection_closed_while_it_was_idle_is_not_used_again(make_client, landed):
-    with serve(reply(OK)) as base_url:
-        client = make_client(base_url=base_url)
-        for _ in range(3):
-            assert client.send(REQUEST).status == 200
-            [(_, idle)] = client._connection._transport._idle
-            select.select([idle.get_extra_info("socket")], [], [], 5)  # its end has come
-    assert [answer.error for answer in landed] == [""] * 3
-
-
-def test_headers_may_hold_any_letters_and_bodies_come_in_chunks(ask):
-    head = "HTTP/1.1 200 OK\r\nX-Request-Id: Liège\r\nX-Odd: \xff\r\n".encode("latin-1")
-    with serve(reply(head + b"Transfer-Encoding: chunked\r\n\r\n1\r\n[\r\n1\r\n]\r\n0\r\n\r\n")) as base_url:
-        answer, _ = ask(base_url)
-    assert (answer.error, answer.status, answer.body) == ("", 200, b"[]")
-    assert answer.headers["x-request-id"] == "Liège"
-
-
-def test_a_setting_cannot_add_a_header(ask):
-    received = []
-    with serve(lambda connection, stop: received.append(1)) as base_url:
-        answer, _ = ask(base_url, names=NameSettings(language_header="A: b\r\nC"))
-    assert (answer.error, received) == ("broken: the answer is cut or not HTTP", [])
 
 
 @pytest.fixture(scope="session")

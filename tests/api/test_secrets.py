@@ -75,6 +75,7 @@ def test_nothing_we_write_holds_the_token(make_client, sandbox, tmp_path, caplog
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) == 2, "one for each key"
     assert not any(CANARY in str(path) or CANARY.encode() in path.read_bytes() for path in files)
+    assert "send_request_headers" in caplog.text, "the libraries do log"
     assert CANARY not in caplog.text
 
 

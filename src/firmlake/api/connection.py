@@ -14,7 +14,6 @@ from contextlib import closing
 from datetime import datetime
 from functools import lru_cache
 
-import httpcore
 import httpx
 
 from firmlake import __version__
@@ -22,7 +21,6 @@ from firmlake.api.address import read_address
 from firmlake.api.authorization import Token
 from firmlake.api.body import Body, BodyError
 from firmlake.api.exchange import Answer, choose_headers
-from firmlake.api.plain import PlainTransport
 from firmlake.api.requests import Request
 from firmlake.api.wire import Deadline, DeadlineBackend
 from firmlake.errors import SettingsError
@@ -80,7 +78,7 @@ class Connection:
         self._clock = clock
         self._utc_now = utc_now
         self._deadline = Deadline(stop, GRACE_SECONDS)
-        self._http, self._transport = self._open(transport)
+        self._http = self._open(transport)
         self._headers = {
             "Accept": "application/json",
             # On one machine deflating and inflating costs more time than it saves.
@@ -97,7 +95,6 @@ class Connection:
 
     def close(self) -> None:
         """Close what is open."""
-        self._transport.close()
         self._http.close()
 
     def exchange(self, request: Request, attempt: int) -> Answer:
@@ -145,10 +142,9 @@ class Connection:
         sent = httpx.Request(
             request.method, url, headers=headers, content=request.body or None, extensions={"timeout": self._timeout}
         )
-        return self._transport.handle_request(sent)
+        return self._http._transport_for_url(url).handle_request(sent)
 
-    def _open(self, given: httpx.BaseTransport | None) -> tuple[httpx.Client, httpx.BaseTransport]:
-        """Let httpx find out by the environment which way to go; where that is straight on, a plainer one is faster."""
+    def _open(self, transport: httpx.BaseTransport | None) -> httpx.Client:
         is_near = self._address.is_loopback
         try:
             http = httpx.Client(
@@ -158,9 +154,9 @@ class Connection:
                     keepalive_expiry=_KEEP_ALIVE_SECONDS,
                 ),
                 follow_redirects=False,
-                verify=(context := httpx.create_ssl_context()) if given is None else True,
+                verify=httpx.create_ssl_context() if transport is None else True,
                 trust_env=not is_near,
-                transport=given,
+                transport=transport,
             )
         except (ImportError, OSError, ValueError) as error:
             raise SettingsError(
@@ -170,11 +166,7 @@ class Connection:
             if isinstance(each, httpx.HTTPTransport):
                 pool = each._pool
                 pool._network_backend = DeadlineBackend(pool._network_backend, self._deadline)
-        transport = http._transport_for_url(httpx.URL(self._address.url))
-        if given is None and transport is http._transport:
-            backend = DeadlineBackend(httpcore.SyncBackend(), self._deadline)
-            transport = PlainTransport(backend, context, _KEEP_ALIVE_SECONDS)
-        return http, transport
+        return http
 
 
 @lru_cache(maxsize=64)
