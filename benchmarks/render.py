@@ -32,11 +32,12 @@ def render_table(result: dict[str, Any]) -> str:
     ]
     for row in result["measured"]:
         count = row["count"]
+        written = sum(row["written_bytes"].values()) / count
         stages = ", ".join(f"{name} {1000 * of / count:.3f}" for name, of in row.get("stages", {}).items())
         lines.append(
             f"| {row['who']} | {row['scenario']} | {count:,} | {1000 * row['cpu_seconds'] / count:.4f} "
             f"| {count / row['wall_seconds']:,.0f} | {row['peak_bytes'] / 1e6:,.0f} "
-            f"| {sum(row['written_bytes'].values()) / count:,.0f} | {stages} |"
+            f"| {f'{written:,.0f}' if written else ''} | {stages} |"
         )
     return "\n".join(lines) + "\n"
 
