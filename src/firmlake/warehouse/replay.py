@@ -157,6 +157,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
         aside = Folders(folders.data, made=Path(name))
         with open_warehouse(folders) as held:
             loaded = loaded_runs(held)
+            expected, pasts = content_hashes(held), _check_as_of(held)  # first: what fails to be read is this one
             finished = finished_runs(aside, loaded)
             _check_present(folders, loaded, finished)
             staged = []
@@ -170,8 +171,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
             overviews = _overviews(folders, names, only_loaded=True)
             _publish_all(aside, staged, overviews, names, now, memory_limit, 1, until or _NEVER)
             with open_warehouse(aside) as replayed:
-                expected, found = content_hashes(held), content_hashes(replayed)
-            pasts = _check_as_of(held)
+                found = content_hashes(replayed)
     tables = (table for table in expected if table not in _DIFFERS_BY_NATURE)
     return [*(TableCheck(table, *expected[table], *found[table]) for table in tables), *pasts]
 
