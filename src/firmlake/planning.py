@@ -213,7 +213,7 @@ def _find_unfinished(
     """Find the newest run over the same companies that can go on: not too old, and not refused."""
     oldest = now - timedelta(days=max(1, settings.run.refresh_after_days))
     subject = companies.sha256, settings.run.datasets, settings.api.language
-    for run in reversed(open_runs(list_runs(folders), held.runs)):
+    for run in reversed(open_runs(list_runs(folders, held.runs), held.runs)):
         if run.plan.subject == subject and run.plan.started_at > oldest and not _is_refused(settings, run):
             return run
     return None

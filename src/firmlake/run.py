@@ -24,6 +24,7 @@ from firmlake.settings import NameSettings
 T = TypeVar("T")
 
 __all__ = [
+    "OUTCOME_LOST",
     "Folders",
     "Outcome",
     "Run",
@@ -34,7 +35,10 @@ __all__ = [
     "new_run_id",
     "open_run",
     "open_runs",
+    "plan_lost",
+    "read_runs",
     "remove_run",
+    "restore_outcome",
     "start_run",
 ]
 
@@ -188,7 +192,7 @@ class Run(msgspec.Struct, frozen=True):
             DamagedError: The file is not what was written.
         """
         path = self.folder / "outcome.json"
-        return _read(path, Outcome) if path.exists() else None
+        return _read(path, Outcome, OUTCOME_LOST) if path.exists() else None
 
     @property
     def is_fetched(self) -> bool:
@@ -216,9 +220,7 @@ class Run(msgspec.Struct, frozen=True):
     def _checked(self, name: str) -> Path:
         path = self.folder / f"{name}.parquet"
         if not path.exists() or sha256_of(path) != self.plan.sha256.get(name):
-            raise DamagedError(
-                f"{path} is missing or not what was written", "Restore it, or remove this run's folder and run again"
-            )
+            raise DamagedError(f"{path} is missing or not what was written", plan_lost(self.folders, self.run_id))
         return path
 
 
@@ -253,12 +255,63 @@ def open_run(folders: Folders, run_id: str) -> Run:
     Raises:
         DamagedError: Its plan cannot be read.
     """
-    return Run(folders, _read(folders.run(run_id) / "plan.json", RunPlan))
+    return Run(folders, _read(folders.run(run_id) / "plan.json", RunPlan, plan_lost(folders, run_id)))
 
 
-def list_runs(folders: Folders) -> list[Run]:
-    """List the runs whose plan was frozen, oldest first."""
-    return [open_run(folders, path.parent.name) for path in sorted(folders.runs.glob("*/plan.json"))]
+def list_runs(folders: Folders, published: Collection[str] = ()) -> list[Run]:
+    """List the runs whose plan was frozen, oldest first.
+
+    Args:
+        folders: Where.
+        published: Names of runs that one can do without here: they are left out where they cannot be read.
+
+    Raises:
+        DamagedError: The plan or the outcome of another cannot be read.
+    """
+    runs, damaged = read_runs(folders)
+    for run_id, error in damaged.items():
+        if run_id not in published:
+            raise error
+    return runs
+
+
+def read_runs(folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
+    """List the runs whose plan was frozen, oldest first; and by name those whose plan or outcome cannot be read."""
+    runs, damaged = [], {}
+    for path in sorted(folders.runs.glob("*/plan.json")):
+        try:
+            run = open_run(folders, path.parent.name)
+            run.outcome()
+            runs.append(run)
+        except DamagedError as error:
+            damaged[path.parent.name] = error
+    return runs, damaged
+
+
+def restore_outcome(folders: Folders, known: Outcome) -> None:
+    """Write again how a run ended, where its folder is there and that cannot be read in it."""
+    path = folders.run(known.run_id) / "outcome.json"
+    try:
+        read_json(path, Outcome)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        if path.parent.exists():
+            write_json(path, known)
+
+
+OUTCOME_LOST = (
+    "Restore it from a copy; where the run was published, `firmlake replay` writes it again from the warehouse, else "
+    "remove it and run the list again"
+)
+"""What to do about an outcome that is lost."""
+
+
+def plan_lost(folders: Folders, run_id: str) -> str:
+    """Say what to do about a plan that is lost, or a frozen table, and what is lost with it where there is no copy."""
+    return (
+        "Restore it from a copy. Without one, what only this run fetched is lost: remove "
+        f"{folders.run(run_id)} and {folders.landing(run_id, 1).parent}; where the run was published, "
+        f"{Folders(folders.data).warehouse} too, then `firmlake replay`; else run its list again"
+    )
 
 
 def open_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
@@ -344,8 +397,8 @@ def _remove_never_started(folders: Folders) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _read(path: Path, kind: type[T]) -> T:
+def _read(path: Path, kind: type[T], next_step: str) -> T:
     try:
         return read_json(path, kind)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedError(f"{path} cannot be read: {error}", "Restore it, or remove the run's folder") from None
+        raise DamagedError(f"{path} cannot be read: {error}", next_step) from None

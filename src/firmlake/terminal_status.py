@@ -40,6 +40,8 @@ def show_status(status: Status, now: datetime) -> None:
         click.echo(f"Unfinished: {run_id} over {list_name}, {count:,} companies{landed}")
     for run_id, list_name, reason in status.refused:
         click.echo(f"Not published: {run_id} over {list_name}: {reason}")
+    for run_id, line, next_step in status.damaged:
+        click.echo(f"Damaged: {run_id}: {line}. {next_step}")
     rows = [[dataset, *(counts.get(s, 0) for s in STATUSES)] for dataset, counts in status.companies.items()]
     show_rows(("companies by dataset", *(s.replace("_", " ") for s in STATUSES)), rows)
     if status.companies:

@@ -301,6 +301,29 @@ def test_verify_names_a_loaded_run_that_is_no_longer_known(two_runs, name):
         verified(two_runs)
 
 
+@pytest.mark.parametrize("harm", ["remove", "damage"])
+def test_replay_takes_from_the_warehouse_how_a_run_ended(two_runs, harm):
+    before, path = content(two_runs), two_runs.run(FIRST) / "outcome.json"
+    path.unlink() if harm == "remove" else path.write_bytes(b"{")
+    with pytest.raises(DamagedError, match=str(path)) as caught:
+        verified(two_runs)
+    assert "replay" in caught.value.next_step
+    replay(two_runs)
+    assert content(two_runs) == before
+    assert path.exists()
+
+
+def test_one_can_do_without_a_lost_run_on_purpose(two_runs):
+    (two_runs.run(SECOND) / "plan.json").write_bytes(b"")
+    with pytest.raises(DamagedError) as caught:
+        replay(two_runs)
+    for folder in (two_runs.run(SECOND), two_runs.landing(SECOND, 1).parent, two_runs.warehouse):
+        assert str(folder) in caught.value.next_step
+        shutil.rmtree(folder)
+    replay(two_runs)
+    assert query(two_runs, "SELECT run_id FROM runs") == [(FIRST,)]
+
+
 @pytest.mark.parametrize("check", [verified, replay])
 @pytest.mark.parametrize("harm", ["remove", "cut a record", *slow("flip", "swap")])
 def test_a_segment_that_is_not_what_landed_is_named_and_nothing_published(two_runs, harm, check):

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from firmlake.company import Company
-from firmlake.errors import AuthorizationError
-from firmlake.run import lock
+from firmlake.errors import AuthorizationError, DamagedError
+from firmlake.run import list_runs, lock
 from firmlake.terminal_status import show_status
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.state import read_held
@@ -156,6 +156,19 @@ def test_status_tells_how_work_failed_until_a_run_is_published(folders):
     os.utime(folders.state / "failure.json", (NOON.timestamp(), NOON.timestamp()))
     publish_landed(run, at=NOON + MINUTE)
     assert read_status(folders).failure is None
+
+
+@pytest.mark.parametrize("name", ["plan.json", "outcome.json"])
+def test_status_and_planning_go_on_where_a_published_run_is_damaged(folders, held, name):
+    path = folders.run("20260105T120000Z-0001") / name
+    path.write_bytes(b"{")
+    status = read_status(folders)
+    [(run_id, line, next_step)] = status.damaged
+    assert (run_id, str(path) in line) == (status.last_run.run_id, True)
+    assert "`firmlake replay`" in next_step
+    assert list_runs(folders, [run_id]) == []
+    with pytest.raises(DamagedError, match=str(path)):
+        list_runs(folders)
 
 
 def test_status_says_what_to_do_about_companies_that_an_earlier_list_left(folders):

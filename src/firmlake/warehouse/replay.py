@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ import polars as pl
 
 from firmlake.errors import DamagedError, FirmlakeError
 from firmlake.landing.overview import Overview, list_overviews
-from firmlake.run import Folders, Outcome, Run, list_runs
+from firmlake.run import OUTCOME_LOST, Folders, Outcome, Run, list_runs, plan_lost, restore_outcome
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import (
     SCHEMA_VERSION,
@@ -62,10 +63,12 @@ def finished_runs(folders: Folders, loaded: Sequence[str] = ()) -> list[tuple[Ru
     """
     landed = {path.name.removeprefix("run=") for path in (folders.data / "landing").glob("run=*")}
     for run_id in sorted(landed | set(loaded)):
-        needed = ("plan.json", "outcome.json") if run_id in loaded else ("plan.json",)
-        for path in (folders.run(run_id) / name for name in needed):
-            if not path.exists():
-                raise DamagedError(f"{path} is missing", "Restore it from a copy")
+        needed = {"plan.json": plan_lost(folders, run_id)}
+        if run_id in loaded:
+            needed["outcome.json"] = OUTCOME_LOST
+        for name, next_step in needed.items():
+            if not (path := folders.run(run_id) / name).exists():
+                raise DamagedError(f"{path} is missing", next_step)
     order = {run_id: position for position, run_id in enumerate(loaded)}
     ended = [(run, outcome) for run in list_runs(folders) if (outcome := run.outcome()) and not outcome.is_refused]
     return sorted(ended, key=lambda pair: (order.get(pair[0].run_id, len(order)), pair[1].finished_at, pair[0].run_id))
@@ -99,6 +102,7 @@ def replay(
         FirmlakeError: Nothing has been fetched to its end yet.
         DamagedError: A landed answer is not what was written; nothing is published.
     """
+    _restore_outcomes(folders)
     loaded, names = _loaded(folders)
     staged = [(run, outcome, restage(run, on_run, processes)) for run, outcome in finished_runs(folders, loaded)]
     overviews = _overviews(folders, names, only_loaded=False)
@@ -159,7 +163,6 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
             loaded = loaded_runs(held)
             expected, pasts = content_hashes(held), _check_as_of(held)  # first: what fails to be read is this one
             finished = finished_runs(aside, loaded)
-            _check_present(folders, loaded, finished)
             staged = []
             for run, outcome in finished:
                 if run.run_id in loaded:
@@ -209,6 +212,14 @@ def _loaded(folders: Folders) -> tuple[list[str], list[str]]:
             return loaded_runs(connection), _names(connection)
     except (FirmlakeError, duckdb.Error):
         return [], []
+
+
+def _restore_outcomes(folders: Folders) -> None:
+    """Write again how published runs ended, where that is lost; the warehouse tells all but why."""
+    with suppress(FirmlakeError, duckdb.Error), open_warehouse(folders, of_any_version=True) as connection:
+        for run_id, outcome, at in connection.execute("SELECT run_id, outcome, finished_at FROM runs").fetchall():
+            known = Outcome(run_id=run_id, outcome=outcome, finished_at=at.replace(tzinfo=UTC))
+            restore_outcome(folders, known)
 
 
 def _names(connection: duckdb.DuckDBPyConnection) -> list[str]:
@@ -314,15 +325,6 @@ def _content_hash(connection: duckdb.DuckDBPyConnection, relation: str, columns:
     query = f"SELECT count(*), bit_xor({row_hash}), sum({row_hash}::HUGEINT) FROM {relation}"  # noqa: S608 - our own names
     count, mixed, total = connection.execute(query).fetchall()[0]
     return count, f"{mixed or 0:016x}{(total or 0) % 2**64:016x}"
-
-
-def _check_present(folders: Folders, loaded: Sequence[str], finished: Sequence[tuple[Run, Outcome]]) -> None:
-    missing = set(loaded) - {run.run_id for run, _ in finished}
-    if missing:
-        raise DamagedError(
-            f"{folders.run(min(missing))} lacks the plan or the outcome of a run that is in the warehouse",
-            "Restore it from a copy; `firmlake replay` makes a warehouse without that run",
-        )
 
 
 def _compare_staged(run: Run, again: Manifest, aside: Folders) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import msgspec
 
+from firmlake.errors import DamagedError
 from firmlake.failure import LastFailure, last_failure
-from firmlake.run import Folders, Run, holder, list_runs, open_runs
+from firmlake.run import Folders, Run, holder, open_runs, read_runs
 from firmlake.warehouse.exported import LastExport, last_exports
 from firmlake.warehouse.generations import LINK, newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
@@ -30,7 +32,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         failure: How work on the folder failed, unless a run was published since.
         unfinished: Runs that can go on, newest last: (run, list, companies asked for).
         refused: Runs that were not published, for what came of them lost a field, newest last: (run, list, why).
-        landed_at: When something landed last of the newest of them, UTC.
+        damaged: Runs whose plan or outcome cannot be read: (run, which file and why, what to do).
+        landed_at: When something landed last of the newest unfinished one, UTC.
         parked: Companies that wait or failed, and why: (failed or waiting, why, companies and datasets), most first.
         companies: Companies by dataset and status, over all runs.
         oldest_answer_at: The oldest answer held, UTC.
@@ -46,6 +49,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failure: LastFailure | None
     unfinished: list[tuple[str, str, int]]
     refused: list[tuple[str, str, str]]
+    damaged: list[tuple[str, str, str]]
     landed_at: datetime | None
     parked: list[tuple[str, str, int]]
     companies: dict[str, dict[str, int]]
@@ -61,7 +65,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_status(folders: Folders) -> Status:
     """Read the state of a data folder; nothing is changed."""
-    runs = list_runs(folders)
+    runs, damaged = read_runs(folders)
     has_warehouse = newest(folders) is not None
     loaded: list[str] = []
     last = None
@@ -87,6 +91,7 @@ def read_status(folders: Folders) -> Status:
         failure=failure,
         unfinished=unfinished,
         refused=refused,
+        damaged=[(run_id, error.message, error.next_step) for run_id, error in damaged.items()],
         landed_at=_landed_at(folders, unfinished[-1][0]) if unfinished else None,
         parked=parked,
         companies=companies,
@@ -97,7 +102,7 @@ def read_status(folders: Folders) -> Status:
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),
-        next_step=_next_step(running, is_lost, failure, last, unfinished, refused, parked),
+        next_step=_next_step(running, is_lost, failure, last, unfinished, refused, parked, damaged),
     )
 
 
@@ -163,6 +168,7 @@ def _next_step(
     unfinished: list[tuple[str, str, int]],
     refused: list[tuple[str, str, str]],
     parked: list[tuple[str, str, int]],
+    damaged: Mapping[str, DamagedError],
 ) -> str:
     if running:
         return f"Wait for {running}"
@@ -187,4 +193,4 @@ def _next_step(
         return "`firmlake redrive` asks again for what failed; dead_letters says why"
     if "waiting" in kinds:
         return "Run the list again whose companies wait"
-    return "Nothing is open"
+    return next((error.next_step for error in damaged.values()), "Nothing is open")
