@@ -348,12 +348,17 @@ def test_a_segment_that_is_not_what_landed_is_named_and_nothing_published(two_ru
     assert not [path for path in two_runs.data.iterdir() if path.name.startswith(".verify")]
 
 
-def test_one_can_do_without_a_lost_segment_on_purpose(two_runs):
+@pytest.mark.parametrize("check", [verified, replay])
+def test_one_can_do_without_a_damaged_segment_on_purpose(two_runs, check):
+    """By the steps that the error names, whichever command finds it."""
     path = min((two_runs.data / "landing").rglob("*.zst"))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedError, match=str(path)) as caught:
+        check(two_runs)
+    assert f"remove it and {two_runs.staged(FIRST)}, then `firmlake replay`" in caught.value.next_step
     path.unlink()
-    with pytest.raises(DamagedError) as caught:
-        replay(two_runs)
-    assert str(two_runs.staged(FIRST)) in caught.value.next_step
     shutil.rmtree(two_runs.staged(FIRST))
     replay(two_runs)
     assert all(check.agrees for check in verified(two_runs))

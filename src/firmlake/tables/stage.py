@@ -25,7 +25,7 @@ from firmlake.files import read_json, sha256_of, write_json, write_parquet
 from firmlake.landing.progress import Progress
 from firmlake.landing.segments import list_segments
 from firmlake.memory import collecting_rarely
-from firmlake.run import Run
+from firmlake.run import Folders, Run
 from firmlake.tables.answered import shape_table
 from firmlake.tables.flatten import flatten_shard
 
@@ -33,6 +33,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Manifest",
     "StagedFile",
+    "answers_lost",
     "check_landed",
     "check_staged",
     "finish_stage",
@@ -139,10 +140,15 @@ def check_landed(run: Run, manifest: Manifest) -> None:
     for name, sha256 in manifest.segments.items():
         path = run.folders.data / name
         if not path.exists() or sha256_of(path) != sha256:
-            raise DamagedError(
-                f"{path} is missing or not what was written",
-                f"Restore it from a copy; to do without its answers, remove {run.folders.staged(run.run_id)}",
-            )
+            raise DamagedError(f"{path} is missing or not what was written", answers_lost(run))
+
+
+def answers_lost(run: Run) -> str:
+    """Say what to do about landed answers that cannot be read, of a run whose fetching ended."""
+    return (
+        "Restore it from a copy, then `firmlake replay`. Without one its answers are lost, and the next run asks for "
+        f"them again: remove it and {Folders(run.folders.data).staged(run.run_id)}, then `firmlake replay`"
+    )
 
 
 def is_staged(run: Run, manifest: Manifest) -> bool:

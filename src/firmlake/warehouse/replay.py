@@ -20,6 +20,7 @@ from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import (
     SCHEMA_VERSION,
     Manifest,
+    answers_lost,
     check_landed,
     check_staged,
     finish_stage,
@@ -144,7 +145,10 @@ def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, proces
         run.table(name)
     for marker in run.folders.staged(run.run_id).glob("*.json"):
         marker.unlink()
-    return finish_stage(run, stage_shards(run, processes))
+    try:
+        return finish_stage(run, stage_shards(run, processes))
+    except DamagedError as error:  # a landed answer: all else was checked
+        raise DamagedError(error.message, answers_lost(run)) from None
 
 
 def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) -> list[TableCheck]:
