@@ -55,7 +55,9 @@ def test_texts_of_environment_and_flags_become_the_type_of_the_key():
         ("", {}, {"FIRMLAKE_TOKEN": "x"}, "Did you mean FIRMLAKE_API_TOKEN"),
         ("", {}, {"FIRMLAKE_RUN__FAIL_ON": "some"}, "run.fail_on (FIRMLAKE_RUN__FAIL_ON)"),
         ("", {"run.fail_on": "1.5"}, {}, "run.fail_on"),
-        ("", {"run.datasets": "finance"}, {}, "run.datasets"),
+        ("", {"run.datasets": "finance"}, {}, "does not fit: choose from financials, lookalikes, relationships"),
+        ("[intake]\ndefault_country = 'DE'", {}, {}, 'does not fit: choose from "", BE, NL, FR'),
+        ("[run]\ndatasets = []", {}, {}, "Expected `array` of length >= 1"),
         ("", {"api.records_per_request": "50"}, {}, "smaller than api.companies_per_request"),
     ],
 )

@@ -11,7 +11,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -37,6 +37,7 @@ def load_settings(
     file: Path | None = None,
     flags: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
+    named: Mapping[str, str] | None = None,
 ) -> tuple[Settings, dict[str, str]]:
     """Read the settings from all layers.
 
@@ -44,6 +45,7 @@ def load_settings(
         file: TOML file; None takes FIRMLAKE_CONFIG, else `config/firmlake.toml` where it exists, else defaults alone.
         flags: Dotted key to text, as given with `--set`.
         environment: The process environment; None takes the real one.
+        named: Dotted key to what its flag was given with, where that is not `--set`.
 
     Returns:
         The settings, and for each dotted key that a layer set, where its value comes from.
@@ -54,13 +56,15 @@ def load_settings(
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for key, value, origin in (
-        *_from_file(file, environment),
-        *_from_environment(environment),
-        *((key, text, f"--set {key}") for key, text in (flags or {}).items()),
+    from_flags = ((key, text, (named or {}).get(key, f"--set {key}")) for key, text in (flags or {}).items())
+    for is_text, layer in (
+        (False, _from_file(file, environment)),
+        (True, _from_environment(environment)),
+        (True, from_flags),
     ):
-        values[key] = _convert(key, value, origin)
-        origins[key] = origin
+        for key, value, origin in layer:
+            values[key] = _convert(key, value, origin, is_text)
+            origins[key] = origin
     try:
         settings = msgspec.convert(_nest(values), Settings)
     except msgspec.ValidationError as error:  # pragma: no cover - every key was converted before
@@ -134,18 +138,20 @@ def _from_environment(environment: Mapping[str, str]) -> Iterable[tuple[str, Any
         yield known[name], environment[name], name
 
 
-def _convert(key: str, value: Any, origin: str) -> Any:
+def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
     if key not in _KEYS:
         raise _unknown(key, key, list(_KEYS), origin)
     kind = _KEYS[key]
-    is_text = isinstance(value, str) and origin.startswith((ENVIRONMENT_PREFIX, "--set"))
     if is_text and _is_tuple(kind):
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
         return msgspec.convert(value, kind, strict=not is_text)
     except msgspec.ValidationError as error:
         # The value itself is left out: somebody may have put a token in the wrong place.
-        raise SettingsError(f"{key} ({origin}) does not fit: {error}", _hint(key)) from None
+        what, choices = str(error), list(_choices(kind))
+        if choices and what.startswith("Invalid enum value"):
+            what = f"choose from {', '.join(choices)}"
+        raise SettingsError(f"{key} ({origin}) does not fit: {what}", _hint(key)) from None
 
 
 def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
@@ -172,6 +178,15 @@ def _value_at(settings: Settings, key: str) -> Any:
 
 def _is_tuple(kind: Any) -> bool:
     return any(str(part).startswith("tuple") for part in get_args(kind))
+
+
+def _choices(kind: Any) -> Iterable[str]:
+    """Every value that a type allows, where it lists them."""
+    for part in get_args(kind):
+        if get_origin(kind) is Literal:
+            yield part or '""'
+        else:
+            yield from _choices(part)
 
 
 def _meta(kind: Any) -> Meta:

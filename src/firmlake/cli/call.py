@@ -26,8 +26,9 @@ __all__ = ["Call", "catch_signals", "command", "exit_code_of_signal", "graceful"
 class Call:
     """What every command gets: settings on demand, and the two ways to answer."""
 
-    def __init__(self, config: Path | None, flags: dict[str, str], as_json: bool) -> None:
+    def __init__(self, config: Path | None, data: Path | None, flags: dict[str, str], as_json: bool) -> None:
         self._config = config
+        self._data = data
         self._flags = flags
         self.as_json = as_json
 
@@ -38,7 +39,11 @@ class Call:
     def settings_with_origins(self, **overrides: str | None) -> tuple[Settings, dict[str, str]]:
         """Read the settings and where each comes from."""
         given = {key.replace("__", "."): value for key, value in overrides.items() if value is not None}
-        return load_settings(self._config, {**given, **self._flags})
+        named = {key: _name_flag(key) for key in given}
+        if self._data is not None:
+            given["paths.data"], named["paths.data"] = str(self._data), "--data"
+        named = {key: flag for key, flag in named.items() if key not in self._flags}
+        return load_settings(self._config, {**given, **self._flags}, named=named)
 
     def say(self, text: str) -> None:
         """Tell a person something; a program that asked for JSON is not disturbed, it reads stdout."""
@@ -83,13 +88,12 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
         log_file: Path | None,
         **arguments: Any,
     ) -> int:
-        call = Call(config, {}, as_json)
+        call = Call(config, data, {}, as_json)
         with ExitStack() as stack:
             try:
                 if log_file:
                     stack.enter_context(log_to(log_file))
-                given = {} if data is None else {"paths.data": str(data)}
-                call = Call(config, {**given, **dict(map(_parse_flag, flags))}, as_json)
+                call = Call(config, data, dict(map(_parse_flag, flags)), as_json)
                 return function(call, **arguments) or EXIT_DONE
             except FirmlakeError as error:
                 return call.fail(error, exit_code_of_signal() if _received else error.exit_code)
@@ -146,6 +150,14 @@ def ignore_signals() -> None:
 def exit_code_of_signal() -> int:
     """The exit code of a process that a signal ended: 128 and its number."""
     return 128 + _received[0] if _received else EXIT_SIGINT
+
+
+def _name_flag(key: str) -> str:
+    """Name what a command set a key with: its option of the same name, else the command."""
+    context = click.get_current_context()
+    flag = "--" + key.rpartition(".")[2].replace("_", "-")
+    is_option = any(flag in option.opts for option in context.command.params)
+    return flag if is_option else f"firmlake {context.info_name}"
 
 
 def _parse_flag(text: str) -> tuple[str, str]:

@@ -68,7 +68,7 @@ def _by_position(path: Path, table: Table, wanted: Mapping[str, str]) -> Choice:
         if not column.isdecimal() or not 1 <= int(column) <= table.width:
             raise CompanyListError(
                 f"{path} has no header, so that column {column!r} is not there",
-                f"Give its position, from 1 to {table.width}, or set header to yes",
+                f"Give its position, from 1 to {table.width}, or set intake.header to yes",
             )
         choice[role] = (int(column) - 1,)
     return choice
@@ -85,9 +85,10 @@ def _require(path: Path, table: Table, choice: Choice, synonyms: Synonyms) -> No
     if table.names is None:
         raise CompanyListError(
             f"{path} has no header, and no column looks like a {sought}",
-            f"Map it by its position from 1 to {table.width} (number_column), or set header to yes",
+            f"Map it by its position from 1 to {table.width} (intake.number_column), or set intake.header to yes",
         )
     raise CompanyListError(
         f"{path}: no column is known as {sought}. Its columns are {quoted_names(table.names)}",
-        "Map the right one by its name (number_column, country_column), or set header to no if these are data",
+        "Map the right one by its name (intake.number_column, intake.country_column), or set intake.header to no if "
+        "these are data",
     )

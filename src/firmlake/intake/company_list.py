@@ -157,5 +157,5 @@ def _all_refused(path: Path, refused: pl.DataFrame) -> CompanyListError:
     first = refused.head(_EXAMPLES).select(pl.format("line {} ({}): {}", "line", "given", "reason"))
     return CompanyListError(
         f"{path}: no line names a company, {refused.height:,} refused. {'; '.join(first.to_series())}",
-        "Correct the lines, or map the right columns (country_column, number_column)",
+        "Correct the lines, or map the right columns (intake.country_column, intake.number_column)",
     )

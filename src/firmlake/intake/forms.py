@@ -87,7 +87,8 @@ FORMS: Final = {
     None: (
         _NOTHING,
         Form(r"^[0-9]{7,14}$", REFUSED,
-             "nothing names its country: add a country column or a prefix, or set default_country to BE, NL or FR"),
+             "nothing names its country: add a country column or a prefix, or set intake.default_country to BE, NL "
+             "or FR"),
         _FOREIGN,
         Form(r"", REFUSED, "not a company number: look whether the right column is read"),
     ),

@@ -44,10 +44,12 @@ def find_encoding(path: Path, wanted: str = "") -> str:
     try:
         text = sample.decode(encoding, "replace")
     except LookupError as error:
-        raise CompanyListError(f"encoding {encoding!r} of {path} is unknown", "Use utf-8, utf-16 or cp1252") from error
+        raise CompanyListError(
+            f"encoding {encoding!r} of {path} is unknown", "Set intake.encoding to utf-8, utf-16 or cp1252"
+        ) from error
     if len(_CONTROL.findall(text)) > _MAX_CONTROL_SHARE * len(text):
         utf16 = sample.count(0) > len(sample) // 3
-        hint = "If it is UTF-16, set encoding to utf-16-le" if utf16 else "Save the list as CSV or XLSX"
+        hint = "If it is UTF-16, set intake.encoding to utf-16-le" if utf16 else "Save the list as CSV or XLSX"
         raise CompanyListError(f"{path} is binary, not a list", hint)
     return encoding
 
@@ -111,7 +113,8 @@ def _blocks(path: Path, encoding: str) -> Iterator[str]:
                 yield block
     except UnicodeError as error:
         raise CompanyListError(
-            f"{path} is not {encoding} all through: cut, or in another encoding", "Export it again or set encoding"
+            f"{path} is not {encoding} all through: cut, or in another encoding",
+            "Export it again or set intake.encoding",
         ) from error
 
 

@@ -36,7 +36,7 @@ def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Ta
     rows = _read_sheet(path, options.sheet)
     filled = rows.filter(~pl.col("is_blank"))
     if not filled.height:
-        raise CompanyListError(f"{path} is empty: its worksheet holds nothing", "Name another one with sheet")
+        raise CompanyListError(f"{path} is empty: its worksheet holds nothing", "Name another one in intake.sheet")
     sample = filled.head(SAMPLE_ROWS + 1).select(fields=pl.concat_list(pl.exclude("line", "is_blank").fill_null("")))
     first: list[str] = sample["fields"][0].to_list()
     if not is_header(first, options.header, synonyms):

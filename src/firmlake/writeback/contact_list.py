@@ -107,5 +107,6 @@ def _unusable(path: Path, refused: list[Refused]) -> CompanyListError:
     first = "; ".join(f"line {one.line} ({one.given}): {one.reason}" for one in refused[:_EXAMPLES])
     return CompanyListError(
         f"{path}: no line names a contact of a company, {len(refused):,} refused. {first}",
-        "Correct the lines, or map the right columns (country_column, number_column, contact_column)",
+        "Correct the lines, or map the right columns (intake.country_column, intake.number_column, "
+        "intake.contact_column)",
     )
