@@ -60,40 +60,45 @@ _KNOWN = """
 """
 
 _GENERATION_AT = f"""
-    coalesce(
-        (SELECT max(generation) FROM loads WHERE run_id = moment::VARCHAR),
-        CASE WHEN try_cast(moment AS TIMESTAMP) IS NOT NULL THEN coalesce(
-            (SELECT max(generation) FROM ({_KNOWN}) WHERE known_at <= try_cast(moment AS TIMESTAMP)), 0) END,
-        error('No such run, and no time: ' || moment::VARCHAR))
+    (WITH asked AS (SELECT moment::VARCHAR AS text, try_cast(moment AS TIMESTAMP) AS time)
+    SELECT coalesce(
+        (SELECT max(generation) FROM loads WHERE run_id = asked.text),
+        CASE WHEN asked.time IS NOT NULL THEN coalesce(
+            (SELECT max(generation) FROM ({_KNOWN}) WHERE known_at <= asked.time), 0) END,
+        error('No such run, and no time: ' || asked.text))
+    FROM asked)
 """
 
 _RUNS_AS_OF = """
+    WITH asked AS (SELECT generation_at(moment) AS newest)
     SELECT run_id FROM (SELECT run_id, min(generation) AS first_generation FROM loads GROUP BY run_id)
-    WHERE first_generation <= generation_at(moment)
+    JOIN asked ON first_generation <= newest
 """
 
 _AS_OF = """
+    WITH held AS (SELECT run_id FROM runs_as_of(moment))
     SELECT {columns}, valid_from_run FROM {table}
-    WHERE valid_from_run IN (SELECT run_id FROM runs_as_of(moment))
+    WHERE valid_from_run IN (SELECT run_id FROM held)
     UNION ALL
     SELECT {columns}, valid_from_run FROM {table}_history
-    WHERE valid_from_run IN (SELECT run_id FROM runs_as_of(moment))
-      AND valid_to_run NOT IN (SELECT run_id FROM runs_as_of(moment))
+    WHERE valid_from_run IN (SELECT run_id FROM held) AND valid_to_run NOT IN (SELECT run_id FROM held)
 """
 
 # Of versions received on the same day: the one we held on that day, else the one that we saw first after it.
 _KNOWN_ON = """
-    WITH ended AS (
+    WITH asked AS (SELECT day::DATE AS last_day),
+    ended AS (
         SELECT run_id, min(generation) AS generation, min(known_at) AS known_at FROM ({known}) GROUP BY run_id
     )
     SELECT {columns}, valid_from_run
     FROM (SELECT *, NULL AS valid_to_run FROM financials UNION ALL BY NAME SELECT * FROM financials_history) f
     JOIN ended b ON b.run_id = f.valid_from_run
     LEFT JOIN ended e ON e.run_id = f.valid_to_run
-    WHERE date_received <= day::DATE AND (e.known_at IS NULL OR e.known_at >= day::DATE + INTERVAL 1 DAY)
+    JOIN asked ON date_received <= last_day
+    WHERE e.known_at IS NULL OR e.known_at >= last_day + INTERVAL 1 DAY
     QUALIFY row_number() OVER (
         PARTITION BY country, company_number, start_date, end_date
-        ORDER BY date_received DESC, greatest(b.known_at, day::DATE + INTERVAL 1 DAY), b.generation, dup_no) = 1
+        ORDER BY date_received DESC, greatest(b.known_at, last_day + INTERVAL 1 DAY), b.generation, dup_no) = 1
 """
 
 _MOMENT = "moment is a run, or a time in UTC: what its last answers came before. An unknown run is an error."

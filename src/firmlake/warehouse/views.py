@@ -12,6 +12,9 @@ A file begins with what it makes and what that means; then, after an empty comme
 Kinds: `function` (a scalar macro), `table` (made at load), `view`, `macro` (of a table; `example` is a call of it) and
 `check`: a query for rows of `findings`, with a severity in place of parameters. A column that a file leaves undescribed
 has the comment of the column of that name in what the file reads, in the order in which it names it.
+
+DuckDB puts a macro's arguments into its text, where a table or column of the macro's own may bear their name. So each
+parameter stands once in a SELECT without FROM (`asked`) or as the argument of a macro alone in its FROM, nowhere else.
 """
 
 from __future__ import annotations

@@ -12,6 +12,9 @@
 -- ebitda_cagr: Likewise of EBITDA
 -- total_assets_cagr: Likewise of total assets
 -- employee_cagr: Likewise of employees
+WITH asked(day_count) AS (
+    SELECT years * 365.25
+)
 SELECT
     country, company_number, name,
     base.end_date AS base_end_date,
@@ -30,8 +33,8 @@ FROM (
 ) last
 JOIN trend base USING (country, company_number)
 JOIN companies USING (country, company_number)
-WHERE abs(base.end_date - last.end_date + years * 365.25) <= 183
+JOIN asked ON abs(base.end_date - last.end_date + day_count) <= 183
 QUALIFY row_number() OVER (
     PARTITION BY country, company_number
-    ORDER BY abs(base.end_date - last.end_date + years * 365.25), base.start_date
+    ORDER BY abs(base.end_date - last.end_date + day_count), base.start_date
 ) = 1

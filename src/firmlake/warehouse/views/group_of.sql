@@ -9,13 +9,19 @@
 -- id: Member, as child_id in ownership; the head is one
 -- effective_fraction: Stake of the head in the member along all paths, counted as in owners_of; 1 for the head
 -- is_held: Whether we hold accounts of it
-WITH RECURSIVE heads AS MATERIALIZED (
+WITH RECURSIVE asked(country, company_number, least_stake) AS (
+    SELECT of_country, of_number, threshold
+),
+heads AS MATERIALIZED (
     SELECT * FROM ultimate_parents(of_country, of_number, threshold)
 ),
 members(head_id, id) AS (
     SELECT id, id FROM heads
     UNION
-    SELECT m.head_id, s.child_id FROM members m JOIN shareholdings s ON s.parent_id = m.id WHERE s.stake >= threshold
+    SELECT m.head_id, s.child_id
+    FROM members m
+    JOIN shareholdings s ON s.parent_id = m.id
+    JOIN asked ON s.stake >= asked.least_stake
 ),
 walk(head_id, id, stake, step_count) AS (
     SELECT id, id, 1::DOUBLE, 0 FROM heads
@@ -34,13 +40,14 @@ SELECT
     h.name AS head_name,
     h.is_ring,
     m.id,
-    CASE WHEN p.id IS NULL THEN of_country ELSE p.country END AS country,
-    CASE WHEN p.id IS NULL THEN of_number ELSE p.company_number END AS company_number,
+    CASE WHEN p.id IS NULL THEN q.country ELSE p.country END AS country,
+    CASE WHEN p.id IS NULL THEN q.company_number ELSE p.company_number END AS company_number,
     coalesce(p.name, h.name) AS name,
     least(round(coalesce(s.stake, 0), 6), 1)::DECIMAL(9, 6) AS effective_fraction,
     a.end_date IS NOT NULL AS is_held,
     a.end_date, a.health_indicator, a.employee_count, a.revenue, a.total_assets, a.equity, a.debt
 FROM members m
+CROSS JOIN asked q
 JOIN heads h ON h.id = m.head_id
 LEFT JOIN parties p ON p.id = m.id
 LEFT JOIN stakes s ON s.head_id = m.head_id AND s.id = m.id

@@ -6,8 +6,11 @@
 -- head_id: Ultimate parent, as parent_id in ownership
 -- is_ring: Whether it stands for a ring of companies that hold each other
 -- id: Member, as child_id in ownership; the head is one
-WITH RECURSIVE held AS MATERIALIZED (
-    SELECT parent_id, child_id FROM shareholdings WHERE stake >= threshold AND parent_id <> child_id
+WITH RECURSIVE asked(least_stake) AS (
+    SELECT threshold
+),
+held AS MATERIALIZED (
+    SELECT parent_id, child_id FROM shareholdings JOIN asked ON stake >= least_stake WHERE parent_id <> child_id
 ),
 reached(head_id, id) AS (
     SELECT DISTINCT h.parent_id, h.parent_id FROM held h ANTI JOIN held upper ON upper.child_id = h.parent_id

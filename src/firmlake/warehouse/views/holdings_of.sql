@@ -8,17 +8,20 @@
 -- is_cut: Whether the paths came to more than 1
 -- step_count: Steps of the shortest path; 1 is held directly
 -- is_in_ring: Whether it in its turn holds the company, directly or through others
-WITH RECURSIVE walk(id, stake, step_count) AS (
-    SELECT of_country || of_number, 1::DOUBLE, 0
+WITH RECURSIVE asked(id) AS (
+    SELECT of_country || of_number
+),
+walk(start_id, id, stake, step_count) AS (
+    SELECT id, id, 1::DOUBLE, 0 FROM asked
     UNION ALL
-    SELECT s.child_id, sum(w.stake * s.stake), w.step_count + 1
+    SELECT w.start_id, s.child_id, sum(w.stake * s.stake), w.step_count + 1
     FROM walk w JOIN shareholdings s ON s.parent_id = w.id
-    WHERE s.child_id <> of_country || of_number AND w.step_count < 1000
-    GROUP BY s.child_id, w.step_count
+    WHERE s.child_id <> w.start_id AND w.step_count < 1000
+    GROUP BY w.start_id, s.child_id, w.step_count
     HAVING sum(w.stake * s.stake) > 1e-9
 ),
 back(id) AS (
-    SELECT of_country || of_number
+    SELECT id FROM asked
     UNION
     SELECT s.parent_id FROM back b JOIN shareholdings s ON s.child_id = b.id
 )
@@ -29,6 +32,11 @@ SELECT
     e.stake > 1.000001 AS is_cut,
     e.step_count,
     p.id IN (SELECT id FROM back) AS is_in_ring
-FROM (SELECT id, sum(stake) AS stake, min(step_count) AS step_count FROM walk WHERE step_count > 0 GROUP BY id) e
+FROM (
+    SELECT start_id, id, sum(stake) AS stake, min(step_count) AS step_count
+    FROM walk
+    WHERE step_count > 0
+    GROUP BY start_id, id
+) e
 JOIN parties p USING (id)
-LEFT JOIN shareholdings d ON d.parent_id = of_country || of_number AND d.child_id = e.id
+LEFT JOIN shareholdings d ON d.parent_id = e.start_id AND d.child_id = e.id

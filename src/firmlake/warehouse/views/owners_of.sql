@@ -12,8 +12,11 @@
 -- step_count: Steps of the shortest path; 1 is a direct owner
 -- is_ultimate: Whether nobody is known to hold it
 -- is_in_ring: Whether the company in its turn holds this owner, directly or through others
-WITH RECURSIVE above(id) AS (
+WITH RECURSIVE asked(id) AS (
     SELECT of_country || of_number
+),
+above(id) AS (
+    SELECT id FROM asked
     UNION
     SELECT s.parent_id FROM above a JOIN shareholdings s ON s.child_id = a.id
 ),
@@ -36,12 +39,12 @@ SELECT
     e.stake > 1.000001 AS is_cut,
     e.step_count,
     p.id NOT IN (SELECT child_id FROM within WHERE parent_id <> child_id) AS is_ultimate,
-    p.id IN (SELECT id FROM walk WHERE start_id = of_country || of_number) AS is_in_ring
+    p.id IN (SELECT walk.id FROM walk JOIN asked ON asked.id = walk.start_id) AS is_in_ring
 FROM (
-    SELECT start_id, sum(stake) AS stake, min(step_count) AS step_count
-    FROM walk
-    WHERE id = of_country || of_number AND start_id <> id
-    GROUP BY start_id
+    SELECT start_id, id, sum(stake) AS stake, min(step_count) AS step_count
+    FROM walk SEMI JOIN asked USING (id)
+    WHERE start_id <> id
+    GROUP BY start_id, id
 ) e
 JOIN parties p ON p.id = e.start_id
-LEFT JOIN within d ON d.parent_id = e.start_id AND d.child_id = of_country || of_number
+LEFT JOIN within d ON d.parent_id = e.start_id AND d.child_id = e.id

@@ -13,6 +13,9 @@
 -- best_score: Its best score with one of them
 -- seeds: Those seeds, the most similar first, as country and company number
 -- is_held: Whether we hold accounts of it
+WITH asked(row_limit) AS (
+    SELECT n
+)
 SELECT
     row_number() OVER (
         ORDER BY score_sum DESC, seed_count DESC, found.country, found.company_number
@@ -36,8 +39,9 @@ FROM (
         ON known.country = l.lookalike_country AND known.company_number = l.lookalike_company_number
     GROUP BY ALL
 ) found
+CROSS JOIN asked
 LEFT JOIN companies c USING (country, company_number)
 LEFT JOIN company_state s ON
     s.country = found.country AND s.company_number = found.company_number AND s.dataset = 'financials'
-QUALIFY prospect_rank <= n
+QUALIFY prospect_rank <= row_limit
 ORDER BY prospect_rank

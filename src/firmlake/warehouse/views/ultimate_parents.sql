@@ -9,11 +9,17 @@
 -- is_ring: Whether it stands for a ring of companies that hold each other
 -- effective_fraction: Its stake in the company along all paths, as owners_of has it. Null: it is the company itself
 -- step_count: Steps of the shortest path. Null: it is the company itself
-WITH RECURSIVE held AS MATERIALIZED (
-    SELECT parent_id, child_id FROM shareholdings WHERE stake >= threshold AND parent_id <> child_id
+WITH RECURSIVE asked(country, company_number, id, least_stake) AS (
+    SELECT of_country, of_number, of_country || of_number, threshold
+),
+owners AS (
+    SELECT * FROM owners_of(of_country, of_number)
+),
+held AS MATERIALIZED (
+    SELECT parent_id, child_id FROM shareholdings JOIN asked ON stake >= least_stake WHERE parent_id <> child_id
 ),
 above(id) AS (
-    SELECT of_country || of_number
+    SELECT id FROM asked
     UNION
     SELECT h.parent_id FROM above a JOIN held h ON h.child_id = a.id
 ),
@@ -34,15 +40,16 @@ beaten AS (
 )
 SELECT
     a.id,
-    CASE WHEN p.id IS NULL THEN of_country ELSE p.country END AS country,
-    CASE WHEN p.id IS NULL THEN of_number ELSE p.company_number END AS company_number,
+    CASE WHEN p.id IS NULL THEN q.country ELSE p.country END AS country,
+    CASE WHEN p.id IS NULL THEN q.company_number ELSE p.company_number END AS company_number,
     coalesce(p.name, c.name) AS name,
     coalesce(p.kind, 'company') AS kind,
     a.id IN (SELECT id FROM below WHERE id = descendant_id) AS is_ring,
     o.effective_fraction,
     o.step_count
 FROM above a
-LEFT JOIN parties p USING (id)
-LEFT JOIN companies c ON c.country = of_country AND c.company_number = of_number
-LEFT JOIN owners_of(of_country, of_number) o USING (id)
+CROSS JOIN asked q
+LEFT JOIN parties p ON p.id = a.id
+LEFT JOIN companies c ON c.country = q.country AND c.company_number = q.company_number
+LEFT JOIN owners o ON o.id = a.id
 WHERE a.id NOT IN (SELECT id FROM beaten)

@@ -1,0 +1,99 @@
+"""A macro's arguments mean what they mean where it is called, whatever the tables and columns there are called.
+
+DuckDB puts arguments into a macro as text: one that stands beside a table of the macro's own is looked for there first.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from firmlake.tables.schemas import TABLES
+from firmlake.warehouse.macros import MACROS
+from firmlake.warehouse.views import definitions
+
+from .figures import Figures
+
+CALLS = {
+    "cagr": ["1"],
+    "financials_known_on": ["DATE '2025-06-01'"],
+    "group_of": ["'NL'", "'00000002'", "0.5"],
+    "group_rollup": ["'NL'", "'00000002'", "0.5"],
+    "groups": ["0.5"],
+    "holdings_of": ["'NL'", "'00000001'"],
+    "overdue": ["DATE '2027-01-01'"],
+    "owners_of": ["'NL'", "'00000002'"],
+    "prospects": ["'companies'", "1"],
+    "ultimate_parents": ["'NL'", "'00000002'", "0.5"],
+    **{name: ["'r'"] for name in ("financials_as_of", "generation_at", "runs_as_of")},
+}
+"""A call of each macro; of those of the past that differ by their table alone, of one."""
+
+SQL = {one.name: one.sql for one in definitions() if one.kind == "macro"} | {one.name: one.query for one in MACROS}
+TABLE_OR_ALIAS = re.compile(r"\b(?:FROM|JOIN) (\w+)(?: (\w+))?|\) (\w+)$", re.M)
+COLUMNS = ("id", "country", "run_id", "company_number", "stake", "end_date", "generation")
+"""Columns of what the macros ask; those of nearly all first."""
+
+
+@pytest.fixture(scope="module")
+def figures():
+    made = Figures()
+    for company in (1, 2, 3):
+        made.add("relationships", company, direction="parent", position=0, related_kind="company",
+                 related_country="NL", related_company_number=f"{company - 1:08}", function="SHAREHOLDER",
+                 stake_fraction=0.6)  # fmt: skip
+        made.add("lookalikes", company, rank=1, score=0.5, lookalike_country="NL",
+                 lookalike_company_number=f"{company + 50:08}")  # fmt: skip
+        for year in (2023, 2024):
+            made.files(company, f"{year}-12-31", f"{year}-01-01", revenue=year, date_received=f"{year + 1}-02-01")
+    for generation, run in enumerate(("r", "s"), 1):
+        made.connection.execute(
+            "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, TIMESTAMP '2026-01-05' AS published_at, "
+            "1 AS changed_company_count, '{}' AS row_counts, 1 AS schema_version",
+            [generation, run],
+        )
+        made.connection.execute(
+            "INSERT INTO runs BY NAME SELECT ? AS run_id, '' AS list_name, '' AS list_sha256, 'x' AS service, "
+            "'financials' AS datasets, make_timestamp(2025, ?, 1, 0, 0, 0) AS started_at, started_at AS finished_at, "
+            "'done' AS outcome, 1 AS line_count, 1 AS company_count, 0 AS refused_count, 0 AS repeated_count, "
+            "0 AS fresh_count, 1 AS target_count, 1 AS request_count, 1 AS expected_credit_count, '0' AS "
+            "firmlake_version",
+            [run, generation],
+        )
+    made.connection.execute("UPDATE financials SET valid_from_run = 's' WHERE start_date = '2024-01-01'")
+    return made.made()
+
+
+def call(macro, arguments, tables=()):
+    """Call it beside tables whose columns are arguments."""
+    called = f"{macro}({', '.join(arguments)})"
+    called = f"(SELECT {called} AS number)" if macro == "generation_at" else called
+    return f"SELECT called.* FROM {', '.join((*tables, called))} called ORDER BY ALL"
+
+
+def same(columns):
+    """Their value, or null where they are not all the same."""
+    return f"CASE WHEN len(list_distinct([{', '.join(columns)}])) = 1 THEN {columns[0]} END"
+
+
+@pytest.mark.parametrize("macro", CALLS)
+def test_an_argument_is_never_taken_for_something_inside(figures, macro):
+    arguments = CALLS[macro]
+    expected = figures.ask(call(macro, arguments))
+    assert expected
+    aliases = sorted({word for found in TABLE_OR_ALIAS.findall(SQL[macro]) for word in found if word.islower()})
+    qualified = [f'"{alias}".{column}' for alias in aliases for column in COLUMNS[:3]]
+    for place, argument in enumerate(arguments):
+        if argument == "'companies'":
+            continue  # a name of a table is no column
+        row = f"(SELECT {', '.join(f'{argument} AS {column}' for column in COLUMNS)})"
+        for tables, columns in (([row], COLUMNS), ([f'{row} "{alias}"' for alias in aliases], qualified)):
+            hostile = [*arguments[:place], same(columns), *arguments[place + 1 :]]
+            assert figures.ask(call(macro, hostile, tables)) == expected, hostile
+
+
+def test_every_macro_is_called_here():
+    as_of = {f"{name}_as_of" for name in TABLES}
+    assert SQL.keys() - CALLS.keys() <= as_of
+    assert CALLS.keys() <= SQL.keys()
