@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import duckdb
 
-from firmlake.tables.schemas import TABLES
+from firmlake.tables.schemas import TABLES, duckdb_type
 from firmlake.warehouse.load import create_tables
 from firmlake.warehouse.views import create_views
+
+_GREATEST = {
+    "BIGINT": "9223372036854775807",
+    "DECIMAL(18,2)": "9999999999999999.99",
+    "DECIMAL(12,4)": "99999999.9999",
+    "DECIMAL(9,6)": "999.999999",
+}
 
 
 class Figures:
@@ -20,7 +28,8 @@ class Figures:
 
     def files(self, company: int, end: str = "2024-12-31", start: str = "2024-01-01", dup_no: int = 0, **values: Any):
         """Add a period; what is not given is null."""
-        self.add("financials", company, start_date=start, end_date=end, dup_no=dup_no, position=0, **values)
+        period = {"start_date": start, "end_date": end, "dup_no": dup_no, "position": 0}
+        self.add("financials", company, **(values | period))
         if not self.ask(f"SELECT 1 FROM companies WHERE company_number = '{company:08}'"):
             self.add("companies", company, name=f"company {company}")
 
@@ -32,6 +41,23 @@ class Figures:
             row["fetched_at"] = "2026-01-05 12:00:00"
         columns = ", ".join(f'? AS "{name}"' for name in row)
         self.connection.execute(f"INSERT INTO {table} BY NAME SELECT {columns}", list(row.values()))
+
+    def files_extremes(self) -> None:
+        """Add a group of companies whose figures are the greatest or least that a table holds, by chance."""
+        chance = random.Random(1)
+        kinds = {column.name: duckdb_type(column) for column in TABLES["financials"].columns}
+        for company in range(1, 9):
+            for year in (2022, 2023, 2024):
+                figures = {
+                    name: chance.choice(("", "-")) + _GREATEST[kind]
+                    for name, kind in kinds.items()
+                    if kind in _GREATEST and name != "dup_no"
+                }
+                self.files(company, f"{year}-12-31", f"{year}-12-31", **figures)
+            self.add(
+                "relationships", company, direction="parent", position=0, related_kind="company", related_country="NL",
+                related_company_number=f"{company // 2:08}", function="SHAREHOLDER", stake_fraction="999.999999",
+            )  # fmt: skip
 
     def made(self) -> Figures:
         create_views(self.connection)

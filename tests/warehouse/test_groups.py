@@ -326,6 +326,19 @@ def test_a_group_adds_up_what_is_held_and_weighs_it_with_the_heads_stake(owners)
     ]  # fmt: skip
 
 
+def test_a_group_adds_up_ten_billion_and_sums_beyond_what_a_field_holds():
+    greatest = "9999999999999999.99"
+    made = Owners()
+    made.names_parent(2, 1, 1)
+    made.names_parent(3, 1, 0.5)
+    for company, amount in ((1, greatest), (2, greatest), (3, "10000000000.01")):
+        made.files(company, total_assets=amount, debt=amount)
+    made.made()
+    columns = "total_assets, total_assets_weighted, debt, debt_weighted"
+    whole, weighted = Decimal("20000009999999999.99"), Decimal("20000004999999999.99")
+    assert made.ask(f"SELECT {columns} FROM group_rollup('NL', '00000002')") == [(whole, weighted, whole, weighted)]
+
+
 def test_a_company_nobody_knows_is_a_group_of_its_own(owners):
     assert owners.ask("SELECT head_id, id, country, company_number FROM group_of('NL', '00009999')") == [
         ("NL00009999", "NL00009999", "NL", "00009999")

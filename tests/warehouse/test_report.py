@@ -9,8 +9,9 @@ import pytest
 
 from firmlake.errors import FirmlakeError
 from firmlake.warehouse.report.groups import draw_groups
-from firmlake.warehouse.report.page import make_report
+from firmlake.warehouse.report.page import make_report, write_report
 from firmlake.warehouse.report.sections import SECTIONS
+from support import ACME, answer, edit_warehouse, found, land, make_run, period, publish_landed
 
 from .figures import Figures
 
@@ -204,3 +205,19 @@ def test_a_group_is_drawn_to_three_steps_and_twenty_members_and_a_ring_ends():
     assert "30 members, 26 of them not drawn" in page
     assert ", 3 members</figcaption>" in page
     assert "NL 00000301, in a ring" in page
+
+
+def test_no_figure_that_the_tables_hold_makes_it_fail():
+    made = warehouse()
+    made.files_extremes()
+    assert "company 8" in make_report(made.made().connection, NOW)
+
+
+def test_a_question_that_duckdb_cannot_answer_is_an_error_that_says_so(folders):
+    run = make_run(folders, [ACME], ["financials"])
+    land(run, answer("financials", found(ACME, "financials", period())))
+    publish_landed(run)
+    edit_warehouse(folders, "CREATE VIEW portfolio AS SELECT error('out of range') AS name")
+    with pytest.raises(FirmlakeError, match=r"cannot be worked out .*out of range"):
+        write_report(folders, NOW)
+    assert not (folders.data / "report.html").exists()

@@ -12,6 +12,9 @@ from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.load import create_tables
 from firmlake.warehouse.views import SEVERITIES, create_views, definitions, describe_columns
 
+from .figures import Figures
+
+CHECKS = [definition for definition in definitions() if definition.kind == "check"]
 MADE = [definition for definition in definitions() if definition.kind in ("table", "view", "macro")]
 
 
@@ -48,7 +51,21 @@ def test_money_stays_exact(empty):
     money = {column.name for column in TABLES["financials"].columns if column.type == "money"}
     for definition in MADE:
         shown = {name: kind for name, (kind, _) in describe_columns(empty, definition).items() if name in money}
-        assert set(shown.values()) <= {"DECIMAL(18,2)"}, definition.name
+        assert set(shown.values()) <= {"DECIMAL(18,2)", "DECIMAL(38,2)"}, "as it is, or a sum: " + definition.name
+
+
+@pytest.fixture(scope="module")
+def extremes():
+    made = Figures()
+    made.files_extremes()
+    return made.made()
+
+
+@pytest.mark.parametrize("definition", [*MADE, *CHECKS], ids=lambda definition: definition.name)
+def test_no_figure_that_the_tables_hold_makes_a_view_fail(extremes, definition):
+    """One odd company would otherwise take the view away from all others."""
+    example = definition.example.replace("'BE', '0403227515'", "'NL', '00000004'").replace("cagr(3)", "cagr(1)")
+    extremes.ask(f"SELECT * FROM {f'({definition.sql})' if definition.kind == 'check' else example}")
 
 
 def test_a_name_is_given_once_and_a_file_is_named_after_what_it_makes():

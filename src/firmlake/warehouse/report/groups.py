@@ -94,7 +94,7 @@ GROUPS = (
         "without consolidation.",
         """
         SELECT p.name AS head, is_ring, count(*) AS members, count(s.country) AS held,
-            sum(s.employee_count)::BIGINT AS employees, sum(s.total_assets) AS total_assets, sum(s.debt) AS debt
+            sum(s.employee_count) AS employees, sum(s.total_assets) AS total_assets, sum(s.debt) AS debt
         FROM members g
         JOIN parties p ON p.id = g.head_id
         LEFT JOIN shown s ON s.country || s.company_number = g.id

@@ -29,7 +29,7 @@ HEALTH = (
                 ELSE '100 % and more'
             END AS equity_of_assets,
             count(*) AS companies
-        FROM (SELECT equity_fraction, floor(equity_fraction * 5)::INTEGER AS fifth FROM shown)
+        FROM (SELECT equity_fraction, try_cast(floor(equity_fraction * 5) AS INTEGER) AS fifth FROM shown)
         WHERE equity_fraction IS NOT NULL GROUP BY ALL ORDER BY min(equity_fraction)
         """,
         bars="companies",

@@ -38,12 +38,18 @@ def write_report(folders: Folders, now: datetime, path: Path | None = None) -> R
         path: The file; None is report.html in the data folder.
 
     Raises:
-        FirmlakeError: Nothing was published yet, or by a version without views.
+        FirmlakeError: Nothing was published yet, or by a version without views; or DuckDB cannot answer a question.
     """
     path = path or folders.data / "report.html"
-    with open_warehouse(folders) as connection:
-        page = make_report(connection, now)
-        tiles = _read_tiles(connection)
+    try:
+        with open_warehouse(folders) as connection:
+            page = make_report(connection, now)
+            tiles = _read_tiles(connection)
+    except duckdb.Error as error:
+        raise FirmlakeError(
+            f"No report was written: a figure in it cannot be worked out ({str(error).splitlines()[0]})",
+            "The tables can be asked all the same, with `firmlake query`",
+        ) from error
     write_file(path, lambda aside: aside.write_text(page, "utf-8"))
     return Report(path, tiles)
 
@@ -60,6 +66,7 @@ def make_report(connection: duckdb.DuckDBPyConnection, now: datetime) -> str:
 
     Raises:
         FirmlakeError: The generation holds nothing, or was made before there were views.
+        duckdb.Error: DuckDB cannot answer a question.
     """
     try:
         connection.execute(PREPARE)

@@ -3,7 +3,7 @@
 --
 -- company_count: Companies whose newest accounts name it
 -- employee_count: Their employees in those accounts
-SELECT j.code, count(*) AS company_count, sum(a.employee_count)::BIGINT AS employee_count
+SELECT j.code, count(*) AS company_count, try_cast(sum(a.employee_count) AS BIGINT) AS employee_count
 FROM (SELECT DISTINCT country, company_number, start_date, end_date, code FROM financial_joint_committees) j
 JOIN accounts a USING (country, company_number, start_date, end_date)
 WHERE a.recency = 1

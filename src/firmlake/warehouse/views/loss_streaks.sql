@@ -11,7 +11,7 @@ SELECT
     count(*) AS loss_period_count,
     min(end_date) AS first_end_date,
     max(end_date) AS last_end_date,
-    sum(net_profit)::DECIMAL(18, 2) AS loss_total
+    sum(net_profit) AS loss_total
 FROM (
     SELECT
         *,

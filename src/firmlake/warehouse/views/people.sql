@@ -11,13 +11,13 @@ SELECT
     country, company_number, start_date, end_date, period_days,
     employee_count,
     lag(employee_count) OVER periods AS previous_employee_count,
-    employee_count - lag(employee_count) OVER periods AS employee_change,
+    try_cast(employee_count::HUGEINT - lag(employee_count) OVER periods AS BIGINT) AS employee_change,
     new_hire_count,
     ratio(new_hire_count, employee_count) AS hired_fraction,
     employee_male_fraction,
     employee_female_fraction,
-    round(employee_count * employee_male_fraction)::BIGINT AS men_count,
-    round(employee_count * employee_female_fraction)::BIGINT AS women_count,
-    round(annualised(revenue, period_days) / nullif(employee_count, 0), 2)::DECIMAL(18, 2) AS revenue_per_employee
+    try_cast(round(employee_count * employee_male_fraction) AS BIGINT) AS men_count,
+    try_cast(round(employee_count * employee_female_fraction) AS BIGINT) AS women_count,
+    round(annualised(revenue, period_days) / nullif(employee_count, 0), 2)::DECIMAL(21, 2) AS revenue_per_employee
 FROM accounts
 WINDOW periods AS (PARTITION BY country, company_number ORDER BY recency DESC)
