@@ -42,6 +42,10 @@ def figures():
     # 8: more money than a float holds exactly.
     made.files(8, revenue="9007199254740993.01", total_assets="9007199254740993.01")
     made.files(9, employee_count=7, employee_male_fraction="0.571429", employee_female_fraction="0.428571")
+    # 11: two periods end on one day; the one received last counts, though it began later.
+    made.files(11, **YEAR_2022, revenue=100)
+    made.files(11, start="2024-01-01", end="2024-12-31", revenue=100, date_received="2025-02-01")
+    made.files(11, start="2024-01-02", end="2024-12-31", revenue=400, date_received="2025-03-01")
     made.add("companies", 10)
     made.add("company_state", 10, dataset="financials", status="not_found")
     made.add("company_state", 10, dataset="lookalikes", status="failed")
@@ -79,6 +83,15 @@ def test_compound_growth_starts_at_the_period_nearest_to_the_years_asked_for(fig
     rows = figures.of(1, "base_end_date, span_years, revenue_cagr, employee_cagr", "cagr(1.5)")
     assert rows == [(date(2022, 12, 31), 1.5, round(2.42 ** (1 / 1.5) - 1, 6), round(0.8 ** (1 / 1.5) - 1, 6))]
     assert figures.of(1, "*", "cagr(5)") == []
+
+
+def test_of_two_periods_that_end_on_one_day_all_views_take_the_same_for_the_newest(figures):
+    assert figures.of(11, "start_date, revenue", "latest_accounts") == [(date(2024, 1, 2), Decimal("400.00"))]
+    assert figures.of(11, "revenue_cagr", "cagr(2)") == [(1.0,)]
+    # Received after 32 and 60 days: 46 as a rule.
+    assert figures.of(11, "usual_days_to_file, expected_date", "overdue(DATE '2027-01-01')") == [
+        (46, date(2026, 2, 15))
+    ]
 
 
 @pytest.mark.parametrize("company", [2, 3])
@@ -165,4 +178,4 @@ def test_coverage_says_why_nothing_is_held(figures):
 
 
 def test_the_portfolio_has_each_company_with_accounts_once(figures):
-    assert figures.ask("SELECT count(*), count(DISTINCT company_number) FROM portfolio") == [(9, 9)]
+    assert figures.ask("SELECT count(*), count(DISTINCT company_number) FROM portfolio") == [(10, 10)]

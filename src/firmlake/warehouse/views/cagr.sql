@@ -27,14 +27,11 @@ SELECT
     yearly_growth(last.ebitda_annual, base.ebitda_annual, span_years) AS ebitda_cagr,
     yearly_growth(last.total_assets, base.total_assets, span_years) AS total_assets_cagr,
     yearly_growth(last.employee_count, base.employee_count, span_years) AS employee_cagr
-FROM (
-    SELECT * FROM trend
-    QUALIFY row_number() OVER (PARTITION BY country, company_number ORDER BY end_date DESC, start_date) = 1
-) last
+FROM (SELECT * FROM trend WHERE recency = 1) last
 JOIN trend base USING (country, company_number)
 JOIN companies USING (country, company_number)
 JOIN asked ON abs(base.end_date - last.end_date + day_count) <= 183
 QUALIFY row_number() OVER (
     PARTITION BY country, company_number
-    ORDER BY abs(base.end_date - last.end_date + day_count), base.start_date
+    ORDER BY abs(base.end_date - last.end_date + day_count), base.recency
 ) = 1

@@ -14,10 +14,7 @@ SELECT
     (p.end_date + INTERVAL 1 YEAR)::DATE AS expected_end_date,
     expected_end_date + ceil(p.usual_days_to_file)::INTEGER AS expected_date,
     due_by - expected_date AS overdue_days
-FROM (
-    SELECT * FROM punctuality
-    QUALIFY row_number() OVER (PARTITION BY country, company_number ORDER BY end_date DESC, start_date) = 1
-) p
+FROM punctuality p
 JOIN companies c USING (country, company_number)
 CROSS JOIN asked
-WHERE expected_date < due_by
+WHERE p.recency = 1 AND expected_date < due_by

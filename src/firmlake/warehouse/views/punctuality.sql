@@ -6,7 +6,7 @@
 -- usual_days_to_file: Median over all periods of the company
 -- days_later_than_usual: Days more than usual; negative is earlier
 SELECT
-    country, company_number, start_date, end_date, date_received,
+    country, company_number, start_date, end_date, recency, date_received,
     date_received - end_date AS days_to_file,
     median(date_received - end_date) OVER company AS usual_days_to_file,
     date_received - end_date - median(date_received - end_date) OVER company AS days_later_than_usual

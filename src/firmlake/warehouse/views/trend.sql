@@ -16,7 +16,7 @@
 -- equity_growth: Likewise of equity
 -- employee_growth: Likewise of employees
 SELECT
-    country, company_number, start_date, end_date, period_days,
+    country, company_number, start_date, end_date, period_days, recency,
     lag(end_date) OVER periods AS previous_end_date,
     start_date - lag(end_date) OVER periods - 1 AS gap_days,
     revenue, revenue_annual, growth(revenue_annual, lag(revenue_annual) OVER periods) AS revenue_growth,
