@@ -56,6 +56,8 @@ def figures():
     made.files(100, **SOUND)
     made.files(100, dup_no=1, **{**SOUND, "date_received": "2025-07-01"})
     made.files(101)  # nothing is known, so nothing is wrong
+    made.files(102, start="2023-01-01", end="2023-12-31", revenue=1, equity=-5, debt=7000, cash=1)
+    made.files(102, revenue=300, equity=-5000, debt=7, cash=1000)
     owner = {"related_kind": "company", "related_country": "NL", "function": "SHAREHOLDER", "position": 0}
     for child, parent, stake in ((200, 201, 1.01), (202, 203, 0.7), (202, 204, 0.4), (205, 205, 0.1)):
         position = parent
@@ -120,6 +122,15 @@ def test_evidence_is_what_was_received(figures):
     rows = figures.of(company, "severity, start_date::VARCHAR, end_date::VARCHAR, evidence", "findings")
     assert [(*row[:3], json.loads(row[3])) for row in rows] == [
         ("warning", "2024-01-01", "2024-12-31", {"total_assets": 1000, "debt": 600, "equity": 402, "difference": 2})
+    ]
+
+
+def test_each_field_in_another_unit_is_told_by_its_name_also_where_it_is_negative(figures):
+    rows = figures.of(102, "json_extract_string(evidence, ['field', 'amount', 'previous_amount'])", "findings")
+    assert sorted(row for (row,) in rows) == [
+        ["debt", "7.0", "7000.0"],
+        ["equity", "-5000.0", "-5.0"],
+        ["revenue", "300.0", "1.0"],
     ]
 
 
