@@ -22,6 +22,7 @@ SOUND = {
 FAULTS = {
     "debt_parts": {"short_term_debt": 252, "current_ratio": "1.2"},
     "balance": {"equity": 402},
+    "balance_short": {"equity": -101},
     "long_term_parts": {"long_term_debt_financial": 202},
     "short_term_parts": {"short_term_debt_accounts_payable": 152},
     "gender_sum": {"employee_female_fraction": "0.3"},
@@ -40,6 +41,7 @@ FAULTS = {
 """What is wrong with the newest of two years, by the check that finds it."""
 
 ALSO = {
+    "factor_1000": {"balance_short"},
     "period_length": {"period_gap"},
     "period_reversed": {"period_gap", "period_length"},
 }
