@@ -103,6 +103,10 @@ def test_it_is_well_formed_and_every_section_is_there(page):
         assert section.title.replace("'", "&#x27;") in page
 
 
+def test_its_heading_names_the_load_which_need_not_be_a_run(page):
+    assert "from generation 3, load r.</p>" in page
+
+
 def test_it_loads_and_runs_nothing(page):
     elements = Page(page).elements
     assert {tag for tag, _ in elements} <= {

@@ -112,7 +112,7 @@ _PAGE = """<!doctype html>
 <body>
 <header>
 <h1>firmlake report</h1>
-<p>Made {made} from generation {generation}, run {run_id}.</p>
+<p>Made {made} from generation {generation}, load {run_id}.</p>
 <div class="tiles">{tiles}</div>
 </header>
 <main>
