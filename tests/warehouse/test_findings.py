@@ -60,6 +60,7 @@ def figures():
     made.files(101)  # nothing is known, so nothing is wrong
     made.files(102, start="2023-01-01", end="2023-12-31", revenue=1, equity=-5, debt=7000, cash=1)
     made.files(102, revenue=300, equity=-5000, debt=7, cash=1000)
+    made.files(103, employee_count=0, employee_male_fraction=0, employee_female_fraction=0)
     owner = {"related_kind": "company", "related_country": "NL", "function": "SHAREHOLDER", "position": 0}
     for child, parent, stake in ((200, 201, 1.01), (202, 203, 0.7), (202, 204, 0.4), (205, 205, 0.1)):
         position = parent
@@ -100,6 +101,7 @@ def test_a_check_finds_its_fault_and_no_other_does(figures, company, check):
     [
         (100, {"filed_again"}),
         (101, set()),
+        (103, set()),
         (200, {"stake_range", "stake_sum"}),
         (202, {"stake_sum"}),
         (205, {"self_holding"}),
