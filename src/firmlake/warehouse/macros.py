@@ -60,28 +60,33 @@ _KNOWN = """
 """
 
 _GENERATION_AT = f"""
-    (WITH asked AS (SELECT moment::VARCHAR AS text, try_cast(moment AS TIMESTAMP) AS time)
-    SELECT coalesce(
+    (SELECT coalesce(
         (SELECT max(generation) FROM loads WHERE run_id = asked.text),
         CASE WHEN asked.time IS NOT NULL THEN coalesce(
             (SELECT max(generation) FROM ({_KNOWN}) WHERE known_at <= asked.time), 0) END,
         error('No such run, and no time: ' || asked.text))
-    FROM asked)
+    FROM (SELECT moment::VARCHAR AS text, try_cast(moment AS TIMESTAMP) AS time) asked)
 """
 
-_RUNS_AS_OF = """
-    WITH asked AS (SELECT generation_at(moment) AS newest)
-    SELECT run_id FROM (SELECT run_id, min(generation) AS first_generation FROM loads GROUP BY run_id)
-    JOIN asked ON first_generation <= newest
+_BEGAN = "(SELECT run_id AS loaded, min(generation) AS first_generation FROM loads GROUP BY run_id)"
+
+_RUNS_AS_OF = f"""
+    SELECT loaded AS run_id
+    FROM (SELECT generation_at(moment) AS newest) asked
+    JOIN {_BEGAN} began ON began.first_generation <= newest
 """
 
 _AS_OF = """
-    WITH held AS (SELECT run_id FROM runs_as_of(moment))
-    SELECT {columns}, valid_from_run FROM {table}
-    WHERE valid_from_run IN (SELECT run_id FROM held)
+    SELECT {columns}, valid_from_run
+    FROM (SELECT generation_at(moment) AS newest) asked
+    JOIN {began} began ON began.first_generation <= newest
+    JOIN {table} ON valid_from_run = began.loaded
     UNION ALL
-    SELECT {columns}, valid_from_run FROM {table}_history
-    WHERE valid_from_run IN (SELECT run_id FROM held) AND valid_to_run NOT IN (SELECT run_id FROM held)
+    SELECT {columns}, valid_from_run
+    FROM (SELECT generation_at(moment) AS newest) asked
+    JOIN {began} began ON began.first_generation <= newest
+    JOIN {table}_history ON valid_from_run = began.loaded
+    ANTI JOIN {began} ended ON ended.loaded = valid_to_run AND ended.first_generation <= newest
 """
 
 # Of versions received on the same day: the one we held on that day, else the one that we saw first after it.
@@ -106,7 +111,7 @@ _MOMENT = "moment is a run, or a time in UTC: what its last answers came before.
 
 def _as_of(table: Table) -> Macro:
     left_out = f" Without {', '.join(table.volatile)}: their earlier values are not kept." if table.volatile else ""
-    query = _AS_OF.format(table=table.name, columns=", ".join(as_of_columns(table)))
+    query = _AS_OF.format(table=table.name, began=_BEGAN, columns=", ".join(as_of_columns(table)))
     meaning = f"{table.name} as this warehouse held it; {_MOMENT}{left_out}"
     return Macro("MACRO TABLE", f"{table.name}_as_of", "moment", query, meaning)
 

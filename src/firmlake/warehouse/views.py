@@ -14,7 +14,8 @@ Kinds: `function` (a scalar macro), `table` (made at load), `view`, `macro` (of 
 has the comment of the column of that name in what the file reads, in the order in which it names it.
 
 DuckDB puts a macro's arguments into its text, where a table or column of the macro's own may bear their name. So each
-parameter stands once in a SELECT without FROM (`asked`) or as the argument of a macro alone in its FROM, nowhere else.
+parameter stands in a SELECT without FROM (`asked`) or as the argument of a macro, and these in a WITH of their own or
+first in a FROM: nothing stands before them that could be meant. DuckDB 1.4 cannot read a WITH, so FROM is better.
 """
 
 from __future__ import annotations

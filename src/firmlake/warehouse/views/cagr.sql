@@ -12,9 +12,6 @@
 -- ebitda_cagr: Likewise of EBITDA
 -- total_assets_cagr: Likewise of total assets
 -- employee_cagr: Likewise of employees
-WITH asked(day_count) AS (
-    SELECT years * 365.25
-)
 SELECT
     country, company_number, name,
     base.end_date AS base_end_date,
@@ -27,10 +24,11 @@ SELECT
     yearly_growth(last.ebitda_annual, base.ebitda_annual, span_years) AS ebitda_cagr,
     yearly_growth(last.total_assets, base.total_assets, span_years) AS total_assets_cagr,
     yearly_growth(last.employee_count, base.employee_count, span_years) AS employee_cagr
-FROM (SELECT * FROM trend WHERE recency = 1) last
+FROM (SELECT years * 365.25 AS day_count) asked
+CROSS JOIN (SELECT * FROM trend WHERE recency = 1) last
 JOIN trend base USING (country, company_number)
 JOIN companies USING (country, company_number)
-JOIN asked ON abs(base.end_date - last.end_date + day_count) <= 183
+WHERE abs(base.end_date - last.end_date + day_count) <= 183
 QUALIFY row_number() OVER (
     PARTITION BY country, company_number
     ORDER BY abs(base.end_date - last.end_date + day_count), base.recency

@@ -6,15 +6,12 @@
 -- expected_end_date: When the next period ends, if it lasts a year
 -- expected_date: That day and the usual days to file
 -- overdue_days: Days from then to the day asked for
-WITH asked(due_by) AS (
-    SELECT on_date
-)
 SELECT
     country, company_number, c.name, p.end_date, p.usual_days_to_file,
     (p.end_date + INTERVAL 1 YEAR)::DATE AS expected_end_date,
     expected_end_date + ceil(p.usual_days_to_file)::INTEGER AS expected_date,
     due_by - expected_date AS overdue_days
-FROM punctuality p
+FROM (SELECT on_date AS due_by) asked
+CROSS JOIN punctuality p
 JOIN companies c USING (country, company_number)
-CROSS JOIN asked
 WHERE p.recency = 1 AND expected_date < due_by

@@ -13,9 +13,6 @@
 -- best_score: Its best score with one of them
 -- seeds: Those seeds, the most similar first, as country and company number
 -- is_held: Whether we hold accounts of it
-WITH asked(row_limit) AS (
-    SELECT n
-)
 SELECT
     row_number() OVER (
         ORDER BY score_sum DESC, seed_count DESC, found.country, found.company_number
@@ -23,7 +20,8 @@ SELECT
     found.country, found.company_number, c.name,
     score_sum, seed_count, best_score, seeds,
     coalesce(s.status = 'reported', false) AS is_held
-FROM (
+FROM (SELECT n AS row_limit) asked
+CROSS JOIN (
     SELECT
         l.lookalike_country AS country,
         l.lookalike_company_number AS company_number,
@@ -39,7 +37,6 @@ FROM (
         ON known.country = l.lookalike_country AND known.company_number = l.lookalike_company_number
     GROUP BY ALL
 ) found
-CROSS JOIN asked
 LEFT JOIN companies c USING (country, company_number)
 LEFT JOIN company_state s ON
     s.country = found.country AND s.company_number = found.company_number AND s.dataset = 'financials'

@@ -30,8 +30,8 @@ SELECT
     ratio(equity, total_assets) AS equity_fraction,
     ratio(debt, total_assets) AS debt_fraction,
     CASE WHEN equity > 0 THEN ratio(debt, equity) END AS debt_to_equity,
-    long_term_debt_financial + short_term_debt_financial AS financial_debt,
-    financial_debt - cash AS net_debt,
+    (long_term_debt_financial::DECIMAL(19, 2) + short_term_debt_financial)::DECIMAL(20, 2) AS financial_debt,
+    (financial_debt - cash)::DECIMAL(20, 2) AS net_debt,
     CASE WHEN ebitda > 0 THEN ratio(net_debt, annualised(ebitda, period_days)) END AS net_debt_to_ebitda,
     equity < 0 AS is_equity_negative
 FROM accounts

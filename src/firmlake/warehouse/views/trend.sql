@@ -17,23 +17,35 @@
 -- employee_growth: Likewise of employees
 SELECT
     country, company_number, start_date, end_date, period_days, recency,
-    lag(end_date) OVER periods AS previous_end_date,
-    start_date - lag(end_date) OVER periods - 1 AS gap_days,
-    revenue, revenue_annual, growth(revenue_annual, lag(revenue_annual) OVER periods) AS revenue_growth,
-    gross_margin, gross_margin_annual,
-    growth(gross_margin_annual, lag(gross_margin_annual) OVER periods) AS gross_margin_growth,
-    ebitda, ebitda_annual, growth(ebitda_annual, lag(ebitda_annual) OVER periods) AS ebitda_growth,
-    net_profit, net_profit_annual, growth(net_profit_annual, lag(net_profit_annual) OVER periods) AS net_profit_growth,
-    total_assets, growth(total_assets, lag(total_assets) OVER periods) AS total_assets_growth,
-    equity, growth(equity, lag(equity) OVER periods) AS equity_growth,
-    employee_count, growth(employee_count, lag(employee_count) OVER periods) AS employee_growth
+    previous_end_date,
+    start_date - previous_end_date - 1 AS gap_days,
+    revenue, revenue_annual, growth(revenue_annual, previous_revenue) AS revenue_growth,
+    gross_margin, gross_margin_annual, growth(gross_margin_annual, previous_gross_margin) AS gross_margin_growth,
+    ebitda, ebitda_annual, growth(ebitda_annual, previous_ebitda) AS ebitda_growth,
+    net_profit, net_profit_annual, growth(net_profit_annual, previous_net_profit) AS net_profit_growth,
+    total_assets, growth(total_assets, previous_total_assets) AS total_assets_growth,
+    equity, growth(equity, previous_equity) AS equity_growth,
+    employee_count, growth(employee_count, previous_employee_count) AS employee_growth
 FROM (
+    -- Each lag stands alone: a client of DuckDB 1.4 cannot read one inside an expression.
     SELECT
         *,
-        annualised(revenue, period_days) AS revenue_annual,
-        annualised(gross_margin, period_days) AS gross_margin_annual,
-        annualised(ebitda, period_days) AS ebitda_annual,
-        annualised(net_profit, period_days) AS net_profit_annual
-    FROM accounts
+        lag(end_date) OVER periods AS previous_end_date,
+        lag(revenue_annual) OVER periods AS previous_revenue,
+        lag(gross_margin_annual) OVER periods AS previous_gross_margin,
+        lag(ebitda_annual) OVER periods AS previous_ebitda,
+        lag(net_profit_annual) OVER periods AS previous_net_profit,
+        lag(total_assets) OVER periods AS previous_total_assets,
+        lag(equity) OVER periods AS previous_equity,
+        lag(employee_count) OVER periods AS previous_employee_count
+    FROM (
+        SELECT
+            *,
+            annualised(revenue, period_days) AS revenue_annual,
+            annualised(gross_margin, period_days) AS gross_margin_annual,
+            annualised(ebitda, period_days) AS ebitda_annual,
+            annualised(net_profit, period_days) AS net_profit_annual
+        FROM accounts
+    )
+    WINDOW periods AS (PARTITION BY country, company_number ORDER BY recency DESC)
 )
-WINDOW periods AS (PARTITION BY country, company_number ORDER BY recency DESC)
