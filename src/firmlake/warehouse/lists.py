@@ -145,6 +145,7 @@ def load_additions(
 # ---------------------------------------------------------------------------------------------------------------------
 
 # What was held and what is shown of each list that changed. Of a list shown for the first time, only new results count.
+# A value that an overview does not state is no event, nor is its return.
 _PAIRS = """
     CREATE OR REPLACE TEMP TABLE list_pairs AS
     SELECT list_id, b.list_id IS NOT NULL AS was, a.list_id IS NOT NULL AS is_there, a.type,
@@ -159,14 +160,14 @@ _PAIRS = """
 _KINDS: Final = {
     "list_gone": ("old_name", "NULL", "NOT is_there"),
     "list_renamed": ("old_name", "new_name", "was AND is_there AND old_name <> new_name"),
-    "list_shared": ("NULL", "NULL", "was AND is_there AND new_shared AND NOT coalesce(old_shared, false)"),
+    "list_shared": ("NULL", "NULL", "was AND is_there AND new_shared AND NOT old_shared"),
     "list_unshared": ("NULL", "NULL", "was AND is_there AND NOT new_shared AND old_shared"),
     "list_grew": ("old_count", "new_count", "was AND is_there AND type = 'STATIC' AND new_count > old_count"),
     "list_shrank": ("old_count", "new_count", "was AND is_there AND type = 'STATIC' AND new_count < old_count"),
     "list_new_results": (
         "old_results",
         "new_results",
-        "is_there AND type = 'SMART' AND new_results > 0 AND new_results IS DISTINCT FROM old_results",
+        "is_there AND type = 'SMART' AND new_results > 0 AND (NOT was OR new_results <> old_results)",
     ),
 }
 _FOUND = " UNION ALL ".join(
