@@ -131,7 +131,8 @@ def show_progress_of(progress: Progress) -> None:
     title = "not added, or not known to be" + _more(len(failed))
     show_rows(("country", "number", "contact", "status", "because"), failed[:_ROWS_MAX], title)
     for remark in progress.remarks[:_ROWS_MAX]:
-        click.echo(f"An answer also says, in {remark.path}: {printable(remark.example, _EXAMPLE_MAX)}")
+        example = remark.example or remark.kind.replace("_", " ")
+        click.echo(f"An answer also says, in {remark.path}: {printable(example, _EXAMPLE_MAX)}")
     again = sum(one.sent_count > 1 for one in progress.standings.values())
     if again:
         click.echo(f"Sent more than once, which does no harm: {_count(again, 'contact')}")

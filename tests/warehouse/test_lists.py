@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import datetime, timedelta
 from functools import partial
@@ -203,6 +204,55 @@ def test_what_an_overview_finds_changed_is_an_event_and_what_it_replaces_is_kept
     assert query(folders, "SELECT valid_from_run FROM service_lists WHERE list_id = 4") == [(names[2],)]
     past = f"SELECT list_id FROM service_lists_as_of('{names[1]}') ORDER BY 1"
     assert [number for (number,) in query(folders, past)] == [1, 2, 3, 5, 6]
+
+
+def test_what_an_overview_does_not_state_is_no_event_nor_is_its_return(folders):
+    lists = entry(1, shared=True), entry(2, type="SMART", newResults=4)
+    bare = [{key: value for key, value in one.items() if key in ("id", "name", "type")} for one in lists]
+    for n, shown in enumerate([lists, bare, lists]):
+        publish(folders, land_overview(folders, NOON + n * DAY, *shown), NOON + n * DAY)
+    assert query(folders, "SELECT count(*) FROM list_changes WHERE kind <> 'list_new_results'") == [(0,)]
+    new_results = "SELECT run_id FROM list_changes"
+    assert query(folders, new_results) == [(f"{NOON:%Y%m%dT%H%M%SZ}-0001",)]
+
+
+def test_odd_values_cost_no_list_and_are_drift(folders):
+    name = land_overview(
+        folders, NOON,
+        entry(1, name=None, columns=None, updatedAt="12/03/2025", newResults="5", type="DYNAMIC"),
+        {key: value for key, value in entry(2).items() if key != "shared"},
+        {key: value for key, value in entry(3, columns=[]).items() if key != "shared"},
+        {key: value for key, value in entry(4, columns=[]).items() if key not in ("shared", "name")},
+    )  # fmt: skip
+    publish(folders, name, NOON)
+    rows = query(folders, "SELECT name, updated_at, new_result_count, extra_json FROM service_lists WHERE list_id = 1")
+    odd = '{"columns":null,"newResults":"5","updatedAt":"12/03/2025"}'
+    assert [(*row[:3], json.dumps(json.loads(row[3]), sort_keys=True, separators=(",", ":"))) for row in rows] == [
+        (None, None, None, odd)
+    ]
+    drift = query(folders, "SELECT kind, path, example, record_count FROM drift ORDER BY ALL")
+    assert drift == [
+        ("new_value", "columns[]=unheardOf", "unheardOf", 1),
+        ("new_value", "data[].columns", "null", 1),
+        ("new_value", "data[].newResults", '"5"', 1),
+        ("new_value", "data[].updatedAt", '"12/03/2025"', 1),
+        ("new_value", "type=DYNAMIC", "DYNAMIC", 1),
+    ]
+
+
+def test_a_field_that_no_list_has_any_more_is_drift_and_so_are_those_of_answers_about_contacts(folders):
+    bare = [{key: value for key, value in entry(n, columns=[]).items() if key != "shared"} for n in (1, 2)]
+    publish(folders, land_overview(folders, NOON, *bare), NOON)
+    failure = {"companyIdentifier": {"country": "NL", "companyNumber": "1"}, "contacts": None, "message": "x", "x": 1}
+    more = {"success": True, "failed": [failure], "warnings": ["w"]}
+    publish(folders, land_additions(folders, NOON + DAY, more, Contact(*ACME, "7")), NOON + DAY)
+    drift = query(folders, "SELECT dataset, kind, path, example FROM drift WHERE kind LIKE '%field' ORDER BY ALL")
+    assert drift == [
+        ("contacts", "new_field", "$", '{"warnings":["w"]}'),
+        ("contacts", "new_field", "failed[]", '{"x":1}'),
+        ("contacts", "vanished_field", "message", None),
+        ("service_lists", "vanished_field", "data[].shared", None),
+    ]
 
 
 def told(folders, **choice) -> list[tuple[str, str | None, str]]:

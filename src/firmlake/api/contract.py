@@ -177,6 +177,7 @@ DATASETS = {
 
 KNOWN_VALUES = {
     ("relationships", "function"): ("SHAREHOLDER",),
+    ("service_lists", "type"): ("STATIC", "SMART"),
     ("service_lists", "columns"): ("activities", "vatNumber", "country", "url", "socials", "description"),
 }
 """Values seen so far of open sets, by dataset and our name of the field; another one is recorded, never refused."""
@@ -195,11 +196,11 @@ class Notifications(Struct, frozen=True):
 
 
 class ListEntry(Struct, frozen=True):
-    """One service list of the overview."""
+    """One service list of the overview; which it is, and of which type, are all that is needed."""
 
     id: int
-    name: str = field(name=LIST_NAME)
     type: str
+    name: str | None = field(name=LIST_NAME, default=None)
     columns: tuple[str, ...] = ()
     shared: bool | None = None
     notifications: Notifications | None = None

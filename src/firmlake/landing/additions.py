@@ -12,7 +12,7 @@ service takes a contact twice without harm.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -67,7 +67,7 @@ class Remark(NamedTuple):
 
     kind: str
     path: str
-    example: str
+    example: str | None
     record_count: int
     fetched_at: datetime
 
@@ -158,7 +158,7 @@ class Progress:
 
 def settle(
     sent: Sequence[Contact], answer: Added
-) -> tuple[dict[Contact, tuple[str, str]], list[tuple[str, str, str, int]]]:
+) -> tuple[dict[Contact, tuple[str, str]], list[tuple[str, str, str | None, int]]]:
     """Work out what an answer says of each contact of its request; nothing is guessed.
 
     A contact that no failure names was added, provided that the answer is a success and all of it can be read. Where
@@ -262,7 +262,9 @@ _ENTRIES = msgspec.json.Decoder(tuple[Entry, ...])
 
 def _remarks(
     answer: Added, foreign: list[str], unread: list[str], added_count: int
-) -> Iterator[tuple[str, str, str, int]]:
+) -> Iterator[tuple[str, str, str | None, int]]:
+    for difference, times in Counter(answer.differences).items():
+        yield *difference, times
     if foreign:
         yield "foreign_element", "failed[].companyIdentifier", foreign[0], len(foreign)
     if unread:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
@@ -61,14 +61,21 @@ def _list_row(seen: Seen, overview: str) -> Row:
 
 
 def _list_drift(seen: list[Seen], overview: str) -> Iterator[Row]:
-    known = KNOWN_VALUES["service_lists", "columns"]
-    values = Counter(column for one in seen for column in one.listed.entry.columns if column not in known)
     first = min((one.fetched_at for one in seen), default=None)
-    for value, count in sorted(values.items()):
-        yield "service_lists", "new_value", f"columns[]={value}", value, count, first, overview
-    unknown = [one.listed.unknown for one in seen if one.listed.unknown]
-    if unknown:
-        yield "service_lists", "new_field", "data[]", unknown[0], len(unknown), first, overview
+    entries = [one.listed.entry for one in seen]
+    values = Counter(("type", entry.type) for entry in entries)
+    values += Counter(("columns", column) for entry in entries for column in entry.columns)
+    for (name, value), count in sorted(values.items()):
+        if value not in KNOWN_VALUES["service_lists", name]:
+            place = f"{name}[]" if name == "columns" else name
+            yield "service_lists", "new_value", f"{place}={value}", value, count, first, overview
+    found: defaultdict[tuple[str, str], list[str | None]] = defaultdict(list)
+    for one in seen:
+        for kind, path, example in one.listed.differences:
+            found[kind, path].append(example)
+    for (kind, path), examples in sorted(found.items()):
+        if kind != "vanished_field" or len(examples) == len(seen):  # one list may well lack what others have
+            yield "service_lists", kind, path, examples[0], len(examples), first, overview
 
 
 def _addition_drift(progress: Progress) -> Iterator[Row]:

@@ -383,7 +383,7 @@ _ALL = (
         ("list_id",),
         (
             _LIST,
-            Column("name", "text", "Name of the list", source="service_lists data[].name"),
+            Column("name", "text", "Name of the list", _NOT_STATED, "service_lists data[].name"),
             Column("type", "text", "STATIC or SMART; others may come", source="service_lists data[].type"),
             Column(
                 "is_shared", "boolean", "Whether others see the list", _NOT_STATED, source="service_lists data[].shared"

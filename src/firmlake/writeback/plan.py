@@ -113,7 +113,7 @@ def find_list(settings: Settings, client: Client, list_id: int, now: Callable[[]
     entry = seen.listed.entry
     if entry.type != "STATIC":
         raise UsageError(
-            f"List {list_id} ({printable(entry.name, 80)}) is {printable(entry.type.lower(), 20)}; "
+            f"List {list_id} ({printable(entry.name or '', 80)}) is {printable(entry.type.lower(), 20)}; "
             "contacts can be added to static lists only",
             "`firmlake service-lists --type STATIC` shows those",
         )
@@ -180,7 +180,7 @@ def check_list(plan: ContactPlan, entry: ListEntry) -> None:
     Raises:
         UsageError: Plan again.
     """
-    if entry.name != plan.list_name:
+    if (entry.name or "") != plan.list_name:
         raise UsageError(
             f"List {plan.list_id} was {plan.list_name!r} when the plan was made, and is {entry.name!r} now", _PLAN_AGAIN
         )
@@ -207,7 +207,7 @@ def _make(
         service=service_name(settings),
         source=source,
         list_id=entry.id,
-        list_name=entry.name,
+        list_name=entry.name or "",
         list_type=entry.type,
         list_company_count=entry.company_count,
         list_updated_at=entry.updated_at,
