@@ -13,6 +13,8 @@ from firmlake.landing.additions import list_applied, merge_standings, open_appli
 from firmlake.landing.contact_plan import Contact
 from firmlake.landing.segments import SegmentWriter
 from firmlake.warehouse.generations import newest
+from firmlake.warehouse.status import read_status
+from firmlake.writeback.plan import read_plan
 from support import query
 
 from .support import FOUND, MISSING, Desk, contacts_of
@@ -191,6 +193,19 @@ def test_where_no_answer_can_be_read_it_is_not_asked_of_each_contact_alone(desk:
     )
     assert desk.apply(desk.plan(contacts_of(40))).counts()["unknown"] == 40
     assert desk.sent() < 20
+
+
+def test_the_status_names_what_is_open_and_how_to_settle_it(desk: Desk):
+    contacts = contacts_of(101)
+    plan = desk.plan(contacts)
+    desk.sandbox.set_faults([{**ENDPOINT, "kind": "status", "status": 402, "nth": [2]}])
+    with pytest.raises(Stopped):
+        desk.apply(plan)
+    path = desk.folders.additions / f"plan={plan.plan_id}" / "plan.json"
+    assert read_status(desk.folders).next_step == f"`firmlake contacts apply {path}` settles 50 contacts of list 1002"
+    desk.sandbox.set_faults([])
+    desk.apply(read_plan(path))
+    assert read_status(desk.folders).open_contacts is None
 
 
 def test_a_plan_whose_list_became_another_is_refused_before_any_write(desk: Desk):

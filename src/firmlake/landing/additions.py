@@ -29,6 +29,7 @@ from firmlake.landing.segments import Header, list_segments, read_segment
 from firmlake.run import Folders
 
 __all__ = [
+    "SETTLED",
     "Progress",
     "Remark",
     "Standing",

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 import duckdb
 import msgspec
 
 from firmlake.errors import DamagedError
 from firmlake.failure import LastFailure, last_failure
+from firmlake.landing.additions import SETTLED, list_applied, merge_standings
 from firmlake.run import Folders, Run, holder, open_runs, read_runs
 from firmlake.warehouse.exported import LastExport, last_exports
 from firmlake.warehouse.generations import LINK, newest, open_warehouse
@@ -35,6 +37,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         damaged: Runs whose plan or outcome cannot be read: (run, which file and why, what to do).
         landed_at: When something landed last of the newest unfinished one, UTC.
         parked: Companies that wait or failed, and why: (failed or waiting, why, companies and datasets), most first.
+        open_contacts: The newest plan of contacts that is not settled, its list, and how many contacts are open.
         companies: Companies by dataset and status, over all runs.
         oldest_answer_at: The oldest answer held, UTC.
         credits_remaining: What the service said last, at `credits_told_at`, UTC.
@@ -52,6 +55,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     damaged: list[tuple[str, str, str]]
     landed_at: datetime | None
     parked: list[tuple[str, str, int]]
+    open_contacts: tuple[Path, int, int] | None
     companies: dict[str, dict[str, int]]
     oldest_answer_at: datetime | None
     newest_answer_at: datetime | None
@@ -84,6 +88,7 @@ def read_status(folders: Folders) -> Status:
     is_lost = not has_warehouse and any(run.is_fetched for run in runs)
     unfinished, refused = _open(runs, loaded)
     running, failure = holder(folders), _failure(folders, last)
+    open_contacts = _open_contacts(folders)
     return Status(
         data=folders.data,
         running=running,
@@ -94,6 +99,7 @@ def read_status(folders: Folders) -> Status:
         damaged=[(run_id, error.message, error.next_step) for run_id, error in damaged.items()],
         landed_at=_landed_at(folders, unfinished[-1][0]) if unfinished else None,
         parked=parked,
+        open_contacts=open_contacts,
         companies=companies,
         oldest_answer_at=oldest,
         newest_answer_at=latest,
@@ -102,7 +108,7 @@ def read_status(folders: Folders) -> Status:
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),
-        next_step=_next_step(running, is_lost, failure, last, unfinished, refused, parked, damaged),
+        next_step=_next_step(running, is_lost, failure, last, unfinished, refused, parked, damaged, open_contacts),
     )
 
 
@@ -140,6 +146,17 @@ def _parked(connection: duckdb.DuckDBPyConnection, runs: list[Run]) -> list[tupl
     return [(status, reason, count) for (status, reason), count in counts.most_common(_REASONS_MAX)]
 
 
+def _open_contacts(folders: Folders) -> tuple[Path, int, int] | None:
+    applied = list_applied(folders)
+    standings = merge_standings(applied)
+    for plan in (one.plan for one in reversed(applied)):
+        found = [standings.get((plan.list_id, contact)) for contact in plan.contacts()]
+        count = sum(standing is None or standing.status not in SETTLED for standing in found)
+        if count:
+            return folders.additions / f"plan={plan.plan_id}" / "plan.json", plan.list_id, count
+    return None
+
+
 def _failure(folders: Folders, last: RunSummary | None) -> LastFailure | None:
     failure = last_failure(folders.state)
     return None if failure and last and last.finished_at.replace(tzinfo=UTC) > failure.at else failure
@@ -169,6 +186,7 @@ def _next_step(
     refused: list[tuple[str, str, str]],
     parked: list[tuple[str, str, int]],
     damaged: Mapping[str, DamagedError],
+    open_contacts: tuple[Path, int, int] | None,
 ) -> str:
     if running:
         return f"Wait for {running}"
@@ -182,6 +200,9 @@ def _next_step(
     first = f"{failure.next_step}. Then: " if failure and failure.next_step else ""
     if unfinished:
         return f"{first}Run {unfinished[-1][1]} again: run {unfinished[-1][0]} goes on where it stopped"
+    if open_contacts:
+        plan, list_id, count = open_contacts
+        return f"{first}`firmlake contacts apply {quote(str(plan))}` settles {count:,} contacts of list {list_id}"
     if failure and failure.next_step:
         return failure.next_step
     if last is None:
