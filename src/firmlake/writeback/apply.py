@@ -11,6 +11,7 @@ import msgspec
 
 from firmlake.api import requests
 from firmlake.api.client import Answer, Client
+from firmlake.api.exchange import printable
 from firmlake.api.list_answers import read_addition
 from firmlake.company import Company
 from firmlake.errors import FirmlakeError, RequestFailedError, RequestRefusedError, UsageError
@@ -29,6 +30,12 @@ __all__ = ["apply_plan"]
 
 _REFUSALS_MAX = 3
 """So many contacts refused one by one before anything was answered, and the settings do not fit the service."""
+_LIST_GONE = "`firmlake service-lists --type STATIC` shows the lists there are; plan for one of them"
+_REFUSES_ALL = (
+    "Look whether the list takes contacts, and whether api.names and the limits under api are those of the service "
+    "(docs/service_gaps.md); then apply the plan again"
+)
+_NAME_MAX = 80
 _UNCLEAR_MAX = 3
 """So many contacts in a row of which even alone nothing is said, and no more are sent alone."""
 _TRIES_ALONE = 2
@@ -124,11 +131,11 @@ class _Sender:
         except (RequestRefusedError, RequestFailedError) as error:
             answer = getattr(error, "answer", None)
             if answer is not None and answer.status == 404:
-                raise  # the list itself is gone, and so for every contact
+                raise self._name(error, contacts, _LIST_GONE) from error  # and so for every contact
             if len(contacts) > 1 and not getattr(error, "is_outage", False):
                 self._send_halves(contacts, 1, apart=apart)
             elif isinstance(error, RequestRefusedError):
-                self._give_up(sending, error)
+                self._give_up(sending, error, contacts)
 
     def _send_halves(self, contacts: Sequence[Contact], tries: int | None, *, apart: bool) -> None:
         middle = (len(contacts) + 1) // 2
@@ -179,13 +186,20 @@ class _Sender:
         request = requests.add_contacts(self._api, self._progress.plan.list_id, grouped)
         self._client.send(request, read_addition, tries=tries, on_answer=land)
 
-    def _give_up(self, sending: Header, error: FirmlakeError) -> None:
+    def _give_up(self, sending: Header, error: FirmlakeError, contacts: Sequence[Contact]) -> None:
         """Record that a contact is refused even alone."""
         if not self._has_answers:
             self._refused_alone += 1
             if self._refused_alone >= _REFUSALS_MAX:
-                raise error
+                raise self._name(error, contacts, _REFUSES_ALL) from error
         self._land(msgspec.structs.replace(sending, kind="given_up", error=error.message, fetched_at=self._now()), b"")
+
+    def _name(self, error: FirmlakeError, contacts: Sequence[Contact], next_step: str) -> RequestRefusedError:
+        """Say which list and contacts an error is about, and what to do."""
+        plan, first, more = self._progress.plan, contacts[0], len(contacts) - 1
+        which = f"contact {first.contact_id} of {first.company}" + (f" and {more:,} others" if more else "")
+        name = printable(plan.list_name, _NAME_MAX)
+        return RequestRefusedError(f"{which} for list {plan.list_id} ({name}): {error.message}", next_step)
 
     def _land(self, header: Header, body: bytes) -> None:
         self._writer.append(header, body)
