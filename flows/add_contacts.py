@@ -32,7 +32,7 @@ from firmlake.settings import Settings
 from firmlake.terminal_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
 from firmlake.writeback.apply import apply_plan
 from firmlake.writeback.contact_list import read_contact_list
-from firmlake.writeback.plan import plan_contacts, write_plan
+from firmlake.writeback.plan import name_next_step, plan_contacts, write_plan
 from job import end, in_one_line, read_settings, show, step, tell
 
 _ROWS_MAX = 200
@@ -73,7 +73,7 @@ def add_contacts(
     if made.requests and settings.lists.needs_approval:
         wait_for_approval(settings, made)
     progress = apply(settings, made, return_state=True).result()
-    return conclude(progress)
+    return conclude(settings, progress)
 
 
 @step("plan")
@@ -125,14 +125,12 @@ def apply(settings: Settings, made: ContactPlan) -> Progress:
     return progress
 
 
-def conclude(progress: Progress) -> str:
+def conclude(settings: Settings, progress: Progress) -> str:
     """End as the plan did; a run that left contacts out is Failed, because nobody looks at what is green."""
     lacking = describe_lacking(progress)
     line = f"{progress.counts()['added']} contacts added to list {progress.plan.list_id}"
     if lacking:
-        raise ContactsFailedError(
-            f"{line}; {lacking}", f"`firmlake contacts redrive --list {progress.plan.list_id}` plans the rest"
-        )
+        raise ContactsFailedError(f"{line}; {lacking}", name_next_step(progress, settings.api.names))
     return end(progress.plan.plan_id, line)
 
 

@@ -52,6 +52,7 @@ def test_plan_then_apply_then_nothing(lake):
         assert applied.content["counts"]["added"] == 3
         assert applied.content["not_added"][0]["message"] == "Contact not found"
         assert "1 of 4 contacts was not added." in applied.error_line
+        assert "--also-not-found" in applied.error_line
     assert puts(lake) == 1
     (status,) = lake.call("contacts", "status", "--json").content
     assert status["counts"] == applied.content["counts"]

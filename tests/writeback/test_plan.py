@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from firmlake.errors import UsageError
 from firmlake.landing.contact_plan import Contact, spread
 from firmlake.settings import ApiSettings
-from firmlake.writeback.plan import check_plan, pack_requests, read_plan, write_plan
+from firmlake.writeback.plan import check_plan, name_next_step, pack_requests, read_plan, write_plan
 
 from .support import FOUND, MISSING, SMART, STATIC, UNKNOWN, Desk, contacts_of, now
 
@@ -63,8 +63,9 @@ def test_what_was_added_is_left_out_for_that_list_only(desk: Desk):
 def test_redrive_takes_up_what_may_succeed_and_on_demand_what_was_not_found(desk: Desk):
     good, absent = contacts_of(1), [Contact(*MISSING, "1"), Contact(*FOUND[0], "10")]
     assert desk.redrive() is None
-    desk.apply(desk.plan([*good, *absent]))
+    progress = desk.apply(desk.plan([*good, *absent]))
     assert desk.redrive() is None
+    assert "redrive --list 1002 --also-not-found`" in name_next_step(progress, desk.settings.api.names)
     plan = desk.redrive(also_not_found=True)
     assert plan
     assert sorted(plan.contacts()) == sorted(absent)

@@ -171,13 +171,9 @@ def _write(call: Call, made: ContactPlan, out: Path) -> int:
 
 def _end(call: Call, progress: Progress) -> int:
     from firmlake.terminal_lists import describe_lacking
+    from firmlake.writeback.plan import name_next_step
 
     lacking = describe_lacking(progress)
     if lacking:
-        next_step = (
-            "Apply the plan again to settle what is unknown"
-            if progress.counts()["unknown"]
-            else f"`firmlake contacts redrive --list {progress.plan.list_id}` plans what is worth trying again"
-        )
-        call.say(f"firmlake: {lacking}. {next_step}")
+        call.say(f"firmlake: {lacking}. {name_next_step(progress, call.settings().api.names)}")
     return EXIT_SOME_FAILED if lacking else EXIT_DONE

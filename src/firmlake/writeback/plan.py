@@ -14,7 +14,7 @@ from firmlake.api.contract import ListEntry
 from firmlake.api.exchange import printable
 from firmlake.errors import UsageError
 from firmlake.files import read_json, write_json
-from firmlake.landing.additions import Standing, added_to, list_applied, merge_standings
+from firmlake.landing.additions import Progress, Standing, added_to, list_applied, merge_standings
 from firmlake.landing.contact_plan import Contact, ContactPlan, Entry, Refused, as_entries
 from firmlake.landing.overview import take_overview
 from firmlake.run import Folders, new_run_id
@@ -28,6 +28,7 @@ __all__ = [
     "check_plan",
     "find_list",
     "is_not_found",
+    "name_next_step",
     "pack_requests",
     "plan_contacts",
     "plan_redrive",
@@ -94,6 +95,17 @@ def is_not_found(standing: Standing, names: NameSettings) -> bool:
     """Tell whether a contact failed because it or its company does not exist."""
     known = (names.not_found_message.casefold(), names.contact_not_found_message.casefold())
     return standing.status in ("failed", "company_failed") and standing.message.casefold() in known
+
+
+def name_next_step(progress: Progress, names: NameSettings) -> str:
+    """Say what helps the contacts that applying a plan did not add; empty where there are none."""
+    lacking = [standing for _, standing in progress.lacking()]
+    if any(standing.status == "unknown" for standing in lacking):
+        return "Apply the plan again to settle what is unknown"
+    redrive = f"firmlake contacts redrive --list {progress.plan.list_id}"
+    if lacking and all(is_not_found(standing, names) for standing in lacking):
+        return f"Once the service has them, `{redrive} --also-not-found` plans them again"
+    return f"`{redrive}` plans what is worth trying again" if lacking else ""
 
 
 def find_list(settings: Settings, client: Client, list_id: int, now: Callable[[], datetime]) -> ListEntry:
