@@ -60,6 +60,12 @@ def test_plan_then_apply_then_nothing(lake):
     assert lake.call("verify").code == 0
 
 
+def test_the_command_that_applies_a_plan_is_quoted(lake):
+    out = lake.folder / "my plan.json"
+    planned = lake.call("contacts", "plan", write(lake, contacts_of(1)), "--list", str(STATIC), "--out", str(out))
+    assert f"`firmlake contacts apply '{out}'` does it" in planned.out
+
+
 @pytest.mark.parametrize("list_id", [SMART, UNKNOWN])
 def test_a_smart_or_unknown_list_ends_with_2_before_any_write(lake, list_id):
     assert plan(lake, write(lake, contacts_of(1)), list_id).code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -163,7 +164,7 @@ def _write(call: Call, made: ContactPlan, out: Path) -> int:
 
     def show() -> None:
         show_contact_plan(made)
-        click.echo(f"Nothing was added yet. `firmlake contacts apply {out}` does it")
+        click.echo(f"Nothing was added yet. `firmlake contacts apply {quote(str(out))}` does it")
 
     call.answer({"plan": str(out), **plan_facts(made)}, show)
     return EXIT_DONE
