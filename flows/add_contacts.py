@@ -16,6 +16,7 @@ if __name__ == "__main__":
 
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 from prefect import flow
 from prefect.exceptions import FlowPauseTimeout
@@ -36,6 +37,9 @@ from firmlake.writeback.plan import name_next_step, plan_contacts, write_plan
 from job import end, in_one_line, read_settings, show, step, tell
 
 _ROWS_MAX = 200
+
+unapproved: list[str] = []
+"""What adds the contacts of plans that waited for a person after all: also for whoever sees the run ended outside."""
 
 
 class Approval(RunInput):
@@ -98,7 +102,9 @@ def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
     Raises:
         Stopped: Nobody approved; nothing was added.
     """
-    again = f"`firmlake contacts apply {Path(settings.paths.data) / 'plans' / made.plan_id}.json` adds them after all"
+    path = Path(settings.paths.data) / "plans" / f"{made.plan_id}.json"
+    again = f"`firmlake contacts apply {quote(str(path))}` adds them after all"
+    unapproved.append(again)
     tell(f"Waiting for somebody to approve plan {made.plan_id} in Prefect")
     try:
         answer = pause_flow_run(

@@ -157,7 +157,8 @@ def _prepare(settings: Settings, asks_service: bool) -> None:
 def _run(name: str, arguments: tuple[object, ...]) -> None:
     """Run the flow, and raise what it failed with."""
     server = _find_server()
-    flow = getattr(import_module(name), name)  # while the server starts
+    module = import_module(name)  # while the server starts
+    flow = getattr(module, name)
     if server:
         _use(server)
     for logger in _OUR_LOGGERS:
@@ -171,7 +172,7 @@ def _run(name: str, arguments: tuple[object, ...]) -> None:
         ) from error
     if not state.is_completed():
         if _ended_paused(state):
-            raise Stopped("Nobody approved in time", "`firmlake contacts apply` with the plan adds them after all")
+            raise Stopped("Nobody approved in time", module.unapproved[-1])
         raise cast("Exception", state.result(raise_on_failure=False))
 
 
