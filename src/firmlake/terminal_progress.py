@@ -24,12 +24,15 @@ class Counter:
     """Counts answers, from any thread: what progress is shown from.
 
     Args:
-        expected: Requests the plan foresees.
+        expected: Requests the plan foresees, or how many of `unit`.
         names: The headers that tell credits.
+        unit: What is counted where that is not requests: `count` is told how many are done.
     """
 
-    def __init__(self, expected: int, names: NameSettings) -> None:
+    def __init__(self, expected: int, names: NameSettings, unit: str = "") -> None:
         self.expected = expected
+        self.done = 0
+        self._unit = unit
         self.answered = 0
         self.repeated = 0
         self._charged_header = names.credits_charged_header.lower()
@@ -39,21 +42,23 @@ class Counter:
         self._began = time.monotonic()
         self._lock = threading.Lock()
 
-    def count(self, answer: Answer) -> None:
-        """Take in one answer."""
+    def count(self, answer: Answer, done: int | None = None) -> None:
+        """Take in one answer, and how many are done by it; None counts good answers."""
         is_good = answer.status == 200 and not answer.error
         with self._lock:
             self.answered += is_good
             self.repeated += not is_good
+            self.done = self.answered if done is None else done
             charged = answer.headers.get(self._charged_header, "")
             self._credits += int(charged) if charged.isascii() and charged.isdigit() else 0
             self._remaining = answer.headers.get(self._remaining_header, self._remaining)
 
     def line(self) -> str:
         """Say how far it is and how long it will take."""
-        left = max(self.expected - self.answered, 0) * self._seconds() / max(self.answered, 1)
-        parts = [f"{self.answered} of about {self.expected} requests", *self._parts()]
-        return ", ".join([*parts, f"{duration(left)} to go"] if self.answered else parts)
+        left = max(self.expected - self.done, 0) * self._seconds() / max(self.done, 1)
+        of = f"{self.expected:,} {self._unit}" if self._unit else f"about {self.expected} requests"
+        parts = [f"{self.done} of {of}", *self._parts()]
+        return ", ".join([*parts, f"{duration(left)} to go"] if self.done else parts)
 
     def summary(self) -> str:
         """Say what it came to."""
@@ -63,7 +68,8 @@ class Counter:
         return max(time.monotonic() - self._began, 1e-3)
 
     def _parts(self) -> Iterator[str]:
-        yield f"{(self.answered + self.repeated) / self._seconds() * 60:,.0f} a minute"
+        requests = " requests" if self._unit else ""
+        yield f"{(self.answered + self.repeated) / self._seconds() * 60:,.0f}{requests} a minute"
         if self.repeated:
             yield f"{self.repeated} without use"
         if self._credits or self._remaining:
@@ -104,5 +110,5 @@ def _show_bar(counter: Counter, stop: threading.Event) -> None:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=max(counter.expected, 1))
         while not stop.wait(0.1):
-            total = max(counter.expected, counter.answered, 1)
-            progress.update(task, completed=counter.answered, total=total, description=counter.line())
+            total = max(counter.expected, counter.done, 1)
+            progress.update(task, completed=counter.done, total=total, description=counter.line())

@@ -12,6 +12,7 @@ from firmlake.errors import RequestRefusedError, Stopped, UsageError
 from firmlake.landing.additions import list_applied, merge_standings, open_applied
 from firmlake.landing.contact_plan import Contact
 from firmlake.landing.segments import SegmentWriter
+from firmlake.terminal_progress import Counter as Counted
 from firmlake.warehouse.generations import newest
 from firmlake.warehouse.status import read_status
 from firmlake.writeback.plan import read_plan
@@ -193,6 +194,16 @@ def test_where_no_answer_can_be_read_it_is_not_asked_of_each_contact_alone(desk:
     )
     assert desk.apply(desk.plan(contacts_of(40))).counts()["unknown"] == 40
     assert desk.sent() < 20
+
+
+def test_progress_counts_contacts_that_are_settled_whatever_is_sent_for_them(desk: Desk):
+    contacts = contacts_of(20)
+    poison = "".join(contacts[7][:2])
+    desk.sandbox.set_faults([{**ENDPOINT, "kind": "status", "status": 400, "companies": [poison]}])
+    counter = Counted(len(contacts), desk.settings.api.names, "contacts")
+    desk.apply(desk.plan(contacts), on_answer=counter.count)
+    assert counter.answered < desk.sent()
+    assert counter.line().startswith("19 of 20 contacts, ")  # no answer settles the other
 
 
 def test_the_status_names_what_is_open_and_how_to_settle_it(desk: Desk):

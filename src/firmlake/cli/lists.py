@@ -117,7 +117,7 @@ def apply(call: Call, plan_file: Path) -> int:
     check_plan(settings, read, now())
     for line in describe_contact_plan(read):
         call.say(line)
-    counter = Counter(len(read.requests), settings.api.names)
+    counter = Counter(sum(1 for _ in read.contacts()), settings.api.names, "contacts")
     with _connected(settings, "firmlake contacts apply") as client, show_progress(counter):
         progress = apply_plan(settings, client, read, now, counter.count)
     call.answer(progress_content(progress), lambda: show_progress_of(progress))

@@ -46,7 +46,7 @@ def apply_plan(
     client: Client,
     plan: ContactPlan,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    on_answer: Callable[[Answer], object] = lambda answer: None,
+    on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
 ) -> Progress:
     """Send what a plan says and has not been settled yet, and publish what came of it.
 
@@ -58,7 +58,7 @@ def apply_plan(
         client: The service.
         plan: From `read_plan`.
         now: The clock, UTC.
-        on_answer: Called after each answer has landed.
+        on_answer: Called after each answer has landed, with how many contacts of the plan are settled by then.
 
     Returns:
         How far the plan is.
@@ -81,7 +81,8 @@ def apply_plan(
     write_json(folders.additions / f"plan={plan.plan_id}" / "plan.json", plan)
     try:
         with SegmentWriter(folders.additions / f"plan={plan.plan_id}") as writer:
-            sender = _Sender(client, settings, progress, writer, now, on_answer)
+            settled_count = sum(1 for _ in plan.contacts()) - sum(map(len, todo))
+            sender = _Sender(client, settings, progress, writer, now, on_answer, settled_count)
             for is_again in (False, True):  # what is unknown after both, the next apply sends
                 for contacts in todo:
                     sender.send(contacts, apart=is_again)
@@ -101,7 +102,8 @@ class _Sender:
         progress: Progress,
         writer: SegmentWriter,
         now: Callable[[], datetime],
-        on_answer: Callable[[Answer], object],
+        on_answer: Callable[[Answer, int], object],
+        settled_count: int,
     ) -> None:
         self._client = client
         self._api = settings.api
@@ -109,6 +111,7 @@ class _Sender:
         self._writer = writer
         self._now = now
         self._on_answer = on_answer
+        self._settled_count = settled_count
         self._refused_alone = 0
         self._unclear_alone = 0
         self._has_answers = bool(progress.counts()["added"])
@@ -125,7 +128,7 @@ class _Sender:
         try:
             self._request(contacts, sending, tries)
             self._has_answers = True
-            unclear = [one for one in contacts if self._progress.standings[one].status not in SETTLED]
+            unclear = self._unclear(contacts)
             if apart and self._helps_apart(contacts, unclear):
                 self._send_halves(unclear, tries, apart=True)
         except (RequestRefusedError, RequestFailedError) as error:
@@ -141,6 +144,9 @@ class _Sender:
         middle = (len(contacts) + 1) // 2
         for half in filter(None, (contacts[:middle], contacts[middle:])):
             self.send(half, tries if len(half) > 1 else _TRIES_ALONE, apart=apart)
+
+    def _unclear(self, contacts: Sequence[Contact]) -> list[Contact]:
+        return [one for one in contacts if self._progress.standings[one].status not in SETTLED]
 
     def _helps_apart(self, contacts: Sequence[Contact], unclear: Sequence[Contact]) -> bool:
         """Tell whether those that an answer left unclear are worth sending apart."""
@@ -179,8 +185,10 @@ class _Sender:
                 fetched_at=answer.fetched_at,
                 duration_seconds=round(answer.duration_seconds, 6),
             )
+            before = len(self._unclear(contacts))
             self._land(header, answer.body)
-            self._on_answer(answer)
+            self._settled_count += before - len(self._unclear(contacts))
+            self._on_answer(answer, self._settled_count)
 
         grouped = {Company(one.country, one.company_number): one.contacts for one in as_entries(contacts)}
         request = requests.add_contacts(self._api, self._progress.plan.list_id, grouped)
