@@ -305,6 +305,28 @@ def test_an_unfinished_run_does_not_outspend_a_budget_that_was_set_since(call: C
     assert call("run", "list.csv", "--max-credits", str(len(NUMBERS))).code == 0
 
 
+def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    write_few(20)
+    write_few(130, "many.csv")
+    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
+    assert call("run", "many.csv").code == 5
+    paid = sandbox.ledger()["summary"]["credits_charged"]
+    assert paid > 90
+    plan = call("plan", "few.csv", "--max-credits", "0", "--json").content
+    few = plan["unfinished_elsewhere"][0]["paid_count"]
+    assert (plan["waiting_count"], plan["credits"], few) == (20 - few, 0, few)
+    assert 15 < few <= 20
+    assert "many.csv again first" in call("plan", "few.csv").out
+    assert call("plan", "list.csv", "--json").content["credits"] == len(NUMBERS) - paid
+    before = call("run", "few.csv", "--json").content
+    after = call("run", "many.csv", "--json").content
+    for summary in (before, after):
+        assert summary["credit_count"] == summary["expected_credit_count"]
+    assert after["credit_count"] == sandbox.ledger()["summary"]["credits_charged"]
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+    assert call("verify").code == 0
+
+
 def test_expand_goes_outward_under_one_budget_and_asks_nobody_twice(call: Call, sandbox: firmlake_sandbox.Sandbox):
     write_few(4)
     assert call("run", "few.csv").code == 0

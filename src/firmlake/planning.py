@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,9 @@ from firmlake.service import check_service, service_name, stamp_service
 from firmlake.settings import Settings
 from firmlake.warehouse.expand import neighbours
 from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.load import loaded_runs
 from firmlake.warehouse.state import Held, read_held
+from firmlake.warehouse.underway import read_underway
 
 __all__ = ["REDRIVE", "Planned", "freeze", "plan", "plan_outward", "plan_redrive", "plan_steps", "spend"]
 
@@ -32,6 +35,7 @@ class Planned(NamedTuple):
     Attributes:
         targets: As `find_targets` gives them.
         unfinished: An earlier run over the same companies that can be continued instead.
+        others: Unfinished runs over other companies, and of how many of these they hold answers.
     """
 
     companies: CompanyList
@@ -39,6 +43,7 @@ class Planned(NamedTuple):
     estimate: Estimate
     waiting_count: int
     unfinished: Run | None
+    others: tuple[tuple[Run, int], ...] = ()
 
 
 def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
@@ -196,15 +201,29 @@ def _plan(
     targets = targets.filter("has_failed") if only_failed else targets
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
     cost = estimate(settings.api, targets, held.totals, settings.run.max_requests)
-    return Planned(companies, targets, cost, waiting, unfinished)
+    return Planned(companies, targets, cost, waiting, unfinished, _find_others(settings, companies, held, unfinished))
 
 
 def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
     days = settings.run.refresh_after_days, settings.run.credit_window_days
-    if newest(folders) is None:
-        return read_held(None, now, *days)
-    with open_warehouse(folders) as connection:
-        return read_held(connection, now, *days)
+    runs, oldest = list_runs(folders), now - timedelta(days=sum(days))
+    with nullcontext() if newest(folders) is None else open_warehouse(folders) as connection:
+        loaded = loaded_runs(connection) if connection else []
+        late = [run for run in runs if run.run_id not in loaded and run.plan.started_at > oldest]
+        return read_held(connection, now, *days, map(read_underway, late))
+
+
+def _find_others(
+    settings: Settings, companies: CompanyList, held: Held, unfinished: Run | None
+) -> tuple[tuple[Run, int], ...]:
+    """Find the unfinished runs of other lists that hold answers about these companies."""
+    key = ["country", "company_number"]
+    counts = (
+        (each.run, companies.companies.join(each.paid, on=key, how="semi").height)
+        for each in held.underway
+        if each.run != unfinished and each.run.plan.list_sha256 != companies.sha256
+    )
+    return tuple((run, count) for run, count in counts if count and not _is_refused(settings, run))
 
 
 def _find_unfinished(

@@ -168,12 +168,12 @@ class Run(msgspec.Struct, frozen=True):
         Raises:
             DamagedError: The file is not what was written.
         """
-        frame = pl.scan_parquet(self._checked("targets"), glob=False)
+        frame = pl.scan_parquet(self.checked("targets"), glob=False)
         return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()
 
     def shards(self) -> range:
         """Number the shards; 0 holds what a budget left out, and is never fetched."""
-        shard = pl.scan_parquet(self._checked("targets"), glob=False).select(pl.col("shard").min())
+        shard = pl.scan_parquet(self.checked("targets"), glob=False).select(pl.col("shard").min())
         has_rest = shard.collect().item() == 0
         return range(0 if has_rest else 1, self.plan.shard_count + 1)
 
@@ -183,7 +183,7 @@ class Run(msgspec.Struct, frozen=True):
         Raises:
             DamagedError: The file is not what was written.
         """
-        return pl.read_parquet(self._checked(name), glob=False)
+        return pl.read_parquet(self.checked(name), glob=False)
 
     def outcome(self) -> Outcome | None:
         """Read how fetching ended; None while it has not.
@@ -217,7 +217,12 @@ class Run(msgspec.Struct, frozen=True):
         """Record that its landed answers are given up, before they go."""
         write_json(self.folder / "pruned.json", {"landed": True})
 
-    def _checked(self, name: str) -> Path:
+    def checked(self, name: str) -> Path:
+        """Find the file of a frozen table, and make sure that it is what was written.
+
+        Raises:
+            DamagedError: It is not.
+        """
         path = self.folder / f"{name}.parquet"
         if not path.exists() or sha256_of(path) != self.plan.sha256.get(name):
             raise DamagedError(f"{path} is missing or not what was written", plan_lost(self.folders, self.run_id))

@@ -65,6 +65,12 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         yield f"Left out by run.max_credits: {_count(content['waiting_count'], 'company', 'companies')}"
     if left := content["left_out_requests"]:
         yield f"Left to the next run by run.max_requests: about {_count(left, 'request', 'requests')}"
+    for other in content["unfinished_elsewhere"]:
+        yield (
+            f"Run {other['run_id']} of {other['list']} is unfinished and has paid for "
+            f"{_count(other['paid_count'], 'company', 'companies')} of these: run {other['list']} again first, and "
+            "they need not be fetched twice"
+        )
 
 
 def plan_content(planned: Planned) -> dict[str, Any]:
@@ -85,6 +91,9 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "credits": planned.estimate.credit_count,
         "minutes": round(planned.estimate.minutes, 2),
         "continues_run": planned.unfinished.run_id if planned.unfinished else None,
+        "unfinished_elsewhere": [
+            {"run_id": run.run_id, "list": run.plan.list_name, "paid_count": count} for run, count in planned.others
+        ],
         "refused": companies.refused.head(1000).to_dicts(),
     }
 

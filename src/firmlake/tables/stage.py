@@ -39,6 +39,7 @@ __all__ = [
     "finish_stage",
     "is_staged",
     "read_manifest",
+    "read_shard_manifest",
     "stage_shard",
     "stage_shards",
 ]
@@ -75,7 +76,7 @@ def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manif
         shard: Its number.
         progress: All that landed of it, with records, where that is still in memory; None reads it back.
     """
-    marker = run.folders.staged(run.run_id) / f"shard={shard:05}.json"
+    marker = _marker(run, shard)
     segments = _segments(run, shard)
     held = _read_manifest(marker)
     if held and held.segments == segments and held.schema_version == SCHEMA_VERSION and is_staged(run, held):
@@ -124,6 +125,14 @@ def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
     )
     write_json(run.folders.staged(run.run_id) / "manifest.json", manifest)
     return manifest
+
+
+def read_shard_manifest(run: Run, shard: int) -> Manifest | None:
+    """Read what was staged of a shard; None where it was not, or more has landed since."""
+    manifest = _read_manifest(_marker(run, shard))
+    landed = {_name(run, path) for path in list_segments(run.folders.landing(run.run_id, shard))}
+    is_current = manifest is not None and manifest.segments.keys() == landed
+    return manifest if is_current and manifest and manifest.schema_version == SCHEMA_VERSION else None
 
 
 def read_manifest(run: Run) -> Manifest | None:
@@ -181,7 +190,15 @@ def _leave_signals_to_parent() -> None:
 
 def _segments(run: Run, shard: int) -> dict[str, str]:
     paths = list_segments(run.folders.landing(run.run_id, shard))
-    return {str(path.relative_to(run.folders.data)): sha256_of(path) for path in paths}
+    return {_name(run, path): sha256_of(path) for path in paths}
+
+
+def _name(run: Run, segment: Path) -> str:
+    return str(segment.relative_to(run.folders.data))
+
+
+def _marker(run: Run, shard: int) -> Path:
+    return run.folders.staged(run.run_id) / f"shard={shard:05}.json"
 
 
 def _read_manifest(path: Path) -> Manifest | None:

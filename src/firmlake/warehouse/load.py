@@ -78,6 +78,7 @@ def load_run(
     create_tables(connection)
     for table in TABLES:
         _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
+    connection.execute(_WINDOWS.format(targets=_quote(str(run.checked("targets")))))
     changed_count = _find_changed(connection, run)
     counts = {
         table: _replace_changed(connection, dataset, table, run.run_id)
@@ -132,16 +133,27 @@ _COMPANIES = """
            if(s.fetched_at IS NULL OR s.fetched_at < c.fetched_at, c.name, s.name) AS name,
            if(s.fetched_at IS NULL OR s.fetched_at < c.fetched_at, c.place, s.place) AS place,
            greatest(s.fetched_at, c.fetched_at) AS fetched_at,
-           if(c.paid_at IS NULL OR s.paid_at >= c.paid_at + INTERVAL {days} DAY,
-              coalesce(s.paid_at, c.paid_at), c.paid_at) AS paid_at,
+           CASE WHEN c.paid_at IS NULL OR s.paid_at >= c.paid_at + INTERVAL {days} DAY
+                THEN coalesce(s.paid_at, c.paid_at)
+                WHEN NOT paid_before THEN least(s.paid_at, c.paid_at)
+                ELSE c.paid_at END AS paid_at,
            s.run_id
-    FROM staged_companies s LEFT JOIN companies c USING (country, company_number)
+    FROM staged_windows s LEFT JOIN companies c USING (country, company_number)
 """
 
-# Companies that this run found outside any window already paid for: one credit each.
+# Companies that this run found outside any window already paid for: one credit each. A run that is loaded later may
+# have been the first to pay, and a plan knows what was paid by a run that is not loaded yet.
 _BOUGHT = """
-    SELECT count(*) FROM staged_companies s LEFT JOIN companies c USING (country, company_number)
-    WHERE s.paid_at IS NOT NULL AND (c.paid_at IS NULL OR s.paid_at >= c.paid_at + INTERVAL {days} DAY)
+    SELECT count(*) FROM staged_windows s LEFT JOIN companies c USING (country, company_number)
+    WHERE s.paid_at IS NOT NULL
+    AND (s.paid_at >= c.paid_at + INTERVAL {days} DAY
+         OR NOT paid_before AND (c.paid_at IS NULL OR s.paid_at < c.paid_at))
+"""
+_WINDOWS = """
+    CREATE OR REPLACE TEMP VIEW staged_windows AS
+    SELECT s.*, p.country IS NOT NULL AS paid_before FROM staged_companies s
+    LEFT JOIN (SELECT DISTINCT country, company_number FROM read_parquet({targets}) WHERE is_paid) p
+    USING (country, company_number)
 """
 
 # Each shard counts for itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import duckdb
 import polars as pl
 
 from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.underway import Underway
 
 __all__ = ["Held", "read_held"]
 
@@ -22,16 +24,22 @@ class Held(NamedTuple):
         paid: Companies whose paid window lasts as long as a run may: country, company_number.
         totals: Numbers of financial periods that companies have: some hundred, evenly over their range.
         runs: Runs loaded, oldest first.
+        underway: What has landed of others.
     """
 
     state: pl.DataFrame
     paid: pl.DataFrame
     totals: list[int]
     runs: list[str]
+    underway: tuple[Underway, ...] = ()
 
 
 def read_held(
-    connection: duckdb.DuckDBPyConnection | None, now: datetime, refresh_after_days: int, window_days: int
+    connection: duckdb.DuckDBPyConnection | None,
+    now: datetime,
+    refresh_after_days: int,
+    window_days: int,
+    underway: Iterable[Underway] = (),
 ) -> Held:
     """Read what planning needs.
 
@@ -40,15 +48,23 @@ def read_held(
         now: UTC.
         refresh_after_days: An answer younger than this is fresh.
         window_days: A company paid for less than this ago costs nothing, but for the last `_MARGIN`.
+        underway: What has landed of runs that are not in the warehouse, oldest first: it is paid for as well.
     """
+    moment, window, underway = now.replace(tzinfo=None), timedelta(days=window_days), tuple(underway)
+    paid = pl.DataFrame(schema=_PAID_SCHEMA)
+    if connection is not None:
+        paid = _frame(connection, _PAID, [moment - 2 * window])  # older ones say nothing of what has landed either
+    for each in underway:
+        paid = _add_windows(paid, each.paid, window)
+    paid = paid.filter(pl.col("paid_at") > moment - window + _MARGIN).select(*_KEY)
     if connection is None:
-        return Held(pl.DataFrame(schema=_STATE_SCHEMA), pl.DataFrame(schema=_KEY), [], [])
-    moment = now.replace(tzinfo=None)
+        return Held(pl.DataFrame(schema=_STATE_SCHEMA), paid, [], [], underway)
     return Held(
         _frame(connection, _STATE, [moment - timedelta(days=refresh_after_days)]),
-        _frame(connection, _PAID, [moment - timedelta(days=window_days) + _MARGIN]),
+        paid,
         [total for (total,) in connection.execute(_TOTALS).fetchall()],
         loaded_runs(connection),
+        underway,
     )
 
 
@@ -56,6 +72,7 @@ _MARGIN = timedelta(hours=12)
 """A window that ends during a run would give its first answers for nothing and charge the last: a budget counts it."""
 
 _KEY = {"country": pl.String, "company_number": pl.String}
+_PAID_SCHEMA = {**_KEY, "paid_at": pl.Datetime("us")}
 _STATE_SCHEMA = {
     **_KEY,
     "dataset": pl.String,
@@ -70,11 +87,19 @@ _STATE = """
            nullif(record_count + reject_count, 0) AS expected_count
     FROM company_state
 """
-_PAID = "SELECT country, company_number FROM companies WHERE paid_at > ?"
+_PAID = "SELECT country, company_number, paid_at FROM companies WHERE paid_at > ?"
 _TOTALS = """
     SELECT unnest(quantile_disc(record_count + reject_count, [i / 200.0 for i in range(1, 200)]))
     FROM company_state WHERE dataset = 'financials' AND record_count > 0
 """
+
+
+def _add_windows(paid: pl.DataFrame, landed: pl.DataFrame, window: timedelta) -> pl.DataFrame:
+    """Add answers to what is paid for: one inside a window begins none."""
+    first, last = pl.col("paid_at").min(), pl.col("paid_at").max()
+    both = pl.concat([paid.join(landed, on=list(_KEY), how="semi"), landed])
+    begun = both.group_by(*_KEY).agg(pl.when(last >= first + window).then(last).otherwise(first).alias("paid_at"))
+    return pl.concat([paid.join(landed, on=list(_KEY), how="anti"), begun])
 
 
 def _frame(connection: duckdb.DuckDBPyConnection, query: str, parameters: list[object]) -> pl.DataFrame:
