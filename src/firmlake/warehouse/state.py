@@ -72,7 +72,7 @@ _MARGIN = timedelta(hours=12)
 """A window that ends during a run would give its first answers for nothing and charge the last: a budget counts it."""
 
 _KEY = {"country": pl.String, "company_number": pl.String}
-_PAID_SCHEMA = {**_KEY, "paid_at": pl.Datetime("us")}
+_PAID_SCHEMA = pl.Schema({"country": pl.String(), "company_number": pl.String(), "paid_at": pl.Datetime("us")})
 _STATE_SCHEMA = {
     **_KEY,
     "dataset": pl.String,

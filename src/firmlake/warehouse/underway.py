@@ -67,8 +67,10 @@ def read_underway(run: Run) -> Underway:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-_PAID = {"country": pl.String, "company_number": pl.String, "paid_at": pl.Datetime("us")}
-_PENDING = {"country": pl.String, "company_number": pl.String, "dataset": pl.String, "remaining_count": pl.Int64}
+_PAID = pl.Schema({"country": pl.String(), "company_number": pl.String(), "paid_at": pl.Datetime("us")})
+_PENDING = pl.Schema(
+    {"country": pl.String, "company_number": pl.String, "dataset": pl.String, "remaining_count": pl.Int64}
+)
 
 
 def _read_staged(run: Run, shard: int) -> pl.DataFrame | None:
@@ -83,7 +85,7 @@ def _read_staged(run: Run, shard: int) -> pl.DataFrame | None:
         return None
     companies = pl.scan_parquet(paths["companies"], glob=False, hive_partitioning=False)
     found = companies.filter(pl.col("paid_at").is_not_null())
-    return found.select(pl.col(name).cast(kind) for name, kind in _PAID.items()).collect()
+    return found.select(*_PAID.names()).cast(_PAID).collect()
 
 
 def _first_answers(progress: Progress) -> Iterator[tuple[str, str, datetime]]:
