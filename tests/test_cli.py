@@ -327,6 +327,21 @@ def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(call: Call,
     assert call("verify").code == 0
 
 
+def test_what_is_left_of_an_unfinished_run_is_priced(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    write_few(130, "many.csv")
+    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
+    assert call("run", "many.csv").code == 5
+    before = sandbox.ledger()["summary"]
+    plan = call("plan", "many.csv", "--json").content
+    assert plan["continues_run"]
+    assert "Still to fetch" in call("plan", "many.csv").out
+    result = call("run", "many.csv", "--max-credits", str(plan["credits"]))
+    assert (result.code, "Still to fetch" in result.err) == (0, True)
+    after = sandbox.ledger()["summary"]
+    assert abs(sum(plan["requests"].values()) - (after["requests"] - before["requests"])) <= 1
+    assert 0 <= plan["credits"] - (after["credits_charged"] - before["credits_charged"]) < 10, "some are not found"
+
+
 def test_expand_goes_outward_under_one_budget_and_asks_nobody_twice(call: Call, sandbox: firmlake_sandbox.Sandbox):
     write_few(4)
     assert call("run", "few.csv").code == 0

@@ -33,7 +33,7 @@ class Planned(NamedTuple):
     """What a run over a company list would do; nothing has been written or asked.
 
     Attributes:
-        targets: As `find_targets` gives them.
+        targets: As `find_targets` gives them; of an unfinished run what is left of them.
         unfinished: An earlier run over the same companies that can be continued instead.
         others: Unfinished runs over other companies, and of how many of these they hold answers.
     """
@@ -122,7 +122,7 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
         UsageError: The unfinished one was planned to spend more than `run.max_credits` is now.
     """
     if planned.unfinished:
-        _check_budget(settings, planned.unfinished)
+        _check_budget(settings, planned.unfinished, planned.estimate.credit_count)
         return planned.unfinished
     folders = Folders(Path(settings.paths.data))
     companies, targets = planned.companies, planned.targets
@@ -152,12 +152,11 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
     return start_run(folders, frozen, targets, tables)
 
 
-def _check_budget(settings: Settings, unfinished: Run) -> None:
+def _check_budget(settings: Settings, unfinished: Run, may_cost: int) -> None:
     """A plan is frozen with its budget, and one that was set since cannot be kept: nothing is spent beyond it."""
-    may_cost = count_companies(unfinished.targets().filter((pl.col("shard") > 0) & ~pl.col("is_paid")))
     if 0 <= settings.run.max_credits < may_cost:
         raise UsageError(
-            f"Run {unfinished.run_id} of the same list is unfinished and was planned to cost up to {may_cost:,} "
+            f"Run {unfinished.run_id} of the same list is unfinished and may still cost {may_cost:,} "
             f"credits, more than run.max_credits = {settings.run.max_credits:,}",
             f"Set run.max_credits to {may_cost} or more to finish it; what it has paid for costs nothing again",
         )
@@ -190,23 +189,38 @@ def _plan(
 ) -> Planned:
     unfinished = _find_unfinished(settings, folders, companies, held, now)
     _check_warehouse(folders, unfinished)
-    targets = find_targets(
-        companies.companies,
-        settings.run.datasets,
-        held.state,
-        held.paid,
-        max_credits=settings.run.max_credits,
-        shard_companies=settings.run.shard_companies,
-    )
-    targets = targets.filter("has_failed") if only_failed else targets
+    if unfinished:
+        targets = _targets_left(unfinished, held)
+    else:
+        targets = find_targets(
+            companies.companies,
+            settings.run.datasets,
+            held.state,
+            held.paid,
+            max_credits=settings.run.max_credits,
+            shard_companies=settings.run.shard_companies,
+        )
+        targets = targets.filter("has_failed") if only_failed else targets
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
     cost = estimate(settings.api, targets, held.totals, settings.run.max_requests)
     return Planned(companies, targets, cost, waiting, unfinished, _find_others(settings, companies, held, unfinished))
 
 
+def _targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
+    """Read what an unfinished run still has to ask for, and who of that is paid for by now."""
+    (underway,) = (each for each in held.underway if each.run == unfinished)
+    is_paid = held.paid.with_columns(pl.lit(value=True).alias("is_paid"))
+    return (
+        underway.targets_left()
+        .drop("is_paid")
+        .join(is_paid, on=["country", "company_number"], how="left", maintain_order="left")
+        .with_columns(pl.col("is_paid").fill_null(value=False))
+    )
+
+
 def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
     days = settings.run.refresh_after_days, settings.run.credit_window_days
-    runs, oldest = list_runs(folders), now - timedelta(days=sum(days))
+    runs, oldest = list_runs(folders), now - timedelta(days=1 + sum(days))
     with nullcontext() if newest(folders) is None else open_warehouse(folders) as connection:
         loaded = loaded_runs(connection) if connection else []
         late = [run for run in runs if run.run_id not in loaded and run.plan.started_at > oldest]

@@ -52,11 +52,11 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     """Say what it will cost."""
     if planned.unfinished:
         yield f"Continuing run {planned.unfinished.run_id} of {planned.unfinished.plan.started_at:%Y-%m-%d %H:%M} UTC"
-        return
+    still, held = ("Still to fetch", "are fresh or have landed") if planned.unfinished else ("To fetch", "are fresh")
     content = plan_content(planned)
     requests = ", ".join(f"{dataset} {count}" for dataset, count in content["requests"].items())
     yield (
-        f"To fetch: {_count(content['target_count'], 'company', 'companies')} ({content['fresh_count']} are fresh), "
+        f"{still}: {_count(content['target_count'], 'company', 'companies')} ({content['fresh_count']} {held}), "
         f"about {sum(content['requests'].values())} requests{f' ({requests})' if requests else ''}, "
         f"at most {_count(content['credits'], 'credit', 'credits')}, "
         f"{duration(content['minutes'] * 60)} at the allowance"

@@ -21,6 +21,7 @@ ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 
 """Records of a company of which nothing is known: 8 on average, as the embedded service has it."""
 
 
+_COUNTED = ("expected_count", "remaining_count")
 _HELD = ("is_fresh", "has_failed", "expected_count")
 
 
@@ -154,17 +155,20 @@ def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int
 
     Args:
         api: Limits of the service.
-        targets: As `find_targets` gives them; shard 0 costs nothing.
+        targets: As `find_targets` gives them; shard 0 costs nothing. Where some have landed in part, remaining_count
+            says how many records are still to come of them.
         known_totals: Records of companies already held, as a picture of those that are not; few are no picture.
         max_requests: Requests the run may send; -1 for all.
     """
     asked = targets.lazy().filter(pl.col("shard") > 0)
+    if "remaining_count" not in targets.columns:
+        asked = asked.with_columns(pl.lit(None, pl.Int64).alias("remaining_count"))
     totals = cycle(known_totals if len(known_totals) >= len(ASSUMED_TOTALS) else ASSUMED_TOTALS)
     counts: Counter[str] = Counter()
     for dataset in targets["dataset"].unique(maintain_order=True):  # one by one, for there may be millions of rows
-        of_dataset = asked.filter(pl.col("dataset") == dataset).select("shard", "expected_count").collect()
+        of_dataset = asked.filter(pl.col("dataset") == dataset).select("shard", *_COUNTED).collect()
         for _, group in of_dataset.group_by("shard", maintain_order=True):
-            counts[dataset] += _count_requests(api, dataset, group["expected_count"], totals)
+            counts[dataset] += _count_requests(api, dataset, group, totals)
     unpaid = count_companies(asked.filter(~pl.col("is_paid")))
     sent = counts.total() if max_requests < 0 else min(max_requests, counts.total())
     minutes = sent / api.requests_per_minute if api.requests_per_minute else 0.0
@@ -213,10 +217,11 @@ def _size(api: ApiSettings, limit: int) -> int:
     return min(api.companies_per_request, api.records_per_request // limit)
 
 
-def _count_requests(api: ApiSettings, dataset: str, expected: pl.Series, totals: Iterator[int]) -> int:
+def _count_requests(api: ApiSettings, dataset: str, group: pl.DataFrame, totals: Iterator[int]) -> int:
     """Count the pages that `plan_pages` would make, by numbers alone: companies with as many records count together."""
     if not DATASETS[dataset].is_paged:
-        return math.ceil(len(expected) / api.companies_per_request)
+        return math.ceil(group.height / api.companies_per_request)
+    expected = group.filter(pl.col("remaining_count").is_null())["expected_count"]
     first = _first_limit(api)
     known = Counter(expected.drop_nulls().to_list())
     at_once = {total: _likely(api, total) for total in known}
@@ -224,6 +229,7 @@ def _count_requests(api: ApiSettings, dataset: str, expected: pl.Series, totals:
     rest = Counter(islice(totals, expected.null_count()))
     rest.update({total: count for total, count in known.items() if not at_once[total]})
     left = Counter({total - first: count for total, count in rest.items() if total > first})
+    left.update(group["remaining_count"].drop_nulls().to_list())
     pages = math.ceil(rest.total() / api.companies_per_request)
     return pages + _count_packed(api, likely) + _count_packed(api, left)
 

@@ -34,10 +34,10 @@ class Underway(NamedTuple):
     pending: pl.DataFrame
 
     def targets_left(self) -> pl.DataFrame:
-        """Read what is still to be asked for: targets as frozen, and remaining_count."""
-        targets = self.run.targets().filter(pl.col("shard") > 0)
+        """Read what is still to be asked for, and what a budget left out: targets as frozen, and remaining_count."""
+        targets = self.run.targets()
         if self.run.is_fetched:
-            targets = targets.clear()
+            targets = targets.filter(pl.col("shard") == 0)
         key = ["country", "company_number", "dataset"]
         untouched = targets.filter(~pl.col("shard").is_in(self.begun)).with_columns(
             pl.lit(None, pl.Int64).alias("remaining_count")
