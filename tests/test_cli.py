@@ -342,6 +342,19 @@ def test_what_is_left_of_an_unfinished_run_is_priced(call: Call, sandbox: firmla
     assert 0 <= plan["credits"] - (after["credits_charged"] - before["credits_charged"]) < 10, "some are not found"
 
 
+def test_refresh_does_not_go_on_with_a_run_that_left_out_what_was_fresh(call: Call, sandbox, monkeypatch):
+    write_few(10)
+    write_few(12, "more.csv")
+    assert call("run", "few.csv").code == 0
+    with monkeypatch.context() as patch:
+        patch.setenv("FIRMLAKE_API__BASE_URL", "http://127.0.0.1:9")
+        assert call("run", "more.csv").code == 1
+    assert call("plan", "more.csv", "--json").content["target_count"] == 2
+    result = call("run", "more.csv", "--refresh", "--json")
+    assert (result.code, result.content["target_count"]) == (0, 12)
+    assert call("status", "--json").content["next_step"] == "Nothing is open"
+
+
 def test_expand_goes_outward_under_one_budget_and_asks_nobody_twice(call: Call, sandbox: firmlake_sandbox.Sandbox):
     write_few(4)
     assert call("run", "few.csv").code == 0

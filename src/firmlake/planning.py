@@ -143,6 +143,7 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
         target_count=asked,
         shard_count=int(targets["shard"].max() or 0),  # type: ignore[arg-type]
         firmlake_version=__version__,
+        refresh_after_days=settings.run.refresh_after_days,
         credit_window_days=settings.run.credit_window_days,
         lookalikes_watched=settings.run.lookalikes_watched,
         names=settings.api.names,
@@ -203,7 +204,7 @@ def _plan(
         targets = targets.filter("has_failed") if only_failed else targets
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
     cost = estimate(settings.api, targets, held.totals, settings.run.max_requests)
-    return Planned(companies, targets, cost, waiting, unfinished, _find_others(settings, companies, held, unfinished))
+    return Planned(companies, targets, cost, waiting, unfinished, _find_others(settings, companies, held, now))
 
 
 def _targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
@@ -227,15 +228,13 @@ def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
         return read_held(connection, now, *days, map(read_underway, late))
 
 
-def _find_others(
-    settings: Settings, companies: CompanyList, held: Held, unfinished: Run | None
-) -> tuple[tuple[Run, int], ...]:
+def _find_others(settings: Settings, companies: CompanyList, held: Held, now: datetime) -> tuple[tuple[Run, int], ...]:
     """Find the unfinished runs of other lists that hold answers about these companies."""
     key = ["country", "company_number"]
     counts = (
         (each.run, companies.companies.join(each.paid, on=key, how="semi").height)
         for each in held.underway
-        if each.run != unfinished and each.run.plan.list_sha256 != companies.sha256
+        if each.run.plan.list_sha256 != companies.sha256 and each.run.plan.started_at > _oldest(settings, now)
     )
     return tuple((run, count) for run, count in counts if count and not _is_refused(settings, run))
 
@@ -243,13 +242,22 @@ def _find_others(
 def _find_unfinished(
     settings: Settings, folders: Folders, companies: CompanyList, held: Held, now: datetime
 ) -> Run | None:
-    """Find the newest run over the same companies that can go on: not too old, and not refused."""
-    oldest = now - timedelta(days=max(1, settings.run.refresh_after_days))
+    """Find the newest run over the same companies that can go on.
+
+    It is not too old and was not refused, and what it took for fresh is fresh enough now.
+    """
+    oldest, fresh_days = _oldest(settings, now), settings.run.refresh_after_days
     subject = companies.sha256, settings.run.datasets, settings.api.language
     for run in reversed(open_runs(list_runs(folders, held.runs), held.runs)):
-        if run.plan.subject == subject and run.plan.started_at > oldest and not _is_refused(settings, run):
+        is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
+        if is_same and run.plan.started_at > oldest and not _is_refused(settings, run):
             return run
     return None
+
+
+def _oldest(settings: Settings, now: datetime) -> datetime:
+    """Say since when a run must have started to go on."""
+    return now - timedelta(days=max(1, settings.run.refresh_after_days))
 
 
 def _is_refused(settings: Settings, run: Run) -> bool:

@@ -112,6 +112,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     sha256: dict[str, str] = {}
     """Of the frozen tables, by name: Parquet may read a flipped bit as another value."""
     firmlake_version: str
+    refresh_after_days: int = 30
     credit_window_days: int = 30
     lookalikes_watched: int = 10
     names: NameSettings = NameSettings()
@@ -290,7 +291,7 @@ def read_runs(folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
             runs.append(run)
         except DamagedError as error:
             damaged[path.parent.name] = error
-    return runs, damaged
+    return sorted(runs, key=lambda run: run.plan.started_at), damaged  # names tell it by the second
 
 
 def restore_outcome(folders: Folders, known: Outcome) -> None:
