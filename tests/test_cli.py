@@ -355,6 +355,14 @@ def test_refresh_does_not_go_on_with_a_run_that_left_out_what_was_fresh(call: Ca
     assert call("status", "--json").content["next_step"] == "Nothing is open"
 
 
+def test_short_histories_are_no_picture_of_those_that_wait(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    assert call("run", "list.csv", "--max-requests", "5").code == 4
+    before = sandbox.ledger()["summary"]["requests"]
+    planned = sum(call("plan", "list.csv", "--json").content["requests"].values())
+    assert call("run", "list.csv").code == 0
+    assert abs(planned - (sandbox.ledger()["summary"]["requests"] - before)) <= 2
+
+
 def test_expand_goes_outward_under_one_budget_and_asks_nobody_twice(call: Call, sandbox: firmlake_sandbox.Sandbox):
     write_few(4)
     assert call("run", "few.csv").code == 0

@@ -88,9 +88,18 @@ _STATE = """
     FROM company_state
 """
 _PAID = "SELECT country, company_number, paid_at FROM companies WHERE paid_at > ?"
+# Where a run stopped midway, only short histories are whole: they are no picture of those that wait.
 _TOTALS = """
-    SELECT unnest(quantile_disc(record_count + reject_count, [i / 200.0 for i in range(1, 200)]))
-    FROM company_state WHERE dataset = 'financials' AND record_count > 0
+    SELECT unnest(totals) FROM (
+        SELECT quantile_disc(record_count + reject_count, [i / 200.0 for i in range(1, 200)]) AS totals,
+               count(*) AS whole_count
+        FROM company_state WHERE dataset = 'financials' AND record_count > 0
+    )
+    WHERE whole_count > 10 * (
+        SELECT count(*) FROM company_state SEMI JOIN (FROM companies WHERE paid_at IS NOT NULL)
+        USING (country, company_number)
+        WHERE dataset = 'financials' AND status = 'waiting' AND record_count IS NULL
+    )
 """
 
 
