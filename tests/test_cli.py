@@ -141,6 +141,7 @@ def test_a_run_without_the_sandbox_running_fails_in_one_line_and_can_be_continue
         (["run", "list.csv", "--max-credits", "few"], "run.max_credits (--max-credits)"),
         (["run", "list.csv", "--max-credits", "1", "--set", "run.max_credits=x"], "(--set run.max_credits)"),
         (["prune", "--generations", "few"], "run.keep_generations (firmlake prune)"),
+        (["run", "list.csv", "--depth", "2"], "--expand"),
         (["run", "list.csv", "--set", "api.base_url="], "No service is named"),
         (["run", "list.csv", "--set", "api.base_url=http://example.com"], "https"),
         (["company", "BE", "0403227516"], "check digit"),
@@ -361,6 +362,16 @@ def test_short_histories_are_no_picture_of_those_that_wait(call: Call, sandbox: 
     planned = sum(call("plan", "list.csv", "--json").content["requests"].values())
     assert call("run", "list.csv").code == 0
     assert abs(planned - (sandbox.ledger()["summary"]["requests"] - before)) <= 2
+
+
+def test_steps_that_nobody_knows_yet_are_in_the_plan(call: Call):
+    write_few(5)
+    outward = ["plan", "few.csv", "--expand", "lookalikes", "--depth", "2"]
+    content = call(*outward, "--max-credits", "60", "--json").content
+    assert content["unknown_steps"] == [{"step": number, "max_credits": 55} for number in (1, 2)]
+    lines = call(*outward).out.splitlines()
+    assert "Step 1, lookalikes: not known before few.csv is fetched; no limit of credits" in lines
+    assert any(line.startswith("Step 2, lookalikes: not known before step 1") for line in lines)
 
 
 def test_expand_goes_outward_under_one_budget_and_asks_nobody_twice(call: Call, sandbox: firmlake_sandbox.Sandbox):

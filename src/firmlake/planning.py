@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,7 +24,17 @@ from firmlake.warehouse.load import loaded_runs
 from firmlake.warehouse.state import Held, read_held
 from firmlake.warehouse.underway import read_underway
 
-__all__ = ["REDRIVE", "Planned", "freeze", "plan", "plan_outward", "plan_redrive", "plan_steps", "spend"]
+__all__ = [
+    "REDRIVE",
+    "Planned",
+    "freeze",
+    "open_steps",
+    "plan",
+    "plan_outward",
+    "plan_redrive",
+    "plan_steps",
+    "spend",
+]
 
 REDRIVE = "redrive"
 """In place of the name of a list: the companies that failed."""
@@ -105,6 +116,22 @@ def plan_steps(settings: Settings, planned: Planned, now: datetime) -> list[Plan
         steps.append(outward)
         known = pl.concat([known, outward.companies.companies.select("country", "company_number")])
     return steps[1:]
+
+
+def open_steps(settings: Settings, plans: Sequence[Planned]) -> tuple[range, int | None]:
+    """Number the steps outward of which nobody knows yet where they lead.
+
+    Args:
+        settings: With the budget of all steps.
+        plans: Of the list and of the steps that are known.
+
+    Returns:
+        The steps, and the credits that the budget leaves them; None where there is none.
+    """
+    first = len(plans) if plans[-1].targets.height else settings.run.depth + 1  # else nobody is left to ask
+    spent = sum(each.estimate.credit_count for each in plans)
+    budget = settings.run.max_credits
+    return range(first, settings.run.depth + 1), max(0, budget - spent) if budget >= 0 else None
 
 
 def spend(settings: Settings, credit_count: int, request_count: int) -> Settings:

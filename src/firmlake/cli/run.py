@@ -51,6 +51,11 @@ def _run_settings(call: Call, *, refresh: bool, **options: str | None) -> Settin
     settings = call.settings(
         **{f"run__{name}": value for name, value in options.items()}, run__refresh_after_days="0" if refresh else None
     )
+    if options.get("depth") is not None and not settings.run.expand:
+        raise UsageError(
+            "--depth says how far --expand goes, and there is no --expand",
+            "Add --expand lookalikes, parents or children, or leave --depth out",
+        )
     needed = "lookalikes" if settings.run.expand == "lookalikes" else "relationships"
     if settings.run.expand and needed not in settings.run.datasets:
         raise SettingsError(f"run.expand = {settings.run.expand} needs the dataset {needed}", "Add it to run.datasets")
@@ -117,7 +122,13 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
 
     settings = _run_settings(call, **options)
     planned = planning.plan(settings, company_list, now())
+    content = plan_content(planned)
     steps = planning.plan_steps(settings, planned, now()) if settings.run.expand else []
+    unknown, left = planning.open_steps(settings, [planned, *steps]) if settings.run.expand else (range(0), None)
+    if steps:
+        content["steps"] = list(map(plan_content, steps))
+    if unknown:
+        content["unknown_steps"] = [{"step": number, "max_credits": left} for number in unknown]
 
     def show() -> None:
         for line in (*describe_list(planned.companies), *describe_plan(planned)):
@@ -126,6 +137,10 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
             click.echo(f"Step {number}, {settings.run.expand}, as far as what is held tells:")
             for line in describe_plan(step):
                 click.echo(f"  {line}")
+        for number in unknown:
+            before = company_list.name if number == 1 else f"step {number - 1}"
+            limit = "no limit of credits" if left is None else f"up to {left:,} credits of the budget"
+            click.echo(f"Step {number}, {settings.run.expand}: not known before {before} is fetched; {limit}")
         show_refused(planned.companies)
 
-    call.answer(plan_content(planned) | ({"steps": list(map(plan_content, steps))} if steps else {}), show)
+    call.answer(content, show)
