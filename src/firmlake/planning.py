@@ -231,7 +231,7 @@ def _plan(
         targets = targets.filter("has_failed") if only_failed else targets
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
     cost = estimate(settings.api, targets, held.totals, settings.run.max_requests)
-    return Planned(companies, targets, cost, waiting, unfinished, _find_others(settings, companies, held, now))
+    return Planned(companies, targets, cost, waiting, unfinished, _find_others(settings, companies, targets, held, now))
 
 
 def _targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
@@ -248,18 +248,21 @@ def _targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
 
 def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
     days = settings.run.refresh_after_days, settings.run.credit_window_days
-    runs, oldest = list_runs(folders), now - timedelta(days=1 + sum(days))
+    oldest = now - timedelta(days=1 + sum(days))
     with nullcontext() if newest(folders) is None else open_warehouse(folders) as connection:
         loaded = loaded_runs(connection) if connection else []
-        late = [run for run in runs if run.run_id not in loaded and run.plan.started_at > oldest]
+        late = [run for run in list_runs(folders, loaded) if run.run_id not in loaded and run.plan.started_at > oldest]
         return read_held(connection, now, *days, map(read_underway, late))
 
 
-def _find_others(settings: Settings, companies: CompanyList, held: Held, now: datetime) -> tuple[tuple[Run, int], ...]:
-    """Find the unfinished runs of other lists that hold answers about these companies."""
+def _find_others(
+    settings: Settings, companies: CompanyList, targets: pl.DataFrame, held: Held, now: datetime
+) -> tuple[tuple[Run, int], ...]:
+    """Find the unfinished runs of other lists that hold answers about companies that are to be asked for."""
     key = ["country", "company_number"]
+    asked = targets.select(key).unique()
     counts = (
-        (each.run, companies.companies.join(each.paid, on=key, how="semi").height)
+        (each.run, asked.join(each.paid, on=key, how="semi").height)
         for each in held.underway
         if each.run.plan.list_sha256 != companies.sha256 and each.run.plan.started_at > _oldest(settings, now)
     )
