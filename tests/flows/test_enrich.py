@@ -35,7 +35,7 @@ def test_a_complete_run_is_completed_and_its_page_tells_what_it_came_to(
     assert run.artifacts["enrich-progress"] == 100
     assert json.loads(run.artifacts["enrich-failures"]) == []
     assert str(folders.data / "report.html") in run.artifacts["enrich-report"]
-    assert f"run {run_id}." in (folders.data / "report.html").read_text("utf-8")
+    assert f"load {run_id}." in (folders.data / "report.html").read_text("utf-8")
     summary = run.artifacts["enrich-summary"]
     assert summary.startswith("## companies.csv: done\n")
     for dataset in ("financials", "lookalikes", "relationships"):
