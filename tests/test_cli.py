@@ -306,6 +306,7 @@ def test_an_unfinished_run_does_not_outspend_a_budget_that_was_set_since(call: C
     assert call("run", "list.csv", "--max-credits", str(len(NUMBERS))).code == 0
 
 
+@pytest.mark.reliability
 def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(call: Call, sandbox: firmlake_sandbox.Sandbox):
     write_few(20)
     write_few(130, "many.csv")
@@ -343,6 +344,7 @@ def test_what_is_left_of_an_unfinished_run_is_priced(call: Call, sandbox: firmla
     assert 0 <= plan["credits"] - (after["credits_charged"] - before["credits_charged"]) < 10, "some are not found"
 
 
+@pytest.mark.reliability
 def test_refresh_does_not_go_on_with_a_run_that_left_out_what_was_fresh(call: Call, sandbox, monkeypatch):
     write_few(10)
     write_few(12, "more.csv")
@@ -356,6 +358,7 @@ def test_refresh_does_not_go_on_with_a_run_that_left_out_what_was_fresh(call: Ca
     assert call("status", "--json").content["next_step"] == "Nothing is open"
 
 
+@pytest.mark.reliability
 def test_short_histories_are_no_picture_of_those_that_wait(call: Call, sandbox: firmlake_sandbox.Sandbox):
     assert call("run", "list.csv", "--max-requests", "5").code == 4
     before = sandbox.ledger()["summary"]["requests"]

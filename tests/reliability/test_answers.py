@@ -38,7 +38,7 @@ def others(lake: Lake, table: str, company: tuple[str, str]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "body", sized(["cut", "error"], [*((b, n) for b in BODIES for n in (1, 2, 3)), ("gzip_bomb", 2)])
+    "body", sized(["error"], [*((b, n) for b in BODIES for n in (1, 2, 3)), ("gzip_bomb", 2)])
 )
 def test_a_wrong_body_that_passes_is_asked_for_again(body, sandbox, make_lake, undisturbed):
     kind, n = body if isinstance(body, tuple) else (body, 2)
@@ -123,7 +123,7 @@ def test_elements_that_were_wrong_only_once_are_asked_for_again(anomaly, times, 
     ],
     ids=lambda rule: "-".join(map(str, rule.values())),
 )
-@pytest.mark.parametrize("count", sized([12], [60]))
+@pytest.mark.parametrize("count", sized([], [12, 60]))
 def test_pages_that_do_not_fit_together_are_fetched_until_they_do(rule, count, sandbox, make_lake, undisturbed):
     expected = undisturbed(count)
     lake = make_lake(count)
@@ -147,7 +147,7 @@ def test_totals_that_never_agree_cost_only_companies_of_several_pages(sandbox, m
     assert lake.content() == expected.content
 
 
-@pytest.mark.parametrize("case", sized([("renamed", "revenue"), ("text", "revenue")], product(DRIFTS, FIELDS)))
+@pytest.mark.parametrize("case", sized([("text", "revenue")], product(DRIFTS, FIELDS)))
 def test_a_field_that_drifts_in_one_company_harms_no_other_and_is_reported(case, sandbox, make_lake, undisturbed):
     change, field = case
     undisturbed(COUNT)
