@@ -3,7 +3,7 @@ FROM python:3.11-slim
 
 WORKDIR /firmlake
 COPY requirements.lock ./
-RUN pip install --no-cache-dir --require-hashes --requirement requirements.lock
+RUN pip install --no-cache-dir --no-deps --require-hashes --requirement requirements.lock
 
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
