@@ -272,7 +272,9 @@ def test_a_folder_in_use_is_exit_7_and_names_the_holder(call: Call):
     assert "firmlake run of somebody else" in result.err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_a_run_in_time_and_the_next_one_goes_on(environment, sandbox, number, code, call: Call):
     # Three requests a minute: the fourth waits in the throttle when the signal comes.
     settings = {"FIRMLAKE_API__REQUESTS_PER_MINUTE": "3", "FIRMLAKE_API_TOKEN": sandbox.token}
@@ -377,6 +379,7 @@ def test_steps_that_nobody_knows_yet_are_in_the_plan(call: Call):
     assert any(line.startswith("Step 2, lookalikes: not known before step 1") for line in lines)
 
 
+@pytest.mark.reliability
 def test_expand_goes_outward_under_one_budget_and_asks_nobody_twice(call: Call, sandbox: firmlake_sandbox.Sandbox):
     write_few(4)
     assert call("run", "few.csv").code == 0

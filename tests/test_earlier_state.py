@@ -82,7 +82,11 @@ def test_replay_gives_what_was_published(kept):
 
 
 @pytest.mark.parametrize(
-    ("version", "words"), [(SCHEMA_VERSION - 1, "an earlier version"), (SCHEMA_VERSION + 1, "a later version")]
+    ("version", "words"),
+    [
+        (SCHEMA_VERSION - 1, "an earlier version"),
+        pytest.param(SCHEMA_VERSION + 1, "a later version", marks=pytest.mark.slow),
+    ],
 )
 def test_a_generation_of_another_version_is_refused_until_it_is_replayed(kept, version, words):
     folders = kept(SCHEMA_VERSION)

@@ -77,6 +77,7 @@ def test_it_uses_the_server_that_is_named_and_says_in_one_line_how_it_failed(
     assert not (folders.data / "prefect/prefect.db").exists()
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_named(by_hand: ByHand, sandbox: Sandbox, folders: Folders):
     by_hand.environment |= {"FIRMLAKE_API_TOKEN": sandbox.token, "PREFECT_API_URL": "http://127.0.0.1:9/api"}
     ended = by_hand.run("list.csv", settings=settings_for(sandbox, folders.data))

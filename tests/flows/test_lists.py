@@ -109,7 +109,9 @@ def _answer(api: str, sandbox: Sandbox, is_approved: bool, answered: threading.E
     states = {"flow_runs": {"state": {"type": {"any_": ["PAUSED"]}}}, "flows": {"name": {"any_": ["add-contacts"]}}}
     (paused,) = wait_until(lambda: ask("flow_runs/filter", states))
     assert puts(sandbox) == 0
-    ask(f"flow_runs/{paused['id']}/resume", {"run_input": {"approve": is_approved, "name": "Zoë"}})
+    answer = {"run_input": {"approve": is_approved, "name": "Zoë"}}
+    # The run is paused a moment before its form is there: Prefect rejects answers until then.
+    wait_until(lambda: ask(f"flow_runs/{paused['id']}/resume", answer)["status"] == "ACCEPT")
     answered.set()
 
 

@@ -37,9 +37,7 @@ def others(lake: Lake, table: str, company: tuple[str, str]) -> list[Any]:
     return lake.query(f"SELECT {columns} FROM {table} WHERE (country, company_number) != {company!r} ORDER BY ALL")
 
 
-@pytest.mark.parametrize(
-    "body", sized(["error"], [*((b, n) for b in BODIES for n in (1, 2, 3)), ("gzip_bomb", 2)])
-)
+@pytest.mark.parametrize("body", sized(["error"], [*((b, n) for b in BODIES for n in (1, 2, 3)), ("gzip_bomb", 2)]))
 def test_a_wrong_body_that_passes_is_asked_for_again(body, sandbox, make_lake, undisturbed):
     kind, n = body if isinstance(body, tuple) else (body, 2)
     expected = undisturbed(COUNT)

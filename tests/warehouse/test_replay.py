@@ -284,7 +284,7 @@ def _rewrite_manifest(run, manifest, path):
     write_json(folder / "manifest.json", msgspec.structs.replace(manifest, files=files))
 
 
-@pytest.mark.parametrize("harm", ["remove", "damage"])
+@pytest.mark.parametrize("harm", ["remove", pytest.param("damage", marks=pytest.mark.slow)])
 def test_verify_names_a_run_whose_manifest_is_gone(two_runs, harm):
     path = two_runs.staged(FIRST) / "manifest.json"
     path.unlink() if harm == "remove" else path.write_bytes(b"{")
@@ -301,7 +301,7 @@ def test_verify_names_a_loaded_run_that_is_no_longer_known(two_runs, name):
         verified(two_runs)
 
 
-@pytest.mark.parametrize("harm", ["remove", "damage"])
+@pytest.mark.parametrize("harm", [pytest.param("remove", marks=pytest.mark.slow), "damage"])
 def test_replay_takes_from_the_warehouse_how_a_run_ended(two_runs, harm):
     before, path = content(two_runs), two_runs.run(FIRST) / "outcome.json"
     path.unlink() if harm == "remove" else path.write_bytes(b"{")
@@ -348,7 +348,7 @@ def test_a_segment_that_is_not_what_landed_is_named_and_nothing_published(two_ru
     assert not [path for path in two_runs.data.iterdir() if path.name.startswith(".verify")]
 
 
-@pytest.mark.parametrize("check", [verified, replay])
+@pytest.mark.parametrize("check", [verified, pytest.param(replay, marks=pytest.mark.slow)])
 def test_one_can_do_without_a_damaged_segment_on_purpose(two_runs, check):
     """By the steps that the error names, whichever command finds it."""
     path = min((two_runs.data / "landing").rglob("*.zst"))
