@@ -74,6 +74,7 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
     assert newest(folders)
 
 
+@pytest.mark.slow
 def test_a_budget_fails_the_run_and_the_next_one_goes_on(run_flow: RunFlow, company_list: Path, sandbox: Sandbox):
     stopped = run_flow(company_list, run__shard_companies=20, run__max_requests=4)
     assert stopped.state == "Failed"

@@ -94,6 +94,7 @@ def test_plain_http_to_another_machine_is_refused_before_anything_is_sent(make_l
     assert "https" in result.error_line
 
 
+@pytest.mark.reliability
 def test_the_token_is_in_no_command_line_of_any_process(sandbox, make_lake):
     lake = make_lake(COUNT)
     with faults(sandbox, {"kind": "delay", "seconds": 0.2}):

@@ -79,7 +79,7 @@ def test_the_generation_that_changes_start_from_stays(folders, tmp_path):
     assert names(spared(folders, keep_generations=1)) == [("generation", "gen_000001.duckdb")]
 
 
-@pytest.mark.parametrize("kind", ["staged", "landed"])
+@pytest.mark.parametrize("kind", [pytest.param("staged", marks=pytest.mark.slow), "landed"])
 def test_old_runs_go_and_replay_and_verify_give_the_same(three, kind):
     expected = hashes(three)
     found = spared(three, **{f"{kind}_days": OLD})
