@@ -17,7 +17,7 @@ from msgspec import Raw
 from polars.testing import assert_frame_equal
 
 from firmlake.api.contract import DATASETS
-from firmlake.tables import records
+from firmlake.tables import records, strict
 from firmlake.tables.records import read_records
 from support import ACME, CIRC, lookalike, party, period
 
@@ -48,14 +48,14 @@ def _put(record, key, value):
 def exactly(kind, raws):
     """Read down the exact path alone."""
     with (
-        patch.object(records, "_read_regularly", return_value=None),
-        patch.object(records, "_read_fast", return_value=None),
+        patch.object(records, "read_regular", return_value=None),
+        patch.object(records, "read_strictly", return_value=None),
     ):
         return read_records(*kind, raws)
 
 
 def is_fast(kind, raws):
-    with patch.object(records, "_read_exactly", side_effect=AssertionError):
+    with patch.object(records, "read_exactly", side_effect=AssertionError):
         try:
             return read_records(*kind, raws).frame.height == len(raws)
         except AssertionError:
@@ -143,7 +143,7 @@ def test_a_number_in_a_string_is_no_number(kind, key):
 @pytest.mark.parametrize("literal", ["1e5", "1E-5", "1e-999999", "1" * 18, "0." + "0" * 60])
 def test_arrow_is_not_given_decimals_it_cannot_be_trusted_with(literal):
     """pyarrow 26.0 reads beyond its tables for large exponents, which sometimes ends the process, and wraps around."""
-    with patch.object(records.pyarrow.json, "read_json", side_effect=AssertionError):
+    with patch.object(strict.pyarrow.json, "read_json", side_effect=AssertionError):
         for kind, key in ((PERIOD, "revenue"), (PERIOD, "currentRatio"), (PARENT, "percentage")):
             read_records(*kind, [raw(CLEAN[kind], **{key: literal})])
 

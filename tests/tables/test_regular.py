@@ -43,9 +43,9 @@ def raw(record):
 def read_three_ways(kind, raws):
     """By whatever path, by Arrow's JSON reader at best, and exactly."""
     yield read_records(*kind, raws)
-    with patch.object(records, "_read_regularly", return_value=None):
+    with patch.object(records, "read_regular", return_value=None):
         yield read_records(*kind, raws)
-        with patch.object(records, "_read_fast", return_value=None):
+        with patch.object(records, "read_strictly", return_value=None):
             yield read_records(*kind, raws)
 
 
@@ -82,12 +82,12 @@ def test_all_paths_read_what_the_sandbox_says_alike(seed, week, count):
 def test_what_is_read_by_skeletons_is_what_the_exact_path_reads(kind, data):
     texts = data.draw(st.lists(odd_json.records(kind, max_changes=2), min_size=1, max_size=4))
     raws = odd_json.raws(texts)
-    frame = read_regular(SHAPES[kind], raws, 7)
-    if frame is not None:
-        exact = records._read_exactly(records._SHAPES[kind], raws, 7)
+    read = read_regular(SHAPES[kind], raws, 7)
+    if read is not None:
+        exact = records.read_exactly(records._SHAPES[kind].exact, raws, 7)
         assert not exact.rejects
         assert not exact.observations
-        assert_frame_equal(frame, exact.frame.drop("extra_json"))
+        assert_frame_equal(read.frame, exact.frame)
 
 
 def test_amounts_nulls_and_codes_are_read():
@@ -155,10 +155,10 @@ def test_texts_that_are_more_than_letters_and_digits_are_left_to_the_other_paths
 @pytest.mark.parametrize("text", ["null", "score", "country", "", "0", "-1.5", "true", "NaN"])
 def test_a_text_is_a_text_whatever_it_spells(text):
     rows = [raw(lookalike(Company(text, "0770"), 1)), raw(lookalike(ACME, 0.123456789012345678))]
-    frame = read_regular(SHAPES[LOOKALIKE], rows, 0)
-    assert frame is not None
-    assert frame["lookalike_country"].to_list() == [text, "BE"]
-    assert frame["score"].to_list() == [1.0, 0.123456789012345678]
+    read = read_regular(SHAPES[LOOKALIKE], rows, 0)
+    assert read is not None
+    assert read.frame["lookalike_country"].to_list() == [text, "BE"]
+    assert read.frame["score"].to_list() == [1.0, 0.123456789012345678]
 
 
 def test_what_may_be_absent_has_no_skeleton():

@@ -13,7 +13,8 @@ from msgspec import Raw
 from firmlake.api.contract import DATASETS
 from firmlake.company import Company
 from firmlake.landing.progress import Part
-from firmlake.tables.records import Observation, read_records
+from firmlake.tables.reading import Observation
+from firmlake.tables.records import read_records
 from firmlake.tables.schemas import TABLES, polars_schema
 
 __all__ = ["Answered", "Drift", "Gathered", "Part", "gather", "payload_hash", "shape_table"]

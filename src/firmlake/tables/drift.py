@@ -9,7 +9,7 @@ import polars as pl
 
 from firmlake.api.contract import DATASETS, KNOWN_VALUES
 from firmlake.tables.answered import Drift
-from firmlake.tables.records import Observation
+from firmlake.tables.reading import Observation
 from firmlake.tables.schemas import TABLES, polars_schema
 
 __all__ = ["drift_table", "merge_drift", "new_values"]

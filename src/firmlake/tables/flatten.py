@@ -19,7 +19,7 @@ from firmlake.tables.answered import Answered, Drift, Gathered, payload_hash, sh
 from firmlake.tables.drift import drift_table, new_values
 from firmlake.tables.financials import flatten_financials
 from firmlake.tables.lookalikes import flatten_lookalikes
-from firmlake.tables.records import Observation
+from firmlake.tables.reading import Observation
 from firmlake.tables.relationships import flatten_relationships
 from firmlake.tables.schemas import TABLES, polars_schema
 

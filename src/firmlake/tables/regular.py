@@ -23,6 +23,7 @@ import pyarrow.csv
 from msgspec import Raw
 
 from firmlake.api.contract import Field, Group
+from firmlake.tables.reading import Records, field_tree
 from firmlake.tables.schemas import KIND_TYPES
 
 __all__ = ["Regular", "read_regular", "regular_shape"]
@@ -64,13 +65,7 @@ def regular_shape(group: Group) -> Regular | None:
     kinds = {field.kind for field in group.fields.values()}
     if any(field.may_miss for field in group.fields.values()) or {"text", "codes"} <= kinds:
         return None
-    tree: dict[str, Any] = {}
-    for name, field in group.fields.items():
-        *parents, leaf = field.path.split(".")
-        branch = tree
-        for parent in parents:
-            branch = branch.setdefault(parent, {})
-        branch[leaf] = name
+    tree = field_tree(group)
     columns = dict(_columns(group, tree, ""))
     # Texts keep their letters, and so do keys and nulls; no text is null, or the skeleton would show it.
     has_text = "text" in kinds
@@ -86,8 +81,8 @@ def regular_shape(group: Group) -> Regular | None:
     return Regular(group.fields, re.compile(_skeleton(group, tree)), columns, rest, convert)
 
 
-def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> pl.DataFrame | None:
-    """Read records into a frame of `record` and their fields, or give None where anything is odd.
+def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> Records | None:
+    """Read records, or give None where anything is odd.
 
     Args:
         shape: Of their group.
@@ -115,7 +110,9 @@ def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> pl.DataFram
         pl.int_range(start, start + len(raws), dtype=pl.UInt32).alias("record"),
         *(_final(name, field) for name, field in shape.fields.items()),
     )
-    return frame if len(raw) == len(raws) and _is_whole(shape, frame, nulls, codes) else None
+    if len(raw) != len(raws) or not _is_whole(shape, frame, nulls, codes):
+        return None
+    return Records(frame.with_columns(pl.lit(None, pl.String).alias("extra_json")), [], [])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
