@@ -21,7 +21,7 @@ from firmlake.company import Company
 from firmlake.errors import RequestFailedError, RequestRefusedError, ServiceError
 from firmlake.intake.plan import Page, Wanted, plan_pages
 from firmlake.landing.progress import Progress, Track, check_answer
-from firmlake.landing.segments import Header, Landed, SegmentWriter, list_segments, read_segment
+from firmlake.landing.segments import Header, Landed, SegmentWriter, answered, list_segments, read_segment
 from firmlake.log import log
 from firmlake.memory import collecting_rarely
 from firmlake.run import Run
@@ -268,7 +268,7 @@ class Fetcher:
         landed: list[tuple[Header, bytes, list[Element] | None]] = []
 
         def land(answer: Answer) -> None:
-            header = _describe(base, answer)
+            header = answered(base, answer)
             if answer.request is not request:
                 header = msgspec.structs.replace(header, kind="probe", companies=())
             header = shard.writer.append(header, answer.body)
@@ -355,19 +355,6 @@ def _halve(page: Page) -> list[_Ask]:
 def _pairs(targets: pl.DataFrame) -> Iterator[tuple[Company, str]]:
     rows = targets.select("country", "company_number", "dataset").iter_rows()
     return ((Company(country, number), dataset) for country, number, dataset in rows)
-
-
-def _describe(base: Header, answer: Answer) -> Header:
-    return msgspec.structs.replace(
-        base,
-        kind="no_answer" if answer.status is None or answer.error else "answer",
-        attempt=answer.attempt,
-        status=answer.status,
-        error=answer.error,
-        headers=answer.headers,
-        fetched_at=answer.fetched_at,
-        duration_seconds=round(answer.duration_seconds, 6),
-    )
 
 
 def _log_answer(header: Header) -> None:

@@ -24,7 +24,7 @@ from firmlake.api.requests import ListKind
 from firmlake.errors import DamagedError, ServiceError, UnusableAnswerError
 from firmlake.files import read_json, write_json
 from firmlake.landing.persons import concealer
-from firmlake.landing.segments import Header, SegmentWriter, list_segments, read_segment
+from firmlake.landing.segments import Header, SegmentWriter, answered, list_segments, read_segment
 from firmlake.run import Folders, new_run_id
 from firmlake.settings import Settings
 
@@ -115,7 +115,7 @@ def take_overview(
             request = requests.service_lists(settings.api, kind, settings.api.page_limit_max, offset)
 
             def land(answer: Answer, number: int = number, offset: int = offset) -> None:
-                header = _describe(plan, number, offset, answer)
+                header = _header(plan, number, offset, answer)
                 body = conceal(answer.body)
                 writer.append(header, body)
                 sweeps.absorb(header, body)
@@ -224,9 +224,8 @@ def _read_overview(folder: Path) -> Overview | None:
     return sweeps.result()
 
 
-def _describe(plan: OverviewPlan, number: int, offset: int, answer: Answer) -> Header:
-    return Header(
-        kind="no_answer" if answer.status is None or answer.error else "answer",
+def _header(plan: OverviewPlan, number: int, offset: int, answer: Answer) -> Header:
+    asked = Header(
         request_id=f"{plan.overview_id}-{number}-{offset}",
         run_id=plan.overview_id,
         shard=number,
@@ -234,10 +233,6 @@ def _describe(plan: OverviewPlan, number: int, offset: int, answer: Answer) -> H
         companies=(),
         limit=answer.request.limit,
         offset=offset,
-        attempt=answer.attempt,
-        status=answer.status,
-        error=answer.error,
-        headers=answer.headers,
         fetched_at=answer.fetched_at,
-        duration_seconds=round(answer.duration_seconds, 6),
     )
+    return answered(asked, answer)

@@ -28,11 +28,12 @@ from typing import NamedTuple, Self
 import msgspec
 import zstandard
 
+from firmlake.api.exchange import Answer
 from firmlake.company import Company
 from firmlake.errors import DamagedError, FirmlakeError
 from firmlake.files import make_folder, sync_folder
 
-__all__ = ["Header", "Landed", "SegmentWriter", "list_segments", "read_segment"]
+__all__ = ["Header", "Landed", "SegmentWriter", "answered", "list_segments", "read_segment"]
 
 _INDEX = struct.Struct("<IIIQI")  # magic, size of the payload; payload: header length, body length, CRC-32 of both
 _CHECKSUM = struct.Struct("<I")
@@ -69,6 +70,20 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration_seconds: float = 0.0
     body_bytes: int = 0
     body_sha256: str = ""
+
+
+def answered(header: Header, answer: Answer) -> Header:
+    """Complete the header of a request with what came of it."""
+    return msgspec.structs.replace(
+        header,
+        kind="no_answer" if answer.status is None or answer.error else "answer",
+        attempt=answer.attempt,
+        status=answer.status,
+        error=answer.error,
+        headers=answer.headers,
+        fetched_at=answer.fetched_at,
+        duration_seconds=round(answer.duration_seconds, 6),
+    )
 
 
 class Landed(NamedTuple):

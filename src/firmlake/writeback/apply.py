@@ -18,7 +18,7 @@ from firmlake.errors import FirmlakeError, RequestFailedError, RequestRefusedErr
 from firmlake.files import write_json
 from firmlake.landing.additions import SETTLED, Progress, added_to, list_applied, open_applied
 from firmlake.landing.contact_plan import Contact, ContactPlan, as_entries, spread
-from firmlake.landing.segments import Header, SegmentWriter
+from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.run import Folders
 from firmlake.service import stamp_service
 from firmlake.settings import Settings
@@ -175,16 +175,7 @@ class _Sender:
 
     def _request(self, contacts: Sequence[Contact], sending: Header, tries: int | None) -> None:
         def land(answer: Answer) -> None:
-            header = msgspec.structs.replace(
-                sending,
-                kind="no_answer" if answer.status is None or answer.error else "answer",
-                attempt=answer.attempt,
-                status=answer.status,
-                error=answer.error,
-                headers=answer.headers,
-                fetched_at=answer.fetched_at,
-                duration_seconds=round(answer.duration_seconds, 6),
-            )
+            header = answered(sending, answer)
             before = len(self._unclear(contacts))
             self._land(header, answer.body)
             self._settled_count += before - len(self._unclear(contacts))
