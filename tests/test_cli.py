@@ -416,6 +416,20 @@ def test_the_service_belongs_to_its_data_folder(call: Call):
     assert "this machine" in result.err
 
 
+def test_a_service_that_never_answered_leaves_the_data_folder_free(call: Call):
+    """A mistaken host on day one: the right one is asked from the start, and what it answers belongs to it."""
+    write_few(3)
+    wrong = "--set", "api.base_url=http://127.0.0.2:9"
+    assert call("run", "few.csv", *wrong).code == 1
+    result = call("run", "few.csv")
+    assert (result.code, "goes on" in result.err) == (0, False)
+    services = call("query", "SELECT DISTINCT service FROM runs", "--json").content
+    assert "this machine" in str(services)
+    assert "127.0.0.2" not in str(services)
+    assert call("status", "--json").content["unfinished"] == []
+    assert call("run", "few.csv", *wrong).code == 2
+
+
 def test_status_says_what_to_do_next(call: Call, sandbox: firmlake_sandbox.Sandbox):
     assert "firmlake run LIST" in call("status", "--json").content["next_step"]
     call("run", "list.csv", "--max-credits", "10")

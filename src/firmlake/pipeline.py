@@ -19,6 +19,7 @@ from firmlake.errors import DriftError, RequestRefusedError, Stopped
 from firmlake.landing.fetch import Fetcher, read_landed
 from firmlake.memory import give_back
 from firmlake.run import Outcome, Run, remove_run
+from firmlake.service import stamp_service
 from firmlake.settings import Settings
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
@@ -42,8 +43,10 @@ def fetching(
     """Open what fetches the shards of a run, and stages those that are whole; it waits for what is in flight.
 
     A run that the service never answered, because the settings do not fit it, is none: there is nothing to go on with.
+    The data folder belongs to the service from its first answer on: a mistaken address leaves it free.
     """
-    fetcher = Fetcher(client, settings, run, on_answer, partial(stage_shard, run))
+    on_works = partial(stamp_service, settings, run.folders)
+    fetcher = Fetcher(client, settings, run, on_answer, partial(stage_shard, run), on_works)
     try:
         yield fetcher
     except RequestRefusedError:

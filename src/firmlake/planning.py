@@ -16,7 +16,7 @@ from firmlake.errors import DamagedError, UsageError
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.plan import Estimate, count_companies, estimate, find_targets
 from firmlake.run import Folders, Run, RunPlan, list_runs, new_run_id, open_runs, start_run
-from firmlake.service import check_service, service_name, stamp_service
+from firmlake.service import check_service, service_name
 from firmlake.settings import Settings
 from firmlake.warehouse.expand import neighbours
 from firmlake.warehouse.generations import newest, open_warehouse
@@ -175,7 +175,6 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
         lookalikes_watched=settings.run.lookalikes_watched,
         names=settings.api.names,
     )
-    stamp_service(settings, folders)
     tables = {"companies": companies.companies, "repaired": companies.repaired, "refused_lines": companies.refused}
     return start_run(folders, frozen, targets, tables)
 
@@ -274,12 +273,13 @@ def _find_unfinished(
 ) -> Run | None:
     """Find the newest run over the same companies that can go on.
 
-    It is not too old and was not refused, and what it took for fresh is fresh enough now.
+    It is of the same service, not too old and was not refused, and what it took for fresh is fresh enough now.
     """
     oldest, fresh_days = _oldest(settings, now), settings.run.refresh_after_days
     subject = companies.sha256, settings.run.datasets, settings.api.language
     for run in reversed(open_runs(list_runs(folders, held.runs), held.runs)):
         is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
+        is_same &= not settings.api.base_url or run.plan.service == service_name(settings)
         if is_same and run.plan.started_at > oldest and not _is_refused(settings, run):
             return run
     return None

@@ -126,6 +126,7 @@ class Fetcher:
         on_answer: Called after each answer has landed, from any thread.
         on_shard: Called with each shard that is fetched whole and all that landed of it, so that it can be staged
             without being read back; for one at a time. None where that is not wanted: then no records are kept.
+        on_works: Called as soon as it shows that the service answers what can be used.
         now: The clock, UTC.
     """
 
@@ -136,6 +137,7 @@ class Fetcher:
         run: Run,
         on_answer: Callable[[Answer], object] = lambda answer: None,
         on_shard: Callable[[int, Progress], object] | None = None,
+        on_works: Callable[[], object] = lambda: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
@@ -143,6 +145,7 @@ class Fetcher:
         self._run = run
         self._on_answer = on_answer
         self._on_shard = on_shard
+        self._on_works = on_works
         self._now = now
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
         self._lock = threading.Lock()
@@ -179,7 +182,9 @@ class Fetcher:
                 barred=set(),
             )
             # What was answered before a crash shows as well that the settings fit the service.
-            self._works |= any(track.first_at or track.status == "not_found" for track in progress.tracks.values())
+            with self._lock:
+                if any(track.first_at or track.status == "not_found" for track in progress.tracks.values()):
+                    self._note_works()
             while asks := self._plan(shard):
                 for sent in self._send_all(asks, shard):
                     for header, body, elements in sent.landed:
@@ -250,15 +255,23 @@ class Fetcher:
         too large, neither: then nobody is to blame, and no more is sent.
         """
         sent = self._send(ask, shard)
-        self._works = sent.error is None
+        if sent.error is None:
+            self._note_works()
         if not isinstance(sent.error, RequestRefusedError) or shard.is_apart(ask.page):
             return [sent]
         halves = [self._send(half, shard) for half in _halve(ask.page)]
         are_refused = all(isinstance(half.error, RequestRefusedError) for half in halves)
         if are_refused or all(half.error is None for half in halves):
             raise _misfit(sent.error, sent.landed[-1][0].status)
-        self._works = any(half.error is None for half in halves)
+        if any(half.error is None for half in halves):
+            self._note_works()
         return [sent._replace(error=None), *halves]
+
+    def _note_works(self) -> None:
+        """Note that the service answers and the settings fit it; for whoever holds `_lock`."""
+        if not self._works:
+            self._on_works()
+        self._works = True
 
     def _send(self, ask: _Ask, shard: _Shard) -> _Sent:
         """Send one page; every answer lands before it is looked at."""
