@@ -6,7 +6,8 @@
 
 `firmlake archive` fills the archive, from one data folder or several. A cluster, its scheduler too, needs firmlake with
 the extra `dask`, the archive's credentials and PREFECT_API_URL in its environment. The warehouse is loaded here, into a
-data folder of its own. A worker that dies costs the shards it was at; what is staged is not made again.
+data folder of its own. A worker that dies costs the shards it was at; what is staged is not made again. A damaged run
+is left out and named; the others are published, and the flow fails.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if __name__ == "__main__":
 
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from prefect import flow
 
 from firmlake import __version__
 from firmlake.archive import collect_staged, fetch_runs, stage_archived
-from firmlake.errors import FirmlakeError, UsageError
+from firmlake.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.exports.targets import open_target
 from firmlake.run import Folders, list_runs, lock, new_run_id
 from firmlake.tables.stage import Manifest
@@ -65,37 +67,59 @@ def replay(
     runner = _runner(workers, scheduler)
     tell(f"Replay {name} of {target.url}; should it not end, go on with the same name")
     with lock(folders, "the flow replay"):
-        runs = fetch_runs(target, folders)
-        staged = stage_all.with_options(task_runner=runner)(
+        runs, damaged = fetch_runs(target, folders)
+        staged, unstaged = stage_all.with_options(task_runner=runner)(
             target.url, name, str(folders.data), return_state=True
         ).result()
-        for run in runs:
-            collect_staged(target, name, run, staged[run.run_id])
+        damaged |= unstaged
+        for run in (run for run in runs if run.run_id not in damaged):
+            try:
+                collect_staged(target, name, run, staged[run.run_id])
+            except DamagedError as error:
+                damaged[run.run_id] = error
+        count = sum(run.run_id not in damaged for run in runs)
+        if not count:
+            raise next(iter(damaged.values()))
         made = load_staged(
             folders,
             lambda: datetime.now(UTC),
             memory_limit=settings.run.duckdb_memory,
             keep=settings.run.keep_generations,
+            without=damaged,
             storage_version=settings.run.storage_version,
         )
-    said = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} replayed into {made}"
+    said = f"{count} {'run' if count == 1 else 'runs'} replayed into {made}"
     tell(said)
-    return end(str(made), said)
+    return conclude(str(made), said, damaged)
+
+
+def conclude(made: str, said: str, damaged: Mapping[str, DamagedError]) -> str:
+    """End; as failed where runs were left out, for nobody looks at what is green."""
+    for run_id, error in damaged.items():
+        tell(f"Left out run {run_id}: {error}")
+    if damaged:
+        first = next(iter(damaged.values()))
+        raise DamagedError(f"{said}, without {', '.join(damaged)}: {first.message}", first.next_step)
+    return end(made, said)
 
 
 @flow(version=__version__, persist_result=False, retries=0)
 @in_one_line
-def stage_all(address: str, name: str, data: str) -> dict[str, list[Manifest]]:
+def stage_all(address: str, name: str, data: str) -> tuple[dict[str, list[Manifest]], dict[str, DamagedError]]:
     """Stage every shard of every run in a data folder, wherever there is a process for it.
 
     Returns:
-        For each run its shards, in order.
+        For each run its shards, in order; and by name the runs that are damaged.
     """
     shards = [(run.run_id, shard) for run in list_runs(Folders(Path(data))) for shard in run.shards()]
     futures = [stage_shard.submit(address, name, *each) for each in shards]
     staged: dict[str, list[Manifest]] = defaultdict(list)
+    damaged: dict[str, DamagedError] = {}
     for (run_id, shard), future in zip(shards, futures, strict=True):
         result: Any = future.result(raise_on_failure=False)
+        if isinstance(result, DamagedError):
+            damaged.setdefault(run_id, result)
+            continue
         if isinstance(result, FirmlakeError):
             raise result
         if isinstance(result, Exception):
@@ -104,7 +128,7 @@ def stage_all(address: str, name: str, data: str) -> dict[str, list[Manifest]]:
                 "See to the workers (their memory first), then run again with the same name",
             ) from result
         staged[run_id].append(result)
-    return staged
+    return staged, damaged
 
 
 def _runner(workers: int, scheduler: str | None) -> Any:

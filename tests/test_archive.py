@@ -14,7 +14,7 @@ from firmlake.exports.targets import open_target
 from firmlake.run import Folders
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.replay import content_hashes, load_staged, replay
-from support import ACME, BOLT, CIRC, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed
+from support import ACME, BOLT, CIRC, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed, query
 
 FIRST, SECOND = "20260105T120000Z-0001", "20260106T120000Z-0002"
 
@@ -47,10 +47,15 @@ def target(tmp_path):
 
 
 def load(target, folders, name="replay"):
-    for run in fetch_runs(target, folders):
-        shards = [stage_archived(target.url, name, run.run_id, shard) for shard in run.shards()]
-        collect_staged(target, name, run, shards)
-    load_staged(folders, now, memory_limit="100MB", keep=2)
+    runs, damaged = fetch_runs(target, folders)
+    for run in runs:
+        try:
+            shards = [stage_archived(target.url, name, run.run_id, shard) for shard in run.shards()]
+            collect_staged(target, name, run, shards)
+        except DamagedError as error:
+            damaged[run.run_id] = error
+    load_staged(folders, now, memory_limit="100MB", keep=2, without=damaged)
+    return damaged
 
 
 def content(folders):
@@ -76,7 +81,7 @@ def test_what_is_there_is_neither_archived_nor_staged_again(portfolios, target, 
     done = archive(portfolios[0], target)
     assert done.runs == [FIRST]
     assert done.file_count == len(target.sizes("runs")) + len(target.sizes("landing"))
-    assert archive(portfolios[0], target) == ([], 0, 0)
+    assert archive(portfolios[0], target) == ([], 0, 0, {})
     load(target, Folders(tmp_path / "first"))
     monkeypatch.delattr(archive_module, "stage_shard")
     load(target, Folders(tmp_path / "second"))
@@ -112,14 +117,15 @@ def test_another_file_of_the_same_name_is_never_replaced(name, portfolios, targe
     archive(portfolios[0], target)
     (target.path / "runs" / FIRST / "outcome.json").unlink()
     (target.path / "runs" / FIRST / name).write_bytes(b"another")
-    with pytest.raises(DamagedError, match=rf"runs/{FIRST}/{name} is another file"):
-        archive(portfolios[0], target)
+    done = archive(portfolios[0], target)
+    assert done.runs == []
+    assert f"runs/{FIRST}/{name} is another file" in done.damaged[FIRST].message
 
 
 @pytest.mark.slow
 def test_a_changed_staged_file_is_found(portfolios, target, folders):
     archive(portfolios[0], target)
-    (run,) = fetch_runs(target, folders)
+    (run,), _ = fetch_runs(target, folders)
     shards = [stage_archived(target.url, "one", FIRST, shard) for shard in run.shards()]
     changed = next((target.path / "staged").rglob("lookalikes/*.parquet"))
     changed.write_bytes(b"x")
@@ -139,3 +145,50 @@ def test_a_run_that_was_not_published_waits(folders, target):
     land(run, answer("lookalikes", found(ACME, "lookalikes")))
     run.finish("done", "", NOON)
     assert archive(folders, target).runs == []
+
+
+# --- a damaged run ---------------------------------------------------------------------------------------------------
+
+DAMAGED = [
+    pytest.param(f"runs/{FIRST}/plan.json", marks=pytest.mark.slow),
+    pytest.param(f"runs/{FIRST}/targets.parquet", marks=pytest.mark.slow),
+    f"landing/run={FIRST}/shard=00001/00001.zst",
+]
+
+
+def harm(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+@pytest.fixture
+def together(tmp_path):
+    """A data folder with two published runs."""
+    folders = Folders(tmp_path / "together")
+    fetch_week(folders, FIRST, NOON, 0.1, 0.2, 0.3)
+    fetch_week(folders, SECOND, NOON + DAY, 0.4, 0.5, companies=(ACME, CIRC))
+    return folders
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_run_is_not_archived_but_named_and_the_others_are(name, together, target):
+    harm(together.data / name)
+    done = archive(together, target)
+    assert done.runs == [SECOND]
+    assert name in done.damaged[FIRST].message
+    assert done.damaged[FIRST].next_step
+    assert f"runs/{FIRST}/outcome.json" not in target.sizes("runs")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_run_damaged_in_the_archive_is_left_out_and_named_until_it_is_restored(name, together, target, folders):
+    archive(together, target)
+    whole = (target.path / name).read_bytes()
+    harm(target.path / name)
+    damaged = load(target, folders)
+    assert f"{target.url}/{name}" in damaged[FIRST].message
+    assert query(folders, "SELECT run_id FROM runs") == [(SECOND,)]
+    (target.path / name).write_bytes(whole)
+    assert load(target, folders) == {}
+    assert content(folders) == content(together)

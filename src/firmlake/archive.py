@@ -29,11 +29,11 @@ import msgspec
 from firmlake.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.exports.targets import Target, open_target
 from firmlake.files import sha256_of, write_file
-from firmlake.run import Folders, Run, list_runs, open_run
-from firmlake.tables.stage import Manifest, StagedFile, finish_stage, stage_shard
+from firmlake.run import Folders, Run, open_run, read_runs
+from firmlake.tables.stage import Manifest, StagedFile, check_landed, finish_stage, read_manifest, stage_shard
 from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
-from firmlake.warehouse.replay import finished_runs
+from firmlake.warehouse.replay import read_finished
 
 __all__ = ["Archived", "archive", "collect_staged", "fetch_runs", "stage_archived"]
 
@@ -42,17 +42,23 @@ _LAST = "outcome.json"
 
 
 class Archived(NamedTuple):
-    """What was added to an archive."""
+    """What was added to an archive.
+
+    Attributes:
+        damaged: Runs that were left out, by name, with what is wrong and what to do.
+    """
 
     runs: list[str]
     file_count: int
     byte_count: int
+    damaged: dict[str, DamagedError]
 
 
 def archive(folders: Folders, target: Target, tell: Callable[[str], object] = lambda line: None) -> Archived:
     """Add what has landed and is not there yet: published runs, overviews of lists, contacts. Again to go on.
 
-    A run that ended but was not published may still end otherwise; it waits.
+    A run that ended but was not published may still end otherwise; it waits. One that is damaged, is another than the
+    archive has, or was pruned before it was archived is left out; the others are added.
 
     Args:
         folders: Nothing else may write into it meanwhile; see `run.lock`.
@@ -60,29 +66,29 @@ def archive(folders: Folders, target: Target, tell: Callable[[str], object] = la
         tell: Called with a line for each run that is added.
 
     Raises:
-        DamagedError: A file there is another than ours, or a run was pruned before it was archived.
+        DamagedError: A file there with answers about lists is another than ours.
     """
     there = target.sizes("runs") | target.sizes("landing")
     runs: list[str] = []
     sizes: list[int] = []
     published = _published(folders)
-    for run, _ in finished_runs(folders, published):
-        if run.run_id not in published or f"runs/{run.run_id}/{_LAST}" in there:
-            continue
-        if run.is_pruned:
-            raise DamagedError(
-                f"Run {run.run_id} cannot be archived: its landed answers were pruned",
-                "Archive before you prune; to do without it, archive from a copy without its folder in runs",
-            )
-        tell(f"Archiving run {run.run_id}")
-        runs.append(run.run_id)
-        sizes += _add(folders, target, _files_of(run), there)
+    due = {run_id for run_id in published if f"runs/{run_id}/{_LAST}" not in there}
+    finished, unreadable = read_finished(folders, published)
+    damaged = {run_id: error for run_id, error in unreadable.items() if run_id in due}
+    for run in (run for run, _ in finished if run.run_id in due):
+        try:
+            _check(run)
+            tell(f"Archiving run {run.run_id}")
+            sizes += _add(folders, target, _files_of(run), there)
+            runs.append(run.run_id)
+        except DamagedError as error:
+            damaged[run.run_id] = error
     for folder in _LISTS:
         sizes += _add(folders, target, _files_below(folders.data / folder), there)
-    return Archived(runs, len(sizes), sum(sizes))
+    return Archived(runs, len(sizes), sum(sizes), damaged)
 
 
-def fetch_runs(target: Target, folders: Folders) -> list[Run]:
+def fetch_runs(target: Target, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
     """Fetch what a machine that loads the warehouse needs besides staged tables: plans, outcomes, answers about lists.
 
     Args:
@@ -90,7 +96,8 @@ def fetch_runs(target: Target, folders: Folders) -> list[Run]:
         folders: A data folder for nothing else. Its runs count as pruned: their landed answers are in the archive.
 
     Returns:
-        The runs, oldest first.
+        The runs, oldest first; and by name those whose plan, outcome or targets are not what was archived. Of these
+        nothing stays here.
 
     Raises:
         UsageError: The data folder has runs of its own, or the archive has none, or those of several services.
@@ -102,14 +109,14 @@ def fetch_runs(target: Target, folders: Folders) -> list[Run]:
         _fetch(target, folders, [path for path in there if path.startswith(f"runs/{name}/")], last=_LAST)
     for folder in _LISTS:
         _fetch(target, folders, list(target.sizes(folder)))
-    runs = list_runs(folders)
-    if not runs:
+    runs, damaged = _read_fetched(target, folders)
+    if not (runs or damaged):
         raise UsageError(f"{target.url} holds no run", "`firmlake archive` puts them there")
     if len(services := sorted({run.plan.service for run in runs})) > 1:
         raise UsageError(f"{target.url} holds answers of {' and '.join(services)}", "Keep an archive for each service")
     for run in runs:
         run.mark_pruned()
-    return runs
+    return runs, damaged
 
 
 def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manifest:
@@ -130,7 +137,10 @@ def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manife
     if held := target.read(marker):
         return msgspec.json.decode(held.content, type=Manifest)
     with _fetched(target, run_id, shard) as run:
-        manifest = stage_shard(run, shard)
+        try:
+            manifest = stage_shard(run, shard)
+        except DamagedError as error:
+            raise _in_archive(target, run.folders, error) from None
         for file in manifest.files:
             content = (run.folders.staged(run_id) / file.path).read_bytes()
             target.create(_staged_path(folder, file), content)  # one that is there has this content: see its name
@@ -164,6 +174,34 @@ def _published(folders: Folders) -> list[str]:
         return []
     with open_warehouse(folders) as connection:
         return loaded_runs(connection)
+
+
+def _check(run: Run) -> None:
+    """Make sure that a run can leave: it is all there, and what was written."""
+    if run.is_pruned:
+        raise DamagedError(
+            f"Run {run.run_id} cannot be archived: its landed answers were pruned",
+            "Archive before you prune; to do without it, archive from a copy without its folder in runs",
+        )
+    for name in run.plan.sha256:
+        run.checked(name)
+    if manifest := read_manifest(run):
+        check_landed(run, manifest)
+
+
+def _read_fetched(target: Target, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
+    """Read the runs that were fetched; the folder of a damaged one goes, so that it is fetched again when restored."""
+    runs, damaged = read_runs(folders)
+    for run in runs:
+        try:
+            for name in run.plan.sha256:
+                run.checked(name)
+        except DamagedError as error:
+            damaged[run.run_id] = error
+    for run_id in damaged:
+        damaged[run_id] = _in_archive(target, folders, damaged[run_id])
+        rmtree(folders.run(run_id))
+    return [run for run in runs if run.run_id not in damaged], damaged
 
 
 def _files_of(run: Run) -> Iterator[Path]:
@@ -238,6 +276,12 @@ def _read(target: Target, name: str) -> bytes:
 
 def _write(path: Path, content: bytes) -> None:
     write_file(path, lambda aside: aside.write_bytes(content))
+
+
+def _in_archive(target: Target, folders: Folders, error: DamagedError) -> DamagedError:
+    """Say of damage to a file that was fetched where it lies."""
+    where = error.message.replace(str(folders.data), target.url)
+    return DamagedError(where, "Restore it there from the data folder or a copy")
 
 
 def _changed(target: Target, name: str) -> FirmlakeError:

@@ -67,3 +67,21 @@ def test_two_workers_of_which_one_is_killed_give_what_one_process_gives(lake: Fo
     assert "2 runs replayed into" in ended.err
     assert content(union) == content(lake)
     assert by_hand.processes() == []
+
+
+def test_a_damaged_run_is_left_out_and_named_and_the_other_is_published(lake: Folders, tmp_path: Path):
+    target, union = open_target(str(tmp_path / "archive")), Folders(tmp_path / "union")
+    archive(lake, target)
+    segment = min((tmp_path / "archive" / "landing").rglob("*.zst"))
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    command = (str(tmp_path / "archive"), "--name", "one")
+    by_hand = ByHand(tmp_path / "by_hand", "replay")
+    ended = by_hand.end(by_hand.start(*command, settings={"paths.data": str(union.data)}), 200)
+    assert ended.code == 1, ended.err
+    assert "1 run replayed into" in ended.err
+    assert str(segment) in ended.err
+    (run_id,) = (part.removeprefix("run=") for part in segment.parts if part.startswith("run="))
+    with open_warehouse(union) as connection:
+        ((loaded,),) = connection.execute("SELECT run_id FROM runs").fetchall()
+    assert loaded != run_id

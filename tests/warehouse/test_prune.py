@@ -41,7 +41,7 @@ def three(made, folders):
 
 
 def spared(folders, **limits):
-    return find_spared(folders, NOW, **{"keep_generations": 9, **limits})
+    return find_spared(folders, NOW, **{"keep_generations": 9, **limits})[0]
 
 
 def names(found):
@@ -107,6 +107,23 @@ def test_a_run_that_is_not_in_the_warehouse_keeps_all(three):
 def test_landed_answers_of_a_run_that_is_not_staged_whole_stay(three):
     next(three.staged(RUNS[0]).glob("lookalikes/*.parquet")).unlink()
     assert ("landed", f"run={RUNS[0]}") not in names(spared(three, landed_days=OLD))
+
+
+@pytest.mark.parametrize(
+    ("harmed", "limit"),
+    [
+        pytest.param(f"runs/{RUNS[0]}/plan.json", "staged_days", marks=pytest.mark.slow),
+        (f"landing/run={RUNS[0]}/shard=00001/00001.zst", "staged_days"),
+        (f"staged/run={RUNS[0]}/lookalikes/shard=00001.parquet", "landed_days"),
+    ],
+)
+def test_a_damaged_run_keeps_all_and_is_named_and_the_others_are_pruned(three, harmed, limit):
+    """Of landed answers and staged tables one stays: it must be the one that is whole."""
+    (three.data / harmed).write_bytes(b"x")
+    found, damaged = find_spared(three, NOW, keep_generations=9, **{limit: OLD})
+    assert [each.path.name for each in found] == [f"run={RUNS[1]}"]
+    assert harmed in damaged[RUNS[0]].message
+    assert damaged[RUNS[0]].next_step
 
 
 def test_a_killed_prune_is_finished_by_the_next(three, monkeypatch):

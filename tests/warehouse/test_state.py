@@ -171,6 +171,14 @@ def test_status_and_planning_go_on_where_a_published_run_is_damaged(folders, hel
         list_runs(folders)
 
 
+def test_status_goes_on_where_what_landed_of_contacts_is_damaged(folders):
+    path = folders.additions / "plan=p1" / "plan.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"{")
+    status = read_status(folders)
+    assert [(name, str(path) in line) for name, line, _ in status.damaged] == [("p1", True)]
+
+
 def test_status_says_what_to_do_about_companies_that_an_earlier_list_left(folders):
     run = make_run(folders, [ACME], ["lookalikes"])
     land(run, (header("lookalikes", [ACME], kind="given_up", status=None, error="refused"), b""))

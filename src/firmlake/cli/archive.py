@@ -14,10 +14,11 @@ __all__ = ["archive"]
 @click.command()
 @click.argument("target")
 @command
-def archive(call: Call, target: str) -> None:
+def archive(call: Call, target: str) -> int:
     """Copy published runs, as they landed, to TARGET: a folder, or s3://, gs:// or az://.
 
-    What is there already stays as it is. `flows/replay.py` makes one warehouse of what several data folders archived.
+    What is there already stays as it is; a damaged run is left out and named. `flows/replay.py` makes one warehouse of
+    what several data folders archived.
     """
     from firmlake.archive import archive as start
     from firmlake.exports.targets import open_target
@@ -28,7 +29,9 @@ def archive(call: Call, target: str) -> None:
     with lock(folders, "firmlake archive"):
         done = start(folders, place, call.say)
     count = f"{len(done.runs)} {'run' if len(done.runs) == 1 else 'runs'}"
+    damaged = [(run_id, error.message, error.next_step) for run_id, error in done.damaged.items()]
     call.answer(
-        {**done._asdict(), "archive": place.url},
+        {**done._asdict(), "damaged": damaged, "archive": place.url},
         lambda: click.echo(f"{count} archived in {place.url}: {done.file_count:,} files, {done.byte_count:,} bytes"),
     )
+    return call.name_damaged(done.damaged)

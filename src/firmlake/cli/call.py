@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import wraps
@@ -15,7 +15,7 @@ from typing import Any
 import click
 import msgspec
 
-from firmlake.errors import EXIT_DONE, EXIT_SIGINT, FirmlakeError, UsageError
+from firmlake.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGINT, DamagedError, FirmlakeError, UsageError
 from firmlake.log import log, log_to
 from firmlake.settings import Settings
 from firmlake.settings_layers import load_settings
@@ -61,6 +61,13 @@ class Call:
             click.echo(msgspec.json.format(msgspec.json.encode(content, enc_hook=str), indent=2).decode())
         else:
             show()
+
+    def name_damaged(self, damaged: Mapping[str, DamagedError]) -> int:
+        """Say what was left out because it is damaged, and what to do; give the exit code."""
+        for name, error in damaged.items():
+            log(error.message, run=name, next_step=error.next_step)
+            self.say(f"firmlake: Left out run {name}: {error}")
+        return EXIT_FAILED if damaged else EXIT_DONE
 
     def fail(self, error: FirmlakeError, code: int) -> int:
         """Say in one line what happened and what to do."""

@@ -20,11 +20,11 @@ __all__ = ["prune"]
     "--landed-days", type=click.IntRange(min=0), help="The same for landed answers: copy them elsewhere first."
 )
 @command
-def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int | None, landed_days: int | None) -> None:
+def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int | None, landed_days: int | None) -> int:
     """Remove what is old and can be spared; without ages, only generations beyond the kept ones.
 
     Never what is still needed: of a run's landed answers and staged tables one always stays, and so does the generation
-    that the next export of changes starts from.
+    that the next export of changes starts from. A damaged run keeps all, and is named.
     """
     from firmlake.run import Folders, lock
     from firmlake.terminal_status import show_spared
@@ -34,7 +34,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     settings = call.settings(run__keep_generations=generations)
     folders = Folders(Path(settings.paths.data))
     with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a mere look need not wait for a run
-        spared = find_spared(
+        spared, damaged = find_spared(
             folders,
             now(),
             keep_generations=settings.run.keep_generations,
@@ -47,5 +47,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
         "removed": not dry_run,
         "byte_count": sum(each.byte_count for each in spared),
         "spared": [each._asdict() for each in spared],
+        "damaged": [(run_id, error.message, error.next_step) for run_id, error in damaged.items()],
     }
     call.answer(content, lambda: show_spared(spared, dry_run))
+    return call.name_damaged(damaged)

@@ -37,6 +37,7 @@ __all__ = [
     "list_applied",
     "merge_standings",
     "open_applied",
+    "read_applied",
     "settle",
 ]
 
@@ -228,11 +229,24 @@ def list_applied(folders: Folders, until: datetime | None = None) -> list[Progre
     Raises:
         DamagedError: A landed file is not what was written.
     """
-    applied = [_read(path.parent, until) for path in sorted(folders.additions.glob("plan=*/plan.json"))]
+    applied, damaged = read_applied(folders, until)
+    for error in damaged.values():
+        raise error
+    return applied
+
+
+def read_applied(folders: Folders, until: datetime | None = None) -> tuple[list[Progress], dict[str, DamagedError]]:
+    """Read how far all plans are that were applied; and by name those of which something landed is damaged."""
+    applied, damaged = [], {}
+    for path in sorted(folders.additions.glob("plan=*/plan.json")):
+        try:
+            applied.append(_read(path.parent, until))
+        except DamagedError as error:
+            damaged[path.parent.name.removeprefix("plan=")] = error
     added = {list_id: added_to(list_id, applied) for list_id in {one.plan.list_id for one in applied}}
     for one in applied:
         one.in_list = added[one.plan.list_id]
-    return applied
+    return applied, damaged
 
 
 def merge_standings(applied: Iterable[Progress]) -> dict[tuple[int, Contact], Standing]:

@@ -5,6 +5,7 @@ Needed is
     a generation      the newest, those kept by number, and the one that an export of changes starts from
     a staged run      that is not in the warehouse, or whose landed answers are gone
     landed answers    of a run that is not in the warehouse, or that is not staged whole
+    both              of a run of which the one that would stay is damaged
 
 Of a run's landed answers and staged tables one always stays, so that `firmlake replay` gives the same. Landed answers
 are what was paid for, and all that a later version can flatten anew: copy them elsewhere before you prune them.
@@ -18,9 +19,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from firmlake.errors import DamagedError
 from firmlake.files import sync_folder
-from firmlake.run import Folders, Run, list_runs, open_run
-from firmlake.tables.stage import is_staged, read_manifest
+from firmlake.run import Folders, Run, open_run, read_runs
+from firmlake.tables.stage import check_landed, check_staged, read_manifest
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.generations import generation_number, list_generations, newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
@@ -52,7 +54,7 @@ def find_spared(
     keep_generations: int,
     staged_days: int | None = None,
     landed_days: int | None = None,
-) -> list[Spared]:
+) -> tuple[list[Spared], dict[str, DamagedError]]:
     """Find what can be spared; nothing is changed.
 
     Args:
@@ -61,19 +63,27 @@ def find_spared(
         keep_generations: Newest generations that stay.
         staged_days: Staged runs that ended longer ago go; None keeps all.
         landed_days: The same for landed answers. A run that is old enough for both loses its landed answers only.
+
+    Returns:
+        What can be spared; and by name the runs in the warehouse that keep all because they are damaged.
     """
     found = list(_generations(folders, keep_generations))
     found += [_measured("rest", path) for path in _rests(folders)]
     if newest(folders) is None:
-        return found
+        return found, {}
     with open_warehouse(folders) as connection:
         loaded = set(loaded_runs(connection))
-    for run in list_runs(folders):
+    runs, unreadable = read_runs(folders)
+    damaged = {run_id: error for run_id, error in unreadable.items() if run_id in loaded}
+    for run in runs:
         outcome = run.outcome()
         if run.run_id in loaded and outcome:
             age = now - outcome.finished_at
-            found += _of_run(run, outcome.finished_at, _is_over(age, staged_days), _is_over(age, landed_days))
-    return found
+            try:
+                found += _of_run(run, outcome.finished_at, _is_over(age, staged_days), _is_over(age, landed_days))
+            except DamagedError as error:
+                damaged[run.run_id] = error
+    return found, damaged
 
 
 def prune(folders: Folders, spared: Iterable[Spared]) -> None:
@@ -110,9 +120,12 @@ def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bo
             yield _measured("landed", landed, ended_at)
         return
     manifest = read_manifest(run)
-    if is_landed_old and manifest and is_staged(run, manifest):
+    if is_landed_old and manifest:
+        check_staged(run, manifest)
         yield _measured("landed", landed, ended_at)
     elif is_staged_old and staged.exists():
+        if manifest:
+            check_landed(run, manifest)
         yield _measured("staged", staged, ended_at)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +15,7 @@ import polars as pl
 
 from firmlake.errors import DamagedError, FirmlakeError
 from firmlake.landing.overview import Overview, list_overviews
-from firmlake.run import OUTCOME_LOST, Folders, Outcome, Run, list_runs, plan_lost, restore_outcome
+from firmlake.run import OUTCOME_LOST, Folders, Outcome, Run, plan_lost, read_runs, restore_outcome
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import (
     SCHEMA_VERSION,
@@ -33,7 +33,16 @@ from firmlake.warehouse.load import create_tables, load_run, loaded_runs
 from firmlake.warehouse.macros import as_of_columns
 from firmlake.warehouse.views import create_views
 
-__all__ = ["TableCheck", "content_hashes", "finished_runs", "load_staged", "replay", "restage", "verify"]
+__all__ = [
+    "TableCheck",
+    "content_hashes",
+    "finished_runs",
+    "load_staged",
+    "read_finished",
+    "replay",
+    "restage",
+    "verify",
+]
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _DIFFERS_BY_NATURE = ("loads",)
@@ -62,17 +71,34 @@ def finished_runs(folders: Folders, loaded: Sequence[str] = ()) -> list[tuple[Ru
         DamagedError: A run that was loaded, or of which something has landed, has lost its plan or its outcome:
             without it, its answers would be left out unseen.
     """
+    runs, damaged = read_finished(folders, loaded)
+    for error in damaged.values():
+        raise error
+    return runs
+
+
+def read_finished(
+    folders: Folders, loaded: Sequence[str] = ()
+) -> tuple[list[tuple[Run, Outcome]], dict[str, DamagedError]]:
+    """List what `finished_runs` does; and by name the runs because of which that raises."""
+    runs, unreadable = read_runs(folders)
     landed = {path.name.removeprefix("run=") for path in (folders.data / "landing").glob("run=*")}
+    damaged: dict[str, DamagedError] = {}
     for run_id in sorted(landed | set(loaded)):
         needed = {"plan.json": plan_lost(folders, run_id)}
         if run_id in loaded:
             needed["outcome.json"] = OUTCOME_LOST
         for name, next_step in needed.items():
             if not (path := folders.run(run_id) / name).exists():
-                raise DamagedError(f"{path} is missing", next_step)
+                damaged.setdefault(run_id, DamagedError(f"{path} is missing", next_step))
+    ended = [
+        (run, outcome)
+        for run in runs
+        if run.run_id not in damaged and (outcome := run.outcome()) and not outcome.is_refused
+    ]
     order = {run_id: position for position, run_id in enumerate(loaded)}
-    ended = [(run, outcome) for run in list_runs(folders) if (outcome := run.outcome()) and not outcome.is_refused]
-    return sorted(ended, key=lambda pair: (order.get(pair[0].run_id, len(order)), pair[1].finished_at, pair[0].run_id))
+    ended.sort(key=lambda pair: (order.get(pair[0].run_id, len(order)), pair[1].finished_at, pair[0].run_id))
+    return ended, damaged | unreadable
 
 
 def replay(
@@ -118,14 +144,24 @@ def load_staged(
     *,
     memory_limit: str,
     keep: int,
+    without: Collection[str] = (),
     storage_version: str = "latest",
 ) -> Path:
     """Make a warehouse of runs that are staged already, in the order in which they ended; else as `replay`.
 
+    Args:
+        folders: Where.
+        now: The clock, UTC.
+        memory_limit: For DuckDB, such as "512MB".
+        keep: Generations kept, the new one included.
+        without: Names of runs that are left out.
+        storage_version: As for `publish`.
+
     Raises:
         DamagedError: A staged file is missing or not what was written; nothing is published.
     """
-    staged = [(run, outcome, _all_there_is(run)) for run, outcome in finished_runs(folders)]
+    runs = [(run, outcome) for run, outcome in finished_runs(folders) if run.run_id not in without]
+    staged = [(run, outcome, _all_there_is(run)) for run, outcome in runs]
     overviews = _overviews(folders, (), only_loaded=False)
     return _publish_all(folders, staged, overviews, (), now, memory_limit, keep, storage_version=storage_version)
 

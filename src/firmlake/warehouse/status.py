@@ -14,7 +14,7 @@ import msgspec
 
 from firmlake.errors import DamagedError
 from firmlake.failure import LastFailure, last_failure
-from firmlake.landing.additions import SETTLED, list_applied, merge_standings
+from firmlake.landing.additions import SETTLED, merge_standings, read_applied
 from firmlake.run import Folders, Run, holder, open_runs, read_runs
 from firmlake.warehouse.exported import LastExport, last_exports
 from firmlake.warehouse.generations import LINK, newest, open_warehouse
@@ -34,7 +34,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         failure: How work on the folder failed, unless a run was published since.
         unfinished: Runs that can go on, newest last: (run, list, companies asked for).
         refused: Runs that were not published, for what came of them lost a field, newest last: (run, list, why).
-        damaged: Runs whose plan or outcome cannot be read: (run, which file and why, what to do).
+        damaged: Runs whose plan or outcome cannot be read, and plans of contacts of which something landed cannot:
+            (name, which file and why, what to do).
         landed_at: When something landed last of the newest unfinished one, UTC.
         parked: Companies that wait or failed, and why: (failed or waiting, why, companies and datasets), most first.
         open_contacts: The newest plan of contacts that is not settled, its list, and how many contacts are open.
@@ -88,7 +89,8 @@ def read_status(folders: Folders) -> Status:
     is_lost = not has_warehouse and any(run.is_fetched for run in runs)
     unfinished, refused = _open(runs, loaded)
     running, failure = holder(folders), _failure(folders, last)
-    open_contacts = _open_contacts(folders)
+    open_contacts, damaged_contacts = _open_contacts(folders)
+    damaged |= damaged_contacts
     return Status(
         data=folders.data,
         running=running,
@@ -146,15 +148,15 @@ def _parked(connection: duckdb.DuckDBPyConnection, runs: list[Run]) -> list[tupl
     return [(status, reason, count) for (status, reason), count in counts.most_common(_REASONS_MAX)]
 
 
-def _open_contacts(folders: Folders) -> tuple[Path, int, int] | None:
-    applied = list_applied(folders)
+def _open_contacts(folders: Folders) -> tuple[tuple[Path, int, int] | None, dict[str, DamagedError]]:
+    applied, damaged = read_applied(folders)
     standings = merge_standings(applied)
     for plan in (one.plan for one in reversed(applied)):
         found = [standings.get((plan.list_id, contact)) for contact in plan.contacts()]
         count = sum(standing is None or standing.status not in SETTLED for standing in found)
         if count:
-            return folders.additions / f"plan={plan.plan_id}" / "plan.json", plan.list_id, count
-    return None
+            return (folders.additions / f"plan={plan.plan_id}" / "plan.json", plan.list_id, count), damaged
+    return None, damaged
 
 
 def _failure(folders: Folders, last: RunSummary | None) -> LastFailure | None:
