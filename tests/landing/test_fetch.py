@@ -271,17 +271,27 @@ def test_a_wrong_token_costs_one_request(sandbox, folders, fetch):
     assert statuses(run) == {"pending": 900}
 
 
-@pytest.mark.parametrize("companies_per_request", [30, 50])
-def test_settings_that_do_not_fit_cost_three_requests(sandbox, folders, fetch, companies_per_request):
-    """Two more than one, to be sure that it is none of the companies: both halves are refused, or neither."""
+@pytest.mark.parametrize(("companies_per_request", "request_count"), [(50, 3), (30, 4)])
+def test_a_page_that_is_too_large_costs_few_requests(sandbox, folders, fetch, companies_per_request, request_count):
+    """To be sure that it is none of the companies: both halves of what is refused are answered."""
     sandbox.set_options(companies_per_request=companies_per_request)
     run = make_run(folders, COMPANIES)
     with pytest.raises(RequestRefusedError, match="400"):
         fetch(run, threads=8)
-    assert requests(sandbox) == 3
+    assert requests(sandbox) == request_count
     assert failed(run) == set(), "nobody is blamed"
     fetch(run, companies_per_request=companies_per_request)
     assert statuses(run)["pending"] == 0
+
+
+def test_settings_that_do_not_fit_cost_few_requests(sandbox, folders, fetch):
+    """Everybody is refused, companies that are asked for alone too."""
+    sandbox.set_faults([{"kind": "status", "status": 400}])
+    run = make_run(folders, COMPANIES)
+    with pytest.raises(RequestRefusedError, match="400"):
+        fetch(run, threads=8)
+    assert requests(sandbox) == 10
+    assert failed(run) == set(), "nobody is blamed"
 
 
 # --- companies that spoil a request ----------------------------------------------------------------------------------
@@ -311,14 +321,15 @@ def test_a_company_that_spoils_every_request_is_named_in_few_and_harms_nobody(sa
     assert letter.reason
 
 
-@pytest.mark.parametrize("place", [0, 99])
-def test_a_company_that_is_refused_in_the_very_first_request_is_named_like_any_other(sandbox, folders, fetch, place):
-    sandbox.set_faults([POISONS["refused"] | {"companies": [name_of(COMPANIES[place])]}])
+@pytest.mark.parametrize("places", [(0,), (99,), (0, 50), (0, 1, 50, 75), (20, 40, 60, 80)])
+def test_companies_that_are_refused_in_the_very_first_request_are_named_like_any_other(sandbox, folders, fetch, places):
+    names = {COMPANIES[place] for place in places}
+    sandbox.set_faults([POISONS["refused"] | {"companies": list(map(name_of, names))}])
     run = make_run(folders, COMPANIES[:200], ["lookalikes"])
     fetch(run)
-    assert failed(run) == {(COMPANIES[place], "lookalikes")}
+    assert failed(run) == {(company, "lookalikes") for company in names}
     assert statuses(run)["pending"] == 0
-    assert requests(sandbox) <= 2 + FEW
+    assert requests(sandbox) <= 2 + 10 + len(places) * FEW
 
 
 @pytest.mark.parametrize("places", [(101, 102), (100, 199), (137, 163, 164)])

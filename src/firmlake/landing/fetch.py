@@ -228,7 +228,7 @@ class Fetcher:
         """Send pages, a bounded number at once, and give what came of each as it ends.
 
         Until the first success of all, requests go one by one: a wrong token costs one request and a wrong setting
-        three, not many.
+        few: ten for a page of a hundred companies.
 
         Args:
             asks: Whoever takes what came may add to it.
@@ -249,23 +249,31 @@ class Fetcher:
             wait(flying)
 
     def _send_first(self, ask: _Ask, shard: _Shard) -> list[_Sent]:
-        """Send a page while nothing was ever answered; where it is refused, its halves too, which tell why.
+        """Send a page while nothing was ever answered; where it is refused, ever smaller parts, which tell why.
 
-        Because of a company, one half is refused as well. Settings that do not fit refuse both or, where the page was
-        too large, neither: then nobody is to blame, and no more is sent.
+        Because of companies, some part is answered and another of its size is not. Settings that do not fit refuse
+        all, companies asked for alone too; where a page was too large, both its halves are answered. Then nobody is to
+        blame, and no more is sent.
         """
-        sent = self._send(ask, shard)
-        if sent.error is None:
+        first = sent = self._send(ask, shard)
+        if not isinstance(first.error, RequestRefusedError) or shard.is_apart(ask.page):
+            if first.error is None:
+                self._note_works()
+            return [first]
+        split: list[_Sent] = []
+        rest: list[_Ask] = []
+        while isinstance(sent.error, RequestRefusedError) and len(sent.ask.page.companies) > 1:
+            split.append(sent._replace(error=None))
+            half, *rest = _halve(sent.ask.page)
+            sent = self._send(half, shard)
+        parts = [sent, *(self._send(other, shard) for other in rest)]
+        if _are_refused(parts) and len(ask.page.companies) > len(parts):  # two neighbours may both be bad
+            parts.append(self._send(_Ask(ask.page._replace(companies=ask.page.companies[-1:]), _TRIES_ALONE), shard))
+        if _are_refused(parts) or all(part.error is None for part in parts):
+            raise _misfit(first.error, first.landed[-1][0].status)
+        if any(part.error is None for part in parts):
             self._note_works()
-        if not isinstance(sent.error, RequestRefusedError) or shard.is_apart(ask.page):
-            return [sent]
-        halves = [self._send(half, shard) for half in _halve(ask.page)]
-        are_refused = all(isinstance(half.error, RequestRefusedError) for half in halves)
-        if are_refused or all(half.error is None for half in halves):
-            raise _misfit(sent.error, sent.landed[-1][0].status)
-        if any(half.error is None for half in halves):
-            self._note_works()
-        return [sent._replace(error=None), *halves]
+        return [*split, *parts]
 
     def _note_works(self) -> None:
         """Note that the service answers and the settings fit it; for whoever holds `_lock`."""
@@ -343,6 +351,10 @@ class Fetcher:
             language=language,
             fetched_at=self._now(),
         )
+
+
+def _are_refused(sent: Iterable[_Sent]) -> bool:
+    return all(isinstance(each.error, RequestRefusedError) for each in sent)
 
 
 def _misfit(refused: ServiceError, status: int | None) -> RequestRefusedError:
