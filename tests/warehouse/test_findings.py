@@ -36,12 +36,14 @@ FAULTS = {
     "period_length": {"start": "2024-02-01"},
     "period_reversed": {"start": "2025-01-01"},
     "received_early": {"date_received": "2024-12-30"},
-    "factor_1000": dict.fromkeys(("total_assets",), 1_000_000),
+    "factor_1000": {"total_assets": 1_000_000, "equity": 400_000},
+    "leap": {"total_assets": 400_000},
 }
 """What is wrong with the newest of two years, by the check that finds it."""
 
 ALSO = {
     "factor_1000": {"balance_short"},
+    "leap": {"balance_short"},
     "period_length": {"period_gap"},
     "period_reversed": {"period_gap", "period_length"},
 }
@@ -60,6 +62,9 @@ def figures():
     made.files(101)  # nothing is known, so nothing is wrong
     made.files(102, start="2023-01-01", end="2023-12-31", revenue=1, equity=-5, debt=7000, cash=1)
     made.files(102, revenue=300, equity=-5000, debt=7, cash=1000)
+    for company, total_assets, equity in ((104, 400_000, 300_000), (105, 2_000_000, 400), (106, 2_000_000, 1)):
+        made.files(company, start="2023-01-01", end="2023-12-31", total_assets=900, equity=900)
+        made.files(company, total_assets=total_assets, equity=equity)
     made.files(103, employee_count=0, employee_male_fraction=0, employee_female_fraction=0)
     owner = {"related_kind": "company", "related_country": "NL", "function": "SHAREHOLDER", "position": 0}
     for child, parent, stake in ((200, 201, 1.01), (202, 203, 0.7), (202, 204, 0.4), (205, 205, 0.1)):
@@ -102,6 +107,9 @@ def test_a_check_finds_its_fault_and_no_other_does(figures, company, check):
         (100, {"filed_again"}),
         (101, set()),
         (103, set()),
+        (104, {"leap"}),
+        (105, {"leap"}),
+        (106, {"leap"}),
         (200, {"stake_range", "stake_sum"}),
         (202, {"stake_sum"}),
         (205, {"self_holding"}),
