@@ -62,6 +62,43 @@ def test_an_address_in_another_shape_or_place_is_replaced_too(folders, shape, mo
         json.loads(concealed)
 
 
+PERSONS = [
+    '"createdByV2":"Big Boss"',
+    '"created_by":["Big Boss"]',
+    '"OWNER":"Big Boss"',
+    '"listOwner":{"label":"Big Boss"}',
+    '"origin":{"firstName":"Big","name":"B\\u006fss"}',
+    '"notifications":{"enabled":true,"users":["Big Boss"]}',
+    '"\\u006fwner":"Big Boss"',
+]
+
+
+@pytest.mark.parametrize("mode", ["hash", "omit"])
+@pytest.mark.parametrize("field", PERSONS)
+def test_a_name_in_a_field_that_may_be_the_maker_s_is_replaced(folders, field, mode):
+    hide = concealer(ListSettings(created_by=mode), folders)
+    page = '{"data":[{"id":1,"name":"Big Boss"},{"id":2,%s,"columns":["name"]}],"pagination":{"total":2}}'
+    body = (page % field).encode()
+    concealed = json.loads(hide(body))
+    assert "Big" not in str(concealed["data"][1])
+    assert "oss" not in str(concealed["data"][1])
+    assert concealed["data"][0] == {"id": 1, "name": "Big Boss"}
+    assert concealed["data"][1].keys() == json.loads(body)["data"][1].keys()
+    cut = body[: body.index(b"columns")]
+    assert b"Big B" not in hide(cut).split(b'"id":2')[1]
+
+
+def test_what_is_no_person_stays_and_so_does_all_where_the_maker_is_named(folders):
+    hide = concealer(ListSettings(), folders)
+    body = (
+        b'{"data":[{"id":1,"type":"STATIC","name":"n","displayName":"d","sortBy":"name","ownerType":"TEAM",'
+        b'"userCount":3,"standby":"x","columns":["name"],"folder":{"label":"l","id":"7"}}]}'
+    )
+    assert hide(body) == body
+    body = b'{"data":[{"id":1,"createdBy":null,"reviewer":{"name":"n"},"owner":"o"}]}'
+    assert hide(body) == body
+
+
 def test_the_name_of_a_list_stays_as_it_is(folders):
     body = b'{"data":[{"name":"of a@example.com","createdBy":null}]}'
     assert concealer(ListSettings(), folders)(body) == body

@@ -1,8 +1,9 @@
 """Who made a list is personal data: it is replaced before an answer lands, so that no file of ours holds it.
 
 The value alone is replaced, whatever its shape; the rest of the answer lands byte for byte. Where there are addresses
-left anywhere but in the names of lists, or the answer cannot be read, all that looks like one is replaced as well. What
-comes of the landed answers later needs no key.
+left anywhere but in the names of lists, or the answer cannot be read, all that looks like one is replaced as well.
+Where a list does not say who made it, that field may have got another name: texts are replaced whose unknown key speaks
+of a person. What comes of the landed answers later needs no key.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from firmlake.api.contract import CREATED_BY, LIST_NAME
+from firmlake.api.contract import CREATED_BY, LIST_NAME, ListEntry
 from firmlake.errors import SettingsError
 from firmlake.files import write_file
 from firmlake.run import Folders
@@ -32,6 +33,12 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{\[]|[}\]]|[^\s"{}\[\],:]+'
 _LETTER = rb"(?:[^\s\"\\@<>(),;:\[\]{}]|\\u(?!0040)[0-9a-fA-F]{4})"
 _ADDRESS = re.compile(rb"((?:\\[^u])?)(%b{1,320}+(?:@|\\u0040)%b{1,320}+)" % (_LETTER, _LETTER))
 """What looks like an e-mail address inside of JSON, and an escape before it, which is none of it."""
+_KNOWN = {field.encode_name for field in msgspec.structs.fields(ListEntry)}
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_OF_PERSONS = {"author", "by", "creator", "editor", "email", "mail", "maker", "owner", "person", "user", "username"}
+_OF_OTHERS = {"count", "filter", "group", "kind", "language", "order", "role", "sort", "status", "type"}
+"""Words of keys: `createdByV2` and `list_owner` speak of a person; `sortBy` and `ownerType` do not."""
+_RUN_TOGETHER = re.compile(r"(?:added|created|edited|made|modified|owned|updated)by")
 _KEY_BYTES = 32
 _HASH_DIGITS = 32
 
@@ -67,7 +74,10 @@ def _conceal(body: bytes, in_field: Callable[[bytes], bytes], elsewhere: Callabl
             parts += [body[position : found.end()], value if value in (b"", b"null") else in_field(value)]
             position = end
     concealed = b"".join([*parts, body[position:]])
-    if not _may_name_others(concealed):
+    page = _read_page(concealed)
+    if page is None or any(CREATED_BY not in one for one in page["data"]):
+        concealed = _conceal_persons(concealed, in_field)
+    if page is not None and not _has_address_beside_names(page):
         return concealed
     return _ADDRESS.sub(lambda found: found[1] + elsewhere(found[2]), concealed)
 
@@ -82,22 +92,75 @@ def _value_end(body: bytes, start: int) -> int:
     return len(body)
 
 
-def _may_name_others(body: bytes) -> bool:
-    """Tell whether an answer has addresses anywhere but in the names of lists, or cannot be read."""
+def _read_page(body: bytes) -> dict[str, Any] | None:
     try:
         page = msgspec.json.decode(body, type=dict[str, Any])
-        lists = [{**one, LIST_NAME: None} for one in page["data"]]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
-        return True
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    data = page.get("data")
+    return page if isinstance(data, list) and all(isinstance(one, dict) for one in data) else None
+
+
+def _has_address_beside_names(page: dict[str, Any]) -> bool:
+    lists = [{**one, LIST_NAME: None} for one in page["data"]]
     return _ADDRESS.search(msgspec.json.encode({**page, "data": lists})) is not None
 
 
-def _hash(key: bytes, value: bytes) -> bytes:
+def _conceal_persons(body: bytes, in_field: Callable[[bytes], bytes]) -> bytes:
+    parts, position = [], 0
+    for keys, start, end in _texts(body):
+        if _is_about_person(keys):
+            parts += [body[position:start], in_field(body[start:end])]
+            position = end
+    return b"".join([*parts, body[position:]])
+
+
+def _texts(body: bytes) -> Iterator[tuple[list[str], int, int]]:
+    """Give each text of a JSON value that is no key: the keys that lead to it, its start and its end."""
+    stack: list[str | None] = []  # of each open object the key it is at, "" before it has one; None for an array
+    for token in _TOKEN.finditer(body):
+        text = token[0]
+        if text in (b"{", b"["):
+            stack.append("" if text == b"{" else None)
+            continue
+        if text in (b"}", b"]"):
+            del stack[-1:]
+        elif stack and stack[-1] == "":
+            stack[-1] = _read_text(text) or "?"
+            continue
+        elif text.startswith(b'"'):
+            yield [key for key in stack if key], token.start(), token.end()
+        if stack and stack[-1] is not None:
+            stack[-1] = ""
+
+
+def _is_about_person(keys: list[str]) -> bool:
+    """Tell whether one of the keys is unknown and speaks of a person, or is the name in an unknown object of a list."""
+    unknown = [key for key in keys if key not in _KNOWN]
+    if any(map(_speaks_of_person, unknown)):
+        return True
+    return keys[:1] == ["data"] and "name" in _words(keys[-1]) and any(key in unknown for key in keys[1:-1])
+
+
+def _speaks_of_person(key: str) -> bool:
+    words = _words(key)
+    return bool(words & _OF_PERSONS and not words & _OF_OTHERS) or _RUN_TOGETHER.search(key.lower()) is not None
+
+
+def _words(key: str) -> set[str]:
+    words = {word.lower() for word in _WORD.findall(key)}
+    return words | {word.removesuffix("s") for word in words}
+
+
+def _read_text(value: bytes) -> str:
     try:
-        text = msgspec.json.decode(value, type=str)
+        return msgspec.json.decode(value, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        text = value.decode("utf-8", "replace")
-    return hmac.new(key, text.strip().casefold().encode(), "sha256").hexdigest()[:_HASH_DIGITS].encode()
+        return value.decode("utf-8", "replace")
+
+
+def _hash(key: bytes, value: bytes) -> bytes:
+    return hmac.new(key, _read_text(value).strip().casefold().encode(), "sha256").hexdigest()[:_HASH_DIGITS].encode()
 
 
 def _read_key(path: Path) -> bytes:
