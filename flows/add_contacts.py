@@ -28,7 +28,8 @@ from firmlake import __version__, service
 from firmlake.errors import EXIT_SOME_FAILED, FirmlakeError, Stopped
 from firmlake.landing.additions import Progress
 from firmlake.landing.contact_plan import ContactPlan
-from firmlake.run import Folders, lock
+from firmlake.lock import lock
+from firmlake.run import Folders
 from firmlake.settings import Settings
 from firmlake.terminal_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
 from firmlake.writeback.apply import apply_plan

@@ -52,8 +52,8 @@ from firmlake.errors import (
     UsageError,
 )
 from firmlake.exports.targets import open_target
+from firmlake.lock import lock
 from firmlake.portfolios import Portfolio, divide
-from firmlake.run import lock
 from firmlake.settings import Settings
 from job import EXIT_CODE_LABEL, end, in_one_line, read_settings, step, tell
 

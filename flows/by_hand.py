@@ -22,7 +22,8 @@ import httpx
 
 from firmlake import service
 from firmlake.errors import EXIT_DONE, FirmlakeError, Stopped, UsageError
-from firmlake.run import Folders, lock
+from firmlake.lock import lock
+from firmlake.run import Folders
 from firmlake.settings import Settings
 from job import read_job, read_settings
 from temporary_server import TemporaryServer

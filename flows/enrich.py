@@ -29,7 +29,8 @@ from artifacts import ProgressArtifact, failure_rows, show_on_page, show_report,
 from firmlake import __version__, pipeline, planning, service
 from firmlake.errors import FirmlakeError, Stopped
 from firmlake.landing.fetch import Fetcher, ShardResult
-from firmlake.run import Folders, Outcome, Run, lock
+from firmlake.lock import lock
+from firmlake.run import Folders, Outcome, Run
 from firmlake.settings import Settings
 from firmlake.tables import stage
 from firmlake.tables.stage import Manifest, finish_stage

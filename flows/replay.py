@@ -30,7 +30,8 @@ from firmlake import __version__
 from firmlake.archive import collect_staged, fetch_runs, stage_archived
 from firmlake.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.exports.targets import open_target
-from firmlake.run import Folders, list_runs, lock, new_run_id
+from firmlake.lock import lock
+from firmlake.run import Folders, list_runs, new_run_id
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.replay import load_staged
 from job import end, in_one_line, read_settings, step, tell

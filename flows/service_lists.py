@@ -23,7 +23,8 @@ from firmlake import __version__, service
 from firmlake.api.requests import ListKind
 from firmlake.errors import UsageError
 from firmlake.landing.overview import Overview, take_overview
-from firmlake.run import Folders, lock
+from firmlake.lock import lock
+from firmlake.run import Folders
 from firmlake.settings import Settings
 from firmlake.terminal_lists import describe_overview, show_lists
 from firmlake.warehouse.generations import open_warehouse

@@ -16,7 +16,8 @@ import pytest
 
 import firmlake_sandbox
 from firmlake.cli import firmlake
-from firmlake.run import Folders, lock
+from firmlake.lock import lock
+from firmlake.run import Folders
 
 NUMBERS = firmlake_sandbox.sample_numbers(300)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from firmlake.run import lock
+from firmlake.lock import lock
 from reliability.support import Lake
 from writeback.support import SMART, STATIC, UNKNOWN, contacts_of
 

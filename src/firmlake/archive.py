@@ -61,7 +61,7 @@ def archive(folders: Folders, target: Target, tell: Callable[[str], object] = la
     archive has, or was pruned before it was archived is left out; the others are added.
 
     Args:
-        folders: Nothing else may write into it meanwhile; see `run.lock`.
+        folders: Nothing else may write into it meanwhile; see `lock`.
         target: The archive; several data folders of one service may share it.
         tell: Called with a line for each run that is added.
 

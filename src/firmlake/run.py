@@ -1,14 +1,10 @@
-"""A run: its name, its folders, the targets it froze at the start, its outcome, and the lock on the data folder."""
+"""A run: its name, its folders, the targets it froze at the start, and its outcome."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 import secrets
 import shutil
-import socket
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -16,9 +12,8 @@ from typing import TypeVar
 import msgspec
 import polars as pl
 
-from firmlake.errors import DamagedError, FirmlakeError, LockHeldError
-from firmlake.failure import record_failure
-from firmlake.files import make_folder, read_json, sha256_of, write_json, write_parquet
+from firmlake.errors import DamagedError
+from firmlake.files import read_json, sha256_of, write_json, write_parquet
 from firmlake.settings import NameSettings
 
 T = TypeVar("T")
@@ -29,9 +24,7 @@ __all__ = [
     "Outcome",
     "Run",
     "RunPlan",
-    "holder",
     "list_runs",
-    "lock",
     "new_run_id",
     "open_run",
     "open_runs",
@@ -335,62 +328,6 @@ def open_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
         elif run.plan.subject not in replaced:
             found.append(run)
     return found[::-1]
-
-
-@contextmanager
-def lock(folders: Folders, what: str, name: str = "lock") -> Iterator[None]:
-    """Hold the data folder; the kernel frees it when the process ends, however it ends.
-
-    What fails meanwhile is recorded, for `firmlake status` to tell.
-
-    Args:
-        folders: The data folder.
-        what: Who holds it, for others to read.
-        name: Another name locks something smaller than the whole.
-
-    Raises:
-        LockHeldError: Another process holds it; it is named.
-        FirmlakeError: The folder cannot be written to.
-    """
-    path = folders.state / name
-    with ExitStack() as stack:
-        try:
-            make_folder(path.parent)
-            file = stack.enter_context(path.open("a+"))
-        except OSError as error:
-            raise FirmlakeError(f"{path}: {error.strerror}", "Make room or give access, then run again") from None
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            raise LockHeldError(f"{folders.data} is in use by {holder}", "Wait until it ends, then run again") from None
-        with suppress(OSError):  # the lock holds without a name; a full disk shows where something must be written
-            os.ftruncate(file.fileno(), 0)
-            os.write(file.fileno(), f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
-        try:
-            yield
-        except FirmlakeError as error:
-            record_failure(folders.state, what, error)
-            raise
-        finally:
-            with suppress(OSError):
-                os.ftruncate(file.fileno(), 0)
-
-
-def holder(folders: Folders) -> str:
-    """Say who holds the data folder; empty where nobody does."""
-    path = folders.state / "lock"
-    if not path.exists():
-        return ""
-    with path.open() as file:
-        name = file.read().strip()
-        if name:  # only then: whoever wants the lock at this moment must not find it taken by a mere look
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return name
-    return ""
 
 
 # ---------------------------------------------------------------------------------------------------------------------

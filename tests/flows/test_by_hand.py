@@ -8,7 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from firmlake.run import Folders, lock
+from firmlake.lock import lock
+from firmlake.run import Folders
 from firmlake_sandbox import Sandbox
 
 from .support import ROOT, ByHand, settings_for, write_list

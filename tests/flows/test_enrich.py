@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from firmlake.errors import AuthorizationError, CompanyListError, DriftError, LockHeldError, SettingsError, Stopped
-from firmlake.run import Folders, list_runs, lock
+from firmlake.lock import lock
+from firmlake.run import Folders, list_runs
 from firmlake.warehouse.generations import ask, newest
 from firmlake_sandbox import Sandbox
 

@@ -8,7 +8,7 @@ import pytest
 
 from firmlake.exports.export import Request, export
 from firmlake.exports.targets import Folder
-from firmlake.run import lock
+from firmlake.lock import lock
 from firmlake.warehouse.metrics import render_metrics
 from firmlake.warehouse.status import read_status
 from support import ACME, BOLT, CIRC, NOON, answer, found, header, land, lookalike, make_run, publish_landed

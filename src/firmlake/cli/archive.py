@@ -22,7 +22,8 @@ def archive(call: Call, target: str) -> int:
     """
     from firmlake.archive import archive as start
     from firmlake.exports.targets import open_target
-    from firmlake.run import Folders, lock
+    from firmlake.lock import lock
+    from firmlake.run import Folders
 
     folders = Folders(Path(call.settings().paths.data))
     place = open_target(target)

@@ -54,7 +54,8 @@ def enrich(call: Call, settings: Settings, plan: Callable[[], Planned], what: st
         what: For whoever finds the data folder locked.
     """
     from firmlake import pipeline, planning, service
-    from firmlake.run import Folders, lock
+    from firmlake.lock import lock
+    from firmlake.run import Folders
     from firmlake.terminal_progress import Counter, show_progress
 
     service.check_access(settings)

@@ -146,7 +146,8 @@ def status(call: Call) -> None:
 def _connected(settings: Settings, what: str) -> Iterator[Client]:
     """Hold the data folder and a client for it; a signal waits for the request in flight."""
     from firmlake import service
-    from firmlake.run import Folders, lock
+    from firmlake.lock import lock
+    from firmlake.run import Folders
 
     service.check_access(settings)
     folders = Folders(Path(settings.paths.data))

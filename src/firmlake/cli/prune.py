@@ -26,7 +26,8 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     Never what is still needed: of a run's landed answers and staged tables one always stays, and so does the generation
     that the next export of changes starts from. A damaged run keeps all, and is named.
     """
-    from firmlake.run import Folders, lock
+    from firmlake.lock import lock
+    from firmlake.run import Folders
     from firmlake.terminal_status import show_spared
     from firmlake.warehouse.prune import find_spared
     from firmlake.warehouse.prune import prune as remove

@@ -23,7 +23,8 @@ __all__ = ["replay", "verify"]
 @command
 def replay(call: Call, processes: int) -> None:
     """Make tables and warehouse again from the landed answers, without a request."""
-    from firmlake.run import Folders, lock
+    from firmlake.lock import lock
+    from firmlake.run import Folders
     from firmlake.warehouse import replay as stage
 
     settings = call.settings()
@@ -55,7 +56,8 @@ def replay(call: Call, processes: int) -> None:
 @command
 def verify(call: Call) -> int:
     """Prove that landed answers, staged tables and warehouse hold the same."""
-    from firmlake.run import Folders, lock
+    from firmlake.lock import lock
+    from firmlake.run import Folders
     from firmlake.terminal import show_checks
     from firmlake.warehouse import replay as stage
 

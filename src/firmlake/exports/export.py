@@ -16,7 +16,8 @@ from firmlake.exports.request import Request, check_request, request_of
 from firmlake.exports.selection import last_load
 from firmlake.exports.targets import Found, Target
 from firmlake.exports.write import write_export
-from firmlake.run import Folders, lock
+from firmlake.lock import lock
+from firmlake.run import Folders
 from firmlake.warehouse.exported import LastExport, lock_name, record_export
 from firmlake.warehouse.generations import open_warehouse
 

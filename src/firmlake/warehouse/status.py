@@ -15,7 +15,8 @@ import msgspec
 from firmlake.errors import DamagedError
 from firmlake.failure import LastFailure, last_failure
 from firmlake.landing.additions import SETTLED, merge_standings, read_applied
-from firmlake.run import Folders, Run, holder, open_runs, read_runs
+from firmlake.lock import holder
+from firmlake.run import Folders, Run, open_runs, read_runs
 from firmlake.warehouse.exported import LastExport, last_exports
 from firmlake.warehouse.generations import LINK, newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
