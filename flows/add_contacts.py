@@ -31,7 +31,7 @@ from firmlake.landing.contact_plan import ContactPlan
 from firmlake.lock import lock
 from firmlake.run import Folders
 from firmlake.settings import Settings
-from firmlake.terminal_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
+from firmlake.terminal.lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
 from firmlake.writeback.apply import apply_plan
 from firmlake.writeback.contact_list import read_contact_list
 from firmlake.writeback.plan import name_next_step, plan_contacts, write_plan

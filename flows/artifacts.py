@@ -17,9 +17,9 @@ from prefect.artifacts import (
 )
 
 from firmlake.landing.contact_plan import ContactPlan
-from firmlake.terminal import first_query
-from firmlake.terminal_lists import describe_contact_plan
-from firmlake.terminal_progress import Counter
+from firmlake.terminal.lists import describe_contact_plan
+from firmlake.terminal.progress import Counter
+from firmlake.terminal.runs import first_query
 from firmlake.warehouse.report.page import Report
 from firmlake.warehouse.summary import STATUSES, RunSummary, failures
 from job import tell

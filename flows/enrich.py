@@ -34,8 +34,8 @@ from firmlake.run import Folders, Outcome, Run
 from firmlake.settings import Settings
 from firmlake.tables import stage
 from firmlake.tables.stage import Manifest, finish_stage
-from firmlake.terminal import describe_list, describe_plan, show_summary
-from firmlake.terminal_progress import Counter, show_progress
+from firmlake.terminal.progress import Counter, show_progress
+from firmlake.terminal.runs import describe_list, describe_plan, show_summary
 from firmlake.warehouse.generations import LINK, open_warehouse
 from firmlake.warehouse.report.page import write_report
 from firmlake.warehouse.summary import RunSummary, failures, summarise

@@ -26,7 +26,7 @@ from firmlake.landing.overview import Overview, take_overview
 from firmlake.lock import lock
 from firmlake.run import Folders
 from firmlake.settings import Settings
-from firmlake.terminal_lists import describe_overview, show_lists
+from firmlake.terminal.lists import describe_overview, show_lists
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.lists import publish_lists, read_list_changes
 from job import end, in_one_line, read_settings, show, step

@@ -130,9 +130,8 @@ def test_a_task_that_sets_stop_keeps_the_others_from_beginning(pool: ThreadPoolE
 
 def test_a_reader_that_has_gone_is_no_fault():
     """Nor is what rich makes of it, which would end the process."""
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from job import show; from firmlake.terminal import show_query; "
-    )
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from job import show; "
+    code += "from firmlake.terminal.runs import show_query; "
     code += "[show(lambda: show_query(['a'], [('a' * 60,)] * 2_000)) for _ in range(3)]"
     command = [sys.executable, "-c", code, str(FLOWS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -11,7 +11,7 @@ from firmlake.company import Company
 from firmlake.errors import AuthorizationError, DamagedError
 from firmlake.lock import lock
 from firmlake.run import list_runs
-from firmlake.terminal_status import show_status
+from firmlake.terminal.status import show_status
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.state import read_held
 from firmlake.warehouse.status import read_status

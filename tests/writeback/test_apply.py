@@ -12,7 +12,7 @@ from firmlake.errors import RequestRefusedError, Stopped, UsageError
 from firmlake.landing.additions import list_applied, merge_standings, open_applied
 from firmlake.landing.contact_plan import Contact
 from firmlake.landing.segments import SegmentWriter
-from firmlake.terminal_progress import Counter as Counted
+from firmlake.terminal.progress import Counter as Counted
 from firmlake.warehouse.generations import newest
 from firmlake.warehouse.status import read_status
 from firmlake.writeback.plan import read_plan

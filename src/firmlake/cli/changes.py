@@ -39,7 +39,7 @@ def changes(
     from firmlake.files import write_file
     from firmlake.lookup import read_company
     from firmlake.run import Folders
-    from firmlake.terminal import show_changes
+    from firmlake.terminal.runs import show_changes
     from firmlake.warehouse.changes import KINDS
     from firmlake.warehouse.feed import WRITERS, read_changes
     from firmlake.warehouse.generations import open_warehouse

@@ -56,7 +56,7 @@ def enrich(call: Call, settings: Settings, plan: Callable[[], Planned], what: st
     from firmlake import pipeline, planning, service
     from firmlake.lock import lock
     from firmlake.run import Folders
-    from firmlake.terminal_progress import Counter, show_progress
+    from firmlake.terminal.progress import Counter, show_progress
 
     service.check_access(settings)
     with lock(Folders(Path(settings.paths.data)), f"firmlake run {what}"):
@@ -110,7 +110,7 @@ def expand(call: Call, settings: Settings, first: Ended) -> int:
 
 
 def _say_plan(call: Call, planned: Planned) -> None:
-    from firmlake.terminal import describe_list, describe_plan
+    from firmlake.terminal.runs import describe_list, describe_plan
 
     for line in (*describe_list(planned.companies), *describe_plan(planned)):
         call.say(line)
@@ -135,7 +135,7 @@ def report(call: Call, ended: Ended) -> int:
 def _show(call: Call, ended: Ended) -> int:
     """Show a person what a run came to, say what is left to do, and give the exit code."""
     from firmlake.pipeline import ASK_AGAIN
-    from firmlake.terminal import show_summary
+    from firmlake.terminal.runs import show_summary
 
     if ended.summary is None or ended.outcome is None:
         call.show(lambda: click.echo("There is nobody to ask"))

@@ -38,7 +38,7 @@ def service_lists(call: Call, kind: ListKind) -> None:
     from firmlake import service
     from firmlake.landing.overview import take_overview
     from firmlake.run import Folders
-    from firmlake.terminal_lists import show_lists
+    from firmlake.terminal.lists import show_lists
     from firmlake.warehouse.generations import open_warehouse
     from firmlake.warehouse.lists import publish_lists, read_list_changes
 
@@ -108,8 +108,8 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 @command
 def apply(call: Call, plan_file: Path) -> int:
     """Add what PLAN says to its list, exactly that. Run it again to go on where it stopped."""
-    from firmlake.terminal_lists import describe_contact_plan, progress_content, show_progress_of
-    from firmlake.terminal_progress import Counter, show_progress
+    from firmlake.terminal.lists import describe_contact_plan, progress_content, show_progress_of
+    from firmlake.terminal.progress import Counter, show_progress
     from firmlake.writeback.apply import apply_plan
     from firmlake.writeback.plan import check_plan, read_plan
 
@@ -130,7 +130,7 @@ def status(call: Call) -> None:
     """Show how far each applied plan is; nothing is sent."""
     from firmlake.landing.additions import list_applied
     from firmlake.run import Folders
-    from firmlake.terminal_lists import progress_content, show_applied
+    from firmlake.terminal.lists import progress_content, show_applied
 
     applied = list_applied(Folders(Path(call.settings().paths.data)))
     call.answer(
@@ -158,7 +158,7 @@ def _connected(settings: Settings, what: str) -> Iterator[Client]:
 
 
 def _write(call: Call, made: ContactPlan, out: Path) -> int:
-    from firmlake.terminal_lists import plan_facts, show_contact_plan
+    from firmlake.terminal.lists import plan_facts, show_contact_plan
     from firmlake.writeback.plan import write_plan
 
     write_plan(out, made)
@@ -172,7 +172,7 @@ def _write(call: Call, made: ContactPlan, out: Path) -> int:
 
 
 def _end(call: Call, progress: Progress) -> int:
-    from firmlake.terminal_lists import describe_lacking
+    from firmlake.terminal.lists import describe_lacking
     from firmlake.writeback.plan import name_next_step
 
     lacking = describe_lacking(progress)

@@ -20,7 +20,7 @@ def status(call: Call, metrics: Path | None) -> None:
     """Show the last run, what runs now, what is unfinished or parked and why, and what to do next."""
     from firmlake.files import write_file
     from firmlake.run import Folders
-    from firmlake.terminal_status import show_status
+    from firmlake.terminal.status import show_status
     from firmlake.warehouse.metrics import render_metrics
     from firmlake.warehouse.status import read_status
 
@@ -37,7 +37,7 @@ def status(call: Call, metrics: Path | None) -> None:
 def query(call: Call, sql: str) -> None:
     """Ask the newest generation of the warehouse, in DuckDB's SQL; it is read-only."""
     from firmlake.run import Folders
-    from firmlake.terminal import show_query
+    from firmlake.terminal.runs import show_query
     from firmlake.warehouse.generations import ask
 
     columns, rows = ask(Folders(Path(call.settings().paths.data)), sql)
@@ -67,7 +67,7 @@ def report(call: Call, path: Path | None) -> None:
 def company(call: Call, country: str, company_number: str, datasets: tuple[str, ...], is_demo: bool) -> int:
     """Ask the service for one company and print what it says. Costs a credit outside the company's paid window."""
     from firmlake import lookup, service
-    from firmlake.terminal import show_company
+    from firmlake.terminal.runs import show_company
 
     settings = call.settings(api__base_url=SANDBOX if is_demo else None)
     wanted = lookup.read_company(country.upper(), company_number)

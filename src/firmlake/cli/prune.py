@@ -28,7 +28,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     """
     from firmlake.lock import lock
     from firmlake.run import Folders
-    from firmlake.terminal_status import show_spared
+    from firmlake.terminal.status import show_spared
     from firmlake.warehouse.prune import find_spared
     from firmlake.warehouse.prune import prune as remove
 

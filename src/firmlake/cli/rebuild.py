@@ -58,7 +58,7 @@ def verify(call: Call) -> int:
     """Prove that landed answers, staged tables and warehouse hold the same."""
     from firmlake.lock import lock
     from firmlake.run import Folders
-    from firmlake.terminal import show_checks
+    from firmlake.terminal.runs import show_checks
     from firmlake.warehouse import replay as stage
 
     settings = call.settings()

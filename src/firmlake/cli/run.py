@@ -118,7 +118,7 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
     Steps outward are priced as far as what is held tells who is there.
     """
     from firmlake import planning
-    from firmlake.terminal import describe_list, describe_plan, plan_content, show_refused
+    from firmlake.terminal.runs import describe_list, describe_plan, plan_content, show_refused
 
     settings = _run_settings(call, **options)
     planned = planning.plan(settings, company_list, now())

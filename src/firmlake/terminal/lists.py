@@ -11,7 +11,7 @@ from firmlake.api.exchange import printable
 from firmlake.landing.additions import Progress
 from firmlake.landing.contact_plan import ContactPlan, Entry
 from firmlake.landing.overview import Overview
-from firmlake.terminal import show_rows
+from firmlake.terminal.rows import count_of, show_rows
 
 __all__ = [
     "describe_contact_plan",
@@ -57,7 +57,7 @@ def describe_overview(overview: Overview) -> str:
     kinds = [seen.listed.entry.type for seen in overview.lists.values()]
     by_kind = ", ".join(f"{kinds.count(kind):,} {kind.lower()}" for kind in sorted(set(kinds), reverse=True))
     moved = "" if overview.is_settled else "; they changed all the while, so that those of the last two sweeps count"
-    return f"{_count(len(kinds), 'list')} ({by_kind or 'none'}), read {_count(overview.sweeps, 'time')}{moved}"
+    return f"{count_of(len(kinds), 'list')} ({by_kind or 'none'}), read {count_of(overview.sweeps, 'time')}{moved}"
 
 
 def describe_contact_plan(plan: ContactPlan) -> Iterator[str]:
@@ -66,8 +66,8 @@ def describe_contact_plan(plan: ContactPlan) -> Iterator[str]:
     companies = "" if plan.list_company_count is None else f", {plan.list_company_count:,} companies"
     yield f"List {plan.list_id}: {printable(plan.list_name, _NAME_MAX)} ({plan.list_type.lower()}{companies})"
     yield (
-        f"To add: {_count(facts['to_add_count'], 'contact')} of "
-        f"{_count(facts['company_count'], 'company', 'companies')} in {_count(facts['request_count'], 'request')}; "
+        f"To add: {count_of(facts['to_add_count'], 'contact')} of "
+        f"{count_of(facts['company_count'], 'company', 'companies')} in {count_of(facts['request_count'], 'request')}; "
         f"already added: {facts['already_added_count']:,}; lines repaired {plan.repaired_count:,}, "
         f"repeated {plan.repeated_count:,}, refused {len(plan.refused):,}"
     )
@@ -135,7 +135,7 @@ def show_progress_of(progress: Progress) -> None:
         click.echo(f"An answer also says, in {remark.path}: {printable(example, _EXAMPLE_MAX)}")
     again = sum(one.sent_count > 1 for one in progress.standings.values())
     if again:
-        click.echo(f"Sent more than once, which does no harm: {_count(again, 'contact')}")
+        click.echo(f"Sent more than once, which does no harm: {count_of(again, 'contact')}")
     click.echo(f"Plan {plan.plan_id}, list {plan.list_id}: {printable(plan.list_name, _NAME_MAX)}")
 
 
@@ -144,7 +144,7 @@ def describe_lacking(progress: Progress) -> str:
     counts = progress.counts()
     failed, unknown = counts["failed"] + counts["company_failed"], counts["unknown"]
     parts = (
-        f"{failed:,} of {_count(sum(counts.values()), 'contact')} {'was' if failed == 1 else 'were'} not added",
+        f"{failed:,} of {count_of(sum(counts.values()), 'contact')} {'was' if failed == 1 else 'were'} not added",
         f"of {unknown:,} no answer says whether {'it was' if unknown == 1 else 'they were'}",
     )
     return ", ".join(part for part, count in zip(parts, (failed, unknown), strict=True) if count)
@@ -164,10 +164,6 @@ def show_applied(applied: Sequence[Progress]) -> None:
 
 def _contacts(entries: Iterable[Entry]) -> int:
     return sum(len(entry.contacts) for entry in entries)
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _some(contacts: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a person sees of a plan, a run and its results: lines and tables."""
+"""What a person sees of a plan, a run and its results."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from firmlake.intake.company_list import CompanyList
 from firmlake.intake.plan import count_companies
 from firmlake.lookup import Found
 from firmlake.planning import Planned
-from firmlake.terminal_progress import duration
+from firmlake.terminal.progress import duration
+from firmlake.terminal.rows import count_of, show_table
 from firmlake.warehouse.feed import Event, describe
 from firmlake.warehouse.replay import TableCheck
 from firmlake.warehouse.summary import STATUSES, RunSummary
@@ -31,18 +30,16 @@ __all__ = [
     "show_company",
     "show_query",
     "show_refused",
-    "show_rows",
     "show_summary",
 ]
 
 _REFUSED_MAX = 10
-_WIDTH_ELSEWHERE = 120
 
 
 def describe_list(companies: CompanyList) -> Iterator[str]:
     """Say what was read."""
     yield (
-        f"{companies.path}: {_count(companies.companies.height, 'company', 'companies')} accepted, "
+        f"{companies.path}: {count_of(companies.companies.height, 'company', 'companies')} accepted, "
         f"{companies.repaired.height} of them repaired, {companies.refused.height} lines refused, "
         f"{companies.repeated_count} repeated"
     )
@@ -56,19 +53,19 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     content = plan_content(planned)
     requests = ", ".join(f"{dataset} {count}" for dataset, count in content["requests"].items())
     yield (
-        f"{still}: {_count(content['target_count'], 'company', 'companies')} ({content['fresh_count']} {held}), "
+        f"{still}: {count_of(content['target_count'], 'company', 'companies')} ({content['fresh_count']} {held}), "
         f"about {sum(content['requests'].values())} requests{f' ({requests})' if requests else ''}, "
-        f"at most {_count(content['credits'], 'credit', 'credits')}, "
+        f"at most {count_of(content['credits'], 'credit', 'credits')}, "
         f"{duration(content['minutes'] * 60)} at the allowance"
     )
     if content["waiting_count"]:
-        yield f"Left out by run.max_credits: {_count(content['waiting_count'], 'company', 'companies')}"
+        yield f"Left out by run.max_credits: {count_of(content['waiting_count'], 'company', 'companies')}"
     if left := content["left_out_requests"]:
-        yield f"Left to the next run by run.max_requests: about {_count(left, 'request', 'requests')}"
+        yield f"Left to the next run by run.max_requests: about {count_of(left, 'request', 'requests')}"
     for other in content["unfinished_elsewhere"]:
         yield (
             f"Run {other['run_id']} of {other['list']} is unfinished and has paid for "
-            f"{_count(other['paid_count'], 'company', 'companies')} of these: run {other['list']} again first, and "
+            f"{count_of(other['paid_count'], 'company', 'companies')} of these: run {other['list']} again first, and "
             "they need not be fetched twice"
         )
 
@@ -102,7 +99,7 @@ def show_refused(companies: CompanyList) -> None:
     """List the first refused lines."""
     rows = companies.refused.select("line", "given", "reason").head(_REFUSED_MAX).rows()
     if rows:
-        _table(("line", "given", "refused because"), rows)
+        show_table(("line", "given", "refused because"), rows)
     if companies.refused.height > _REFUSED_MAX:
         click.echo(f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists a thousand of them")
 
@@ -110,7 +107,7 @@ def show_refused(companies: CompanyList) -> None:
 def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str, int]]) -> None:
     """Print what a run came to, and how to look at it."""
     rows = [[dataset, *(counts.get(status, 0) for status in STATUSES)] for dataset, counts in summary.datasets.items()]
-    _table(("companies by dataset", *(status.replace("_", " ") for status in STATUSES)), rows)
+    show_table(("companies by dataset", *(status.replace("_", " ") for status in STATUSES)), rows)
     written = ", ".join(f"{count:,} {table}" for table, count in summary.rows.items())
     click.echo(f"Rows written: {written}")
     spent = "unknown" if summary.credit_count is None and summary.request_count else f"{summary.credit_count or 0:,}"
@@ -120,9 +117,9 @@ def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str,
             f"The service charged {summary.credit_count:,}, our ledger expects {summary.expected_credit_count:,}"
         )
     if summary.drift:
-        _table(("drift in", "kind", "where", "records"), summary.drift)
+        show_table(("drift in", "kind", "where", "records"), summary.drift)
     if failed:
-        _table(("country", "number", "dataset", "failed because", "attempts"), failed)
+        show_table(("country", "number", "dataset", "failed because", "attempts"), failed)
     click.echo(
         f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})"
     )
@@ -145,7 +142,7 @@ def show_company(found: Found) -> None:
     for table, columns in _COMPANY_COLUMNS.items():
         frame = found.tables.get(table)
         if frame is not None:
-            _table(
+            show_table(
                 [name.replace("_", " ") for name in columns], frame.select(columns).rows(), f"{table} ({frame.height})"
             )
     for dataset, path, reason in found.rejects:
@@ -154,27 +151,21 @@ def show_company(found: Found) -> None:
 
 def show_query(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print the answer to a query."""
-    _table(columns, rows)
-    click.echo(_count(len(rows), "row", "rows"))
+    show_table(columns, rows)
+    click.echo(count_of(len(rows), "row", "rows"))
 
 
 def show_changes(events: Sequence[Event]) -> None:
     """Print events."""
     rows = [(f"{e.found_at:%Y-%m-%d}", e.name, e.subject, e.kind.replace("_", " "), *describe(e)) for e in events]
-    _table(("found", "name", "number", "event", "about", "change"), rows)
-    click.echo(_count(len(rows), "event", "events"))
+    show_table(("found", "name", "number", "event", "about", "change"), rows)
+    click.echo(count_of(len(rows), "event", "events"))
 
 
 def show_checks(checks: Sequence[TableCheck]) -> None:
     """Print how warehouse and landed answers compare."""
     rows = [(c.table, c.rows, c.replayed_rows, "same" if c.agrees else "DIFFERENT") for c in checks]
-    _table(("table", "rows in the warehouse", "rows from the landed answers", "content"), rows)
-
-
-def show_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    """Print rows as a table; nothing where there are none."""
-    if rows:
-        _table(columns, rows, title)
+    show_table(("table", "rows in the warehouse", "rows from the landed answers", "content"), rows)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -195,35 +186,3 @@ _QUERY = (
     "USING (country, company_number) WHERE position = 0 ORDER BY net_profit DESC LIMIT 5"
 )
 """The latest accounts of the most profitable companies."""
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    table = Table(title=title or None, title_justify="left", title_style="bold")
-    for position, column in enumerate(columns):
-        numbers = bool(rows) and all(row[position] is None or _is_number(row[position]) for row in rows)
-        table.add_column(column, justify="right" if numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_escape(_text(value)) for value in row))
-    is_terminal = sys.stdout.isatty()
-    Console(width=None if is_terminal else _WIDTH_ELSEWHERE, markup=False, highlight=False).print(table)
-
-
-def _is_number(value: Any) -> bool:
-    return not isinstance(value, str | bool) and hasattr(value, "__float__")
-
-
-def _escape(text: str) -> str:
-    """Names come from outside: control characters must not reach the terminal."""
-    return "".join(character if character.isprintable() else "?" for character in text)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if _is_number(value) else str(value)
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import click
 
-from firmlake.terminal import show_rows
-from firmlake.terminal_progress import duration
+from firmlake.terminal.progress import duration
+from firmlake.terminal.rows import show_rows
 from firmlake.warehouse.prune import Spared
 from firmlake.warehouse.status import Status
 from firmlake.warehouse.summary import STATUSES

@@ -1,0 +1,57 @@
+"""Tables, as a person sees them: aligned, with what comes from outside made harmless."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["count_of", "show_rows", "show_table"]
+
+_WIDTH_ELSEWHERE = 120
+
+
+def show_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+    """Print rows as a table; nothing where there are none."""
+    if rows:
+        show_table(columns, rows, title)
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+    """Print rows as a table, where there are none its head."""
+    table = Table(title=title or None, title_justify="left", title_style="bold")
+    for position, column in enumerate(columns):
+        numbers = bool(rows) and all(row[position] is None or _is_number(row[position]) for row in rows)
+        table.add_column(column, justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_escape(_text(value)) for value in row))
+    is_terminal = sys.stdout.isatty()
+    Console(width=None if is_terminal else _WIDTH_ELSEWHERE, markup=False, highlight=False).print(table)
+
+
+def count_of(number: int, one: str, many: str = "") -> str:
+    """Say how many there are of what is called `one`, and of several `many` where that is not just with an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, str | bool) and hasattr(value, "__float__")
+
+
+def _escape(text: str) -> str:
+    """Names come from outside: control characters must not reach the terminal."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if _is_number(value) else str(value)
