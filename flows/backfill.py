@@ -55,7 +55,7 @@ from firmlake.exports.targets import open_target
 from firmlake.lock import lock
 from firmlake.portfolios import Portfolio, divide
 from firmlake.settings import Settings
-from job import EXIT_CODE_LABEL, end, in_one_line, read_settings, step, tell
+from job import EXIT_CODE_LABEL, end, in_one_line, name_damaged, read_settings, step, tell
 
 _WORST_FIRST = (
     EXIT_AUTHORIZATION,
@@ -141,7 +141,9 @@ def archive_portfolio(archive: str, portfolio: Portfolio) -> None:
     """Add to the archive what has been published of a portfolio."""
     with lock(portfolio.folders, "the flow backfill"):
         done = add_to_archive(portfolio.folders, open_target(archive))
-    tell(f"{portfolio.name}: {len(done.runs)} runs archived, {done.file_count} files, {done.byte_count:,} bytes")
+    said = f"{portfolio.name}: {len(done.runs)} runs archived, {done.file_count} files, {done.byte_count:,} bytes"
+    tell(said)
+    name_damaged(said, done.damaged)
 
 
 def wait_for(run_ids: Iterable[UUID]) -> dict[UUID, FlowRun]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from firmlake.api.failures import InterruptedRunError
-from firmlake.errors import EXIT_SOME_FAILED, FirmlakeError, UsageError
+from firmlake.errors import EXIT_SOME_FAILED, DamagedError, FirmlakeError, UsageError
 from firmlake.settings import SANDBOX, Settings
 from firmlake.settings_layers import load_settings
 
@@ -31,6 +31,7 @@ __all__ = [
     "end",
     "finish_tasks",
     "in_one_line",
+    "name_damaged",
     "read_job",
     "read_settings",
     "show",
@@ -180,6 +181,19 @@ def finish_tasks(
         if isinstance(result, Exception) and not isinstance(result, keep):
             raise result
     return results
+
+
+def name_damaged(said: str, damaged: Mapping[str, DamagedError]) -> None:
+    """Name the runs that were left out because they are damaged.
+
+    Raises:
+        DamagedError: There are some: nobody looks at what is green.
+    """
+    for run_id, error in damaged.items():
+        tell(f"Left out run {run_id}: {error}")
+    if damaged:
+        first = next(iter(damaged.values()))
+        raise DamagedError(f"{said}, without {', '.join(damaged)}: {first.message}", first.next_step)
 
 
 def end(result: R, message: str) -> R:

@@ -19,7 +19,6 @@ if __name__ == "__main__":
 
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from firmlake.lock import lock
 from firmlake.run import Folders, list_runs, new_run_id
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.replay import load_staged
-from job import end, in_one_line, read_settings, step, tell
+from job import end, in_one_line, name_damaged, read_settings, step, tell
 
 stage_shard = step("stage shard {shard} of run {run_id}")(stage_archived)
 
@@ -91,17 +90,8 @@ def replay(
         )
     said = f"{count} {'run' if count == 1 else 'runs'} replayed into {made}"
     tell(said)
-    return conclude(str(made), said, damaged)
-
-
-def conclude(made: str, said: str, damaged: Mapping[str, DamagedError]) -> str:
-    """End; as failed where runs were left out, for nobody looks at what is green."""
-    for run_id, error in damaged.items():
-        tell(f"Left out run {run_id}: {error}")
-    if damaged:
-        first = next(iter(damaged.values()))
-        raise DamagedError(f"{said}, without {', '.join(damaged)}: {first.message}", first.next_step)
-    return end(made, said)
+    name_damaged(said, damaged)
+    return end(str(made), said)
 
 
 @flow(version=__version__, persist_result=False, retries=0)

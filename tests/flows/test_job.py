@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from firmlake.api.failures import InterruptedRunError
-from firmlake.errors import AuthorizationError, FirmlakeError, SettingsError, Stopped, UsageError
+from firmlake.errors import AuthorizationError, DamagedError, FirmlakeError, SettingsError, Stopped, UsageError
 
 from .support import FLOWS, ROOT
 
@@ -140,3 +140,14 @@ def test_a_reader_that_has_gone_is_no_fault():
         process.stdout.readline()
         process.stdout.close()
         assert (process.stderr.read(), process.wait(60)) == (b"", 0)
+
+
+def test_runs_that_were_left_out_are_named_and_the_flow_fails(monkeypatch: pytest.MonkeyPatch):
+    import job
+
+    told: list[str] = []
+    monkeypatch.setattr(job, "tell", told.append)
+    job.name_damaged("2 runs archived", {})
+    with pytest.raises(DamagedError, match=r"2 runs archived, without one: x is gone\. Restore it"):
+        job.name_damaged("2 runs archived", {"one": DamagedError("x is gone", "Restore it")})
+    assert told == ["Left out run one: x is gone. Restore it"]
