@@ -172,5 +172,5 @@ def _look_up(api: str, state: Any) -> FlowRun:
         known["message"],
         state.result(raise_on_failure=False),
         {artifact["key"]: artifact["data"] for artifact in ask("POST", "artifacts/filter")},
-        lambda: {task["name"]: task["state"]["name"] for task in ask("POST", "task_runs/filter")},
+        lambda: {task["name"]: (task["state"] or {}).get("name") for task in ask("POST", "task_runs/filter")},
     )
