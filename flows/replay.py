@@ -20,13 +20,14 @@ if __name__ == "__main__":
 import sys
 from collections import defaultdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from prefect import flow
 
 from firmlake import __version__
-from firmlake.archive import collect_staged, fetch_runs, stage_archived
+from firmlake.archive import collect_staged, fetch_runs, stage_archived, stage_archived_whole
 from firmlake.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.exports.targets import open_target
 from firmlake.lock import lock
@@ -85,6 +86,7 @@ def replay(
             lambda: datetime.now(UTC),
             memory_limit=settings.run.duckdb_memory,
             keep=settings.run.keep_generations,
+            stage_whole=partial(stage_archived_whole, target, name),
             without=damaged,
             storage_version=settings.run.storage_version,
         )

@@ -20,6 +20,8 @@ from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.generations import newest, open_warehouse, publish
 from firmlake.warehouse.load import load_run
+from firmlake.warehouse.restage import stage_whole
+from firmlake.warehouse.state import read_held
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -146,9 +148,11 @@ def make_run(
     shard_companies: int = 5000,
     expected: dict[tuple[Company, str], int] | None = None,
     failed_before: Sequence[tuple[Company, str]] = (),
+    knows_held: bool = True,
 ) -> Run:
-    """Freeze a run; `waiting` are the companies that a budget leaves out."""
+    """Freeze a run; `waiting` are the companies that a budget leaves out, and no `knows_held` is an earlier version."""
     everybody = [*companies, *waiting]
+    held = held_hashes(folders)
     rows = [
         (
             0 if company in waiting else position // shard_companies + 1,
@@ -157,6 +161,7 @@ def make_run(
             (expected or {}).get((company, dataset)),
             False,
             (company, dataset) in failed_before,
+            held.get((*company, dataset)),
         )
         for position, company in enumerate(everybody)
         for dataset in datasets
@@ -169,8 +174,10 @@ def make_run(
         "expected_count": pl.Int64,
         "is_paid": pl.Boolean,
         "has_failed": pl.Boolean,
+        "held_hash": pl.UInt64,
     }
     targets = pl.DataFrame(rows, schema=schema, orient="row")
+    targets = targets if knows_held else targets.drop("held_hash")
     plan = RunPlan(
         run_id=run_id,
         started_at=at,
@@ -191,6 +198,16 @@ def make_run(
     lines = pl.DataFrame(refused, schema={"line": pl.Int64, "given": pl.String, "reason": pl.String}, orient="row")
     accepted = pl.DataFrame(everybody, schema={"country": pl.String, "company_number": pl.String}, orient="row")
     return start_run(folders, plan, targets, {"companies": accepted, "refused_lines": lines})
+
+
+def held_hashes(folders: Folders) -> dict[tuple[str, ...], int]:
+    """What a plan would say now of what the warehouse holds: by country, number and dataset."""
+    if newest(folders) is None:
+        return {}
+    with open_warehouse(folders) as connection:
+        state = read_held(connection, NOON, 0, 0).state
+    rows = state.select("country", "company_number", "dataset", "held_hash").iter_rows()
+    return {tuple(key): held for *key, held in rows}
 
 
 def header(
@@ -243,7 +260,7 @@ def publish_landed(run: Run, outcome: str = "done", *, at: datetime = NOON + MIN
 def publish_staged(run: Run, manifest: Manifest, ended: Outcome, *, at: datetime = NOON, keep: int = 5) -> Path:
     return publish(
         run.folders,
-        lambda connection, number: load_run(connection, run, manifest, ended, number, at),
+        lambda connection, number: load_run(connection, run, manifest, ended, number, at, stage_whole),
         memory_limit="256MB",
         keep=keep,
         start=newest(run.folders),

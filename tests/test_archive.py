@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
 from firmlake import archive as archive_module
-from firmlake.archive import archive, collect_staged, fetch_runs, stage_archived
+from firmlake.archive import archive, collect_staged, fetch_runs, stage_archived, stage_archived_whole
 from firmlake.errors import DamagedError, UsageError
 from firmlake.exports.targets import open_target
 from firmlake.run import Folders
@@ -16,7 +17,7 @@ from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.replay import content_hashes, load_staged, replay
 from support import ACME, BOLT, CIRC, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed, query
 
-FIRST, SECOND = "20260105T120000Z-0001", "20260106T120000Z-0002"
+FIRST, SECOND, THIRD = "20260105T120000Z-0001", "20260106T120000Z-0002", "20260107T120000Z-0003"
 
 
 def now():
@@ -54,7 +55,8 @@ def load(target, folders, name="replay"):
             collect_staged(target, name, run, shards)
         except DamagedError as error:
             damaged[run.run_id] = error
-    load_staged(folders, now, memory_limit="100MB", keep=2, without=damaged)
+    whole = partial(stage_archived_whole, target, name)
+    load_staged(folders, now, memory_limit="100MB", keep=2, stage_whole=whole, without=damaged)
     return damaged
 
 
@@ -64,11 +66,16 @@ def content(folders):
 
 
 def test_a_warehouse_of_the_archive_holds_what_one_of_both_folders_would(portfolios, target, folders, tmp_path):
-    for portfolio in portfolios:
+    """Also where what one folder held, and so did not stage again, is not what the other heard in between."""
+    one, other = Folders(tmp_path / "one"), portfolios[1]
+    shutil.copytree(portfolios[0].data, one.data, symlinks=True)
+    fetch_week(one, THIRD, NOON + 2 * DAY, 0.1, 0.2, 0.6)
+    for portfolio in (one, other):
         archive(portfolio, target)
     load(target, folders)
+    assert {name.split("/")[2] for name in target.sizes("staged") if "/whole=" in name} == {f"run={THIRD}"}
     together = Folders(tmp_path / "together")
-    for portfolio in portfolios:
+    for portfolio in (one, other):
         for name in ("landing", "runs"):
             shutil.copytree(portfolio.data / name, together.data / name, dirs_exist_ok=True)
     replay(together, now, memory_limit="100MB", keep=1)

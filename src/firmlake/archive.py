@@ -7,6 +7,7 @@
     landing/service_lists/... contacts/...        answers about lists, likewise
     staged/<replay>/run=<run>/<table>/shard=00001.<sha256>.parquet
     staged/<replay>/run=<run>/shard=00001.json    a shard is staged when this is there
+    staged/<replay>/run=<run>/whole=00001.json    likewise, with records that were held when the run was frozen
 
 Every object is created once and never changed: the store refuses a second one of the same name. Whoever comes second,
 after a crash or beside another worker, takes what the first has made.
@@ -35,7 +36,7 @@ from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
 from firmlake.warehouse.replay import read_finished
 
-__all__ = ["Archived", "archive", "collect_staged", "fetch_runs", "stage_archived"]
+__all__ = ["Archived", "archive", "collect_staged", "fetch_runs", "stage_archived", "stage_archived_whole"]
 
 _LISTS = ("landing/service_lists", "landing/contacts")
 _LAST = "outcome.json"
@@ -119,7 +120,7 @@ def fetch_runs(target: Target, folders: Folders) -> tuple[list[Run], dict[str, D
     return runs, damaged
 
 
-def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manifest:
+def stage_archived(address: str, replay: str, run_id: str, shard: int, *, is_whole: bool = False) -> Manifest:
     """Flatten a shard of an archived run into the archive, unless that is done already. For any machine and process.
 
     Args:
@@ -127,25 +128,26 @@ def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manife
         replay: What the work is part of: a name for one version of the code. What is staged under it is not made again.
         run_id: The run.
         shard: Its shard.
+        is_whole: As for `stage_shard`.
 
     Raises:
         DamagedError: A landed answer is not what was written.
     """
     target = open_target(address)
     folder = f"staged/{replay}/run={run_id}"
-    marker = f"{folder}/shard={shard:05}.json"
+    marker = f"{folder}/{'whole' if is_whole else 'shard'}={shard:05}.json"
     if held := target.read(marker):
         return msgspec.json.decode(held.content, type=Manifest)
     with _fetched(target, run_id, shard) as run:
         try:
-            manifest = stage_shard(run, shard)
+            manifest = stage_shard(run, shard, is_whole=is_whole)
         except DamagedError as error:
             raise _in_archive(target, run.folders, error) from None
         for file in manifest.files:
             content = (run.folders.staged(run_id) / file.path).read_bytes()
             target.create(_staged_path(folder, file), content)  # one that is there has this content: see its name
     if not target.create(marker, msgspec.json.encode(manifest)):
-        return stage_archived(address, replay, run_id, shard)  # somebody else was first
+        return stage_archived(address, replay, run_id, shard, is_whole=is_whole)  # somebody else was first
     return manifest
 
 
@@ -164,6 +166,12 @@ def collect_staged(target: Target, replay: str, run: Run, shards: Sequence[Manif
                 raise _changed(target, _staged_path(folder, file))
             _write(path, content)
     return finish_stage(run, shards)
+
+
+def stage_archived_whole(target: Target, replay: str, run: Run) -> Manifest:
+    """Stage an archived run with all its records, in this process, and fetch its tables: for `load_staged`."""
+    shards = [stage_archived(target.url, replay, run.run_id, shard, is_whole=True) for shard in run.shards()]
+    return collect_staged(target, replay, run, shards)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.generations import newest, publish
 from firmlake.warehouse.load import load_run
+from firmlake.warehouse.restage import stage_whole
 from firmlake.warehouse.views import create_views
 
 __all__ = ["ASK_AGAIN", "fetch", "fetching", "finish", "publish_run", "stage"]
@@ -106,8 +107,8 @@ def finish(settings: Settings, run: Run, manifest: Manifest, stopped: str, now: 
         DriftError: So many records lack a known field that publishing would replace good values by nothing.
     """
     vanished = _staged(run, manifest, "drift").filter(pl.col("kind") == "vanished_field").collect()
-    _refuse_drift(settings, run, manifest, vanished, now)
     states = _staged(run, manifest, "company_state")
+    _refuse_drift(settings, run, states, vanished, now)
     has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
     waiting = states.filter(pl.col("status") == "waiting").select(pl.len()).collect().item()
     if stopped or waiting:
@@ -132,7 +133,7 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
     give_back()
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
-        load_run(connection, run, manifest, outcome, number, now)
+        load_run(connection, run, manifest, outcome, number, now, stage_whole)
         create_views(connection)
 
     return publish(
@@ -164,12 +165,9 @@ def _sum_records(drift: pl.DataFrame) -> Iterator[tuple[str, str, int]]:
     yield from drift.group_by("dataset", "path").agg(pl.col("record_count").sum()).sort("dataset", "path").iter_rows()
 
 
-def _refuse_drift(settings: Settings, run: Run, manifest: Manifest, vanished: pl.DataFrame, now: datetime) -> None:
+def _refuse_drift(settings: Settings, run: Run, states: pl.LazyFrame, vanished: pl.DataFrame, now: datetime) -> None:
     """Refuse to publish what lost a field, and record that, so that the next run asks anew."""
-    records = {
-        dataset: sum(file.row_count for file in manifest.files if file.table == dataset)
-        for dataset in run.plan.datasets
-    }
+    records = dict(states.group_by("dataset").agg(pl.col("record_count").sum()).collect().iter_rows())
     refused = []
     for dataset, path, count in _sum_records(vanished):
         share = min(1.0, count / max(1, records[dataset]))  # those that were rejected for it are not among the records

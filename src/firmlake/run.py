@@ -157,12 +157,15 @@ class Run(msgspec.Struct, frozen=True):
         """Read what is asked for.
 
         Returns:
-            One row per company and dataset: shard, country, company_number, dataset, expected_count; in list order.
+            One row per company and dataset: shard, country, company_number, dataset, expected_count, is_paid,
+            has_failed, held_hash (null in a run that an earlier version froze); in list order.
 
         Raises:
             DamagedError: The file is not what was written.
         """
         frame = pl.scan_parquet(self.checked("targets"), glob=False)
+        if "held_hash" not in frame.collect_schema():
+            frame = frame.with_columns(pl.lit(None, pl.UInt64).alias("held_hash"))
         return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()
 
     def shards(self) -> range:

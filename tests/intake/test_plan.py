@@ -66,7 +66,7 @@ def totals_of(companies, week=0):
 
 def targets_of(companies, expected=None, datasets=DATASETS, shard_companies=5000):
     state = pl.DataFrame(
-        [(*company, PAGED, False, False, count) for company, count in (expected or {}).items()],
+        [(*company, PAGED, False, False, count, None) for company, count in (expected or {}).items()],
         schema=STATE,
         orient="row",
     )
@@ -75,7 +75,7 @@ def targets_of(companies, expected=None, datasets=DATASETS, shard_companies=5000
 
 STATE = {
     "country": pl.String, "company_number": pl.String, "dataset": pl.String, "is_fresh": pl.Boolean,
-    "has_failed": pl.Boolean, "expected_count": pl.Int64,
+    "has_failed": pl.Boolean, "expected_count": pl.Int64, "held_hash": pl.UInt64,
 }  # fmt: skip
 
 
@@ -236,21 +236,23 @@ def test_every_company_is_asked_for_each_dataset_in_list_order():
 
 def test_what_is_fresh_is_left_alone():
     one, two, three = COMPANIES[:3]
-    rows = [(*one, "financials", True, False, 5), (*one, "lookalikes", False, True, None)]
-    rows += [(*two, "financials", False, False, 9), *((*three, dataset, True, False, None) for dataset in DATASETS)]
+    rows = [(*one, "financials", True, False, 5, 1), (*one, "lookalikes", False, True, None, None)]
+    rows += [(*two, "financials", False, False, 9, 2)]
+    rows += [(*three, dataset, True, False, None, 3) for dataset in DATASETS]
     state = pl.DataFrame(rows, schema=STATE, orient="row")
     targets = find_targets(frame([one, two, three]), DATASETS, state, frame([]), max_credits=-1, shard_companies=1)
-    assert targets.select("shard", "company_number", "dataset", "expected_count", "has_failed").rows() == [
-        (1, one.company_number, "lookalikes", None, True),
-        (1, one.company_number, "relationships", None, False),
-        (2, two.company_number, "financials", 9, False),
-        (2, two.company_number, "lookalikes", None, False),
-        (2, two.company_number, "relationships", None, False),
+    columns = "shard", "company_number", "dataset", "expected_count", "has_failed", "held_hash"
+    assert targets.select(columns).rows() == [
+        (1, one.company_number, "lookalikes", None, True, None),
+        (1, one.company_number, "relationships", None, False, None),
+        (2, two.company_number, "financials", 9, False, 2),
+        (2, two.company_number, "lookalikes", None, False, None),
+        (2, two.company_number, "relationships", None, False, None),
     ]
 
 
 def test_companies_held_that_are_not_on_the_list_are_not_asked_for():
-    state = pl.DataFrame([(*COMPANIES[5], "financials", False, True, 5)], schema=STATE, orient="row")
+    state = pl.DataFrame([(*COMPANIES[5], "financials", False, True, 5, None)], schema=STATE, orient="row")
     targets = find_targets(
         frame(COMPANIES[:2]), DATASETS, state, frame(COMPANIES[5:6]), max_credits=-1, shard_companies=9
     )

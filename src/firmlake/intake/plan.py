@@ -22,7 +22,7 @@ ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 
 
 
 _COUNTED = ("expected_count", "remaining_count")
-_HELD = ("is_fresh", "has_failed", "expected_count")
+_HELD = ("is_fresh", "has_failed", "expected_count", "held_hash")
 
 
 class Wanted(NamedTuple):
@@ -108,14 +108,14 @@ def find_targets(
     Args:
         companies: Accepted companies: country, company_number, in list order.
         datasets: What is wanted of each.
-        state: What is held: country, company_number, dataset, is_fresh, has_failed, expected_count.
+        state: What is held: country, company_number, dataset, is_fresh, has_failed, expected_count, held_hash.
         paid: Companies inside their paid window: country, company_number.
         max_credits: Companies outside it that may be asked for; -1 for all.
         shard_companies: Companies of a shard.
 
     Returns:
         One row per company and dataset that is not fresh: shard (1 first; 0 for those the budget leaves out), country,
-        company_number, dataset, expected_count, is_paid, has_failed; in list order.
+        company_number, dataset, expected_count, is_paid, has_failed, held_hash; in list order.
     """
     wanted = pl.Enum(datasets)
     of_company = company_key().alias("company")
@@ -145,6 +145,7 @@ def find_targets(
             pl.col("expected_count").cast(pl.Int64),
             "is_paid",
             "has_failed",
+            "held_hash",
         )
         .collect()
     )

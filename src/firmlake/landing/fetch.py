@@ -105,9 +105,10 @@ def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, 
         keep_records: As for `Progress`.
     """
     targets = run.targets(shard) if targets is None else targets
-    columns = targets.select("country", "company_number", "dataset", "expected_count")
+    columns = targets.select("country", "company_number", "dataset", "expected_count", "held_hash")
     wanted = (
-        (Company(country, number), dataset, expected) for country, number, dataset, expected in columns.iter_rows()
+        (Company(country, number), dataset, count, held)
+        for country, number, dataset, count, held in columns.iter_rows()
     )
     progress = Progress(wanted, run.plan.names.not_found_message, keep_records=keep_records)
     for landed in read_landed(run, shard):

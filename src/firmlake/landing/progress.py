@@ -40,6 +40,7 @@ class Track(msgspec.Struct):
 
     Attributes:
         expected: Records an earlier run found.
+        held_hash: The first 64 bits of the hash of the answer that the warehouse held when the run was frozen.
         status: "pending", "answered", "not_found" or "failed".
         next_offset: Records held so far: where the next page starts.
         total: Records there are, once the first page told.
@@ -54,6 +55,7 @@ class Track(msgspec.Struct):
     """
 
     expected: int | None = None
+    held_hash: int | None = None
     status: str = "pending"
     next_offset: int = 0
     total: int | None = None
@@ -79,7 +81,7 @@ class Progress:
     """The tracks of a shard's companies.
 
     Args:
-        wanted: Company, dataset and the number of records expected (from an earlier run), or None.
+        wanted: Company, dataset, and what is known of it (`expected` and `held_hash` of its track).
         not_found_message: What an element says about a company that does not exist.
         keep_records: Whether parts are kept, to be staged; else they are only counted.
 
@@ -92,9 +94,13 @@ class Progress:
     """
 
     def __init__(
-        self, wanted: Iterable[tuple[Company, str, int | None]], not_found_message: str, *, keep_records: bool = False
+        self,
+        wanted: Iterable[tuple[Company, str, int | None, int | None]],
+        not_found_message: str,
+        *,
+        keep_records: bool = False,
     ) -> None:
-        self.tracks = {(company, dataset): Track(expected) for company, dataset, expected in wanted}
+        self.tracks = {(company, dataset): Track(count, held) for company, dataset, count, held in wanted}
         self.datasets: defaultdict[str, dict[Company, Track]] = defaultdict(dict)
         for (company, dataset), track in self.tracks.items():
             self.datasets[dataset][company] = track

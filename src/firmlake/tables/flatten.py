@@ -32,13 +32,16 @@ FLATTEN: dict[str, Callable[[Sequence[Answered]], tuple[dict[str, pl.DataFrame],
 }
 
 
-def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dict[str, pl.DataFrame]:
+def flatten_shard(
+    run: Run, shard: int, progress: Progress | None = None, *, is_whole: bool = False
+) -> dict[str, pl.DataFrame]:
     """Turn what has landed of a shard into frames of the tables' schemas; nothing is written.
 
     Args:
         run: The run.
         shard: Its number.
         progress: As for `stage_shard`.
+        is_whole: Likewise.
     """
     progress = progress or load_progress(run, shard, keep_records=True)
     tables: dict[str, pl.DataFrame] = {}
@@ -48,11 +51,13 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
     for dataset in run.plan.datasets:
         tracks = progress.datasets[dataset]
         answers = [Answered(company, track.parts) for company, track in tracks.items() if track.status == "answered"]
+        hashes = {answer.company: payload_hash(answer, DATASETS[dataset].groups) for answer in answers}
+        if not is_whole:
+            answers = [answer for answer in answers if not _is_held(tracks[answer.company], hashes[answer.company])]
         made, gathered = FLATTEN[dataset](answers)
         tables |= {name: shape_table(name, frame, run.run_id) for name, frame in made.items()}
         rejects += [part.rejects for part in gathered]
         drift += [seen for part in gathered for seen in (*part.drift, *new_values(dataset, part.frame))]
-        hashes = {answer.company: payload_hash(answer, DATASETS[dataset].groups) for answer in answers}
         states.append(_states(tracks, dataset, hashes))
     tables["rejects"] = _table("rejects", run, rejects)
     tables["company_state"] = shape_table("company_state", _with_counts(states, tables["rejects"]), run.run_id)
@@ -64,6 +69,10 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _is_held(track: Track, payload_hash: str) -> bool:
+    return track.held_hash is not None and int(payload_hash[:16], 16) == track.held_hash
 
 
 def _frame(table: str, run: Run, rows: Iterable[dict[str, Any]]) -> pl.DataFrame:

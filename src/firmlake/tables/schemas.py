@@ -363,7 +363,8 @@ _ALL = (
     ),
     Table(
         "drift",
-        "One row for each difference in a run between the answers and the known contract",
+        "One row for each difference in a run between the answers and the known contract. Records are looked at where "
+        "their company's answer is new or changed",
         ("run_id", "dataset", "kind", "path"),
         (
             _ASKED,

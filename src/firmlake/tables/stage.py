@@ -4,7 +4,9 @@
     staged/run=<id>/shard=00001.json                a shard is staged when this is there
     staged/run=<id>/manifest.json                   a run is staged when this is there
 
-The files depend on the landed answers and the frozen plan alone, so that staging again gives the same content.
+Records of an answer that the warehouse held when the run was frozen are left out, for loading would pass them over.
+Where it turns out to hold something else by then, the run is staged again, whole. The files depend on the landed
+answers, the frozen plan and on that alone, so that staging again gives the same content.
 """
 
 from __future__ import annotations
@@ -59,42 +61,50 @@ class StagedFile(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What was staged, and from which landed segments (path below the data folder, to sha256)."""
+    """What was staged, and from which landed segments (path below the data folder, to sha256).
+
+    Attributes:
+        is_whole: No records are left out. That nobody says so, as in an earlier version, only costs a look.
+    """
 
     schema_version: int = SCHEMA_VERSION
     run_id: str
     files: tuple[StagedFile, ...]
     segments: dict[str, str]
+    is_whole: bool = False
 
 
 @collecting_rarely()
-def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manifest:
+def stage_shard(run: Run, shard: int, progress: Progress | None = None, *, is_whole: bool = False) -> Manifest:
     """Flatten a shard and write its files, unless they are there and whole already.
 
     Args:
         run: The run.
         shard: Its number.
         progress: All that landed of it, with records, where that is still in memory; None reads it back.
+        is_whole: Whether records that were held when the run was frozen are staged too.
     """
     marker = _marker(run, shard)
     segments = _segments(run, shard)
     held = _read_manifest(marker)
-    if held and held.segments == segments and held.schema_version == SCHEMA_VERSION and is_staged(run, held):
+    made_from = (segments, is_whole, SCHEMA_VERSION)
+    if held and (held.segments, held.is_whole, held.schema_version) == made_from and is_staged(run, held):
         return held
     files = []
-    for table, frame in flatten_shard(run, shard, progress).items():
+    for table, frame in flatten_shard(run, shard, progress, is_whole=is_whole).items():
         files.append(_write_table(run, table, f"shard={shard:05}", frame))
-    manifest = Manifest(run_id=run.run_id, files=tuple(files), segments=segments)
+    manifest = Manifest(run_id=run.run_id, files=tuple(files), segments=segments, is_whole=is_whole)
     write_json(marker, manifest)
     return manifest
 
 
-def stage_shards(run: Run, processes: int = 1) -> list[Manifest]:
+def stage_shards(run: Run, processes: int = 1, *, is_whole: bool = False) -> list[Manifest]:
     """Stage all shards of a run, several at once where there are processes for it.
 
     Args:
         run: The run.
         processes: Each starts anew and takes some hundred MB, and is worth it from some ten thousand companies on.
+        is_whole: As for `stage_shard`.
 
     Raises:
         DamagedError: A landed answer is not what was written.
@@ -102,11 +112,11 @@ def stage_shards(run: Run, processes: int = 1) -> list[Manifest]:
     """
     shards = run.shards()
     if min(processes, len(shards)) <= 1:
-        return [stage_shard(run, shard) for shard in shards]
+        return [stage_shard(run, shard, is_whole=is_whole) for shard in shards]
     # Not forked: the threads of Polars would be lost in the copy.
     with ProcessPoolExecutor(min(processes, len(shards)), get_context("spawn"), _leave_signals_to_parent) as pool:
         try:
-            return list(pool.map(partial(stage_shard, run), shards))
+            return list(pool.map(partial(stage_shard, run, is_whole=is_whole), shards))
         except BrokenProcessPool:
             raise FirmlakeError("A process that staged was ended from outside", "Run again with fewer") from None
 
@@ -122,6 +132,7 @@ def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
             _write_table(run, "refused_lines", "list", shape_table("refused_lines", refused, run.run_id)),
         ),
         segments={path: sha256 for shard in shards for path, sha256 in shard.segments.items()},
+        is_whole=all(shard.is_whole for shard in shards),
     )
     write_json(run.folders.staged(run.run_id) / "manifest.json", manifest)
     return manifest

@@ -17,32 +17,15 @@ from firmlake.errors import DamagedError, FirmlakeError
 from firmlake.landing.overview import Overview, list_overviews
 from firmlake.run import OUTCOME_LOST, Folders, Outcome, Run, plan_lost, read_runs, restore_outcome
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
-from firmlake.tables.stage import (
-    SCHEMA_VERSION,
-    Manifest,
-    answers_lost,
-    check_landed,
-    check_staged,
-    finish_stage,
-    read_manifest,
-    stage_shards,
-)
+from firmlake.tables.stage import Manifest, check_landed, check_staged, read_manifest
 from firmlake.warehouse.generations import open_warehouse, publish
 from firmlake.warehouse.lists import lists_loaded_at, load_additions, load_overview, newest_applied
 from firmlake.warehouse.load import create_tables, load_run, loaded_runs
 from firmlake.warehouse.macros import as_of_columns
+from firmlake.warehouse.restage import all_there_is, restage, stage_whole
 from firmlake.warehouse.views import create_views
 
-__all__ = [
-    "TableCheck",
-    "content_hashes",
-    "finished_runs",
-    "load_staged",
-    "read_finished",
-    "replay",
-    "restage",
-    "verify",
-]
+__all__ = ["TableCheck", "content_hashes", "finished_runs", "load_staged", "read_finished", "replay", "verify"]
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _DIFFERS_BY_NATURE = ("loads",)
@@ -135,7 +118,10 @@ def replay(
     overviews = _overviews(folders, names, only_loaded=False)
     if not (staged or overviews or newest_applied(folders)):
         raise FirmlakeError(f"{folders.data} holds nothing to replay", "`firmlake run LIST` fetches something")
-    return _publish_all(folders, staged, overviews, names, now, memory_limit, keep, storage_version=storage_version)
+    whole = partial(stage_whole, processes=processes)
+    return _publish_all(
+        folders, staged, overviews, names, now, memory_limit, keep, whole, storage_version=storage_version
+    )
 
 
 def load_staged(
@@ -144,6 +130,7 @@ def load_staged(
     *,
     memory_limit: str,
     keep: int,
+    stage_whole: Callable[[Run], Manifest],
     without: Collection[str] = (),
     storage_version: str = "latest",
 ) -> Path:
@@ -154,6 +141,7 @@ def load_staged(
         now: The clock, UTC.
         memory_limit: For DuckDB, such as "512MB".
         keep: Generations kept, the new one included.
+        stage_whole: As for `load_run`.
         without: Names of runs that are left out.
         storage_version: As for `publish`.
 
@@ -161,30 +149,11 @@ def load_staged(
         DamagedError: A staged file is missing or not what was written; nothing is published.
     """
     runs = [(run, outcome) for run, outcome in finished_runs(folders) if run.run_id not in without]
-    staged = [(run, outcome, _all_there_is(run)) for run, outcome in runs]
+    staged = [(run, outcome, all_there_is(run)) for run, outcome in runs]
     overviews = _overviews(folders, (), only_loaded=False)
-    return _publish_all(folders, staged, overviews, (), now, memory_limit, keep, storage_version=storage_version)
-
-
-def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, processes: int = 1) -> Manifest:
-    """Stage a run again from what has landed, whatever is staged already.
-
-    Raises:
-        DamagedError: Not everything is there that was once staged: without it, answers would be lost unseen.
-    """
-    on_run(run)
-    if run.is_pruned:
-        return _all_there_is(run)
-    if held := read_manifest(run):
-        check_landed(run, held)
-    for name in run.plan.sha256:  # what is staged stays while it cannot be made again
-        run.table(name)
-    for marker in run.folders.staged(run.run_id).glob("*.json"):
-        marker.unlink()
-    try:
-        return finish_stage(run, stage_shards(run, processes))
-    except DamagedError as error:  # a landed answer: all else was checked
-        raise DamagedError(error.message, answers_lost(run)) from None
+    return _publish_all(
+        folders, staged, overviews, (), now, memory_limit, keep, stage_whole, storage_version=storage_version
+    )
 
 
 def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) -> list[TableCheck]:
@@ -206,13 +175,16 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
             staged = []
             for run, outcome in finished:
                 if run.run_id in loaded:
-                    source = Run(folders, run.plan) if run.is_pruned else run
-                    staged.append((source, outcome, restage(source)))
+                    ours = Run(folders, run.plan)
+                    source = ours if run.is_pruned else run
+                    recorded = read_manifest(ours)
+                    again = restage(source, is_whole=recorded is not None and recorded.is_whole)
+                    staged.append((source, outcome, again))
                     if source is run and folders.staged(run.run_id).exists():  # else it was pruned
-                        _compare_staged(Run(folders, run.plan), staged[-1][2], aside)
+                        _compare_staged(ours, again, aside)
             names, until = _names(held), lists_loaded_at(held)
             overviews = _overviews(folders, names, only_loaded=True)
-            _publish_all(aside, staged, overviews, names, now, memory_limit, 1, until or _NEVER)
+            _publish_all(aside, staged, overviews, names, now, memory_limit, 1, stage_whole, until or _NEVER)
             with open_warehouse(aside) as replayed:
                 found = content_hashes(replayed)
     tables = (table for table in expected if table not in _DIFFERS_BY_NATURE)
@@ -228,18 +200,6 @@ def content_hashes(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def _all_there_is(run: Run) -> Manifest:
-    """Read the staged tables of a run whose landed answers were pruned."""
-    held = read_manifest(run)
-    if held is None or held.schema_version != SCHEMA_VERSION:
-        raise DamagedError(
-            f"Run {run.run_id} cannot be staged again: its landed answers were pruned",
-            f"Restore {run.folders.data / 'landing'} from a copy and remove {run.folder / 'pruned.json'}",
-        )
-    check_staged(run, held)
-    return held
 
 
 def _loaded(folders: Folders) -> tuple[list[str], list[str]]:
@@ -286,6 +246,7 @@ def _publish_all(
     now: Callable[[], datetime],
     memory_limit: str,
     keep: int,
+    stage_whole: Callable[[Run], Manifest],
     until: datetime | None = None,
     storage_version: str = "latest",
 ) -> Path:
@@ -299,13 +260,15 @@ def _publish_all(
         now: The clock, UTC.
         memory_limit: For DuckDB.
         keep: Generations kept.
+        stage_whole: As for `load_run`.
         until: Additions that had landed by then; None takes all.
         storage_version: As for `publish`.
     """
     order = {name: position for position, name in enumerate(names)}
+    load_one = partial(_load_run, now, stage_whole)
     steps: list[tuple[int, datetime, str, Callable[[duckdb.DuckDBPyConnection, int], None]]] = [
         *(
-            (order.get(run.run_id, len(order)), outcome.finished_at, run.run_id, partial(_load_run, now, *one))
+            (order.get(run.run_id, len(order)), outcome.finished_at, run.run_id, partial(load_one, *one))
             for one in staged
             for run, outcome, _ in (one,)
         ),
@@ -332,13 +295,14 @@ def _publish_all(
 
 def _load_run(
     now: Callable[[], datetime],
+    stage_whole: Callable[[Run], Manifest],
     run: Run,
     outcome: Outcome,
     manifest: Manifest,
     connection: duckdb.DuckDBPyConnection,
     generation: int,
 ) -> None:
-    load_run(connection, run, manifest, outcome, generation, now())
+    load_run(connection, run, manifest, outcome, generation, now(), stage_whole)
 
 
 def _load_overview(

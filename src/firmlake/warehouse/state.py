@@ -20,7 +20,8 @@ class Held(NamedTuple):
 
     Attributes:
         state: One row per company and dataset ever asked for: country, company_number, dataset, is_fresh, has_failed,
-            expected_count (records of the last answer).
+            expected_count (records of the last answer), held_hash (the first 64 bits of its payload_hash, where all of
+            it could be read).
         paid: Companies whose paid window lasts as long as a run may: country, company_number.
         totals: Numbers of financial periods that companies have: some hundred, evenly over their range.
         runs: Runs loaded, oldest first.
@@ -79,12 +80,14 @@ _STATE_SCHEMA = {
     "is_fresh": pl.Boolean,
     "has_failed": pl.Boolean,
     "expected_count": pl.Int64,
+    "held_hash": pl.UInt64,
 }
 _STATE = """
     SELECT country, company_number, dataset,
            coalesce(status <> 'failed' AND reject_count = 0 AND fetched_at > ?, false) AS is_fresh,
            status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
-           nullif(record_count + reject_count, 0) AS expected_count
+           nullif(record_count + reject_count, 0) AS expected_count,
+           if(reject_count = 0, try_cast('0x' || left(payload_hash, 16) AS UBIGINT), NULL) AS held_hash
     FROM company_state
 """
 _PAID = "SELECT country, company_number, paid_at FROM companies WHERE paid_at > ?"
