@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from firmlake.errors import DamagedError
+from firmlake.files import sha256_of
 from firmlake.run import list_runs, new_run_id, open_run, start_run
 from support import ACME, BOLT, NOON, make_run
 
@@ -29,6 +30,13 @@ def test_shards_are_numbered_from_1_and_0_holds_what_a_budget_left_out(folders):
     assert list(make_run(folders, [ACME], waiting=[BOLT]).shards()) == [0, 1]
     assert list(make_run(folders, [], waiting=[BOLT]).shards()) == [0]
     assert list(make_run(folders, []).shards()) == []
+
+
+def test_a_frozen_table_is_hashed_once_for_all_shards(folders, monkeypatch):
+    run, hashed = make_run(folders, [ACME, BOLT], shard_companies=1), []
+    monkeypatch.setattr("firmlake.run.sha256_of", lambda path: hashed.append(path) or sha256_of(path))
+    assert [run.targets(shard).height for shard in (1, 2)] == [3, 3]
+    assert len(hashed) == 1
 
 
 def test_a_run_killed_before_its_plan_was_written_is_none(folders):
