@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from firmlake.warehouse.history import supersede
+from firmlake.warehouse.history import compare, merge, supersede
 from firmlake.warehouse.load import create_tables
 from support import ACME, BOLT
 
@@ -95,3 +95,39 @@ def test_what_was_closed_can_be_read_until_the_next_call(warehouse):
     answer(warehouse, "r2", {ACME: [("A", 0.6)]})
     rows = warehouse.execute("SELECT related_name, valid_from_run, valid_to_run FROM closed_relationships").fetchall()
     assert rows == [("A", "r1", "r2")]
+
+
+# --- rows by key -----------------------------------------------------------------------------------------------------
+
+
+def name(connection, run_id, names):
+    """Merge companies by their names, each fetched by this run."""
+    rows = ", ".join(
+        f"('{country}', '{number}', {'NULL' if called is None else repr(called)}, NULL, NULL, NULL, '{run_id}')"
+        for (country, number), called in names.items()
+    )
+    given = f"(VALUES {rows}) s(country, company_number, name, place, fetched_at, paid_at, run_id)"
+    query = (
+        f"SELECT s.*, c AS held, c.rowid AS held_row FROM {given} LEFT JOIN companies c USING (country, company_number)"
+    )
+    compare(connection, "companies", query)
+    merge(connection, "companies", run_id)
+
+
+def named(connection):
+    return connection.execute("SELECT name, run_id, valid_from_run FROM companies").fetchall()
+
+
+def test_rows_that_are_the_same_by_key_are_only_brought_up_to_date(warehouse):
+    name(warehouse, "r1", {ACME: "Acme", BOLT: None})
+    name(warehouse, "r2", {ACME: "Acme", BOLT: None})
+    assert set(named(warehouse)) == {("Acme", "r2", "r1"), (None, "r2", "r1")}
+    assert warehouse.execute("FROM companies_history").fetchall() == []
+
+
+def test_rows_that_differ_by_key_take_the_place_of_the_old_and_others_stay(warehouse):
+    name(warehouse, "r1", {ACME: "Acme", BOLT: "Bolt"})
+    name(warehouse, "r2", {ACME: "Acme N.V."})
+    assert set(named(warehouse)) == {("Acme N.V.", "r2", "r2"), ("Bolt", "r1", "r1")}
+    closed = warehouse.execute("SELECT name, valid_from_run, valid_to_run FROM companies_history").fetchall()
+    assert closed == [("Acme", "r1", "r2")]

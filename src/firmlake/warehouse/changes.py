@@ -94,7 +94,7 @@ _BEFORE = """
 _VIEWS = (
     # The indicator of the newest period that states one.
     """
-    CREATE OR REPLACE TEMP VIEW {when}_health AS
+    CREATE OR REPLACE TEMP TABLE {when}_health AS
     SELECT country, company_number, start_date, end_date, health_indicator
     FROM {when}_financials WHERE health_indicator IS NOT NULL
     QUALIFY row_number() OVER (
@@ -102,7 +102,7 @@ _VIEWS = (
     """,
     # A party is known by its number, else by its name; those without both are one. It may hold several stakes.
     """
-    CREATE OR REPLACE TEMP VIEW {when}_parties AS
+    CREATE OR REPLACE TEMP TABLE {when}_parties AS
     SELECT country, company_number, direction, related_country, related_company_number,
            coalesce(related_country || related_company_number, 'named ' || related_name, '') AS party,
            min(coalesce(related_identifier_name, related_name)) AS related_name, sum(stake_fraction) AS stake
@@ -110,7 +110,7 @@ _VIEWS = (
     GROUP BY country, company_number, direction, related_country, related_company_number, party
     """,
     """
-    CREATE OR REPLACE TEMP VIEW {when}_ranks AS
+    CREATE OR REPLACE TEMP TABLE {when}_ranks AS
     SELECT country, company_number, lookalike_country AS related_country,
            lookalike_company_number AS related_company_number, min(rank) AS rank, min(rank) <= {watched} AS is_watched
     FROM {when}_lookalikes GROUP BY ALL
@@ -138,11 +138,12 @@ _LOOKALIKE = "country, company_number, related_country, related_company_number"
 _FIELDS = [name for name in TABLES["financials"].content if name not in (*_PERIOD.split(", "), "extra_json")]
 _PAIRS = ", ".join(f"{{'field': '{name}', 'old': b.{name}::VARCHAR, 'new': a.{name}::VARCHAR}}" for name in _FIELDS)
 
+_DIFFER = " OR ".join(f"b.{name} IS DISTINCT FROM a.{name}" for name in _FIELDS)
+
 _RESTATED = f"""
     SELECT {_PERIOD}, to_json(differing) AS fields
     FROM (SELECT {_PERIOD}, list_filter([{_PAIRS}], lambda pair: pair.old IS DISTINCT FROM pair.new) AS differing
-          FROM before_financials b JOIN after_financials a USING ({_PERIOD}))
-    WHERE len(differing) > 0
+          FROM before_financials b JOIN after_financials a USING ({_PERIOD}) WHERE {_DIFFER})
 """
 
 

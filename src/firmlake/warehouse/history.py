@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import duckdb
 
-from firmlake.tables.schemas import WAREHOUSE_TABLES, Table
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table
 
-__all__ = ["supersede"]
+__all__ = ["compare", "merge", "supersede"]
 
 
 def supersede(
@@ -23,6 +23,8 @@ def supersede(
     staged: str,
     run_id: str,
     spared: str = "false",
+    *,
+    is_all_answered: bool = False,
 ) -> int:
     """Let staged rows take the place of what a table holds, as far as there really was an answer.
 
@@ -38,6 +40,7 @@ def supersede(
         staged: Relation with the table's columns but `valid_from_run`; rows that were not answered are passed over.
         run_id: Run that brings them.
         spared: Which held rows `h` stay although the answer lacks them, because not all of it could be read.
+        is_all_answered: Whether no staged row is passed over: a first load need not look at the keys then.
 
     Returns:
         Rows written. What was closed stands in the temporary table `closed_<table>` until the next call for the table.
@@ -53,16 +56,48 @@ def supersede(
         "spared": spared,
         "columns": ", ".join(column.name for column in shape.columns if column.name != "valid_from_run"),
     }
-    for statement in (_HELD, _OFFERED, _KEPT, _CLOSED, _DELETE):
+    if not _count(connection, _HELD.format(**names)):
+        connection.execute(_NONE_CLOSED.format(**names))
+        among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
+        return _count(connection, _INSERT_ALL.format(**names, among=among), run_id)
+    for statement in (_OFFERED, _KEPT, _CLOSED, _DELETE):
         connection.execute(statement.format(**names), [run_id] if statement is _CLOSED else None)
     connection.execute(f"INSERT INTO {table}_history BY NAME SELECT * FROM closed_{table}")
-    _refresh(connection, shape)
+    _refresh(connection, shape, "kept JOIN offered o ON o.rowid = offered_row")
     if spared != "false":
         _make_room(connection, shape, staged, scope)
-    written = connection.execute(_INSERT.format(**names), [run_id, run_id]).fetchone()
+    written = _count(connection, _INSERT.format(**names), run_id, run_id)
     for name in ("held", "offered", "kept"):
         connection.execute(f"DROP TABLE {name}")
-    return int(written[0]) if written else 0
+    return written
+
+
+def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> None:
+    """Put rows for a table into the temporary table `merged_<table>`, each compared with the one that has its key.
+
+    Args:
+        connection: In a transaction.
+        table: Of those that keep history.
+        query: Gives a row for each key, and beside its values the row of the table that has the key, as the struct
+            `held` and its `held_row`, null where there is none. What else it gives stays.
+    """
+    same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM held.{name}" for name in WAREHOUSE_TABLES[table].content)
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE merged_{table} AS "
+        f"SELECT * EXCLUDE (held), held_row IS NOT NULL AND {same} AS is_same FROM ({query}) o"
+    )
+
+
+def merge(connection: duckdb.DuckDBPyConnection, table: str, run_id: str) -> None:
+    """Let the rows that `compare` found to differ take the place of those with the same key, as `supersede` does.
+
+    Of the others the volatile columns are brought up to date.
+    """
+    shape = WAREHOUSE_TABLES[table]
+    differing = f"(FROM merged_{table} WHERE NOT is_same)"
+    supersede(connection, table, TABLES[table].key, differing, differing, run_id, is_all_answered=True)
+    _refresh(connection, shape, f"(FROM merged_{table} WHERE is_same) o")
+    connection.execute(f"DROP TABLE merged_{table}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -73,7 +108,7 @@ _HELD = """
     FROM {table} t SEMI JOIN {answered} a USING ({scope})
 """
 
-# Companies of which nothing is held need no comparison: a first load writes its rows straight into the table.
+# Companies of which nothing is held need no comparison.
 _OFFERED = """
     CREATE OR REPLACE TEMP TABLE offered AS
     SELECT {nth} AS nth, {columns}
@@ -91,6 +126,8 @@ _CLOSED = """
     SELECT * EXCLUDE (held_row, nth), ? AS valid_to_run FROM held h ANTI JOIN kept USING (held_row) WHERE NOT ({spared})
 """
 
+_NONE_CLOSED = "CREATE OR REPLACE TEMP TABLE closed_{table} AS FROM {table}_history LIMIT 0"
+
 _DELETE = """
     DELETE FROM {table} WHERE rowid IN (
         SELECT held_row FROM held h ANTI JOIN kept USING (held_row) WHERE NOT ({spared}))
@@ -101,6 +138,11 @@ _MAKE_ROOM = """
     UPDATE {table} t SET position = t.position + o.height
     FROM (SELECT {scope}, max(position) + 1 AS height FROM {staged} GROUP BY {scope}) o
     WHERE {same} AND t.rowid IN (SELECT held_row FROM held ANTI JOIN kept USING (held_row))
+"""
+
+# A first load writes its rows straight into the table.
+_INSERT_ALL = """
+    INSERT INTO {table} BY NAME SELECT {columns}, ? AS valid_from_run FROM {staged} s {among}
 """
 
 _INSERT = """
@@ -122,15 +164,12 @@ def _nth(table: Table) -> str:
     )
 
 
-def _refresh(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
-    """Bring the volatile columns of rows that stay up to date."""
+def _refresh(connection: duckdb.DuckDBPyConnection, table: Table, rows: str) -> None:
+    """Bring the volatile columns of rows that stay up to date, from `o`, which says by `held_row` for which it is."""
     if table.volatile:
         values = ", ".join(f"{name} = o.{name}" for name in table.volatile)
         differs = " OR ".join(f"t.{name} IS DISTINCT FROM o.{name}" for name in table.volatile)
-        connection.execute(
-            f"UPDATE {table.name} t SET {values} FROM kept JOIN offered o ON o.rowid = offered_row "
-            f"WHERE t.rowid = held_row AND ({differs})"
-        )
+        connection.execute(f"UPDATE {table.name} t SET {values} FROM {rows} WHERE t.rowid = held_row AND ({differs})")
 
 
 def _make_room(connection: duckdb.DuckDBPyConnection, table: Table, staged: str, scope: tuple[str, ...]) -> None:
@@ -138,3 +177,8 @@ def _make_room(connection: duckdb.DuckDBPyConnection, table: Table, staged: str,
     if "position" in (table.volatile or ()):
         same = " AND ".join(f"t.{name} = o.{name}" for name in scope)
         connection.execute(_MAKE_ROOM.format(table=table.name, staged=staged, scope=", ".join(scope), same=same))
+
+
+def _count(connection: duckdb.DuckDBPyConnection, statement: str, *values: str) -> int:
+    row = connection.execute(statement, values).fetchone()
+    return int(row[0]) if row else 0

@@ -20,7 +20,7 @@ from firmlake.run import Outcome, Run
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES, WAREHOUSE_TABLES, Table, duckdb_type
 from firmlake.tables.stage import SCHEMA_VERSION, Manifest
 from firmlake.warehouse.changes import record_changes
-from firmlake.warehouse.history import supersede
+from firmlake.warehouse.history import compare, merge, supersede
 from firmlake.warehouse.macros import create_macros
 from firmlake.warehouse.version import check_version
 
@@ -91,8 +91,9 @@ def load_run(
         for table in tables
     }
     expected_credits = _count(connection, _BOUGHT.format(days=run.plan.credit_window_days))
-    _merge(connection, "company_state", _STATE, run.run_id)
-    _merge(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days), run.run_id)
+    merge(connection, "company_state", run.run_id)
+    compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days))
+    merge(connection, "companies", run.run_id)
     counts["changes"] = record_changes(connection, run.run_id, run.plan.lookalikes_watched)
     for table in _OF_A_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run.run_id])
@@ -118,30 +119,30 @@ _LACKING = """
         USING (country, company_number, dataset, payload_hash)
 """
 
-# A run that was killed before its publish may go on after another one has fetched the same companies anew.
-_NEWER = """
-    CREATE OR REPLACE TEMP VIEW newer_company_state AS
-    SELECT s.* FROM staged_company_state s LEFT JOIN company_state c USING (country, company_number, dataset)
-    WHERE NOT coalesce(s.fetched_at < c.fetched_at OR s.status = 'waiting' AND c.fetched_at >= {started}, false)
-"""
-
-_CHANGED = """
-    CREATE OR REPLACE TEMP TABLE changed AS
-    SELECT s.dataset, s.country, s.company_number, s.reject_count > 0 AS is_partial
-    FROM newer_company_state s LEFT JOIN company_state c USING (country, company_number, dataset)
-    WHERE s.status IN ('reported', 'empty', 'not_found') AND s.payload_hash IS DISTINCT FROM c.payload_hash
-"""
-
-# What is held stays described when an attempt failed or was not made: only status and run are those of the attempt.
+# A run that was killed before its publish may go on after another one has fetched the same companies anew. What is held
+# stays described when an attempt failed or was not made: only status and run are those of the attempt.
 _STATE = """
     SELECT s.country, s.company_number, s.dataset, s.status,
            if(answered, s.record_count, c.record_count) AS record_count,
            if(answered, s.reject_count, c.reject_count) AS reject_count,
            if(answered, s.payload_hash, c.payload_hash) AS payload_hash,
            if(answered, s.fetched_at, c.fetched_at) AS fetched_at,
-           s.run_id
-    FROM (SELECT *, status IN ('reported', 'empty', 'not_found') AS answered FROM newer_company_state) s
+           s.run_id,
+           answered AND s.payload_hash IS DISTINCT FROM c.payload_hash AS is_changed, s.reject_count > 0 AS is_partial,
+           c AS held, c.rowid AS held_row
+    FROM (SELECT *, status IN ('reported', 'empty', 'not_found') AS answered FROM staged_company_state) s
     LEFT JOIN company_state c USING (country, company_number, dataset)
+    WHERE NOT coalesce(s.fetched_at < c.fetched_at OR s.status = 'waiting' AND c.fetched_at >= {started}, false)
+"""
+
+_CHANGED = """
+    CREATE OR REPLACE TEMP TABLE changed AS
+    SELECT dataset, country, company_number, is_partial FROM merged_company_state WHERE is_changed
+"""
+
+_IS_ALL_CHANGED = """
+    SELECT (SELECT count(*) FROM changed) =
+           (SELECT count(*) FROM staged_company_state WHERE status IN ('reported', 'empty', 'not_found'))
 """
 
 _COMPANIES = """
@@ -153,7 +154,8 @@ _COMPANIES = """
                 THEN coalesce(s.paid_at, c.paid_at)
                 WHEN NOT paid_before THEN least(s.paid_at, c.paid_at)
                 ELSE c.paid_at END AS paid_at,
-           s.run_id
+           s.run_id,
+           c AS held, c.rowid AS held_row
     FROM staged_windows s LEFT JOIN companies c USING (country, company_number)
 """
 
@@ -227,7 +229,7 @@ def _lacks_records(connection: duckdb.DuckDBPyConnection, run: Run, manifest: Ma
 
 def _find_changed(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
     started = f"TIMESTAMP '{run.plan.started_at:%Y-%m-%d %H:%M:%S.%f}'"
-    connection.execute(_NEWER.format(started=started))
+    compare(connection, "company_state", _STATE.format(started=started))
     connection.execute(_CHANGED)
     return _count(connection, "SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)")
 
@@ -237,7 +239,9 @@ def _replace_changed(connection: duckdb.DuckDBPyConnection, dataset: str, table:
     is_any_partial = _count(connection, f"SELECT count(*) FROM changed WHERE dataset = '{dataset}' AND is_partial")
     spared = f"(country, company_number) IN {of_dataset} AND is_partial) AND {_not_staged(dataset)}"
     names = {"spared": spared} if is_any_partial else {}
-    return supersede(connection, table, _COMPANY, f"{of_dataset})", f"staged_{table}", run_id, **names)
+    answered, staged = f"{of_dataset})", f"staged_{table}"
+    is_all = _count(connection, _IS_ALL_CHANGED) == 1
+    return supersede(connection, table, _COMPANY, answered, staged, run_id, is_all_answered=is_all, **names)
 
 
 def _not_staged(dataset: str) -> str:
@@ -248,12 +252,6 @@ def _not_staged(dataset: str) -> str:
         + ")"
         for identity in _IDENTITIES[dataset]
     )
-
-
-def _merge(connection: duckdb.DuckDBPyConnection, table: str, query: str, run_id: str) -> None:
-    """Replace rows by key with the result of a query that may read them."""
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE merged AS {query}")
-    supersede(connection, table, TABLES[table].key, "merged", "merged", run_id)
 
 
 def _add_run(connection: duckdb.DuckDBPyConnection, run: Run, outcome: Outcome, expected_credits: int) -> None:
