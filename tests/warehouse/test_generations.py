@@ -315,3 +315,28 @@ def test_a_file_that_starts_empty_has_the_storage_version_asked_for_and_its_copi
     assert storage_version(folders) == "v1.4.0+"
     add(folders, 1)
     assert storage_version(folders) == "v1.4.0+"
+
+
+def test_what_stayed_is_written_together_again_at_every_eighth_generation(folders):
+    def load(connection, number):
+        connection.execute("CREATE TABLE IF NOT EXISTS t AS SELECT range AS value FROM range(250_000)")
+        connection.execute("DELETE FROM t WHERE value % 8 = ?", [number - 2])
+
+    stored = []
+    for _ in range(8):
+        path = publish(folders, load, memory_limit="100MB", keep=1, start=newest(folders))
+        with duckdb.connect(path, read_only=True) as connection:
+            segments = "pragma_storage_info('t') WHERE segment_type <> 'VALIDITY'"
+            stored += connection.execute(f"SELECT sum(count)::BIGINT FROM {segments}").fetchone()
+            assert connection.execute("SELECT count(*) FROM t").fetchone() == (250_000 - 31_250 * (len(stored) - 1),)
+    assert stored == [250_000] * 7 + [31_250]
+
+
+def test_a_load_that_needs_more_memory_says_which_setting_to_raise(folders):
+    def load(connection, number):
+        connection.execute("SET temp_directory = ''")
+        connection.execute("CREATE TEMP TABLE t AS SELECT range AS value FROM range(5_000_000)")
+
+    with pytest.raises(FirmlakeError) as error:
+        publish(folders, load, memory_limit="20MB", keep=5)
+    assert "raise run.duckdb_memory above 20MB" in error.value.next_step

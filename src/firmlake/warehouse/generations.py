@@ -28,6 +28,9 @@ __all__ = ["LINK", "ask", "generation_number", "list_generations", "newest", "op
 
 LINK = "firmlake.duckdb"
 _PATTERN = "gen_*.duckdb"
+_TIDIED_EVERY = 8
+"""Generations until the rows that stayed are written together again, where others were removed: else each load would
+write half of a table for the few that it removes."""
 _DAMAGE = ("Corrupt database file", "not a valid DuckDB database file", "Could not read enough bytes")
 
 
@@ -113,7 +116,7 @@ def publish(
     Args:
         folders: Where.
         load: Changes the copy, inside one transaction; gets the number of the generation.
-        memory_limit: For DuckDB, such as "512MB".
+        memory_limit: For DuckDB, such as "256MB".
         keep: Generations kept, the new one included; besides, those that an export of changes starts from.
         start: The file to start from; None starts empty.
         storage_version: The oldest DuckDB that shall read a file that starts empty, such as "v1.4.0"; "latest" is the
@@ -165,12 +168,15 @@ def _publish(
     try:
         if start:
             shutil.copyfile(start, aside)
-        _write(aside, lambda connection: load(connection, number), memory_limit, storage_version)
+        is_tidied = start is None or number % _TIDIED_EVERY == 0
+        _write(aside, lambda connection: load(connection, number), memory_limit, storage_version, is_tidied)
         _sync(aside)
         aside.chmod(0o444)
         aside.rename(path)
     except duckdb.Error as error:
-        failed = FirmlakeError(f"{aside}: {error}", "Nothing was published; run again to continue")
+        is_short = isinstance(error, duckdb.OutOfMemoryException)
+        next_step = f"raise run.duckdb_memory above {memory_limit}, then run again" if is_short else "run again"
+        failed = FirmlakeError(f"{aside}: {error}", f"Nothing was published; {next_step} to continue")
         raise _explained(start, error) or failed from error
     finally:
         for rest in folders.warehouse.glob(f"{aside.name}*"):
@@ -184,13 +190,19 @@ def _publish(
 
 
 def _write(
-    path: Path, change: Callable[[duckdb.DuckDBPyConnection], None], memory_limit: str, storage_version: str
+    path: Path,
+    change: Callable[[duckdb.DuckDBPyConnection], None],
+    memory_limit: str,
+    storage_version: str,
+    is_tidied: bool,
 ) -> None:
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": memory_limit,
         "preserve_insertion_order": False,
         "storage_compatibility_version": storage_version,
     }
+    if not is_tidied:
+        settings["max_vacuum_tasks"] = 0
     with duckdb.connect(path, config=settings) as connection:
         connection.execute("BEGIN")
         change(connection)
