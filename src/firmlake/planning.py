@@ -259,9 +259,9 @@ def _find_others(
 ) -> tuple[tuple[Run, int], ...]:
     """Find the unfinished runs of other lists that hold answers about companies that are to be asked for."""
     key = ["country", "company_number"]
-    asked = targets.select(key).unique()
+    asked = targets.lazy().select(key)  # of a million companies it need not all be held once more
     counts = (
-        (each.run, asked.join(each.paid, on=key, how="semi").height)
+        (each.run, asked.join(each.paid.lazy(), on=key, how="semi").unique().collect().height)
         for each in held.underway
         if each.run.plan.list_sha256 != companies.sha256 and each.run.plan.started_at > _oldest(settings, now)
     )
