@@ -118,7 +118,8 @@ def report(job: Job, stages: Stages) -> Any:
     from firmlake.warehouse.report.page import write_report
 
     with stages.clock("report"):
-        return write_report(Folders(job.data), datetime.now(UTC))
+        memory = _settings(job).run.duckdb_memory
+        return write_report(Folders(job.data), datetime.now(UTC), memory_limit=memory)
 
 
 def intake(job: Job, stages: Stages) -> Any:

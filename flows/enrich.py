@@ -65,7 +65,7 @@ def enrich(company_list: str | None = None, config: str | None = None, overrides
         stopped = fetch(settings, run, expected)
         shards = finish_tasks(stage_shard.map(list(run.shards()), unmapped(run)))
         outcome = publish(settings, run, shards, stopped, return_state=True).result()
-    summary = report(run, return_state=True).result()
+    summary = report(settings, run, return_state=True).result()
     return conclude(outcome, summary)
 
 
@@ -139,13 +139,14 @@ def publish(settings: Settings, run: Run, shards: list[Manifest], stopped: str) 
 
 
 @step("report")
-def report(run: Run) -> str:
+def report(settings: Settings, run: Run) -> str:
     """Show what the run came to: on stdout, on its page in Prefect, and as a file to look at."""
     summary, failed, rows = _read_summary(run)
     show(lambda: show_summary(summary, failed))
     show_on_page(summary, rows)
     try:
-        show_report(write_report(run.folders, _now()), summary)
+        made = write_report(run.folders, _now(), memory_limit=settings.run.duckdb_memory)
+        show_report(made, summary)
     except (FirmlakeError, OSError, duckdb.Error) as error:
         tell(f"Published, but the report could not be written ({error}); `firmlake report` tries again")
     return summary_line(summary)

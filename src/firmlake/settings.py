@@ -170,7 +170,11 @@ class RunSettings(_Section, frozen=True):
     ] = 10
     keep_generations: Annotated[int, Meta(ge=1, description="warehouse files kept, the newest included")] = 5
     duckdb_memory: Annotated[
-        str, Meta(pattern=r"^\d+\s?(MB|GB|MiB|GiB)$", description="memory limit of DuckDB while loading")
+        str,
+        Meta(
+            pattern=r"^\d+\s?(MB|GB|MiB|GiB)$",
+            description="memory limit of DuckDB while loading, exporting and reporting",
+        ),
     ] = "512MB"
     # Older ones cannot read the macros: 1.2 opens no such file whatever its version.
     storage_version: Annotated[

@@ -223,5 +223,5 @@ def test_a_question_that_duckdb_cannot_answer_is_an_error_that_says_so(folders):
     publish_landed(run)
     edit_warehouse(folders, "CREATE VIEW portfolio AS SELECT error('out of range') AS name")
     with pytest.raises(FirmlakeError, match=r"cannot be worked out .*out of range"):
-        write_report(folders, NOW)
+        write_report(folders, NOW, memory_limit="100MB")
     assert not (folders.data / "report.html").exists()

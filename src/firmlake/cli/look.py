@@ -54,7 +54,9 @@ def report(call: Call, path: Path | None) -> None:
     from firmlake.run import Folders
     from firmlake.warehouse.report.page import write_report
 
-    path, _ = write_report(Folders(Path(call.settings().paths.data)), now(), path)
+    settings = call.settings()
+    memory = settings.run.duckdb_memory
+    path, _ = write_report(Folders(Path(settings.paths.data)), now(), path, memory_limit=memory)
     call.answer({"report": str(path)}, lambda: click.echo(str(path)))
 
 

@@ -17,7 +17,8 @@ from firmlake.files import write_file
 from firmlake.run import Folders
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.report.section import Section, shown_text
-from firmlake.warehouse.report.sections import PREPARE, SECTIONS, TILES
+from firmlake.warehouse.report.sections import COUNT_FINDINGS, PREPARE, SECTIONS, TILES
+from firmlake.warehouse.views import definitions
 
 __all__ = ["Report", "make_report", "write_report"]
 
@@ -29,13 +30,14 @@ class Report(NamedTuple):
     tiles: dict[str, Any]
 
 
-def write_report(folders: Folders, now: datetime, path: Path | None = None) -> Report:
+def write_report(folders: Folders, now: datetime, path: Path | None = None, *, memory_limit: str) -> Report:
     """Write the report on the newest generation.
 
     Args:
         folders: Where the warehouse is.
         now: UTC.
         path: The file; None is report.html in the data folder.
+        memory_limit: For DuckDB, such as "256MB".
 
     Raises:
         FirmlakeError: Nothing was published yet, or by a version without views; or DuckDB cannot answer a question.
@@ -43,6 +45,7 @@ def write_report(folders: Folders, now: datetime, path: Path | None = None) -> R
     path = path or folders.data / "report.html"
     try:
         with open_warehouse(folders) as connection:
+            connection.execute(f"SET memory_limit = '{memory_limit}'")
             page = make_report(connection, now)
             tiles = _read_tiles(connection)
     except duckdb.Error as error:
@@ -70,6 +73,10 @@ def make_report(connection: duckdb.DuckDBPyConnection, now: datetime) -> str:
     """
     try:
         connection.execute(PREPARE)
+        for check in definitions():
+            if check.kind == "check":
+                values = [check.parameters, check.name, check.meaning]
+                connection.execute(COUNT_FINDINGS.format(check.sql), values)
     except duckdb.CatalogException:
         raise FirmlakeError(
             "The newest generation lacks the views of this version", "`firmlake replay` makes it again"
