@@ -24,7 +24,7 @@ from firmlake.run import Folders
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.version import check_version
 
-__all__ = ["LINK", "ask", "generation_number", "list_generations", "newest", "open_warehouse", "publish"]
+__all__ = ["LINK", "ask", "generation_number", "list_generations", "newest", "open_warehouse", "publish", "settle"]
 
 LINK = "firmlake.duckdb"
 _PATTERN = "gen_*.duckdb"
@@ -115,7 +115,7 @@ def publish(
 
     Args:
         folders: Where.
-        load: Changes the copy, inside one transaction; gets the number of the generation.
+        load: Changes the copy, inside a transaction; gets the number of the generation.
         memory_limit: For DuckDB, such as "256MB".
         keep: Generations kept, the new one included; besides, those that an export of changes starts from.
         start: The file to start from; None starts empty.
@@ -135,6 +135,12 @@ def publish(
         raise FirmlakeError(
             f"{folders.warehouse}: {error.strerror}", "Nothing was published; make room, then run again"
         ) from error
+
+
+def settle(connection: duckdb.DuckDBPyConnection) -> None:
+    """Write what was loaded so far into the generation in the making, which nobody sees yet: its memory is free again."""
+    connection.execute("COMMIT")
+    connection.execute("BEGIN")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -84,7 +84,8 @@ def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> No
     same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM held.{name}" for name in WAREHOUSE_TABLES[table].content)
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE merged_{table} AS "
-        f"SELECT * EXCLUDE (held), held_row IS NOT NULL AND {same} AS is_same FROM ({query}) o"
+        "SELECT * EXCLUDE (held), held.valid_from_run AS held_since, "
+        f"held_row IS NOT NULL AND {same} AS is_same FROM ({query}) o"
     )
 
 
@@ -93,10 +94,14 @@ def merge(connection: duckdb.DuckDBPyConnection, table: str, run_id: str) -> Non
 
     Of the others the volatile columns are brought up to date.
     """
-    shape = WAREHOUSE_TABLES[table]
     differing = f"(FROM merged_{table} WHERE NOT is_same)"
     supersede(connection, table, TABLES[table].key, differing, differing, run_id, is_all_answered=True)
-    _refresh(connection, shape, f"(FROM merged_{table} WHERE is_same) o")
+    # Written anew, for an update of millions of rows would have to fit into memory.
+    columns = ", ".join(column.name for column in TABLES[table].columns)
+    connection.execute(f"DELETE FROM {table} WHERE rowid IN (SELECT held_row FROM merged_{table} WHERE is_same)")
+    connection.execute(
+        f"INSERT INTO {table} BY NAME SELECT {columns}, held_since AS valid_from_run FROM merged_{table} WHERE is_same"
+    )
     connection.execute(f"DROP TABLE merged_{table}")
 
 
