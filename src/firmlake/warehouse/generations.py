@@ -116,7 +116,7 @@ def publish(
     Args:
         folders: Where.
         load: Changes the copy, inside a transaction; gets the number of the generation.
-        memory_limit: For DuckDB, such as "256MB".
+        memory_limit: For DuckDB, such as "512MB".
         keep: Generations kept, the new one included; besides, those that an export of changes starts from.
         start: The file to start from; None starts empty.
         storage_version: The oldest DuckDB that shall read a file that starts empty, such as "v1.4.0"; "latest" is the
@@ -138,7 +138,7 @@ def publish(
 
 
 def settle(connection: duckdb.DuckDBPyConnection) -> None:
-    """Write what was loaded so far into the generation in the making, which nobody sees yet: its memory is free again."""
+    """Write what was loaded so far into the generation in the making, which nobody sees yet; it frees memory."""
     connection.execute("COMMIT")
     connection.execute("BEGIN")
 

@@ -99,7 +99,7 @@ def replay(
     Args:
         folders: Where.
         now: The clock, UTC.
-        memory_limit: For DuckDB, such as "256MB".
+        memory_limit: For DuckDB, such as "512MB".
         keep: Generations kept, the new one included.
         on_run: Called with each run before it is staged.
         processes: Shards staged at once, as for `stage_shards`.

@@ -37,7 +37,7 @@ def write_report(folders: Folders, now: datetime, path: Path | None = None, *, m
         folders: Where the warehouse is.
         now: UTC.
         path: The file; None is report.html in the data folder.
-        memory_limit: For DuckDB, such as "256MB".
+        memory_limit: For DuckDB, such as "512MB".
 
     Raises:
         FirmlakeError: Nothing was published yet, or by a version without views; or DuckDB cannot answer a question.
