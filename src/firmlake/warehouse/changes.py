@@ -44,11 +44,13 @@ def record_changes(connection: duckdb.DuckDBPyConnection, run_id: str, lookalike
     for view in _VIEWS:
         for when in ("before", "after"):
             connection.execute(view.format(when=when, watched=lookalikes_watched))
-    events = " UNION ALL BY NAME ".join(
-        f"SELECT {number} AS kind_number, '{name}' AS kind, * FROM ({kind.query})"
-        for number, (name, kind) in enumerate(KINDS.items())
-    )
-    written = connection.execute(_RECORD.format(events=events), [run_id]).fetchone()
+    connection.execute(_NONE_YET)
+    for number, (name, kind) in enumerate(KINDS.items()):  # one by one: together they would have to fit into memory
+        connection.execute(
+            f"INSERT INTO events BY NAME SELECT {number} AS kind_number, '{name}' AS kind, * FROM ({kind.query})"
+        )
+    written = connection.execute(_RECORD, [run_id]).fetchone()
+    connection.execute("DROP TABLE events")
     return int(written[0]) if written else 0
 
 
@@ -117,6 +119,10 @@ _VIEWS = (
     """,
 )
 
+_NONE_YET = """
+    CREATE OR REPLACE TEMP TABLE events AS SELECT * EXCLUDE (run_id, position), 0 AS kind_number FROM changes LIMIT 0
+"""
+
 _RECORD = """
     INSERT INTO changes BY NAME
     SELECT * EXCLUDE (kind_number), ? AS run_id,
@@ -124,7 +130,7 @@ _RECORD = """
                PARTITION BY country, company_number
                ORDER BY kind_number, end_date DESC, start_date, dup_no, direction, related_country,
                         related_company_number, related_name) - 1 AS position
-    FROM ({events})
+    FROM events
 """
 
 # --- the kinds of events ---------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from firmlake.run import Outcome, Run
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES, WAREHOUSE_TABLES, Table, duckdb_type
 from firmlake.tables.stage import SCHEMA_VERSION, Manifest
 from firmlake.warehouse.changes import record_changes
+from firmlake.warehouse.generations import settle
 from firmlake.warehouse.history import compare, merge, supersede
 from firmlake.warehouse.macros import create_macros
 from firmlake.warehouse.version import check_version
@@ -69,7 +70,7 @@ def load_run(
     """Load a staged run.
 
     Args:
-        connection: A generation in the making, in a transaction.
+        connection: A generation in the making, in a transaction; what is loaded is settled table by table.
         run: The run.
         manifest: Its staged files.
         outcome: How fetching ended.
@@ -85,15 +86,17 @@ def load_run(
         _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
     connection.execute(_WINDOWS.format(targets=_quote(str(run.checked("targets")))))
     changed_count = _find_changed(connection, run)
-    counts = {
-        table: _replace_changed(connection, dataset, table, run.run_id)
-        for dataset, tables in COMPANY_TABLES.items()
-        for table in tables
-    }
+    counts = {}
+    for dataset, tables in COMPANY_TABLES.items():
+        for table in tables:
+            counts[table] = _replace_changed(connection, dataset, table, run.run_id)
+            settle(connection)
     expected_credits = _count(connection, _BOUGHT.format(days=run.plan.credit_window_days))
     merge(connection, "company_state", run.run_id)
+    settle(connection)
     compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days))
     merge(connection, "companies", run.run_id)
+    settle(connection)
     counts["changes"] = record_changes(connection, run.run_id, run.plan.lookalikes_watched)
     for table in _OF_A_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run.run_id])
