@@ -23,7 +23,7 @@ from firmlake.service import stamp_service
 from firmlake.settings import Settings
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
-from firmlake.warehouse.generations import newest, publish, settle
+from firmlake.warehouse.generations import newest, publish
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.restage import stage_whole
 from firmlake.warehouse.views import create_views
@@ -134,7 +134,6 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
         load_run(connection, run, manifest, outcome, number, now, stage_whole)
-        settle(connection)
         create_views(connection)
 
     return publish(

@@ -1,4 +1,4 @@
-"""Changes: what a run found changed, as typed events, made in the transaction that loads it.
+"""Changes: what a run found changed, as typed events, made while it is loaded.
 
 Every kind of event is a query over the rows of companies whose answer changed, as they were (`before_<table>`) and as
 they are (`after_<table>`). A company that is seen for the first time has no before: its first sight is one event, and
@@ -29,7 +29,7 @@ def record_changes(connection: duckdb.DuckDBPyConnection, run_id: str, lookalike
     """Write the events of a run that has just been loaded, from what `supersede` closed and the table `changed`.
 
     Args:
-        connection: In the transaction of the load, after all tables of companies were replaced.
+        connection: Of the load, after all tables of companies were replaced.
         run_id: The run.
         lookalikes_watched: Places among the lookalikes that count.
 

@@ -12,7 +12,7 @@ import duckdb
 
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table
 
-__all__ = ["compare", "merge", "supersede"]
+__all__ = ["compare", "count_rows", "merge", "supersede"]
 
 
 def supersede(
@@ -56,17 +56,17 @@ def supersede(
         "spared": spared,
         "columns": ", ".join(column.name for column in shape.columns if column.name != "valid_from_run"),
     }
-    if not _count(connection, _HELD.format(**names)):
+    if not count_rows(connection, _HELD.format(**names)):
         connection.execute(_NONE_CLOSED.format(**names))
         among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
-        return _count(connection, _INSERT_ALL.format(**names, among=among), run_id)
+        return count_rows(connection, _INSERT_ALL.format(**names, among=among), run_id)
     for statement in (_OFFERED, _KEPT, _CLOSED, _DELETE):
         connection.execute(statement.format(**names), [run_id] if statement is _CLOSED else None)
     connection.execute(f"INSERT INTO {table}_history BY NAME SELECT * FROM closed_{table}")
     _refresh(connection, shape, "kept JOIN offered o ON o.rowid = offered_row")
     if spared != "false":
         _make_room(connection, shape, staged, scope)
-    written = _count(connection, _INSERT.format(**names), run_id, run_id)
+    written = count_rows(connection, _INSERT.format(**names), run_id, run_id)
     for name in ("held", "offered", "kept"):
         connection.execute(f"DROP TABLE {name}")
     return written
@@ -103,6 +103,12 @@ def merge(connection: duckdb.DuckDBPyConnection, table: str, run_id: str) -> Non
         f"INSERT INTO {table} BY NAME SELECT {columns}, held_since AS valid_from_run FROM merged_{table} WHERE is_same"
     )
     connection.execute(f"DROP TABLE merged_{table}")
+
+
+def count_rows(connection: duckdb.DuckDBPyConnection, statement: str, *values: str) -> int:
+    """Execute a statement that counts, or that says how many rows it wrote."""
+    row = connection.execute(statement, values).fetchone()
+    return int(row[0]) if row else 0
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -182,8 +188,3 @@ def _make_room(connection: duckdb.DuckDBPyConnection, table: Table, staged: str,
     if "position" in (table.volatile or ()):
         same = " AND ".join(f"t.{name} = o.{name}" for name in scope)
         connection.execute(_MAKE_ROOM.format(table=table.name, staged=staged, scope=", ".join(scope), same=same))
-
-
-def _count(connection: duckdb.DuckDBPyConnection, statement: str, *values: str) -> int:
-    row = connection.execute(statement, values).fetchone()
-    return int(row[0]) if row else 0

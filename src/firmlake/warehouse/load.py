@@ -1,4 +1,4 @@
-"""Loading: a staged run changes a copy of the newest generation, in one transaction.
+"""Loading: a staged run changes a copy of the newest generation, table by table; nobody sees it before it is whole.
 
 A company's rows are replaced only where the service really answered and its records changed. An answer that failed, or
 is older than what is held, retires nothing; one with records that could not be read retires nothing that these may have
@@ -21,7 +21,7 @@ from firmlake.tables.schemas import COMPANY_TABLES, TABLES, WAREHOUSE_TABLES, Ta
 from firmlake.tables.stage import SCHEMA_VERSION, Manifest
 from firmlake.warehouse.changes import record_changes
 from firmlake.warehouse.generations import settle
-from firmlake.warehouse.history import compare, merge, supersede
+from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.macros import create_macros
 from firmlake.warehouse.version import check_version
 
@@ -86,12 +86,13 @@ def load_run(
         _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
     connection.execute(_WINDOWS.format(targets=_quote(str(run.checked("targets")))))
     changed_count = _find_changed(connection, run)
+    is_all_changed = count_rows(connection, _IS_ALL_CHANGED) == 1
     counts = {}
     for dataset, tables in COMPANY_TABLES.items():
         for table in tables:
-            counts[table] = _replace_changed(connection, dataset, table, run.run_id)
+            counts[table] = _replace_changed(connection, dataset, table, run.run_id, is_all_changed)
             settle(connection)
-    expected_credits = _count(connection, _BOUGHT.format(days=run.plan.credit_window_days))
+    expected_credits = count_rows(connection, _BOUGHT.format(days=run.plan.credit_window_days))
     merge(connection, "company_state", run.run_id)
     settle(connection)
     compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days))
@@ -107,6 +108,7 @@ def load_run(
         "? AS changed_company_count, ? AS row_counts, ? AS schema_version",
         [generation, run.run_id, now.replace(tzinfo=None), changed_count, json.dumps(counts), SCHEMA_VERSION],
     )
+    settle(connection)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -227,24 +229,25 @@ def _view_staged(connection: duckdb.DuckDBPyConnection, table: str, files: list[
 def _lacks_records(connection: duckdb.DuckDBPyConnection, run: Run, manifest: Manifest) -> bool:
     """Tell whether staged files leave out records that this generation does not hold."""
     _view_staged(connection, "company_state", [str(path) for path in _files(run, manifest, "company_state")])
-    return _count(connection, _LACKING.format(targets=_quote(str(run.checked("targets"))))) > 0
+    return count_rows(connection, _LACKING.format(targets=_quote(str(run.checked("targets"))))) > 0
 
 
 def _find_changed(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
     started = f"TIMESTAMP '{run.plan.started_at:%Y-%m-%d %H:%M:%S.%f}'"
     compare(connection, "company_state", _STATE.format(started=started))
     connection.execute(_CHANGED)
-    return _count(connection, "SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)")
+    return count_rows(connection, "SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)")
 
 
-def _replace_changed(connection: duckdb.DuckDBPyConnection, dataset: str, table: str, run_id: str) -> int:
+def _replace_changed(
+    connection: duckdb.DuckDBPyConnection, dataset: str, table: str, run_id: str, is_all_changed: bool
+) -> int:
     of_dataset = f"(SELECT country, company_number FROM changed WHERE dataset = '{dataset}'"
-    is_any_partial = _count(connection, f"SELECT count(*) FROM changed WHERE dataset = '{dataset}' AND is_partial")
+    is_any_partial = count_rows(connection, f"SELECT count(*) FROM changed WHERE dataset = '{dataset}' AND is_partial")
     spared = f"(country, company_number) IN {of_dataset} AND is_partial) AND {_not_staged(dataset)}"
     names = {"spared": spared} if is_any_partial else {}
     answered, staged = f"{of_dataset})", f"staged_{table}"
-    is_all = _count(connection, _IS_ALL_CHANGED) == 1
-    return supersede(connection, table, _COMPANY, answered, staged, run_id, is_all_answered=is_all, **names)
+    return supersede(connection, table, _COMPANY, answered, staged, run_id, is_all_answered=is_all_changed, **names)
 
 
 def _not_staged(dataset: str) -> str:
@@ -273,9 +276,4 @@ def _add_run(connection: duckdb.DuckDBPyConnection, run: Run, outcome: Outcome, 
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> int:
-    return _count(connection, f"INSERT INTO {table} BY NAME {query}")
-
-
-def _count(connection: duckdb.DuckDBPyConnection, statement: str) -> int:
-    row = connection.execute(statement).fetchone()
-    return int(row[0]) if row else 0
+    return count_rows(connection, f"INSERT INTO {table} BY NAME {query}")

@@ -18,7 +18,7 @@ from firmlake.landing.overview import Overview, list_overviews
 from firmlake.run import OUTCOME_LOST, Folders, Outcome, Run, plan_lost, read_runs, restore_outcome
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import Manifest, check_landed, check_staged, read_manifest
-from firmlake.warehouse.generations import open_warehouse, publish, settle
+from firmlake.warehouse.generations import open_warehouse, publish
 from firmlake.warehouse.lists import lists_loaded_at, load_additions, load_overview, newest_applied
 from firmlake.warehouse.load import create_tables, load_run, loaded_runs
 from firmlake.warehouse.macros import as_of_columns
@@ -285,7 +285,6 @@ def _publish_all(
         last = number - (applied is not None)
         for position, (*_, step) in enumerate(sorted(steps, key=lambda step: step[:3]), 1 - len(steps)):
             step(connection, last + position)
-            settle(connection)
         if applied is not None:
             load_additions(connection, folders, (number, applied, now()), until)
         if until is None:  # else it is only compared, and nobody asks it anything
