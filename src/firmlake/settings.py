@@ -175,7 +175,7 @@ class RunSettings(_Section, frozen=True):
             pattern=r"^\d+\s?(MB|GB|MiB|GiB)$",
             description="memory limit of DuckDB while loading, exporting and reporting",
         ),
-    ] = "512MB"
+    ] = "256MB"
     # Older ones cannot read the macros: 1.2 opens no such file whatever its version.
     storage_version: Annotated[
         Literal["latest", "v1.5.0", "v1.4.0"],

@@ -13,7 +13,7 @@ import pytest
 
 from firmlake.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.warehouse import generations
-from firmlake.warehouse.generations import LINK, ask, generation_number, newest, open_warehouse, publish
+from firmlake.warehouse.generations import LINK, ask, generation_number, newest, open_warehouse, publish, settle
 from support import storage_version
 
 
@@ -340,3 +340,19 @@ def test_a_load_that_needs_more_memory_says_which_setting_to_raise(folders):
     with pytest.raises(FirmlakeError) as error:
         publish(folders, load, memory_limit="20MB", keep=5)
     assert "raise run.duckdb_memory above 20MB" in error.value.next_step
+
+
+def test_rows_keep_their_row_ids_while_that_is_asked_for_and_are_written_together_afterwards(tmp_path):
+    row_ids = "SELECT value, rowid FROM t ORDER BY value"
+    groups = "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('t')"
+    with duckdb.connect(tmp_path / "made.duckdb") as connection:
+        connection.execute("BEGIN; CREATE TABLE t AS SELECT range AS value FROM range(300_000)")
+        settle(connection)
+        connection.execute("DELETE FROM t WHERE value % 3 > 0")
+        expected = connection.execute(row_ids).fetchall()
+        settle(connection, keeps_row_ids=True)
+        assert connection.execute(row_ids).fetchall() == expected
+        assert connection.execute(groups).fetchall() == [(3,)]
+        connection.execute("DELETE FROM t WHERE value = 0")
+        settle(connection)
+        assert connection.execute(groups).fetchall() == [(1,)]

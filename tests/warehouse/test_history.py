@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
+from firmlake.warehouse import history
 from firmlake.warehouse.history import compare, merge, supersede
 from firmlake.warehouse.load import create_tables
 from support import ACME, BOLT
@@ -13,10 +14,13 @@ COLUMNS = "country, company_number, direction, position, related_kind, related_n
 SCOPE = ("country", "company_number")
 
 
-@pytest.fixture
-def warehouse():
+@pytest.fixture(params=[history._STRETCH, 1], ids=["at once", "row by row"])
+def warehouse(request, monkeypatch):
+    """Tables in a transaction; rows are deleted all at once, or in as many stretches as there are rows."""
+    monkeypatch.setattr(history, "_STRETCH", request.param)
     with duckdb.connect() as connection:
         create_tables(connection)
+        connection.execute("BEGIN")
         yield connection
 
 

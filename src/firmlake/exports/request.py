@@ -27,7 +27,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     as_of: str = ""
     tables: tuple[str, ...] = EXPORTED_TABLES
     file_bytes: int = 128_000_000
-    memory_limit: str = "512MB"
+    memory_limit: str = "256MB"
 
 
 def request_of(settings: Settings, as_of: str = "") -> Request:

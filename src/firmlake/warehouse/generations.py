@@ -137,10 +137,18 @@ def publish(
         ) from error
 
 
-def settle(connection: duckdb.DuckDBPyConnection) -> None:
-    """Write what was loaded so far into the generation in the making, which nobody sees yet; it frees memory."""
-    connection.execute("COMMIT")
-    connection.execute("BEGIN")
+def settle(connection: duckdb.DuckDBPyConnection, *, keeps_row_ids: bool = False) -> None:
+    """Write what was loaded so far into the generation in the making, which nobody sees yet; it frees memory.
+
+    Args:
+        connection: In a transaction, and afterwards in the next.
+        keeps_row_ids: Else rows that stay may be written together, and then have other row ids.
+    """
+    (vacuum_tasks,) = connection.execute("SELECT current_setting('max_vacuum_tasks')").fetchall()[0]
+    if keeps_row_ids:
+        connection.execute("SET max_vacuum_tasks = 0")
+    for statement in ("COMMIT", "CHECKPOINT", f"SET max_vacuum_tasks = {vacuum_tasks}", "BEGIN"):
+        connection.execute(statement)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

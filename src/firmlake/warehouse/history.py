@@ -11,8 +11,12 @@ from __future__ import annotations
 import duckdb
 
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table
+from firmlake.warehouse.generations import settle
 
 __all__ = ["compare", "count_rows", "merge", "supersede"]
+
+_STRETCH = 4_000_000
+"""Rows of a table from which some are deleted before that is settled: until then each row of them takes 8 bytes."""
 
 
 def supersede(
@@ -32,7 +36,7 @@ def supersede(
     volatile columns, which are brought up to date. Rows that are there twice are matched one to one.
 
     Args:
-        connection: In a transaction.
+        connection: In a transaction; what was loaded before is settled.
         table: Of those that keep history.
         scope: Columns that say what an answer is about, such as country and company_number.
         answered: Relation with these columns: what was answered in full. Nothing else is touched. Where a whole
@@ -56,18 +60,32 @@ def supersede(
         "spared": spared,
         "columns": ", ".join(column.name for column in shape.columns if column.name != "valid_from_run"),
     }
+    settle(connection)  # rows that are not settled get other row ids when they are
     if not count_rows(connection, _HELD.format(**names)):
         connection.execute(_NONE_CLOSED.format(**names))
         among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
         return count_rows(connection, _INSERT_ALL.format(**names, among=among), run_id)
-    for statement in (_OFFERED, _KEPT, _CLOSED, _DELETE):
-        connection.execute(statement.format(**names), [run_id] if statement is _CLOSED else None)
+    connection.execute(_OFFERED.format(**names))
+    stretches = connection.execute(f"SELECT DISTINCT held_row // {_STRETCH} FROM held ORDER BY ALL").fetchall()
+    if len(stretches) > 1:
+        settle(connection, keeps_row_ids=True)
+    connection.execute(_KEPT.format(**names))
+    connection.execute(_CLOSED.format(**names), [run_id])
+    for (stretch,) in stretches:
+        first = stretch * _STRETCH
+        connection.execute(_DELETE.format(**names, first=first, last=first + _STRETCH - 1))
+        if len(stretches) > 1:
+            settle(connection, keeps_row_ids=True)
     connection.execute(f"INSERT INTO {table}_history BY NAME SELECT * FROM closed_{table}")
     _refresh(connection, shape, "kept JOIN offered o ON o.rowid = offered_row")
     if spared != "false":
         _make_room(connection, shape, staged, scope)
-    written = count_rows(connection, _INSERT.format(**names), run_id, run_id)
-    for name in ("held", "offered", "kept"):
+    connection.execute(_UNHELD.format(**names))
+    connection.execute("DROP TABLE held")
+    written = sum(
+        count_rows(connection, insert.format(**names), run_id) for insert in (_INSERT_UNHELD, _INSERT_OFFERED)
+    )
+    for name in ("offered", "kept", "unheld"):
         connection.execute(f"DROP TABLE {name}")
     return written
 
@@ -76,12 +94,13 @@ def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> No
     """Put rows for a table into the temporary table `merged_<table>`, each compared with the one that has its key.
 
     Args:
-        connection: In a transaction.
+        connection: In a transaction; what was loaded before is settled.
         table: Of those that keep history.
         query: Gives a row for each key, and beside its values the row of the table that has the key, as the struct
             `held` and its `held_row`, null where there is none. What else it gives stays.
     """
     same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM held.{name}" for name in WAREHOUSE_TABLES[table].content)
+    settle(connection)  # as in `supersede`
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE merged_{table} AS "
         "SELECT * EXCLUDE (held), held.valid_from_run AS held_since, "
@@ -141,7 +160,8 @@ _NONE_CLOSED = "CREATE OR REPLACE TEMP TABLE closed_{table} AS FROM {table}_hist
 
 _DELETE = """
     DELETE FROM {table} WHERE rowid IN (
-        SELECT held_row FROM held h ANTI JOIN kept USING (held_row) WHERE NOT ({spared}))
+        SELECT held_row FROM held h ANTI JOIN kept USING (held_row)
+        WHERE NOT ({spared}) AND held_row BETWEEN {first} AND {last})
 """
 
 # Nobody knows where in the answer the rows are that could not be read.
@@ -156,12 +176,19 @@ _INSERT_ALL = """
     INSERT INTO {table} BY NAME SELECT {columns}, ? AS valid_from_run FROM {staged} s {among}
 """
 
-_INSERT = """
+# Two statements, and keys apart: each join has to fit into memory beside the rows that are written.
+_UNHELD = """
+    CREATE OR REPLACE TEMP TABLE unheld AS
+    SELECT {scope} FROM {answered} a ANTI JOIN held USING ({scope})
+"""
+
+_INSERT_UNHELD = """
+    INSERT INTO {table} BY NAME SELECT {columns}, ? AS valid_from_run FROM {staged} s SEMI JOIN unheld USING ({scope})
+"""
+
+_INSERT_OFFERED = """
     INSERT INTO {table} BY NAME
-    SELECT {columns}, ? AS valid_from_run
-    FROM {staged} s SEMI JOIN {answered} a USING ({scope}) ANTI JOIN held USING ({scope})
-    UNION ALL
-    SELECT {columns}, ? AS valid_from_run FROM offered o WHERE o.rowid NOT IN (SELECT offered_row FROM kept)
+    SELECT {columns}, ? AS valid_from_run FROM offered o ANTI JOIN kept ON o.rowid = offered_row
 """
 
 

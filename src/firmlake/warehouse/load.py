@@ -91,10 +91,8 @@ def load_run(
     for dataset, tables in COMPANY_TABLES.items():
         for table in tables:
             counts[table] = _replace_changed(connection, dataset, table, run.run_id, is_all_changed)
-            settle(connection)
     expected_credits = count_rows(connection, _BOUGHT.format(days=run.plan.credit_window_days))
     merge(connection, "company_state", run.run_id)
-    settle(connection)
     compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days))
     merge(connection, "companies", run.run_id)
     settle(connection)
