@@ -14,6 +14,7 @@ import msgspec
 import polars as pl
 
 from firmlake.company import Company
+from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.run import Folders, Outcome, Run, RunPlan, start_run
 from firmlake.tables.schemas import TABLES
@@ -200,12 +201,17 @@ def make_run(
     return start_run(folders, plan, targets, {"companies": accepted, "refused_lines": lines})
 
 
+def named(state: pl.DataFrame) -> pl.DataFrame:
+    """Add the names of companies to what is held of them, which has their keys."""
+    return pl.concat([names_of(state["company"]), state], how="horizontal")
+
+
 def held_hashes(folders: Folders) -> dict[tuple[str, ...], int]:
     """What a plan would say now of what the warehouse holds: by country, number and dataset."""
     if newest(folders) is None:
         return {}
     with open_warehouse(folders) as connection:
-        state = read_held(connection, NOON, 0, 0).state
+        state = named(read_held(connection, NOON, 0, 0).state)
     rows = state.select("country", "company_number", "dataset", "held_hash").iter_rows()
     return {tuple(key): held for *key, held in rows}
 

@@ -14,6 +14,7 @@ import polars as pl
 from firmlake import __version__
 from firmlake.errors import DamagedError, UsageError
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
+from firmlake.intake.key import company_key, names_of
 from firmlake.intake.plan import Estimate, count_companies, estimate, find_targets
 from firmlake.run import Folders, Run, RunPlan, list_runs, new_run_id, open_runs, start_run
 from firmlake.service import check_service, service_name
@@ -79,7 +80,7 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
     folders = Folders(Path(settings.paths.data))
     check_service(settings, folders)
     held = _read_held(settings, folders, now)
-    failed = held.state.filter("has_failed").select("country", "company_number").unique(maintain_order=True)
+    failed = names_of(held.state.filter("has_failed")["company"].unique(maintain_order=True))
     return _plan(settings, folders, known_companies(failed, REDRIVE), held, now, only_failed=True)
 
 
@@ -236,13 +237,8 @@ def _plan(
 def _targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
     """Read what an unfinished run still has to ask for, and who of that is paid for by now."""
     (underway,) = (each for each in held.underway if each.run == unfinished)
-    is_paid = held.paid.with_columns(pl.lit(value=True).alias("is_paid"))
-    return (
-        underway.targets_left()
-        .drop("is_paid")
-        .join(is_paid, on=["country", "company_number"], how="left", maintain_order="left")
-        .with_columns(pl.col("is_paid").fill_null(value=False))
-    )
+    paid = held.paid.select(company_key().alias("key"))["key"]
+    return underway.targets_left().with_columns(company_key().is_in(paid.implode()).alias("is_paid"))
 
 
 def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
@@ -259,7 +255,9 @@ def _find_others(
 ) -> tuple[tuple[Run, int], ...]:
     """Find the unfinished runs of other lists that hold answers about companies that are to be asked for."""
     key = ["country", "company_number"]
-    asked = targets.lazy().select(key)  # of a million companies it need not all be held once more
+    asked = targets.lazy().select(
+        pl.col(key).cast(pl.String)
+    )  # of a million companies it need not all be held once more
     counts = (
         (each.run, asked.join(each.paid.lazy(), on=key, how="semi").unique().collect().height)
         for each in held.underway

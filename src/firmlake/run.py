@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 import polars as pl
 
+from firmlake.company import COUNTRIES
 from firmlake.errors import DamagedError
 from firmlake.files import read_json, sha256_of, write_json, write_parquet
 from firmlake.settings import NameSettings
@@ -168,6 +169,8 @@ class Run(msgspec.Struct, frozen=True):
         frame = pl.scan_parquet(self.checked("targets"), glob=False)
         if "held_hash" not in frame.collect_schema():
             frame = frame.with_columns(pl.lit(None, pl.UInt64).alias("held_hash"))
+        narrow = pl.Schema({"shard": pl.Int32(), "country": pl.Enum(COUNTRIES), "dataset": pl.Enum(self.plan.datasets)})
+        frame = frame.cast(narrow)  # there may be millions, and texts take twice the memory
         return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()
 
     def shards(self) -> range:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import firmlake_sandbox
 from firmlake.company import normal_form
+from firmlake.intake.key import company_key
 from firmlake.intake.plan import ASSUMED_TOTALS, Wanted, estimate, find_targets, plan_pages
 from firmlake.settings import ApiSettings
 from firmlake_sandbox.financials import count_periods
@@ -65,18 +66,19 @@ def totals_of(companies, week=0):
 
 
 def targets_of(companies, expected=None, datasets=DATASETS, shard_companies=5000):
-    state = pl.DataFrame(
-        [(*company, PAGED, False, False, count, None) for company, count in (expected or {}).items()],
-        schema=STATE,
-        orient="row",
-    )
+    state = state_of((*company, PAGED, False, False, count, None) for company, count in (expected or {}).items())
     return find_targets(frame(companies), datasets, state, frame([]), max_credits=-1, shard_companies=shard_companies)
 
 
-STATE = {
-    "country": pl.String, "company_number": pl.String, "dataset": pl.String, "is_fresh": pl.Boolean,
-    "has_failed": pl.Boolean, "expected_count": pl.Int64, "held_hash": pl.UInt64,
-}  # fmt: skip
+def state_of(rows=()):
+    """What is held, of rows that begin with country and company number."""
+    names = {"country": pl.String, "company_number": pl.String}
+    rest = {
+        "dataset": pl.String, "is_fresh": pl.Boolean, "has_failed": pl.Boolean, "expected_count": pl.Int32,
+        "held_hash": pl.UInt64,
+    }  # fmt: skip
+    frame = pl.DataFrame(list(rows), schema=names | rest, orient="row")
+    return frame.select(company_key().alias("company"), *rest)
 
 
 def frame(companies):
@@ -210,20 +212,16 @@ def test_what_a_budget_of_requests_leaves_to_the_next_run_is_said():
 
 def test_credits_are_companies_outside_their_window():
     paid = frame(COMPANIES[:10])
-    targets = find_targets(frame(COMPANIES[:25]), DATASETS, _no_state(), paid, max_credits=-1, shard_companies=10)
+    targets = find_targets(frame(COMPANIES[:25]), DATASETS, state_of(), paid, max_credits=-1, shard_companies=10)
     assert estimate(ApiSettings(), targets, []).credit_count == 15
 
 
 def test_what_a_budget_leaves_out_costs_nothing():
-    targets = find_targets(frame(COMPANIES[:25]), DATASETS, _no_state(), frame([]), max_credits=0, shard_companies=10)
+    targets = find_targets(frame(COMPANIES[:25]), DATASETS, state_of(), frame([]), max_credits=0, shard_companies=10)
     assert estimate(ApiSettings(), targets, []) == ({}, 0, 0.0, 0)
 
 
 # --- targets ---------------------------------------------------------------------------------------------------------
-
-
-def _no_state():
-    return pl.DataFrame(schema=STATE)
 
 
 def test_every_company_is_asked_for_each_dataset_in_list_order():
@@ -239,7 +237,7 @@ def test_what_is_fresh_is_left_alone():
     rows = [(*one, "financials", True, False, 5, 1), (*one, "lookalikes", False, True, None, None)]
     rows += [(*two, "financials", False, False, 9, 2)]
     rows += [(*three, dataset, True, False, None, 3) for dataset in DATASETS]
-    state = pl.DataFrame(rows, schema=STATE, orient="row")
+    state = state_of(rows)
     targets = find_targets(frame([one, two, three]), DATASETS, state, frame([]), max_credits=-1, shard_companies=1)
     columns = "shard", "company_number", "dataset", "expected_count", "has_failed", "held_hash"
     assert targets.select(columns).rows() == [
@@ -252,7 +250,7 @@ def test_what_is_fresh_is_left_alone():
 
 
 def test_companies_held_that_are_not_on_the_list_are_not_asked_for():
-    state = pl.DataFrame([(*COMPANIES[5], "financials", False, True, 5, None)], schema=STATE, orient="row")
+    state = state_of([(*COMPANIES[5], "financials", False, True, 5, None)])
     targets = find_targets(
         frame(COMPANIES[:2]), DATASETS, state, frame(COMPANIES[5:6]), max_credits=-1, shard_companies=9
     )
@@ -269,7 +267,7 @@ def test_a_budget_buys_the_first_and_never_leaves_out_what_is_paid_for(flags, bu
     companies = COMPANIES[: len(flags)]
     paid = frame(company for company, is_paid in zip(companies, flags, strict=True) if is_paid)
     targets = find_targets(
-        frame(companies), DATASETS, _no_state(), paid, max_credits=budget, shard_companies=shard_companies
+        frame(companies), DATASETS, state_of(), paid, max_credits=budget, shard_companies=shard_companies
     )
     shards = {tuple(row[1:]): row[0] for row in targets.select("shard", "country", "company_number").iter_rows()}
     assert len(shards) == len(companies)

@@ -8,9 +8,12 @@ import polars as pl
 
 from firmlake.company import COUNTRIES, NUMBER_LENGTH
 
-__all__ = ["company_key"]
+__all__ = ["KEY_SQL", "company_key", "names_of"]
 
 _NUMBERS: Final = int(10 ** max(NUMBER_LENGTH.values()))
+
+KEY_SQL: Final = f"(list_position({list(COUNTRIES)}, country) - 1) * {_NUMBERS} + company_number::BIGINT"
+"""The key of a row with `country` and `company_number`, in DuckDB."""
 
 
 def company_key() -> pl.Expr:
@@ -23,3 +26,24 @@ def company_key() -> pl.Expr:
     country = pl.col("country").cast(pl.Enum(COUNTRIES)).to_physical().cast(pl.Int64)
     key: pl.Expr = country * _NUMBERS + pl.col("company_number").cast(pl.Int64)
     return key
+
+
+def names_of(keys: pl.Series) -> pl.DataFrame:
+    """Give `country` and `company_number` of companies by their keys, in the same order.
+
+    Example:
+        >>> names_of(pl.Series([10001000000])).row(0)
+        ('NL', '01000000')
+    """
+    place = pl.col("key") // _NUMBERS
+    length = place.replace_strict(range(len(COUNTRIES)), [NUMBER_LENGTH[country] for country in COUNTRIES])
+    return (
+        keys.alias("key")
+        .to_frame()
+        .select(
+            place.cast(pl.Int8)
+            .replace_strict(range(len(COUNTRIES)), COUNTRIES, return_dtype=pl.String)
+            .alias("country"),
+            (pl.col("key") % _NUMBERS).cast(pl.String).str.zfill(length).alias("company_number"),
+        )
+    )

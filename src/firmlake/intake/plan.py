@@ -11,7 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from firmlake.api.contract import DATASETS
-from firmlake.company import Company
+from firmlake.company import COUNTRIES, Company
 from firmlake.intake.key import company_key
 from firmlake.settings import ApiSettings
 
@@ -23,6 +23,7 @@ ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 
 
 _COUNTED = ("expected_count", "remaining_count")
 _HELD = ("is_fresh", "has_failed", "expected_count", "held_hash")
+_FROZEN = ("expected_count", "is_paid", "has_failed", "held_hash")
 
 
 class Wanted(NamedTuple):
@@ -108,7 +109,7 @@ def find_targets(
     Args:
         companies: Accepted companies: country, company_number, in list order.
         datasets: What is wanted of each.
-        state: What is held: country, company_number, dataset, is_fresh, has_failed, expected_count, held_hash.
+        state: What is held: company (its key), dataset, is_fresh, has_failed, expected_count, held_hash.
         paid: Companies inside their paid window: country, company_number.
         max_credits: Companies outside it that may be asked for; -1 for all.
         shard_companies: Companies of a shard.
@@ -117,38 +118,32 @@ def find_targets(
         One row per company and dataset that is not fresh: shard (1 first; 0 for those the budget leaves out), country,
         company_number, dataset, expected_count, is_paid, has_failed, held_hash; in list order.
     """
-    wanted = pl.Enum(datasets)
-    of_company = company_key().alias("company")
-    of_dataset = pl.col("company") * len(datasets) + pl.col("dataset").cast(wanted, strict=False).to_physical()
-    held = state.lazy().with_columns(of_company).select(of_dataset.alias("key"), *_HELD)
-    window = paid.lazy().select(of_company, is_paid=True)
+    window = paid.lazy().select(company_key().alias("company"), is_paid=True)
+    listed = companies.lazy().select(company_key().alias("company")).with_row_index("order")
+    listed = listed.join(window, on="company", how="left", maintain_order="left").collect().lazy()
+    kind = pl.Enum(datasets)
+    parts = []
+    for dataset in datasets:  # one by one, and without texts, so that of millions of rows there are not several copies
+        held = state.lazy().filter(pl.col("dataset") == dataset).select("company", *_HELD)
+        joined = listed.join(held, on="company", how="left", maintain_order="left")
+        parts.append(joined.select("order", pl.lit(dataset, kind).alias("dataset"), "is_paid", *_HELD).collect())
+    by_company = pl.int_range(companies.height * len(datasets), eager=True, dtype=pl.UInt32)
+    by_company = by_company % len(datasets) * companies.height + by_company // len(datasets)
     is_first = pl.col("order").diff().fill_null(1) != 0  # rows of a company follow each other
     is_allowed = pl.lit(value=True)
     if max_credits >= 0:
         is_allowed = pl.col("is_paid") | ((is_first & ~pl.col("is_paid")).cum_sum() <= max_credits)
-    shard = (is_first & is_allowed).cum_sum().cast(pl.Int64).sub(1) // shard_companies + 1
-    return (
-        companies.lazy()  # in one go, so that of millions of rows there are not several copies
-        .select("country", "company_number", of_company)
-        .with_row_index("order")
-        .join(window, on="company", how="left", maintain_order="left")
-        .join(pl.LazyFrame({"dataset": list(datasets)}), how="cross", maintain_order="left_right")
-        .with_columns(key=of_dataset)
-        .join(held, on="key", how="left", maintain_order="left")
+    shard = (is_first & is_allowed).cum_sum().cast(pl.Int32).sub(1) // shard_companies + 1
+    targets = (
+        pl.concat(parts)[by_company]
+        .lazy()
         .filter(~pl.col("is_fresh").fill_null(value=False))
         .with_columns(pl.col("is_paid", "has_failed").fill_null(value=False))
-        .select(
-            pl.when(is_allowed).then(shard).otherwise(0).alias("shard"),
-            "country",
-            "company_number",
-            "dataset",
-            pl.col("expected_count").cast(pl.Int64),
-            "is_paid",
-            "has_failed",
-            "held_hash",
-        )
+        .select(pl.when(is_allowed).then(shard).otherwise(0).alias("shard"), "order", "dataset", *_FROZEN)
         .collect()
     )
+    names = companies.select(pl.col("country").cast(pl.Enum(COUNTRIES)), "company_number")[targets["order"]]
+    return pl.concat([targets, names], how="horizontal").select("shard", *names.columns, "dataset", *_FROZEN)
 
 
 def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int], max_requests: int = -1) -> Estimate:
@@ -163,7 +158,7 @@ def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int
     """
     asked = targets.lazy().filter(pl.col("shard") > 0)
     if "remaining_count" not in targets.columns:
-        asked = asked.with_columns(pl.lit(None, pl.Int64).alias("remaining_count"))
+        asked = asked.with_columns(pl.lit(None, pl.Int32).alias("remaining_count"))
     totals = cycle(known_totals if len(known_totals) >= len(ASSUMED_TOTALS) else ASSUMED_TOTALS)
     counts: Counter[str] = Counter()
     for dataset in targets["dataset"].unique(maintain_order=True):  # one by one, for there may be millions of rows

@@ -22,7 +22,7 @@ __all__ = ["MAX_LINE_CHARACTERS", "beginning", "find_encoding", "line_blocks"]
 MAX_LINE_CHARACTERS: Final = 64 * 2**20
 """The longest line, or quoted field of several lines, that is taken into memory."""
 
-_BLOCK_CHARACTERS: Final = 8 * 2**20
+_BLOCK_CHARACTERS: Final = 2 * 2**20
 _SAMPLE_BYTES: Final = 2**16
 _BOMS: Final = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _FALLBACK: Final = "cp1252"

@@ -40,10 +40,11 @@ class Underway(NamedTuple):
             targets = targets.filter(pl.col("shard") == 0)
         key = ["country", "company_number", "dataset"]
         untouched = targets.filter(~pl.col("shard").is_in(self.begun)).with_columns(
-            pl.lit(None, pl.Int64).alias("remaining_count")
+            pl.lit(None, pl.Int32).alias("remaining_count")
         )
         begun = targets.filter(pl.col("shard").is_in(self.begun))
-        return pl.concat([begun.join(self.pending, on=key, how="inner", maintain_order="left"), untouched])
+        pending = self.pending.cast({name: targets.schema[name] for name in key})
+        return pl.concat([begun.join(pending, on=key, how="inner", maintain_order="left"), untouched])
 
 
 def read_underway(run: Run) -> Underway:
@@ -69,7 +70,7 @@ def read_underway(run: Run) -> Underway:
 
 _PAID = pl.Schema({"country": pl.String(), "company_number": pl.String(), "paid_at": pl.Datetime("us")})
 _PENDING = pl.Schema(
-    {"country": pl.String, "company_number": pl.String, "dataset": pl.String, "remaining_count": pl.Int64}
+    {"country": pl.String, "company_number": pl.String, "dataset": pl.String, "remaining_count": pl.Int32}
 )
 
 
