@@ -20,7 +20,7 @@ __all__ = ["Element", "read_answer", "read_single_answer"]
 _MESSAGE_MAX = 300
 
 
-class Element(msgspec.Struct, frozen=True):
+class Element(msgspec.Struct, frozen=True, gc=False):
     """What an answer says about one company.
 
     Attributes:
@@ -92,14 +92,14 @@ def _data_type(dataset: str, *, strict: bool) -> Any:
     if any(group.key is None for group in groups.values()):
         return list[Raw] | None
     fields = [(name, list[Raw], msgspec.field(name=group.key)) for name, group in groups.items()]
-    return msgspec.defstruct("Groups", fields, forbid_unknown_fields=strict) | None
+    return msgspec.defstruct("Groups", fields, forbid_unknown_fields=strict, gc=False) | None
 
 
-class _StrictIdentifier(Identifier, frozen=True, forbid_unknown_fields=True):
+class _StrictIdentifier(Identifier, frozen=True, gc=False, forbid_unknown_fields=True):
     """An identifier without anything new."""
 
 
-class _StrictPage(Page, frozen=True, forbid_unknown_fields=True):
+class _StrictPage(Page, frozen=True, gc=False, forbid_unknown_fields=True):
     """A page without anything new."""
 
 
@@ -111,7 +111,7 @@ def _strict_decoder(dataset: str) -> msgspec.json.Decoder[list[Any]]:
         ("pagination", _StrictPage | None, None),
         ("message", str | None, None),
     ]
-    element: Any = msgspec.defstruct("Strict", fields, forbid_unknown_fields=True)
+    element: Any = msgspec.defstruct("Strict", fields, forbid_unknown_fields=True, gc=False)
     return msgspec.json.Decoder(list[element])
 
 

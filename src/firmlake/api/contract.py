@@ -76,7 +76,7 @@ class Dataset(NamedTuple):
     groups: dict[str, Group]
 
 
-class Identifier(Struct, frozen=True):
+class Identifier(Struct, frozen=True, gc=False):
     """Which company an element is about; name and place are there when it was found."""
 
     country: str
@@ -85,7 +85,7 @@ class Identifier(Struct, frozen=True):
     place: str | None = None
 
 
-class Page(Struct, frozen=True):
+class Page(Struct, frozen=True, gc=False):
     """Which part of a company's records an element holds."""
 
     limit: int
@@ -93,7 +93,7 @@ class Page(Struct, frozen=True):
     total: int
 
 
-class Envelope(Struct, frozen=True):
+class Envelope(Struct, frozen=True, gc=False):
     """An element of a bulk answer, and the whole answer of a single one, with the records left unread."""
 
     identifier: Identifier

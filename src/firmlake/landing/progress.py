@@ -35,7 +35,7 @@ class Part(NamedTuple):
     records: dict[str, list[Raw]]
 
 
-class Track(msgspec.Struct):
+class Track(msgspec.Struct, gc=False):
     """One company and dataset on its way.
 
     Attributes:

@@ -19,9 +19,9 @@ def flatten_financials(answers: Sequence[Answered]) -> tuple[dict[str, pl.DataFr
     A period can be filed twice; `dup_no` numbers its filings in the order of the answer.
     """
     gathered = gather("financials", "period", answers)
-    periods = gathered.frame.with_columns(
-        (pl.col("position").cum_count().over(_PERIOD).cast(pl.Int64) - 1).alias("dup_no")
-    )
+    has_repeated = gathered.frame.select(_PERIOD).is_duplicated().any()  # seldom, and cheaper than to count in each
+    nth = pl.col("position").cum_count().over(_PERIOD).cast(pl.Int64) - 1 if has_repeated else pl.lit(0, pl.Int64)
+    periods = gathered.frame.with_columns(nth.alias("dup_no"))
     codes = (
         periods.select(*_PERIOD, "dup_no", "fetched_at", pl.col("joint_committee_codes").alias("code"))
         .filter(pl.col("code").list.len() > 0)
