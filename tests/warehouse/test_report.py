@@ -8,9 +8,11 @@ from html.parser import HTMLParser
 import pytest
 
 from firmlake.errors import FirmlakeError
+from firmlake.warehouse.report import page as report_page
 from firmlake.warehouse.report.groups import draw_groups
 from firmlake.warehouse.report.page import make_report, write_report
-from firmlake.warehouse.report.sections import SECTIONS
+from firmlake.warehouse.report.sections import SECTIONS, TOO_LARGE
+from firmlake.warehouse.views import definitions
 from support import ACME, answer, edit_warehouse, found, land, make_run, period, publish_landed
 
 from .figures import Figures
@@ -225,3 +227,20 @@ def test_a_question_that_duckdb_cannot_answer_is_an_error_that_says_so(folders):
     with pytest.raises(FirmlakeError, match=r"cannot be worked out .*out of range"):
         write_report(folders, NOW, memory_limit="100MB")
     assert not (folders.data / "report.html").exists()
+
+
+def test_parts_that_take_too_much_memory_are_left_out_and_say_so(monkeypatch):
+    check = next(each for each in definitions() if each.kind == "check")
+    grouped = "SELECT range::VARCHAR AS id FROM range(1_000_000) GROUP BY ALL"
+    monkeypatch.setattr(report_page, "definitions", lambda: [check._replace(sql=grouped)])
+    made = warehouse()
+    made.files_extremes()
+    connection = made.made().connection
+    many = "SELECT range::VARCHAR AS parent_id, (range + 1)::VARCHAR AS child_id, 1 AS stake FROM range(1_000_000)"
+    connection.execute(f"CREATE OR REPLACE VIEW shareholdings AS {many}")
+    connection.execute("SET temp_directory = ''; SET memory_limit = '40MB'")
+    page = make_report(connection, NOW)
+    assert f"<h3>Largest groups</h3><p>{TOO_LARGE}</p>" in page
+    assert f"{check.name}</bdi>" in page
+    assert page.count(TOO_LARGE) == 4, "three sections about groups, and the check"
+    assert "<h3>Events of the last run</h3><p>None.</p>" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from html import escape
 from pathlib import Path
@@ -17,7 +18,7 @@ from firmlake.files import write_file
 from firmlake.run import Folders
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.report.section import Section, shown_text
-from firmlake.warehouse.report.sections import COUNT_FINDINGS, PREPARE, SECTIONS, TILES
+from firmlake.warehouse.report.sections import COUNT_FINDINGS, GROUP_MEMBERS, PREPARE, SECTIONS, TILES, TOO_LARGE
 from firmlake.warehouse.views import definitions
 
 __all__ = ["Report", "make_report", "write_report"]
@@ -41,6 +42,7 @@ def write_report(folders: Folders, now: datetime, path: Path | None = None, *, m
 
     Raises:
         FirmlakeError: Nothing was published yet, or by a version without views; or DuckDB cannot answer a question.
+            Parts that take too much memory are left out, and say so.
     """
     path = path or folders.data / "report.html"
     try:
@@ -73,10 +75,15 @@ def make_report(connection: duckdb.DuckDBPyConnection, now: datetime) -> str:
     """
     try:
         connection.execute(PREPARE)
+        with suppress(duckdb.OutOfMemoryException):
+            connection.execute(GROUP_MEMBERS)
         for check in definitions():
             if check.kind == "check":
-                values = [check.parameters, check.name, check.meaning]
-                connection.execute(COUNT_FINDINGS.format(check.sql), values)
+                values = [check.parameters, check.name]
+                try:
+                    connection.execute(COUNT_FINDINGS.format(check.sql), [*values, check.meaning])
+                except duckdb.OutOfMemoryException:
+                    connection.execute("INSERT INTO found VALUES (?, ?, ?, NULL)", [*values, TOO_LARGE])
     except duckdb.CatalogException:
         raise FirmlakeError(
             "The newest generation lacks the views of this version", "`firmlake replay` makes it again"
@@ -145,7 +152,11 @@ def _section(connection: duckdb.DuckDBPyConnection, section: Section) -> Iterato
     if section.chapter:
         yield f"<h2>{escape(section.chapter)}</h2>"
     title = f"<h3>{escape(section.title)}</h3>"
-    names, rows = _ask(connection, section.sql)
+    try:
+        names, rows = _ask(connection, section.sql)
+    except (duckdb.OutOfMemoryException, duckdb.CatalogException):  # the latter: there was no memory for GROUP_MEMBERS
+        yield f'<section class="empty">{title}<p>{TOO_LARGE}</p></section>'
+        return
     if not rows:
         yield f'<section class="empty">{title}<p>None.</p></section>'
         return
@@ -161,7 +172,7 @@ def _table(section: Section, names: Sequence[str], rows: Sequence[Sequence[Any]]
     shown = [position for position, name in enumerate(names) if name != "depth"]
     kinds = {position: _kind([row[position] for row in rows]) for position in shown}
     depth = names.index("depth") if "depth" in names else None
-    longest = max((abs(float(row[names.index(section.bars)])) for row in rows), default=0) if section.bars else 0
+    longest = max((abs(float(row[names.index(section.bars)] or 0)) for row in rows), default=0) if section.bars else 0
     head = "".join(f"<th{kinds[p]}>{escape(names[p].replace('_', ' '))}</th>" for p in shown)
     lines = []
     for row in rows:
@@ -169,7 +180,7 @@ def _table(section: Section, names: Sequence[str], rows: Sequence[Sequence[Any]]
         cells = []
         for place, position in enumerate(shown):
             value = _cell(names[position], row[position])
-            if names[position] == section.bars:
+            if names[position] == section.bars and row[position] is not None:
                 value = f'{_bar(float(row[position]), longest)}<span class="beside">{value}</span>'
             cells.append(f"<td{kinds[position]}{indent if place == 0 else ''}>{value}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")

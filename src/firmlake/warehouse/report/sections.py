@@ -9,15 +9,19 @@ from firmlake.warehouse.report.groups import GROUPS
 from firmlake.warehouse.report.health import HEALTH
 from firmlake.warehouse.report.section import Section
 
-__all__ = ["COUNT_FINDINGS", "PREPARE", "SECTIONS", "TILES"]
+__all__ = ["COUNT_FINDINGS", "GROUP_MEMBERS", "PREPARE", "SECTIONS", "TILES", "TOO_LARGE"]
 
 PREPARE = """
     CREATE OR REPLACE TEMP TABLE shown AS SELECT *, name AS company FROM portfolio;
     CREATE OR REPLACE TEMP TABLE last_run AS SELECT max_by(run_id, finished_at) AS run_id FROM runs;
-    CREATE OR REPLACE TEMP TABLE members AS FROM groups(0.5);
     CREATE OR REPLACE TEMP TABLE found (severity TEXT, check_name TEXT, what TEXT, found BIGINT);
 """
 """Portfolio and groups are asked for often, and take a minute for a million companies: they are worked out once."""
+
+GROUP_MEMBERS = "CREATE OR REPLACE TEMP TABLE members AS FROM groups(0.5)"
+
+TOO_LARGE = "Not worked out: it takes more memory than run.duckdb_memory."
+"""In place of what a graph of owners without end, or a warehouse too large for its memory, makes too costly."""
 
 COUNT_FINDINGS = "INSERT INTO found SELECT ?, ?, ?, count(*) FROM ({})"
 """One check after the other: all at once, as `findings` has them, they need several times the memory."""
@@ -166,7 +170,7 @@ SECTIONS = (
         "What checks over the answers found. Nothing is corrected; `findings` has each with its evidence.",
         """
         SELECT severity, check_name AS check, found, what FROM found
-        WHERE found > 0 ORDER BY severity, found DESC, check_name
+        WHERE found IS DISTINCT FROM 0 ORDER BY severity, found DESC NULLS FIRST, check_name
         """,
         bars="found",
     ),
