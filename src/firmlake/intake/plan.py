@@ -118,24 +118,13 @@ def find_targets(
         One row per company and dataset that is not fresh: shard (1 first; 0 for those the budget leaves out), country,
         company_number, dataset, expected_count, is_paid, has_failed, held_hash; in list order.
     """
-    window = paid.lazy().select(company_key().alias("company"), is_paid=True)
-    listed = companies.lazy().select(company_key().alias("company")).with_row_index("order")
-    listed = listed.join(window, on="company", how="left", maintain_order="left").collect().lazy()
-    kind = pl.Enum(datasets)
-    parts = []
-    for dataset in datasets:  # one by one, and without texts, so that of millions of rows there are not several copies
-        held = state.lazy().filter(pl.col("dataset") == dataset).select("company", *_HELD)
-        joined = listed.join(held, on="company", how="left", maintain_order="left")
-        parts.append(joined.select("order", pl.lit(dataset, kind).alias("dataset"), "is_paid", *_HELD).collect())
-    by_company = pl.int_range(companies.height * len(datasets), eager=True, dtype=pl.UInt32)
-    by_company = by_company % len(datasets) * companies.height + by_company // len(datasets)
     is_first = pl.col("order").diff().fill_null(1) != 0  # rows of a company follow each other
     is_allowed = pl.lit(value=True)
     if max_credits >= 0:
         is_allowed = pl.col("is_paid") | ((is_first & ~pl.col("is_paid")).cum_sum() <= max_credits)
     shard = (is_first & is_allowed).cum_sum().cast(pl.Int32).sub(1) // shard_companies + 1
     targets = (
-        pl.concat(parts)[by_company]
+        _with_held(companies, datasets, state, paid)
         .lazy()
         .filter(~pl.col("is_fresh").fill_null(value=False))
         .with_columns(pl.col("is_paid", "has_failed").fill_null(value=False))
@@ -178,6 +167,26 @@ def count_companies(targets: pl.DataFrame | pl.LazyFrame) -> int:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _with_held(
+    companies: pl.DataFrame, datasets: Sequence[str], state: pl.DataFrame, paid: pl.DataFrame
+) -> pl.DataFrame:
+    """Give a row for each company (by its `order` in the list) and dataset, with what is held of it.
+
+    There may be millions: without texts, and joined one dataset after the other, they are not in memory several times.
+    """
+    window = paid.lazy().select(company_key().alias("company"), is_paid=True)
+    listed = companies.lazy().select(company_key().alias("company")).with_row_index("order")
+    listed = listed.join(window, on="company", how="left", maintain_order="left").collect().lazy()
+    parts = []
+    for dataset in datasets:
+        held = state.lazy().filter(pl.col("dataset") == dataset).select("company", *_HELD)
+        joined = listed.join(held, on="company", how="left", maintain_order="left")
+        name = pl.lit(dataset, pl.Enum(datasets)).alias("dataset")
+        parts.append(joined.select("order", name, "is_paid", *_HELD).collect())
+    places = pl.int_range(companies.height * len(datasets), eager=True, dtype=pl.UInt32)
+    return pl.concat(parts)[places % len(datasets) * companies.height + places // len(datasets)]
 
 
 def _first_limit(api: ApiSettings) -> int:
