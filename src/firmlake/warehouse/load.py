@@ -114,12 +114,12 @@ def load_run(
 # Staging left out the records of answers that were held when the run was frozen; an earlier version froze no hashes.
 _LACKING = """
     SELECT count(*) FROM staged_company_state s
+    ANTI JOIN (FROM company_state WHERE reject_count = 0) c
+        USING (country, company_number, dataset, payload_hash)
     SEMI JOIN (FROM (FROM read_parquet({targets}) UNION ALL BY NAME SELECT NULL::UBIGINT AS held_hash WHERE false)
                WHERE held_hash IS NOT NULL) t
         ON s.country = t.country AND s.company_number = t.company_number AND s.dataset = t.dataset
         AND try_cast('0x' || left(s.payload_hash, 16) AS UBIGINT) = t.held_hash
-    ANTI JOIN (FROM company_state WHERE reject_count = 0) c
-        USING (country, company_number, dataset, payload_hash)
 """
 
 # A run that was killed before its publish may go on after another one has fetched the same companies anew. What is held
