@@ -56,9 +56,8 @@ def read_held(
     moment, window, underway = now.replace(tzinfo=None), timedelta(days=window_days), tuple(underway)
     paid = pl.DataFrame(schema=_PAID_SCHEMA)
     if connection is not None:
-        paid = _frame(
-            connection, _PAID, [moment - 2 * window], _PAID_SCHEMA
-        )  # older ones say nothing of what has landed either
+        # Older ones say nothing of what has landed either.
+        paid = _frame(connection, _PAID, [moment - 2 * window], _PAID_SCHEMA)
     for each in underway:
         paid = _add_windows(paid, each.paid, window)
     paid = paid.filter(pl.col("paid_at") > moment - window + _MARGIN).select(*_KEY)

@@ -18,7 +18,8 @@ PREPARE = """
 """
 """Portfolio and groups are asked for often, and take a minute for a million companies: they are worked out once."""
 
-GROUP_MEMBERS = "CREATE OR REPLACE TEMP TABLE members AS FROM groups(0.5)"
+GROUP_MEMBERS = "CREATE OR REPLACE TEMP {} members AS FROM groups(0.5)"
+"""As a TABLE; where that takes too much memory as a VIEW, so that whoever asks it finds that out."""
 
 TOO_LARGE = "Not worked out: it takes more memory than run.duckdb_memory."
 """In place of what a graph of owners without end, or a warehouse too large for its memory, makes too costly."""
