@@ -43,7 +43,9 @@ class Piece(NamedTuple):
 
 def run(job: Job, stages: Stages) -> None:
     """Fetch a list, stage it and publish it: what `firmlake run` does, without its words."""
-    from firmlake import pipeline, planning, service
+    from firmlake.api import service
+    from firmlake.enrich import plan as planning
+    from firmlake.enrich import stages as pipeline
     from firmlake.landing import fetch
     from firmlake.landing.fetch import Fetcher
     from firmlake.landing.progress import Progress
@@ -78,8 +80,8 @@ def run(job: Job, stages: Stages) -> None:
 
 def replay(job: Job, stages: Stages, processes: int = 1) -> None:
     """Make tables and warehouse again from what has landed."""
-    from firmlake.run import Folders
-    from firmlake.warehouse import replay
+    from firmlake.core.run import Folders
+    from firmlake.rebuild import replay
 
     settings = _settings(job._replace(base_url=""))
     with _staging(stages), _publishing(stages, "stage"):
@@ -94,7 +96,7 @@ def replay(job: Job, stages: Stages, processes: int = 1) -> None:
 
 def plan(job: Job, stages: Stages) -> Any:
     """Work out what a run over a list would ask."""
-    from firmlake import planning
+    from firmlake.enrich import plan as planning
 
     with stages.clock("plan"):
         return planning.plan(_settings(job), job.company_list, datetime.now(UTC))
@@ -102,9 +104,9 @@ def plan(job: Job, stages: Stages) -> Any:
 
 def export(job: Job, stages: Stages) -> Path:
     """Export the warehouse to Parquet files in a folder."""
+    from firmlake.core.run import Folders
     from firmlake.exports.export import export, request_of
     from firmlake.exports.targets import open_target
-    from firmlake.run import Folders
 
     folder = job.data / "export"
     with stages.clock("export"):
@@ -114,8 +116,8 @@ def export(job: Job, stages: Stages) -> Path:
 
 def report(job: Job, stages: Stages) -> Any:
     """Make the report on the newest generation."""
-    from firmlake.run import Folders
-    from firmlake.warehouse.report.page import write_report
+    from firmlake.core.run import Folders
+    from firmlake.report.page import write_report
 
     with stages.clock("report"):
         memory = _settings(job).run.duckdb_memory
@@ -180,7 +182,7 @@ def _lines(_: Job, companies: Any) -> dict[str, Any]:
 
 
 def _settings(job: Job) -> Any:
-    from firmlake.settings_layers import load_settings
+    from firmlake.core.settings_layers import load_settings
 
     return load_settings(Path(os.devnull), _changes(job), {})[0]
 
@@ -222,8 +224,9 @@ def _staging(stages: Stages) -> Iterator[None]:
 @contextmanager
 def _publishing(stages: Stages, of: str = "") -> Iterator[None]:
     """Tell loading from making a generation of it."""
-    from firmlake import pipeline
-    from firmlake.warehouse import generations, replay
+    from firmlake.enrich import stages as pipeline
+    from firmlake.rebuild import replay
+    from firmlake.warehouse import generations
 
     load = stages.wrapped(pipeline.load_run, "load", "publish")
     publish = stages.wrapped(generations.publish, "publish", of)

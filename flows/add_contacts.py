@@ -24,17 +24,18 @@ from prefect.flow_runs import pause_flow_run
 from prefect.input import RunInput
 
 from artifacts import plan_markdown, show_markdown, show_table
-from firmlake import __version__, service
-from firmlake.errors import EXIT_SOME_FAILED, FirmlakeError, Stopped
-from firmlake.landing.additions import Progress
-from firmlake.landing.contact_plan import ContactPlan
-from firmlake.lock import lock
-from firmlake.run import Folders
-from firmlake.settings import Settings
+from firmlake import __version__
+from firmlake.api import service
+from firmlake.core.errors import EXIT_SOME_FAILED, FirmlakeError, Stopped
+from firmlake.core.lock import lock
+from firmlake.core.run import Folders
+from firmlake.core.settings import Settings
+from firmlake.lists.additions import Progress
+from firmlake.lists.apply import apply_plan
+from firmlake.lists.contact_list import read_contact_list
+from firmlake.lists.contact_plan import ContactPlan
+from firmlake.lists.plan import name_next_step, plan_contacts, write_plan
 from firmlake.terminal.lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
-from firmlake.writeback.apply import apply_plan
-from firmlake.writeback.contact_list import read_contact_list
-from firmlake.writeback.plan import name_next_step, plan_contacts, write_plan
 from job import end, in_one_line, read_settings, show, step, tell
 
 _ROWS_MAX = 200

@@ -16,12 +16,12 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
-from firmlake.landing.contact_plan import ContactPlan
+from firmlake.lists.contact_plan import ContactPlan
+from firmlake.report.page import Report
+from firmlake.report.summary import STATUSES, RunSummary, failures
 from firmlake.terminal.lists import describe_contact_plan
 from firmlake.terminal.progress import Counter
 from firmlake.terminal.runs import first_query
-from firmlake.warehouse.report.page import Report
-from firmlake.warehouse.summary import STATUSES, RunSummary, failures
 from job import tell
 
 __all__ = [

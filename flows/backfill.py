@@ -37,8 +37,7 @@ from prefect.exceptions import ObjectNotFound
 
 from artifacts import show_table
 from firmlake import __version__
-from firmlake.archive import archive as add_to_archive
-from firmlake.errors import (
+from firmlake.core.errors import (
     EXIT_AUTHORIZATION,
     EXIT_DONE,
     EXIT_DRIFT,
@@ -51,10 +50,11 @@ from firmlake.errors import (
     FirmlakeError,
     UsageError,
 )
+from firmlake.core.lock import lock
+from firmlake.core.settings import Settings
+from firmlake.enrich.portfolios import Portfolio, divide
 from firmlake.exports.targets import open_target
-from firmlake.lock import lock
-from firmlake.portfolios import Portfolio, divide
-from firmlake.settings import Settings
+from firmlake.rebuild.archive import archive as add_to_archive
 from job import EXIT_CODE_LABEL, end, in_one_line, name_damaged, read_settings, step, tell
 
 _WORST_FIRST = (

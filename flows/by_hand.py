@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 import click
 import httpx
 
-from firmlake import service
-from firmlake.errors import EXIT_DONE, FirmlakeError, Stopped, UsageError
-from firmlake.lock import lock
-from firmlake.run import Folders
-from firmlake.settings import Settings
+from firmlake.api import service
+from firmlake.core.errors import EXIT_DONE, FirmlakeError, Stopped, UsageError
+from firmlake.core.lock import lock
+from firmlake.core.run import Folders
+from firmlake.core.settings import Settings
 from job import read_job, read_settings
 from temporary_server import TemporaryServer
 

@@ -26,19 +26,22 @@ from prefect import flow, unmapped
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from artifacts import ProgressArtifact, failure_rows, show_on_page, show_report, summary_line
-from firmlake import __version__, pipeline, planning, service
-from firmlake.errors import FirmlakeError, Stopped
+from firmlake import __version__
+from firmlake.api import service
+from firmlake.core.errors import FirmlakeError, Stopped
+from firmlake.core.lock import lock
+from firmlake.core.run import Folders, Outcome, Run
+from firmlake.core.settings import Settings
+from firmlake.enrich import plan as planning
+from firmlake.enrich import stages as pipeline
 from firmlake.landing.fetch import Fetcher, ShardResult
-from firmlake.lock import lock
-from firmlake.run import Folders, Outcome, Run
-from firmlake.settings import Settings
+from firmlake.report.page import write_report
+from firmlake.report.summary import RunSummary, failures, summarise
 from firmlake.tables import stage
 from firmlake.tables.stage import Manifest, finish_stage
 from firmlake.terminal.progress import Counter, show_progress
 from firmlake.terminal.runs import describe_list, describe_plan, show_summary
 from firmlake.warehouse.generations import LINK, open_warehouse
-from firmlake.warehouse.report.page import write_report
-from firmlake.warehouse.summary import RunSummary, failures, summarise
 from job import CompaniesFailedError, end, finish_tasks, in_one_line, read_job, show, step, tell
 
 _RUNNER: Any = ThreadPoolTaskRunner(max_workers=2)

@@ -13,14 +13,14 @@ from prefect import flow
 from prefect.artifacts import create_table_artifact
 
 from firmlake import __version__
-from firmlake.errors import UsageError
+from firmlake.core.errors import UsageError
+from firmlake.core.run import Folders
+from firmlake.core.settings import Settings
+from firmlake.core.settings_layers import load_settings
 from firmlake.exports.export import Exported, request_of
 from firmlake.exports.export import export as send
 from firmlake.exports.manifest import describe_rows
 from firmlake.exports.targets import open_target
-from firmlake.run import Folders
-from firmlake.settings import Settings
-from firmlake.settings_layers import load_settings
 from job import end, in_one_line, step, tell
 
 

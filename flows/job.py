@@ -15,10 +15,9 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from firmlake.api.failures import InterruptedRunError
-from firmlake.errors import EXIT_SOME_FAILED, DamagedError, FirmlakeError, UsageError
-from firmlake.settings import SANDBOX, Settings
-from firmlake.settings_layers import load_settings
+from firmlake.core.errors import EXIT_SOME_FAILED, DamagedError, FirmlakeError, InterruptedRunError, UsageError
+from firmlake.core.settings import SANDBOX, Settings
+from firmlake.core.settings_layers import load_settings
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectConcurrentFuture, PrefectFuture

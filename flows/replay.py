@@ -27,13 +27,13 @@ from typing import Any
 from prefect import flow
 
 from firmlake import __version__
-from firmlake.archive import collect_staged, fetch_runs, stage_archived, stage_archived_whole
-from firmlake.errors import DamagedError, FirmlakeError, UsageError
+from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
+from firmlake.core.lock import lock
+from firmlake.core.run import Folders, list_runs, new_run_id
 from firmlake.exports.targets import open_target
-from firmlake.lock import lock
-from firmlake.run import Folders, list_runs, new_run_id
+from firmlake.rebuild.archive import collect_staged, fetch_runs, stage_archived, stage_archived_whole
+from firmlake.rebuild.replay import load_staged
 from firmlake.tables.stage import Manifest
-from firmlake.warehouse.replay import load_staged
 from job import end, in_one_line, name_damaged, read_settings, step, tell
 
 stage_shard = step("stage shard {shard} of run {run_id}")(stage_archived)

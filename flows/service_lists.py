@@ -19,16 +19,17 @@ from typing import Any, cast, get_args
 from prefect import flow
 
 from artifacts import show_table
-from firmlake import __version__, service
+from firmlake import __version__
+from firmlake.api import service
 from firmlake.api.requests import ListKind
-from firmlake.errors import UsageError
-from firmlake.landing.overview import Overview, take_overview
-from firmlake.lock import lock
-from firmlake.run import Folders
-from firmlake.settings import Settings
+from firmlake.core.errors import UsageError
+from firmlake.core.lock import lock
+from firmlake.core.run import Folders
+from firmlake.core.settings import Settings
+from firmlake.lists.load import publish_lists, read_list_changes
+from firmlake.lists.overview import Overview, take_overview
 from firmlake.terminal.lists import describe_overview, show_lists
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.lists import publish_lists, read_list_changes
 from job import end, in_one_line, read_settings, show, step
 
 _ROWS_MAX = 200

@@ -13,16 +13,16 @@ import duckdb
 import msgspec
 import polars as pl
 
-from firmlake.company import Company
+from firmlake.core.company import Company
+from firmlake.core.run import Folders, Outcome, Run, RunPlan, start_run
+from firmlake.enrich.held import read_held
 from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter
-from firmlake.run import Folders, Outcome, Run, RunPlan, start_run
+from firmlake.rebuild.restage import stage_whole
 from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.generations import newest, open_warehouse, publish
 from firmlake.warehouse.load import load_run
-from firmlake.warehouse.restage import stage_whole
-from firmlake.warehouse.state import read_held
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from firmlake.errors import FirmlakeError
-from firmlake.run import Folders, list_runs
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.run import Folders, list_runs
+from firmlake.rebuild.replay import content_hashes, replay, verify
+from firmlake.report.status import read_status
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import ask, open_warehouse
-from firmlake.warehouse.replay import content_hashes, replay, verify
-from firmlake.warehouse.status import read_status
 from support import edit_warehouse, publish_landed, query
 
 KEPT = {int(path.name.partition(".")[0]): path for path in (Path(__file__).parent / "fixtures").glob("*.tar.xz")}

@@ -12,12 +12,14 @@ from typing import Any
 import duckdb
 import pytest
 
-from firmlake import pipeline, planning, service
+from firmlake.api import service
 from firmlake.cli import firmlake
-from firmlake.run import Folders
-from firmlake.settings_layers import load_settings
+from firmlake.core.run import Folders
+from firmlake.core.settings_layers import load_settings
+from firmlake.enrich import plan as planning
+from firmlake.enrich import stages as pipeline
+from firmlake.rebuild.replay import replay
 from firmlake.warehouse.generations import ask, list_generations
-from firmlake.warehouse.replay import replay
 from firmlake.warehouse.views import definitions
 
 ROOT = Path(__file__).parents[1]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from firmlake import errors
 from firmlake.cli import firmlake
-from firmlake.settings import Settings
-from firmlake.settings_layers import load_settings
+from firmlake.core import errors
+from firmlake.core.settings import Settings
+from firmlake.core.settings_layers import load_settings
 from firmlake.tables.schemas import TABLES
 
 ROOT = Path(__file__).parents[1]

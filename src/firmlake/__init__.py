@@ -39,7 +39,7 @@ def open_warehouse(data: str | Path = "data") -> AbstractContextManager[duckdb.D
             print(warehouse.sql("SELECT count(*) FROM companies"))
     """
     # Late, so that `import firmlake` stays light.
-    from firmlake.run import Folders
+    from firmlake.core.run import Folders
     from firmlake.warehouse import generations
 
     return generations.open_warehouse(Folders(Path(data)))

@@ -11,10 +11,10 @@ import pytest
 from firmlake.api.authorization import Token
 from firmlake.api.client import Client
 from firmlake.api.exchange import Answer
-from firmlake.api.throttle import NoThrottle
-from firmlake.settings import ApiSettings
+from firmlake.api.throttle.throttle import NoThrottle
+from firmlake.core.settings import ApiSettings
 
-from .simulation import VirtualTime
+from .throttle.simulation import VirtualTime
 
 CANARY = "canary-0123456789abcdef"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from firmlake.api.address import read_address, without_query
-from firmlake.errors import SettingsError
+from firmlake.core.errors import SettingsError
 
 
 @pytest.mark.parametrize(

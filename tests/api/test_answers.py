@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from firmlake.api import answers
 from firmlake.api.answers import Element, read_answer, read_single_answer
-from firmlake.errors import UnusableAnswerError
+from firmlake.core.errors import UnusableAnswerError
 from support import ACME, BOLT, DATASETS, body, found, lookalike, not_found, party, period
 
 

@@ -7,7 +7,7 @@ import traceback
 import pytest
 
 from firmlake.api.authorization import Token, read_token
-from firmlake.errors import SettingsError
+from firmlake.core.errors import SettingsError
 
 from .conftest import CANARY
 

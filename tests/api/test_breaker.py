@@ -3,7 +3,7 @@
 import pytest
 
 from firmlake.api.breaker import CircuitBreaker, RetryBudget
-from firmlake.errors import ServiceError
+from firmlake.core.errors import ServiceError
 
 
 @pytest.fixture

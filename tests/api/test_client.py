@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firmlake import errors
-from firmlake.api import failures, requests
+from firmlake.api import requests
 from firmlake.api.authorization import read_token
 from firmlake.api.breaker import CircuitBreaker, RetryBudget
-from firmlake.company import Company
-from firmlake.settings import ApiSettings
+from firmlake.core import errors
+from firmlake.core.company import Company
+from firmlake.core.settings import ApiSettings
 
 from .conftest import CANARY, script
 
@@ -102,7 +102,7 @@ def test_a_request_may_have_a_landing_of_its_own(make_client, landed):
 
 @pytest.mark.parametrize("status", [400, 404, 405, 409, 413, 422])
 def test_a_refusal_is_not_repeated_and_says_why(make_client, landed, status):
-    with pytest.raises(failures.RequestRefusedError, match=rf"\({status}: too many companies\)") as caught:
+    with pytest.raises(errors.RequestRefusedError, match=rf"\({status}: too many companies\)") as caught:
         make_client(script(refusal(status, "too many\r\n\x1b companies"))).send(REQUEST)
     assert len(landed) == 1
     assert caught.value.answer.status == status
@@ -120,7 +120,7 @@ def test_a_place_that_is_not_the_services_ends_the_run(make_client, landed, stat
 
 @pytest.mark.parametrize(
     ("status", "error", "exit_code"),
-    [(401, errors.AuthorizationError, 5), (403, errors.AuthorizationError, 5), (402, failures.OutOfCreditsError, 4)],
+    [(401, errors.AuthorizationError, 5), (403, errors.AuthorizationError, 5), (402, errors.OutOfCreditsError, 4)],
 )
 def test_refusals_of_a_token_and_of_credits_are_told_apart(make_client, landed, status, error, exit_code):
     with pytest.raises(error, match="no") as caught:
@@ -140,7 +140,7 @@ def test_after_a_refused_token_nothing_more_is_sent(make_client, landed, status)
 
 def test_without_credits_the_companies_already_paid_for_are_still_fetched(make_client):
     client = make_client(script(refusal(402), OK))
-    with pytest.raises(failures.OutOfCreditsError):
+    with pytest.raises(errors.OutOfCreditsError):
         client.send(REQUEST)
     assert client.send(REQUEST).status == 200
 
@@ -236,7 +236,7 @@ def test_a_redirect_is_not_followed_and_its_target_named_without_parameters(make
 )
 def test_what_may_pass_is_tried_again_as_often_as_set(make_client, landed, failure):
     client = make_client(script(failure), tries=3)
-    with pytest.raises(failures.RequestFailedError, match="failed 3 times") as caught:
+    with pytest.raises(errors.RequestFailedError, match="failed 3 times") as caught:
         client.send(REQUEST)
     assert len(landed) == caught.value.attempts == 3
     assert caught.value.answer is landed[-1]
@@ -245,7 +245,7 @@ def test_what_may_pass_is_tried_again_as_often_as_set(make_client, landed, failu
 
 
 def test_a_request_under_suspicion_can_be_tried_once(make_client, landed):
-    with pytest.raises(failures.RequestFailedError):
+    with pytest.raises(errors.RequestFailedError):
         make_client(script(refusal(500))).send(REQUEST, tries=1)
     assert len(landed) == 1
 
@@ -269,14 +269,14 @@ def complain(body):
 
 
 def test_an_unusable_answer_is_asked_for_three_times(make_client, landed):
-    with pytest.raises(failures.RequestFailedError, match="failed 3 times: the answer is not JSON"):
+    with pytest.raises(errors.RequestFailedError, match="failed 3 times: the answer is not JSON"):
         make_client(script(OK)).send(REQUEST, complain)
     assert len(landed) == 3
 
 
 @pytest.mark.parametrize("status", [201, 202, 204, 206])
 def test_a_success_without_the_answer_is_unusable(make_client, landed, status):
-    with pytest.raises(failures.RequestFailedError, match=f"status {status}"):
+    with pytest.raises(errors.RequestFailedError, match=f"status {status}"):
         make_client(script(httpx.Response(status))).send(REQUEST)
     assert len(landed) == 3
 
@@ -316,14 +316,14 @@ def test_a_429_waits_as_the_service_asks_or_by_its_own_measure(make_client, valu
 def test_a_pause_of_hours_stops_the_run_resumably(make_client, landed, status):
     client = make_client(script(refusal(status, **{"Retry-After": "7200"})))
     for _ in range(2):
-        with pytest.raises(failures.PausedByServiceError, match="120 minutes") as caught:
+        with pytest.raises(errors.PausedByServiceError, match="120 minutes") as caught:
             client.send(REQUEST)
     assert caught.value.exit_code == 4
     assert len(landed) == 1, "the second one is not sent"
 
 
 def test_429s_without_end_have_an_end(make_client, landed, time):
-    with pytest.raises(failures.PausedByServiceError, match="nothing but 429"):
+    with pytest.raises(errors.PausedByServiceError, match="nothing but 429"):
         make_client(script(refusal(429))).send(REQUEST)
     assert time.now - 1000 <= 900
     assert len(landed) < 60
@@ -367,7 +367,7 @@ def test_a_dead_service_ends_in_bounded_time_and_requests(make_client, landed, t
         while True:
             try:
                 client.send(REQUEST)
-            except failures.RequestFailedError as error:
+            except errors.RequestFailedError as error:
                 failed += error.is_outage
 
     client = make_client(handle)
@@ -397,7 +397,7 @@ def test_retries_are_a_budget_of_the_run(make_client, landed, time):
     never = CircuitBreaker(time.clock, lambda: 1.0, failures_max=10**9)
     client = make_client(script(refusal(500)), budget=RetryBudget(share=0.2, floor=3), breaker=never)
     for _ in range(20):
-        with pytest.raises(failures.RequestFailedError):
+        with pytest.raises(errors.RequestFailedError):
             client.send(REQUEST)
     assert len(landed) == 20 + 3 + 20 // 5
 
@@ -414,7 +414,7 @@ def test_requests_that_fail_alone_are_no_outage_because_what_was_answered_is_ans
     client = make_client(fails_for(Company("BE", "0403170701")))
     client.send(REQUEST)
     for _ in range(40):
-        with pytest.raises(failures.RequestFailedError) as caught:
+        with pytest.raises(errors.RequestFailedError) as caught:
             client.send(POISON, tries=1)
         assert not caught.value.is_outage
     probes = [answer for answer in landed[1:] if answer.request is REQUEST]
@@ -430,7 +430,7 @@ def test_a_request_that_failed_while_the_probe_failed_too_is_not_to_blame(make_c
     for _ in range(9):
         try:
             client.send(POISON, tries=1)
-        except failures.RequestFailedError as error:
+        except errors.RequestFailedError as error:
             outages.append(error.is_outage)
     assert outages[:7] == [False] * 7, "failures in a row show an outage, one does not"
     assert outages[7:] == [True]
@@ -440,7 +440,7 @@ def test_a_request_that_failed_while_the_probe_failed_too_is_not_to_blame(make_c
 def test_who_is_not_patient_does_not_wait_for_a_service_that_answered_nothing(make_client, landed, time):
     client = make_client(fails_for(Company("BE", "0403170701")))
     for _ in range(20):
-        with pytest.raises(failures.RequestFailedError) as caught:
+        with pytest.raises(errors.RequestFailedError) as caught:
             client.send(POISON, tries=1, is_patient=False)
     assert caught.value.is_outage
     assert len(landed) == 8
@@ -464,7 +464,7 @@ def test_a_stop_wakes_every_waiting_thread_at_once(make_client):
     def work():
         try:
             client.send(REQUEST)
-        except failures.InterruptedRunError as error:
+        except errors.InterruptedRunError as error:
             caught.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -488,7 +488,7 @@ def test_once_interrupted_nothing_is_sent_and_nothing_counts_as_failed(make_clie
 
     client = make_client(handle, stop=stop)
     for tries in (1, None):
-        with pytest.raises(failures.InterruptedRunError, match="run again to continue"):
+        with pytest.raises(errors.InterruptedRunError, match="run again to continue"):
             client.send(REQUEST, tries=tries)
     assert len(landed) == 1
 

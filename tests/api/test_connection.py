@@ -10,10 +10,10 @@ import time as real_time
 
 import pytest
 
-from firmlake import errors
-from firmlake.api import failures, requests
-from firmlake.company import Company
-from firmlake.settings import ApiSettings
+from firmlake.api import requests
+from firmlake.core import errors
+from firmlake.core.company import Company
+from firmlake.core.settings import ApiSettings
 
 ACME = Company("BE", "0770493071")
 REQUEST = requests.bulk(ApiSettings(), "financials", [ACME], 5)
@@ -74,7 +74,7 @@ def ask(make_client, landed):
     def send(base_url, stop=None, **settings):
         client = make_client(base_url=base_url, stop=stop or threading.Event(), **settings)
         began = real_time.monotonic()
-        with contextlib.suppress(failures.RequestFailedError, failures.InterruptedRunError):
+        with contextlib.suppress(errors.RequestFailedError, errors.InterruptedRunError):
             client.send(REQUEST, tries=1)
         return landed[-1], real_time.monotonic() - began
 

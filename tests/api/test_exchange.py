@@ -1,7 +1,7 @@
 """What is kept of an answer besides its body."""
 
 from firmlake.api.exchange import choose_headers, printable
-from firmlake.settings import NameSettings
+from firmlake.core.settings import NameSettings
 
 
 def test_only_headers_that_say_something_are_kept():

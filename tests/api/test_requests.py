@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from firmlake.api import requests
-from firmlake.company import Company
-from firmlake.settings import ApiSettings, NameSettings
+from firmlake.core.company import Company
+from firmlake.core.settings import ApiSettings, NameSettings
 
 API = ApiSettings()
 ACME = Company("BE", "0770493071")

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 import firmlake_sandbox
-from firmlake import errors
-from firmlake.api import failures, requests
+from firmlake.api import requests
 from firmlake.api.authorization import Token
-from firmlake.api.throttle import SharedThrottle
-from firmlake.api.throttle_file import FileStore
-from firmlake.company import normal_form
-from firmlake.settings import ApiSettings
+from firmlake.api.throttle.file import FileStore
+from firmlake.api.throttle.throttle import SharedThrottle
+from firmlake.core import errors
+from firmlake.core.company import normal_form
+from firmlake.core.settings import ApiSettings
 
 API = ApiSettings()
 COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
@@ -97,7 +97,7 @@ def test_bombs_on_all_threads_leave_the_memory_alone(make_client, sandbox, lande
     def work():
         try:
             client.send(REQUEST)
-        except failures.RequestFailedError as error:
+        except errors.RequestFailedError as error:
             caught.append(error)
 
     tracemalloc.start()
@@ -128,7 +128,7 @@ def test_a_wrong_token_ends_with_the_services_own_words(make_client, sandbox):
 def test_a_poisoned_company_fails_its_request_and_no_other(client, sandbox, landed):
     poison = "".join(COMPANIES[7])
     sandbox.set_faults([{"kind": "status", "status": 500, "companies": [poison]}])
-    with pytest.raises(failures.RequestFailedError) as caught:
+    with pytest.raises(errors.RequestFailedError) as caught:
         client.send(REQUEST)
     assert not caught.value.is_outage
     assert client.send(requests.bulk(API, "financials", COMPANIES[100:200], 5)).status == 200

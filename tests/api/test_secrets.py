@@ -9,12 +9,12 @@ import httpx
 import msgspec
 import pytest
 
-from firmlake import errors
 from firmlake.api import requests
 from firmlake.api.authorization import Token, read_token
-from firmlake.api.throttle_open import open_throttle
-from firmlake.company import Company
-from firmlake.settings import ApiSettings
+from firmlake.api.throttle.choose import open_throttle
+from firmlake.core import errors
+from firmlake.core.company import Company
+from firmlake.core.settings import ApiSettings
 
 from .conftest import CANARY, script
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from firmlake.run import Folders
+from firmlake.core.run import Folders
 from support import (
     ACME,
     BOLT,

@@ -9,8 +9,8 @@ from typing import Any
 import duckdb
 import msgspec
 
+from firmlake.core.run import Folders
 from firmlake.exports.manifest import Latest, Manifest
-from firmlake.run import Folders
 from firmlake.warehouse.generations import open_warehouse
 
 

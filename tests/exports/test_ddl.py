@@ -6,7 +6,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from firmlake.errors import UsageError
+from firmlake.core.errors import UsageError
 from firmlake.exports.ddl import DIALECTS, render_ddl
 from firmlake.exports.export import Request, export
 from firmlake.exports.manifest import Manifest

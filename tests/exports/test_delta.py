@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
+from firmlake.core.run import Folders
 from firmlake.exports.export import Request, export
 from firmlake.exports.targets import Folder, open_target
-from firmlake.run import Folders
 from support import query
 
 from .conftest import add_week

@@ -14,12 +14,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from firmlake.errors import FirmlakeError, LockHeldError, UsageError
+from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
+from firmlake.core.run import Folders
 from firmlake.exports.export import Request, export
 from firmlake.exports.manifest import folder_of
 from firmlake.exports.selection import EXPORTED_TABLES
 from firmlake.exports.targets import Folder, open_target
-from firmlake.run import Folders
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from support import query

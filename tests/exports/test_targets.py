@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from firmlake.errors import FirmlakeError, UsageError
+from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.exports.targets import Folder, open_target
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from firmlake.warehouse.summary import RunSummary
+from firmlake.report.summary import RunSummary
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 SUMMARY = RunSummary(
@@ -70,7 +70,7 @@ def test_what_is_as_expected_takes_no_room():
 
 def test_the_report_is_named_by_its_place_and_its_figures():
     from artifacts import report_markdown
-    from firmlake.warehouse.report.page import Report
+    from firmlake.report.page import Report
 
     tiles = {"companies": 2000, "last run": "some failed", "credits left": None}
     text = report_markdown(Report(Path("/data/a|b/report.html"), tiles), SUMMARY)

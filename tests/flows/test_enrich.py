@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from firmlake.errors import AuthorizationError, CompanyListError, DriftError, LockHeldError, SettingsError, Stopped
-from firmlake.lock import lock
-from firmlake.run import Folders, list_runs
+from firmlake.core.errors import AuthorizationError, CompanyListError, DriftError, LockHeldError, SettingsError, Stopped
+from firmlake.core.lock import lock
+from firmlake.core.run import Folders, list_runs
 from firmlake.warehouse.generations import ask, newest
 from firmlake_sandbox import Sandbox
 

@@ -13,8 +13,15 @@ from uuid import uuid4
 
 import pytest
 
-from firmlake.api.failures import InterruptedRunError
-from firmlake.errors import AuthorizationError, DamagedError, FirmlakeError, SettingsError, Stopped, UsageError
+from firmlake.core.errors import (
+    AuthorizationError,
+    DamagedError,
+    FirmlakeError,
+    InterruptedRunError,
+    SettingsError,
+    Stopped,
+    UsageError,
+)
 
 from .support import FLOWS, ROOT
 

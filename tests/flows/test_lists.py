@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import firmlake_sandbox
-from firmlake.errors import Stopped
-from firmlake.settings_layers import load_settings
+from firmlake.core.errors import Stopped
+from firmlake.core.settings_layers import load_settings
 from firmlake_sandbox import Sandbox
 
 from .conftest import FlowRun, _look_up

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from exports.conftest import bucket, s3
-from firmlake.archive import archive
+from firmlake.core.run import Folders
 from firmlake.exports.targets import open_target
-from firmlake.run import Folders
+from firmlake.rebuild.archive import archive
+from firmlake.rebuild.replay import content_hashes
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.replay import content_hashes
 from firmlake_sandbox import Sandbox
 
 from .support import ByHand, killed_at_last, settings_for, wait_until, write_list

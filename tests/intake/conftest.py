@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
 from firmlake.intake.company_list import CompanyList, IntakeOptions, read_company_list
 
 Read = Callable[..., CompanyList]

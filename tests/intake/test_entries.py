@@ -2,7 +2,7 @@
 
 import pytest
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
 from firmlake.intake.columns import COMPANY_COLUMNS, header_names
 from firmlake.intake.company_list import IntakeOptions
 from firmlake.intake.entries import read_entries

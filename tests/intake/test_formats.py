@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 import xlsxwriter
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
 from firmlake.intake.company_list import read_company_list
 
 LIST = "country,company_number\nBE,0403227515\nBE,0403091220\n"

@@ -5,7 +5,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.company import NUMBER_LENGTH, Company
+from firmlake.core.company import NUMBER_LENGTH, Company
 from firmlake.intake.key import KEY_SQL, company_key, names_of
 
 COMPANIES = st.sampled_from(list(NUMBER_LENGTH)).flatmap(

@@ -15,12 +15,11 @@ from polars.testing import assert_frame_equal
 import firmlake_sandbox
 from firmlake.api.authorization import Token
 from firmlake.api.client import Client
-from firmlake.api.failures import OutOfCreditsError
-from firmlake.api.throttle import NoThrottle
-from firmlake.company import normal_form
-from firmlake.errors import AuthorizationError, RequestRefusedError, Stopped
+from firmlake.api.throttle.throttle import NoThrottle
+from firmlake.core.company import normal_form
+from firmlake.core.errors import AuthorizationError, OutOfCreditsError, RequestRefusedError, Stopped
+from firmlake.core.settings import Settings
 from firmlake.landing.fetch import Fetcher, load_progress, read_landed
-from firmlake.settings import Settings
 from firmlake.tables.flatten import flatten_shard
 from support import DATASETS, NOON, make_run
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firmlake.company import Company
-from firmlake.errors import UnusableAnswerError
+from firmlake.core.company import Company
+from firmlake.core.errors import UnusableAnswerError
 from firmlake.landing.progress import MISSES_MAX, Progress, check_answer
 from support import ACME, BOLT, CIRC, MINUTE, NOON, body, found, header, lookalike, not_found, party, period
 

@@ -15,7 +15,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firmlake.errors import DamagedError, FirmlakeError
+from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.landing.segments import SegmentWriter, list_segments, read_segment
 from support import ACME, BOLT, header
 
@@ -253,7 +253,7 @@ _FILL = """
 import os, sys
 from datetime import datetime, UTC
 from pathlib import Path
-from firmlake.errors import FirmlakeError
+from firmlake.core.errors import FirmlakeError
 from firmlake.landing.segments import Header, SegmentWriter
 with SegmentWriter(Path(sys.argv[1])) as writer:
     for number in range(100):

@@ -18,7 +18,7 @@ import pytest
 
 import firmlake_sandbox
 from firmlake.cli import firmlake
-from firmlake.run import Folders
+from firmlake.core.run import Folders
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import Sandbox

@@ -10,10 +10,10 @@ import pytest
 from firmlake.api import requests
 from firmlake.api.authorization import Token
 from firmlake.api.client import Client
-from firmlake.api.throttle import SharedThrottle
-from firmlake.api.throttle_file import FileStore
-from firmlake.company import Company
-from firmlake.settings import ApiSettings
+from firmlake.api.throttle.file import FileStore
+from firmlake.api.throttle.throttle import SharedThrottle
+from firmlake.core.company import Company
+from firmlake.core.settings import ApiSettings
 from postgres import serve_postgres
 
 from .support import TOKEN, sized

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from msgspec import Raw
 
-from firmlake.company import Company
+from firmlake.core.company import Company
 from firmlake.tables.answered import Answered, Part, payload_hash
 from firmlake.tables.drift import drift_table, new_values
 from firmlake.tables.financials import flatten_financials

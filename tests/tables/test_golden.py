@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from firmlake.company import Company
-from firmlake.run import Folders
+from firmlake.core.company import Company
+from firmlake.core.run import Folders
 from firmlake.tables.flatten import flatten_shard
 from firmlake.tables.schemas import TABLES, polars_schema
 from support import MINUTE, NOON, STAGED, header, land, make_run, plain

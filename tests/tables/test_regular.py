@@ -12,7 +12,7 @@ from msgspec import Raw
 from polars.testing import assert_frame_equal
 
 from firmlake.api.contract import DATASETS
-from firmlake.company import Company
+from firmlake.core.company import Company
 from firmlake.tables import records
 from firmlake.tables.records import read_records
 from firmlake.tables.regular import read_regular, regular_shape

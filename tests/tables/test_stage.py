@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firmlake.errors import DamagedError
-from firmlake.files import read_json, sha256_of, write_json
-from firmlake.run import Folders, Run
+from firmlake.core.errors import DamagedError
+from firmlake.core.files import read_json, sha256_of, write_json
+from firmlake.core.run import Folders, Run
 from firmlake.tables import stage as stage_module
 from firmlake.tables.flatten import flatten_shard
 from firmlake.tables.schemas import TABLES, polars_schema

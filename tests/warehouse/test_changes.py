@@ -7,8 +7,8 @@ import json
 import msgspec
 import pytest
 
-from firmlake.company import Company
-from firmlake.run import Run
+from firmlake.core.company import Company
+from firmlake.core.run import Run
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.changes import KINDS
 from support import (

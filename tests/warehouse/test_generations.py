@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from firmlake.errors import DamagedError, FirmlakeError, UsageError
+from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.warehouse import generations
 from firmlake.warehouse.generations import LINK, ask, generation_number, newest, open_warehouse, publish, settle
 from support import storage_version
@@ -144,7 +144,7 @@ _KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
 import duckdb
-from firmlake.run import Folders
+from firmlake.core.run import Folders
 from firmlake.warehouse import generations
 
 def deadly(function):
@@ -288,8 +288,8 @@ def test_a_disk_that_fills_while_loading_publishes_nothing(folders):
 _FULL = """
 import resource, sys
 from pathlib import Path
-from firmlake.errors import FirmlakeError
-from firmlake.run import Folders
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.run import Folders
 from firmlake.warehouse.generations import newest, publish
 
 def load(connection, number):

@@ -8,8 +8,8 @@ from datetime import timedelta
 import duckdb
 import pytest
 
-from firmlake.errors import FirmlakeError
-from firmlake.run import Folders
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.run import Folders
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, duckdb_type
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import newest

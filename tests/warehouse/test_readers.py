@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 import firmlake
-from firmlake.errors import FirmlakeError
+from firmlake.core.errors import FirmlakeError
 from firmlake.warehouse import generations
 from support import ACME, BOLT, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed
 

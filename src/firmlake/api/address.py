@@ -6,7 +6,7 @@ import ipaddress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from firmlake.errors import SettingsError
+from firmlake.core.errors import SettingsError
 
 __all__ = ["Address", "read_address", "without_query"]
 

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Raw
 
 from firmlake.api.contract import DATASETS, Envelope, Identifier, Page
-from firmlake.company import Company, normal_form
-from firmlake.errors import UnusableAnswerError
+from firmlake.core.company import Company, normal_form
+from firmlake.core.errors import UnusableAnswerError
 
 __all__ = ["Element", "read_answer", "read_single_answer"]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from firmlake.errors import SettingsError
+from firmlake.core.errors import SettingsError
 
 __all__ = ["TOKEN", "TOKEN_FILE", "Token", "read_token"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from firmlake.errors import ServiceError
+from firmlake.core.errors import ServiceError
 
 __all__ = ["CircuitBreaker", "RetryBudget"]
 

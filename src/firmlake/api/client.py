@@ -15,20 +15,22 @@ from firmlake.api.authorization import Token
 from firmlake.api.breaker import CircuitBreaker, Probe, RetryBudget
 from firmlake.api.connection import Connection
 from firmlake.api.exchange import Answer
-from firmlake.api.failures import (
-    InterruptedRunError,
-    PausedByServiceError,
-    RequestFailedError,
-    RequestRefusedError,
-    ThrottleStoreError,
-)
 from firmlake.api.inflight import InFlight
 from firmlake.api.judge import Check, judge
 from firmlake.api.requests import Request
 from firmlake.api.retry import THROTTLED_MAX_SECONDS, TryAgainError, retrying
-from firmlake.api.throttle import Throttle
-from firmlake.errors import AuthorizationError, FirmlakeError, ServiceError
-from firmlake.settings import ApiSettings
+from firmlake.api.throttle.throttle import Throttle
+from firmlake.core.errors import (
+    AuthorizationError,
+    FirmlakeError,
+    InterruptedRunError,
+    PausedByServiceError,
+    RequestFailedError,
+    RequestRefusedError,
+    ServiceError,
+    ThrottleStoreError,
+)
+from firmlake.core.settings import ApiSettings
 
 if TYPE_CHECKING:
     import httpx

@@ -23,8 +23,8 @@ from firmlake.api.body import Body, BodyError
 from firmlake.api.exchange import Answer, choose_headers
 from firmlake.api.requests import Request
 from firmlake.api.wire import Deadline, DeadlineBackend
-from firmlake.errors import SettingsError
-from firmlake.settings import ApiSettings
+from firmlake.core.errors import SettingsError
+from firmlake.core.settings import ApiSettings
 
 __all__ = ["Connection"]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from firmlake.api.address import without_query
 from firmlake.api.requests import Request
-from firmlake.settings import NameSettings
+from firmlake.core.settings import NameSettings
 
 __all__ = ["Answer", "choose_headers"]
 

@@ -7,10 +7,17 @@ from collections.abc import Callable
 import msgspec
 
 from firmlake.api.exchange import Answer, printable
-from firmlake.api.failures import OutOfCreditsError, PausedByServiceError, RequestRefusedError, UnusableAnswerError
-from firmlake.api.hints import read_wait
 from firmlake.api.retry import Kind, TryAgainError
-from firmlake.errors import AuthorizationError, FirmlakeError, ServiceError
+from firmlake.api.throttle.hints import read_wait
+from firmlake.core.errors import (
+    AuthorizationError,
+    FirmlakeError,
+    OutOfCreditsError,
+    PausedByServiceError,
+    RequestRefusedError,
+    ServiceError,
+    UnusableAnswerError,
+)
 
 __all__ = ["judge"]
 

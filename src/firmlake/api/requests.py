@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from firmlake.api.contract import DATASETS, LIST_CONTACTS_PATH, LISTS_PATH
-from firmlake.company import Company
-from firmlake.settings import ApiSettings
+from firmlake.core.company import Company
+from firmlake.core.settings import ApiSettings
 
 __all__ = ["ListKind", "Request", "add_contacts", "bulk", "service_lists", "single", "spell_number"]
 

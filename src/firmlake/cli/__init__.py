@@ -22,7 +22,7 @@ from firmlake.cli.look import company, query, report, status
 from firmlake.cli.prune import prune
 from firmlake.cli.rebuild import replay, verify
 from firmlake.cli.run import demo, plan, redrive, run
-from firmlake.errors import EXIT_DONE, EXIT_USAGE
+from firmlake.core.errors import EXIT_DONE, EXIT_USAGE
 
 __all__ = ["firmlake", "main"]
 

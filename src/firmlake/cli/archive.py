@@ -20,10 +20,10 @@ def archive(call: Call, target: str) -> int:
     What is there already stays as it is; a damaged run is left out and named. `flows/replay.py` makes one warehouse of
     what several data folders archived.
     """
-    from firmlake.archive import archive as start
+    from firmlake.core.lock import lock
+    from firmlake.core.run import Folders
     from firmlake.exports.targets import open_target
-    from firmlake.lock import lock
-    from firmlake.run import Folders
+    from firmlake.rebuild.archive import archive as start
 
     folders = Folders(Path(call.settings().paths.data))
     place = open_target(target)

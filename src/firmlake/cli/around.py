@@ -8,8 +8,8 @@ import sys
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.settings import Settings
-from firmlake.settings_layers import changed_keys, render_toml
+from firmlake.core.settings import Settings
+from firmlake.core.settings_layers import changed_keys, render_toml
 
 __all__ = ["config", "sandbox"]
 

@@ -15,10 +15,10 @@ from typing import Any
 import click
 import msgspec
 
-from firmlake.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGINT, DamagedError, FirmlakeError, UsageError
-from firmlake.log import log, log_to
-from firmlake.settings import Settings
-from firmlake.settings_layers import load_settings
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGINT, DamagedError, FirmlakeError, UsageError
+from firmlake.core.log import log, log_to
+from firmlake.core.settings import Settings
+from firmlake.core.settings_layers import load_settings
 
 __all__ = ["Call", "catch_signals", "command", "exit_code_of_signal", "graceful", "ignore_signals", "now", "stop"]
 

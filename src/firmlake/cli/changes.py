@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.errors import UsageError
+from firmlake.core.errors import UsageError
 
 __all__ = ["changes"]
 
@@ -36,14 +36,14 @@ def changes(
     out: Path | None,
 ) -> None:
     """Tell what was found changed: accounts, restatements, parents, children, stakes, lookalikes, health, lists."""
-    from firmlake.files import write_file
-    from firmlake.lookup import read_company
-    from firmlake.run import Folders
+    from firmlake.core.files import write_file
+    from firmlake.core.run import Folders
+    from firmlake.enrich.lookup import read_company
+    from firmlake.lists.load import LIST_KINDS
+    from firmlake.report.feed import WRITERS, read_changes
     from firmlake.terminal.runs import show_changes
     from firmlake.warehouse.changes import KINDS
-    from firmlake.warehouse.feed import WRITERS, read_changes
     from firmlake.warehouse.generations import open_warehouse
-    from firmlake.warehouse.lists import LIST_KINDS
 
     kind_of_file = kind_of_file or _by_ending(out, list(WRITERS)) or ("json" if call.as_json else "table")
     known = (*KINDS, *LIST_KINDS)

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from firmlake.cli.call import Call, graceful, now, stop
-from firmlake.errors import EXIT_DONE, EXIT_SOME_FAILED, EXIT_STOPPED
-from firmlake.log import log
-from firmlake.settings import Settings
+from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, EXIT_STOPPED
+from firmlake.core.log import log
+from firmlake.core.settings import Settings
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from firmlake.planning import Planned
-    from firmlake.run import Outcome, Run
-    from firmlake.warehouse.summary import RunSummary
+    from firmlake.core.run import Outcome, Run
+    from firmlake.enrich.plan import Planned
+    from firmlake.report.summary import RunSummary
 
 __all__ = ["Ended", "enrich", "expand", "report"]
 
@@ -53,9 +53,11 @@ def enrich(call: Call, settings: Settings, plan: Callable[[], Planned], what: st
         plan: Makes the plan, under the lock.
         what: For whoever finds the data folder locked.
     """
-    from firmlake import pipeline, planning, service
-    from firmlake.lock import lock
-    from firmlake.run import Folders
+    from firmlake.api import service
+    from firmlake.core.lock import lock
+    from firmlake.core.run import Folders
+    from firmlake.enrich import plan as planning
+    from firmlake.enrich import stages as pipeline
     from firmlake.terminal.progress import Counter, show_progress
 
     service.check_access(settings)
@@ -91,7 +93,7 @@ def expand(call: Call, settings: Settings, first: Ended) -> int:
     """Go outward step by step, until a budget or the companies end; show each step, and give the worst exit code."""
     import polars as pl
 
-    from firmlake import planning
+    from firmlake.enrich import plan as planning
 
     ended, known = [first], first.companies.select("country", "company_number")
     codes = [_show(call, first)]
@@ -117,8 +119,8 @@ def _say_plan(call: Call, planned: Planned) -> None:
 
 
 def _summarise(companies: pl.DataFrame, frozen: Run, outcome: Outcome) -> Ended:
+    from firmlake.report.summary import failures, summarise
     from firmlake.warehouse.generations import LINK, open_warehouse
-    from firmlake.warehouse.summary import failures, summarise
 
     with open_warehouse(frozen.folders) as connection:
         summary = summarise(connection, frozen.run_id, frozen.folders.warehouse / LINK)
@@ -134,7 +136,7 @@ def report(call: Call, ended: Ended) -> int:
 
 def _show(call: Call, ended: Ended) -> int:
     """Show a person what a run came to, say what is left to do, and give the exit code."""
-    from firmlake.pipeline import ASK_AGAIN
+    from firmlake.enrich.stages import ASK_AGAIN
     from firmlake.terminal.runs import show_summary
 
     if ended.summary is None or ended.outcome is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.errors import UsageError
+from firmlake.core.errors import UsageError
 
 if TYPE_CHECKING:
     from firmlake.exports.export import Exported
@@ -48,10 +48,10 @@ def export(
 
     The same export again does nothing. Readers follow TARGET/latest.json, which always names a whole one.
     """
+    from firmlake.core.run import Folders
     from firmlake.exports.export import export as start
     from firmlake.exports.export import request_of
     from firmlake.exports.targets import open_target
-    from firmlake.run import Folders
 
     settings = call.settings(
         export__target=target,

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from firmlake.cli.call import Call, command, graceful, now, stop
-from firmlake.errors import EXIT_DONE, EXIT_SOME_FAILED
+from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
 
 if TYPE_CHECKING:
     from firmlake.api.client import Client
     from firmlake.api.requests import ListKind
-    from firmlake.landing.additions import Progress
-    from firmlake.landing.contact_plan import ContactPlan
-    from firmlake.settings import Settings
+    from firmlake.core.settings import Settings
+    from firmlake.lists.additions import Progress
+    from firmlake.lists.contact_plan import ContactPlan
 
 __all__ = ["contacts", "service_lists"]
 
@@ -35,12 +35,12 @@ __all__ = ["contacts", "service_lists"]
 @command
 def service_lists(call: Call, kind: ListKind) -> None:
     """Read all lists of the service into the warehouse, and show them. Costs nothing."""
-    from firmlake import service
-    from firmlake.landing.overview import take_overview
-    from firmlake.run import Folders
+    from firmlake.api import service
+    from firmlake.core.run import Folders
+    from firmlake.lists.load import publish_lists, read_list_changes
+    from firmlake.lists.overview import take_overview
     from firmlake.terminal.lists import show_lists
     from firmlake.warehouse.generations import open_warehouse
-    from firmlake.warehouse.lists import publish_lists, read_list_changes
 
     settings = call.settings()
     folders = Folders(Path(settings.paths.data))
@@ -75,8 +75,8 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
 
     FILE has a country, a company number and a contact id on each line: CSV, XLSX, Parquet or NDJSON.
     """
-    from firmlake.writeback.contact_list import read_contact_list
-    from firmlake.writeback.plan import plan_contacts
+    from firmlake.lists.contact_list import read_contact_list
+    from firmlake.lists.plan import plan_contacts
 
     settings = call.settings()
     read = read_contact_list(file, settings.intake)
@@ -92,7 +92,7 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
 @command
 def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) -> int:
     """Plan to send again what was not added to a list and is worth trying; apply that plan to do it."""
-    from firmlake.writeback.plan import plan_redrive
+    from firmlake.lists.plan import plan_redrive
 
     settings = call.settings()
     with _connected(settings, "firmlake contacts redrive") as client:
@@ -108,10 +108,10 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 @command
 def apply(call: Call, plan_file: Path) -> int:
     """Add what PLAN says to its list, exactly that. Run it again to go on where it stopped."""
+    from firmlake.lists.apply import apply_plan
+    from firmlake.lists.plan import check_plan, read_plan
     from firmlake.terminal.lists import describe_contact_plan, progress_content, show_progress_of
     from firmlake.terminal.progress import Counter, show_progress
-    from firmlake.writeback.apply import apply_plan
-    from firmlake.writeback.plan import check_plan, read_plan
 
     settings, read = call.settings(), read_plan(plan_file)
     check_plan(settings, read, now())
@@ -128,8 +128,8 @@ def apply(call: Call, plan_file: Path) -> int:
 @command
 def status(call: Call) -> None:
     """Show how far each applied plan is; nothing is sent."""
-    from firmlake.landing.additions import list_applied
-    from firmlake.run import Folders
+    from firmlake.core.run import Folders
+    from firmlake.lists.additions import list_applied
     from firmlake.terminal.lists import progress_content, show_applied
 
     applied = list_applied(Folders(Path(call.settings().paths.data)))
@@ -145,9 +145,9 @@ def status(call: Call) -> None:
 @contextmanager
 def _connected(settings: Settings, what: str) -> Iterator[Client]:
     """Hold the data folder and a client for it; a signal waits for the request in flight."""
-    from firmlake import service
-    from firmlake.lock import lock
-    from firmlake.run import Folders
+    from firmlake.api import service
+    from firmlake.core.lock import lock
+    from firmlake.core.run import Folders
 
     service.check_access(settings)
     folders = Folders(Path(settings.paths.data))
@@ -158,8 +158,8 @@ def _connected(settings: Settings, what: str) -> Iterator[Client]:
 
 
 def _write(call: Call, made: ContactPlan, out: Path) -> int:
+    from firmlake.lists.plan import write_plan
     from firmlake.terminal.lists import plan_facts, show_contact_plan
-    from firmlake.writeback.plan import write_plan
 
     write_plan(out, made)
 
@@ -172,8 +172,8 @@ def _write(call: Call, made: ContactPlan, out: Path) -> int:
 
 
 def _end(call: Call, progress: Progress) -> int:
+    from firmlake.lists.plan import name_next_step
     from firmlake.terminal.lists import describe_lacking
-    from firmlake.writeback.plan import name_next_step
 
     lacking = describe_lacking(progress)
     if lacking:

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from firmlake.cli.call import Call, command, graceful, now, stop
-from firmlake.errors import EXIT_DONE, EXIT_SOME_FAILED
-from firmlake.settings import SANDBOX
+from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
+from firmlake.core.settings import SANDBOX
 
 __all__ = ["company", "query", "report", "status"]
 
@@ -18,11 +18,11 @@ __all__ = ["company", "query", "report", "status"]
 @command
 def status(call: Call, metrics: Path | None) -> None:
     """Show the last run, what runs now, what is unfinished or parked and why, and what to do next."""
-    from firmlake.files import write_file
-    from firmlake.run import Folders
+    from firmlake.core.files import write_file
+    from firmlake.core.run import Folders
+    from firmlake.report.metrics import render_metrics
+    from firmlake.report.status import read_status
     from firmlake.terminal.status import show_status
-    from firmlake.warehouse.metrics import render_metrics
-    from firmlake.warehouse.status import read_status
 
     found = read_status(Folders(Path(call.settings().paths.data)))
     if metrics:
@@ -36,7 +36,7 @@ def status(call: Call, metrics: Path | None) -> None:
 @command
 def query(call: Call, sql: str) -> None:
     """Ask the newest generation of the warehouse, in DuckDB's SQL; it is read-only."""
-    from firmlake.run import Folders
+    from firmlake.core.run import Folders
     from firmlake.terminal.runs import show_query
     from firmlake.warehouse.generations import ask
 
@@ -51,8 +51,8 @@ def query(call: Call, sql: str) -> None:
 @command
 def report(call: Call, path: Path | None) -> None:
     """Write one HTML file to look at: runs and cost, coverage, changes, health, groups, findings."""
-    from firmlake.run import Folders
-    from firmlake.warehouse.report.page import write_report
+    from firmlake.core.run import Folders
+    from firmlake.report.page import write_report
 
     settings = call.settings()
     memory = settings.run.duckdb_memory
@@ -68,7 +68,8 @@ def report(call: Call, path: Path | None) -> None:
 @command
 def company(call: Call, country: str, company_number: str, datasets: tuple[str, ...], is_demo: bool) -> int:
     """Ask the service for one company and print what it says. Costs a credit outside the company's paid window."""
-    from firmlake import lookup, service
+    from firmlake.api import service
+    from firmlake.enrich import lookup
     from firmlake.terminal.runs import show_company
 
     settings = call.settings(api__base_url=SANDBOX if is_demo else None)

@@ -26,11 +26,11 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     Never what is still needed: of a run's landed answers and staged tables one always stays, and so does the generation
     that the next export of changes starts from. A damaged run keeps all, and is named.
     """
-    from firmlake.lock import lock
-    from firmlake.run import Folders
+    from firmlake.core.lock import lock
+    from firmlake.core.run import Folders
+    from firmlake.rebuild.prune import find_spared
+    from firmlake.rebuild.prune import prune as remove
     from firmlake.terminal.status import show_spared
-    from firmlake.warehouse.prune import find_spared
-    from firmlake.warehouse.prune import prune as remove
 
     settings = call.settings(run__keep_generations=generations)
     folders = Folders(Path(settings.paths.data))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from firmlake.cli.call import Call, command, now
-from firmlake.errors import EXIT_DONE, EXIT_FAILED
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED
 
 if TYPE_CHECKING:
-    from firmlake.run import Run
+    from firmlake.core.run import Run
 
 __all__ = ["replay", "verify"]
 
@@ -23,9 +23,9 @@ __all__ = ["replay", "verify"]
 @command
 def replay(call: Call, processes: int) -> None:
     """Make tables and warehouse again from the landed answers, without a request."""
-    from firmlake.lock import lock
-    from firmlake.run import Folders
-    from firmlake.warehouse import replay as stage
+    from firmlake.core.lock import lock
+    from firmlake.core.run import Folders
+    from firmlake.rebuild import replay as stage
 
     settings = call.settings()
     folders = Folders(Path(settings.paths.data))
@@ -56,10 +56,10 @@ def replay(call: Call, processes: int) -> None:
 @command
 def verify(call: Call) -> int:
     """Prove that landed answers, staged tables and warehouse hold the same."""
-    from firmlake.lock import lock
-    from firmlake.run import Folders
+    from firmlake.core.lock import lock
+    from firmlake.core.run import Folders
+    from firmlake.rebuild import replay as stage
     from firmlake.terminal.runs import show_checks
-    from firmlake.warehouse import replay as stage
 
     settings = call.settings()
     folders = Folders(Path(settings.paths.data))

@@ -10,8 +10,8 @@ import click
 
 from firmlake.cli.call import Call, command, now
 from firmlake.cli.enrich import enrich, expand, report
-from firmlake.errors import SettingsError, UsageError
-from firmlake.settings import SANDBOX, Settings
+from firmlake.core.errors import SettingsError, UsageError
+from firmlake.core.settings import SANDBOX, Settings
 
 __all__ = ["demo", "plan", "redrive", "run"]
 
@@ -74,7 +74,7 @@ def run(call: Call, company_list: Path, **options: Any) -> int:
     fetched again. With --expand each step outward is a run of its own, over the companies that the step before led to,
     the nearest first.
     """
-    from firmlake import planning
+    from firmlake.enrich import plan as planning
 
     settings = _run_settings(call, **options)
     first = enrich(call, settings, lambda: planning.plan(settings, company_list, now()), str(company_list))
@@ -86,7 +86,7 @@ def run(call: Call, company_list: Path, **options: Any) -> int:
 @command
 def redrive(call: Call, **options: Any) -> int:
     """Ask again for the companies that failed, whatever list they came from."""
-    from firmlake import planning
+    from firmlake.enrich import plan as planning
 
     settings = _run_settings(call, **options)
     return report(call, enrich(call, settings, lambda: planning.plan_redrive(settings, now()), "redrive"))
@@ -96,7 +96,7 @@ def redrive(call: Call, **options: Any) -> int:
 @command
 def demo(call: Call) -> int:
     """Run the sample list on the embedded service: no key, no network."""
-    from firmlake import planning
+    from firmlake.enrich import plan as planning
 
     sample = Path("data/intake/sample.csv")
     if not sample.exists():
@@ -117,7 +117,7 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
 
     Steps outward are priced as far as what is held tells who is there.
     """
-    from firmlake import planning
+    from firmlake.enrich import plan as planning
     from firmlake.terminal.runs import describe_list, describe_plan, plan_content, show_refused
 
     settings = _run_settings(call, **options)

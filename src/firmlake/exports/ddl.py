@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from firmlake.errors import UsageError
+from firmlake.core.errors import UsageError
 from firmlake.exports.loads import LOADS, Loaded
 from firmlake.exports.manifest import ColumnShape, ExportedTable, Manifest, folder_of
 

@@ -8,12 +8,12 @@ import duckdb
 import msgspec
 
 from firmlake import __version__
-from firmlake.errors import FirmlakeError
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.run import Folders
 from firmlake.exports.manifest import Manifest
 from firmlake.exports.request import Request
 from firmlake.exports.selection import BASE, Load, attach, last_load
 from firmlake.exports.targets import Target
-from firmlake.run import Folders
 from firmlake.tables.stage import SCHEMA_VERSION
 
 __all__ = ["check_order", "choose_mode", "holds", "start"]

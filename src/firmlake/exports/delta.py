@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from firmlake.errors import FirmlakeError, UsageError
+from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.exports.formats import Source
 from firmlake.exports.selection import arrow_schema
 

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from firmlake.core.lock import lock
+from firmlake.core.run import Folders
 from firmlake.exports.decision import check_order, choose_mode, holds, start
 from firmlake.exports.manifest import Manifest, name_latest, read_latest, read_manifest
 from firmlake.exports.request import Request, check_request, request_of
 from firmlake.exports.selection import last_load
 from firmlake.exports.targets import Found, Target
 from firmlake.exports.write import write_export
-from firmlake.lock import lock
-from firmlake.run import Folders
 from firmlake.warehouse.exported import LastExport, lock_name, record_export
 from firmlake.warehouse.generations import open_warehouse
 

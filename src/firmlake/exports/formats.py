@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from firmlake.errors import UsageError
+from firmlake.core.errors import UsageError
 from firmlake.exports.selection import Selected, arrow_schema
 from firmlake.tables.schemas import Table
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from firmlake.errors import DamagedError
+from firmlake.core.errors import DamagedError
 from firmlake.exports.targets import Found, Target
 
 __all__ = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from firmlake.errors import UsageError
+from firmlake.core.errors import UsageError
+from firmlake.core.settings import Settings
 from firmlake.exports.formats import FORMATS
 from firmlake.exports.selection import EXPORTED_TABLES
-from firmlake.settings import Settings
 
 __all__ = ["Request", "check_request", "request_of"]
 

@@ -17,7 +17,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from firmlake.errors import FirmlakeError, UsageError
+from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.tables.schemas import (
     COMPANY_TABLES,
     TABLES,

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 from uuid import uuid4
 
-from firmlake.errors import FirmlakeError, UsageError
-from firmlake.files import make_folder, sync_folder, write_file
+from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.files import make_folder, sync_folder, write_file
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 import duckdb
 import msgspec
 
+from firmlake.core.files import make_folder
+from firmlake.core.run import Folders
 from firmlake.exports.delta import commit
 from firmlake.exports.formats import FORMATS, Source, TableFile
 from firmlake.exports.manifest import (
@@ -29,8 +31,6 @@ from firmlake.exports.selection import (
     select_whole,
 )
 from firmlake.exports.targets import Target
-from firmlake.files import make_folder
-from firmlake.run import Folders
 from firmlake.warehouse.load import loaded_runs
 
 __all__ = ["write_export"]

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import COUNTRY, NUMBER_ROLES, Synonyms, find_columns, quoted_names, role_of
 from firmlake.intake.content import columns_by_content
 from firmlake.intake.table import Table
-from firmlake.settings import IntakeSettings
 
 __all__ = ["Choice", "choose_columns"]
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
 from firmlake.intake.words import fold
 
 __all__ = [

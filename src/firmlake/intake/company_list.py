@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from firmlake.company import COUNTRIES
-from firmlake.errors import CompanyListError
+from firmlake.core.company import COUNTRIES
+from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
 from firmlake.intake.entries import read_entries
 from firmlake.intake.identifiers import REPAIRS
 from firmlake.intake.key import company_key
 from firmlake.intake.table import BLANK
-from firmlake.settings import IntakeSettings
 
 __all__ = ["CompanyList", "IntakeOptions", "known_companies", "read_company_list"]
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from firmlake.company import COUNTRIES
+from firmlake.core.company import COUNTRIES
 from firmlake.intake.countries import country_codes
 from firmlake.intake.identifiers import identify
 

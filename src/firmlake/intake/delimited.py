@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms, role_of
 from firmlake.intake.header import is_header
 from firmlake.intake.quoting import is_well_formed, join_quoted_lines, split_fields, unquoted
 from firmlake.intake.table import BLANK, SAMPLE_ROWS, Table, field
 from firmlake.intake.text import MAX_LINE_CHARACTERS, line_blocks
-from firmlake.settings import IntakeSettings
 
 __all__ = ["open_delimited"]
 

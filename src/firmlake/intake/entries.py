@@ -9,11 +9,11 @@ from pathlib import Path
 
 import polars as pl
 
+from firmlake.core.settings import IntakeSettings
 from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import COMPANY_COLUMNS, Synonyms
 from firmlake.intake.readers import open_table
 from firmlake.intake.resolve import resolve_lines
-from firmlake.settings import IntakeSettings
 
 __all__ = ["Entries", "read_entries"]
 

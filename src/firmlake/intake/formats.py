@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Final, Literal
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
 
 __all__ = ["GZIP", "Format", "find_format"]
 

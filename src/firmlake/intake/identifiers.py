@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from firmlake.company import COUNTRIES, NUMBER_LENGTH
+from firmlake.core.company import COUNTRIES, NUMBER_LENGTH
 from firmlake.intake.checks import CHECKS, REFUSED
 from firmlake.intake.forms import FORMS, Form
 from firmlake.intake.repair import CLEANING_REPAIRS, clean_numbers

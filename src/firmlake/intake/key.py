@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from firmlake.company import COUNTRIES, NUMBER_LENGTH
+from firmlake.core.company import COUNTRIES, NUMBER_LENGTH
 
 __all__ = ["KEY_SQL", "company_key", "names_of"]
 

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
 from firmlake.intake.table import BLANK, SAMPLE_ROWS, Table, field
 from firmlake.intake.text import line_blocks
 

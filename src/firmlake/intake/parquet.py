@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
 from firmlake.intake.table import BATCH_ROWS, Table, field
 
 __all__ = ["open_parquet"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms
 from firmlake.intake.delimited import open_delimited
 from firmlake.intake.formats import find_format
@@ -13,7 +14,6 @@ from firmlake.intake.parquet import open_parquet
 from firmlake.intake.table import Table
 from firmlake.intake.text import beginning, find_encoding
 from firmlake.intake.workbook import open_workbook
-from firmlake.settings import IntakeSettings
 
 __all__ = ["open_table"]
 

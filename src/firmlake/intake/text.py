@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, cast
 
 import polars as pl
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
 from firmlake.intake.formats import GZIP
 
 __all__ = ["MAX_LINE_CHARACTERS", "beginning", "find_encoding", "line_blocks"]

@@ -15,11 +15,11 @@ from typing import Final
 import fastexcel
 import polars as pl
 
-from firmlake.errors import CompanyListError
+from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms, quoted_names
 from firmlake.intake.header import is_header
 from firmlake.intake.table import BATCH_ROWS, BLANK, SAMPLE_ROWS, Table, field
-from firmlake.settings import IntakeSettings
 
 __all__ = ["open_workbook"]
 

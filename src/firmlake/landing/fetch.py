@@ -16,16 +16,15 @@ import polars as pl
 from firmlake.api import requests
 from firmlake.api.answers import Element
 from firmlake.api.client import Answer, Client
-from firmlake.api.failures import OutOfCreditsError
-from firmlake.company import Company
-from firmlake.errors import RequestFailedError, RequestRefusedError, ServiceError
-from firmlake.intake.plan import Page, Wanted, plan_pages
+from firmlake.core.company import Company
+from firmlake.core.errors import OutOfCreditsError, RequestFailedError, RequestRefusedError, ServiceError
+from firmlake.core.log import log
+from firmlake.core.memory import collecting_rarely
+from firmlake.core.run import Run
+from firmlake.core.settings import Settings
+from firmlake.landing.pages import Page, Wanted, plan_pages
 from firmlake.landing.progress import Progress, Track, check_answer
 from firmlake.landing.segments import Header, Landed, SegmentWriter, answered, list_segments, read_segment
-from firmlake.log import log
-from firmlake.memory import collecting_rarely
-from firmlake.run import Run
-from firmlake.settings import Settings
 
 __all__ = ["Fetcher", "ShardResult", "load_progress", "read_landed"]
 _TRIES_ALONE = 2

@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from firmlake.api.answers import Element, read_answer
 from firmlake.api.contract import DATASETS
-from firmlake.company import Company
-from firmlake.errors import UnusableAnswerError
+from firmlake.core.company import Company
+from firmlake.core.errors import UnusableAnswerError
 from firmlake.landing.segments import Header
 
 __all__ = ["MISSES_MAX", "Part", "Progress", "Track", "check_answer"]

@@ -29,9 +29,9 @@ import msgspec
 import zstandard
 
 from firmlake.api.exchange import Answer
-from firmlake.company import Company
-from firmlake.errors import DamagedError, FirmlakeError
-from firmlake.files import make_folder, sync_folder
+from firmlake.core.company import Company
+from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.files import make_folder, sync_folder
 
 __all__ = ["Header", "Landed", "SegmentWriter", "answered", "list_segments", "read_segment"]
 

@@ -11,7 +11,7 @@ import polars as pl
 from msgspec import Raw
 
 from firmlake.api.contract import DATASETS
-from firmlake.company import Company
+from firmlake.core.company import Company
 from firmlake.landing.progress import Part
 from firmlake.tables.reading import Observation
 from firmlake.tables.records import read_records

@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 
 from firmlake.api.contract import DATASETS
-from firmlake.company import Company
+from firmlake.core.company import Company
+from firmlake.core.run import Run
 from firmlake.landing.fetch import load_progress
 from firmlake.landing.progress import Progress, Track
 from firmlake.landing.segments import Header
-from firmlake.run import Run
 from firmlake.tables.answered import Answered, Drift, Gathered, payload_hash, shape_table
 from firmlake.tables.drift import drift_table, new_values
 from firmlake.tables.financials import flatten_financials

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from firmlake.company import NUMBER_LENGTH
+from firmlake.core.company import NUMBER_LENGTH
 
 __all__ = ["normal_number"]
 

@@ -22,12 +22,12 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from firmlake.errors import DamagedError, FirmlakeError
-from firmlake.files import read_json, sha256_of, write_json, write_parquet
+from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.files import read_json, sha256_of, write_json, write_parquet
+from firmlake.core.memory import collecting_rarely
+from firmlake.core.run import Folders, Run
 from firmlake.landing.progress import Progress
 from firmlake.landing.segments import list_segments
-from firmlake.memory import collecting_rarely
-from firmlake.run import Folders, Run
 from firmlake.tables.answered import shape_table
 from firmlake.tables.flatten import flatten_shard
 

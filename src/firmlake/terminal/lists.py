@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from firmlake.api.exchange import printable
-from firmlake.landing.additions import Progress
-from firmlake.landing.contact_plan import ContactPlan, Entry
-from firmlake.landing.overview import Overview
+from firmlake.lists.additions import Progress
+from firmlake.lists.contact_plan import ContactPlan, Entry
+from firmlake.lists.overview import Overview
 from firmlake.terminal.rows import count_of, show_rows
 
 __all__ = [

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from firmlake.api.exchange import Answer
-from firmlake.settings import NameSettings
+from firmlake.core.settings import NameSettings
 
 __all__ = ["Counter", "duration", "show_progress"]
 

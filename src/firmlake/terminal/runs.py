@@ -10,15 +10,15 @@ from typing import Any
 
 import click
 
+from firmlake.enrich.lookup import Found
+from firmlake.enrich.plan import Planned
+from firmlake.enrich.targets import count_companies
 from firmlake.intake.company_list import CompanyList
-from firmlake.intake.plan import count_companies
-from firmlake.lookup import Found
-from firmlake.planning import Planned
+from firmlake.rebuild.replay import TableCheck
+from firmlake.report.feed import Event, describe
+from firmlake.report.summary import STATUSES, RunSummary
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import count_of, show_table
-from firmlake.warehouse.feed import Event, describe
-from firmlake.warehouse.replay import TableCheck
-from firmlake.warehouse.summary import STATUSES, RunSummary
 
 __all__ = [
     "describe_list",

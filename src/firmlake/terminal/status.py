@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import click
 
+from firmlake.rebuild.prune import Spared
+from firmlake.report.status import Status
+from firmlake.report.summary import STATUSES
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import show_rows
-from firmlake.warehouse.prune import Spared
-from firmlake.warehouse.status import Status
-from firmlake.warehouse.summary import STATUSES
 
 __all__ = ["show_spared", "show_status"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from firmlake.errors import DamagedError
-from firmlake.files import read_json, write_json
-from firmlake.run import Folders
+from firmlake.core.errors import DamagedError
+from firmlake.core.files import read_json, write_json
+from firmlake.core.run import Folders
 
 __all__ = ["LastExport", "exported_generations", "last_exports", "lock_name", "record_export"]
 

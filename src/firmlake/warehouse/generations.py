@@ -18,9 +18,9 @@ from typing import Any
 
 import duckdb
 
-from firmlake.errors import DamagedError, FirmlakeError, UsageError
-from firmlake.files import make_folder, sync_folder
-from firmlake.run import Folders
+from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
+from firmlake.core.files import make_folder, sync_folder
+from firmlake.core.run import Folders
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.version import check_version
 

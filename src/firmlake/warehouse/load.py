@@ -16,7 +16,7 @@ from pathlib import Path
 
 import duckdb
 
-from firmlake.run import Outcome, Run
+from firmlake.core.run import Outcome, Run
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES, WAREHOUSE_TABLES, Table, duckdb_type
 from firmlake.tables.stage import SCHEMA_VERSION, Manifest
 from firmlake.warehouse.changes import record_changes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
-from firmlake.errors import FirmlakeError
+from firmlake.core.errors import FirmlakeError
 from firmlake.tables.stage import SCHEMA_VERSION
 
 __all__ = ["check_version"]

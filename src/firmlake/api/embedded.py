@@ -1,0 +1,66 @@
+"""The embedded service: a process of its own that ends with ours, for demos, trials and developing without a key."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from firmlake.api.authorization import Token
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.settings import ApiSettings
+
+__all__ = ["Embedded", "start_embedded"]
+
+_MODULE = "firmlake_sandbox"
+
+
+class Embedded(NamedTuple):
+    """Where the embedded service listens, and the token it was started with."""
+
+    base_url: str
+    token: Token
+
+
+@contextmanager
+def start_embedded(api: ApiSettings) -> Iterator[Embedded]:
+    """Start the embedded service with the limits the settings assume, and end it afterwards.
+
+    It ends when its standard input does, and so with this process, whatever kills that.
+
+    Raises:
+        FirmlakeError: It does not start.
+    """
+    secret = secrets.token_urlsafe(24)
+    options = {
+        "--companies-per-request": api.companies_per_request,
+        "--records-per-request": api.records_per_request,
+        "--page-limit-max": api.page_limit_max,
+        "--requests-per-minute": api.requests_per_minute,
+    }
+    command = [sys.executable, "-m", _MODULE, "--exit-with-parent"]
+    command += [part for name, value in options.items() for part in (name, str(value))]
+    process = subprocess.Popen(  # noqa: S603 - our own module
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "FIRMLAKE_SANDBOX_TOKEN": secret},
+        start_new_session=True,  # a Ctrl-C meant for us must not take the service away from the requests in flight
+    )
+    try:
+        assert process.stdout
+        line = process.stdout.readline()
+        if not line:
+            raise FirmlakeError("The embedded service did not start", f"Try `{sys.executable} -m {_MODULE}` to see why")
+        yield Embedded(json.loads(line)["base_url"], Token(secret))
+    finally:
+        process.terminate()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                pipe.close()

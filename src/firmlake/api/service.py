@@ -1,0 +1,104 @@
+"""Which service is asked, and that it is the one this data folder belongs to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from firmlake.api.address import read_address
+from firmlake.api.authorization import Token, read_token
+from firmlake.api.client import Client
+from firmlake.api.embedded import start_embedded
+from firmlake.api.throttle.budget import RequestBudget
+from firmlake.api.throttle.choose import open_throttle
+from firmlake.api.throttle.throttle import Throttle
+from firmlake.core.errors import DamagedError, SettingsError
+from firmlake.core.files import read_json, write_json
+from firmlake.core.run import Folders
+from firmlake.core.settings import SANDBOX, Settings
+
+__all__ = ["check_access", "check_service", "connect", "service_name", "stamp_service"]
+
+
+class _Stamp(msgspec.Struct, frozen=True):
+    """Which service a data folder belongs to."""
+
+    service: str
+
+
+def check_access(settings: Settings) -> Token | None:
+    """Make sure that the service can be asked, before anything is written: an address that is safe, and a token.
+
+    Returns:
+        The token; None for the embedded service, which gets one when it starts.
+
+    Raises:
+        SettingsError: There is no address or no token, or they cannot be used.
+    """
+    if not settings.api.base_url:
+        raise SettingsError(
+            "No service is named", "Set FIRMLAKE_API__BASE_URL and FIRMLAKE_API_TOKEN, or try `firmlake demo`"
+        )
+    if settings.api.base_url == SANDBOX:
+        return None
+    read_address(settings.api.base_url)
+    return read_token()
+
+
+@contextmanager
+def connect(settings: Settings, stop: threading.Event | None = None) -> Iterator[Client]:
+    """Open a client for the service the settings name, starting the embedded one where they say so.
+
+    Raises:
+        SettingsError: There is no address or no token, or they cannot be used.
+    """
+    with ExitStack() as stack:
+        api, token = settings.api, check_access(settings)
+        if token is None:
+            embedded = stack.enter_context(start_embedded(api))
+            api, token = msgspec.structs.replace(api, base_url=embedded.base_url), embedded.token
+        throttle: Throttle = stack.enter_context(closing(open_throttle(api, token.key_hash(api.base_url))))
+        if settings.run.max_requests >= 0:
+            throttle = RequestBudget(throttle, settings.run.max_requests)
+        yield stack.enter_context(Client(api, token, throttle, stop=stop))
+
+
+def service_name(settings: Settings) -> str:
+    """Name the service: its host, or that it is on this machine, where ports change."""
+    host = urlsplit(settings.api.base_url).hostname or settings.api.base_url
+    return "this machine" if host in ("127.0.0.1", "localhost", "::1", SANDBOX, "") else host
+
+
+def stamp_service(settings: Settings, folders: Folders) -> None:
+    """Note which service a data folder belongs to."""
+    write_json(_stamp_path(folders), _Stamp(service_name(settings)))
+
+
+def check_service(settings: Settings, folders: Folders) -> None:
+    """Refuse a data folder that holds the answers of another service.
+
+    Raises:
+        SettingsError: Name another folder.
+        DamagedError: The file that says whose answers they are is not what was written.
+    """
+    path = _stamp_path(folders)
+    if not (settings.api.base_url and path.exists()):
+        return
+    try:
+        service = read_json(path, _Stamp).service
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(f"{path} cannot be read: {error}", "Remove it; the next run writes it again") from None
+    if service != service_name(settings):
+        raise SettingsError(
+            f"{folders.data} holds the answers of {service}, not of {service_name(settings)}",
+            "Name another folder in paths.data, so that they do not mix",
+        )
+
+
+def _stamp_path(folders: Folders) -> Path:
+    return folders.state / "service.json"

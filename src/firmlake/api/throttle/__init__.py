@@ -1,0 +1,1 @@
+"""The allowance: how many requests may be sent, shared by the processes of one key."""

@@ -1,0 +1,1 @@
+"""What every room stands on: companies, errors, files, settings, and a run on disk."""

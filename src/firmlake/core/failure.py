@@ -1,0 +1,49 @@
+"""How work on a data folder failed last: whoever looks at night was not there when its line was printed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.files import read_json, write_json
+
+__all__ = ["LastFailure", "last_failure", "record_failure"]
+
+_NAME = "failure.json"
+
+
+class LastFailure(msgspec.Struct, frozen=True):
+    """What failed, when (UTC), with which exit code and which line; and what was to be done about it."""
+
+    what: str
+    at: datetime
+    exit_code: int
+    line: str
+    next_step: str
+
+
+class _Written(msgspec.Struct, frozen=True):
+    what: str
+    exit_code: int
+    line: str
+    next_step: str
+
+
+def record_failure(state: Path, what: str, error: FirmlakeError) -> None:
+    """Record a failure in place of the one before; the file's own time says when. On a full disk it is not recorded."""
+    with suppress(FirmlakeError):
+        write_json(state / _NAME, _Written(what, error.exit_code, str(error), error.next_step))
+
+
+def last_failure(state: Path) -> LastFailure | None:
+    """Read the last failure; None where nothing failed, or where that cannot be read any more."""
+    path = state / _NAME
+    try:
+        written, at = read_json(path, _Written), datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return LastFailure(written.what, at, written.exit_code, written.line, written.next_step)

@@ -1,0 +1,105 @@
+"""Files that are either whole or not there: written aside, made durable, then renamed."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import polars as pl
+
+from firmlake.core.errors import FirmlakeError
+
+T = TypeVar("T")
+
+__all__ = ["make_folder", "read_json", "sha256_of", "sync_folder", "write_file", "write_json", "write_parquet"]
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it that are missing, so that a power cut does not take them away again."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
+def write_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` make a file aside, make it durable and give it its name; a crash leaves the old one or none.
+
+    Only one process may write a path at a time: what an earlier one left aside when it was killed is removed.
+
+    Raises:
+        FirmlakeError: There is no room, or the folder cannot be written to; the old file is as it was.
+    """
+    try:
+        make_folder(path.parent)
+        for rest in path.parent.glob(f".{path.name}.*.part"):
+            rest.unlink()
+        aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            write(aside)
+            with aside.open("rb") as file:
+                os.fsync(file.fileno())
+            aside.replace(path)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+    except OSError as error:
+        raise FirmlakeError(f"{path}: {error.strerror}", "Make room or give access, then run again") from error
+
+
+class _Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a JSON file of ours holds: a value, and the checksum of its text without white space."""
+
+    sha256: str
+    content: msgspec.Raw
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a value as indented JSON with its checksum, whole or not at all."""
+    value = msgspec.Raw(msgspec.json.encode(content))
+    text = msgspec.json.format(msgspec.json.encode(_Sealed(_seal(value), value)), indent=2) + b"\n"
+    write_file(path, lambda aside: aside.write_bytes(text))
+
+
+def write_parquet(path: Path, frame: pl.DataFrame) -> None:
+    """Write a frame, whole or not at all; in memory first, for Polars has no error of its own for a full disk."""
+    content = io.BytesIO()
+    frame.write_parquet(content, compression="zstd", compression_level=1)
+    write_file(path, lambda aside: aside.write_bytes(content.getbuffer()))
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """Read a value written by `write_json`.
+
+    Raises:
+        msgspec.DecodeError: It is not what was written.
+    """
+    sealed = msgspec.json.decode(path.read_bytes(), type=_Sealed)
+    if _seal(sealed.content) != sealed.sha256:
+        raise msgspec.DecodeError("it has another checksum")
+    return msgspec.json.decode(sealed.content, type=kind)
+
+
+def _seal(value: msgspec.Raw) -> str:
+    return hashlib.sha256(msgspec.json.format(bytes(value), indent=-1)).hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames inside a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sha256_of(path: Path) -> str:
+    """Hash a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,64 @@
+"""A log for machines, on request: one line of JSON for each thing that happens, with run, shard and request.
+
+Lines hold what is known about an answer, never its headers or anything that was sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from firmlake.core.errors import FirmlakeError
+
+__all__ = ["log", "log_to"]
+
+_LOG = logging.getLogger("firmlake")
+_LOG.addHandler(logging.NullHandler())
+
+
+def log(message: str, **fields: Any) -> None:
+    """Log one thing that happened; costs nothing where nobody asked for a log."""
+    if _LOG.isEnabledFor(logging.INFO):
+        _LOG.info(message, extra={"fields": fields})
+
+
+@contextmanager
+def log_to(path: Path) -> Iterator[None]:
+    """Append what happens to a file; `-` is stderr.
+
+    Raises:
+        FirmlakeError: The file cannot be written.
+    """
+    try:
+        handler = logging.StreamHandler() if str(path) == "-" else logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise FirmlakeError(f"{path}: {error.strerror}", "Name a file that can be written") from None
+    handler.setFormatter(_JsonLines())
+    level = _LOG.level
+    _LOG.addHandler(handler)
+    _LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        _LOG.setLevel(level)
+        _LOG.removeHandler(handler)
+        handler.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _JsonLines(logging.Formatter):
+    """Time in UTC, level, message, and the fields of the line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC)
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        line = {"at": at, "level": record.levelname.lower(), "message": record.getMessage(), **fields}
+        return msgspec.json.encode(line, enc_hook=str).decode()

@@ -1,0 +1,1 @@
+"""The main job: a company list is planned, fetched, staged and published."""

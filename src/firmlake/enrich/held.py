@@ -1,0 +1,130 @@
+"""What the warehouse already holds, as planning wants to know it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import duckdb
+import polars as pl
+
+from firmlake.api.contract import DATASETS
+from firmlake.enrich.underway import Underway
+from firmlake.intake.key import KEY_SQL
+from firmlake.warehouse.load import loaded_runs
+
+__all__ = ["Held", "read_held"]
+
+
+class Held(NamedTuple):
+    """What is held.
+
+    Attributes:
+        state: One row per company and dataset ever asked for: company (its key, for there are millions), dataset,
+            is_fresh, has_failed, expected_count (records of the last answer), held_hash (the first 64 bits of its
+            payload_hash, where all of it could be read).
+        paid: Companies whose paid window lasts as long as a run may: country, company_number.
+        totals: Numbers of financial periods that companies have: some hundred, evenly over their range.
+        runs: Runs loaded, oldest first.
+        underway: What has landed of others.
+    """
+
+    state: pl.DataFrame
+    paid: pl.DataFrame
+    totals: list[int]
+    runs: list[str]
+    underway: tuple[Underway, ...] = ()
+
+
+def read_held(
+    connection: duckdb.DuckDBPyConnection | None,
+    now: datetime,
+    refresh_after_days: int,
+    window_days: int,
+    underway: Iterable[Underway] = (),
+) -> Held:
+    """Read what planning needs.
+
+    Args:
+        connection: The newest generation, or None before the first.
+        now: UTC.
+        refresh_after_days: An answer younger than this is fresh.
+        window_days: A company paid for less than this ago costs nothing, but for the last `_MARGIN`.
+        underway: What has landed of runs that are not in the warehouse, oldest first: it is paid for as well.
+    """
+    moment, window, underway = now.replace(tzinfo=None), timedelta(days=window_days), tuple(underway)
+    paid = pl.DataFrame(schema=_PAID_SCHEMA)
+    if connection is not None:
+        # Older ones say nothing of what has landed either.
+        paid = _frame(connection, _PAID, [moment - 2 * window], _PAID_SCHEMA)
+    for each in underway:
+        paid = _add_windows(paid, each.paid, window)
+    paid = paid.filter(pl.col("paid_at") > moment - window + _MARGIN).select(*_KEY)
+    if connection is None:
+        return Held(pl.DataFrame(schema=_STATE_SCHEMA), paid, [], [], underway)
+    return Held(
+        _frame(connection, _STATE, [moment - timedelta(days=refresh_after_days)], _STATE_SCHEMA),
+        paid,
+        [total for (total,) in connection.execute(_TOTALS).fetchall()],
+        loaded_runs(connection),
+        underway,
+    )
+
+
+_MARGIN = timedelta(hours=12)
+"""A window that ends during a run would give its first answers for nothing and charge the last: a budget counts it."""
+
+_KEY = ("country", "company_number")
+_PAID_SCHEMA = pl.Schema({"country": pl.String(), "company_number": pl.String(), "paid_at": pl.Datetime("us")})
+_STATE_SCHEMA = pl.Schema(
+    {
+        "company": pl.Int64(),
+        "dataset": pl.Enum(list(DATASETS)),
+        "is_fresh": pl.Boolean(),
+        "has_failed": pl.Boolean(),
+        "expected_count": pl.Int32(),
+        "held_hash": pl.UInt64(),
+    }
+)
+_ROWS_AT_ONCE = 100_000
+_STATE = f"""
+    SELECT {KEY_SQL} AS company, dataset,
+           coalesce(status <> 'failed' AND reject_count = 0 AND fetched_at > ?, false) AS is_fresh,
+           status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
+           nullif(record_count + reject_count, 0) AS expected_count,
+           if(reject_count = 0, try_cast('0x' || left(payload_hash, 16) AS UBIGINT), NULL) AS held_hash
+    FROM company_state
+"""  # noqa: S608 - of our own words alone
+_PAID = "SELECT country, company_number, paid_at FROM companies WHERE paid_at > ?"
+# Where a run stopped midway, only short histories are whole: they are no picture of those that wait.
+_TOTALS = """
+    SELECT unnest(totals) FROM (
+        SELECT quantile_disc(record_count + reject_count, [i / 200.0 for i in range(1, 200)]) AS totals,
+               count(*) AS whole_count
+        FROM company_state WHERE dataset = 'financials' AND record_count > 0
+    )
+    WHERE whole_count > 10 * (
+        SELECT count(*) FROM company_state SEMI JOIN (FROM companies WHERE paid_at IS NOT NULL)
+        USING (country, company_number)
+        WHERE dataset = 'financials' AND status = 'waiting' AND record_count IS NULL
+    )
+"""
+
+
+def _add_windows(paid: pl.DataFrame, landed: pl.DataFrame, window: timedelta) -> pl.DataFrame:
+    """Add answers to what is paid for: one inside a window begins none."""
+    first, last = pl.col("paid_at").min(), pl.col("paid_at").max()
+    both = pl.concat([paid.join(landed, on=_KEY, how="semi"), landed])
+    begun = both.group_by(*_KEY).agg(pl.when(last >= first + window).then(last).otherwise(first).alias("paid_at"))
+    return pl.concat([paid.join(landed, on=_KEY, how="anti"), begun])
+
+
+def _frame(
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: list[object], schema: pl.Schema
+) -> pl.DataFrame:
+    """Read rows batch by batch: of millions there is only one copy, in the narrow types of the schema."""
+    batches = connection.sql(query, params=parameters).to_arrow_reader(_ROWS_AT_ONCE)
+    return pl.concat(
+        [pl.DataFrame(schema=schema), *(pl.DataFrame(pl.from_arrow(each)).cast(schema) for each in batches)]
+    )

@@ -1,0 +1,293 @@
+"""What a run would fetch and cost, worked out from a list and what is held, and frozen before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import polars as pl
+
+from firmlake import __version__
+from firmlake.api.service import check_service, service_name
+from firmlake.core.errors import DamagedError, UsageError
+from firmlake.core.run import Folders, Run, RunPlan, list_runs, new_run_id, open_runs, start_run
+from firmlake.core.settings import Settings
+from firmlake.enrich.expand import neighbours
+from firmlake.enrich.held import Held, read_held
+from firmlake.enrich.targets import Estimate, count_companies, estimate, find_targets
+from firmlake.enrich.underway import read_underway
+from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
+from firmlake.intake.key import company_key, names_of
+from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.load import loaded_runs
+
+__all__ = [
+    "REDRIVE",
+    "Planned",
+    "freeze",
+    "open_steps",
+    "plan",
+    "plan_outward",
+    "plan_redrive",
+    "plan_steps",
+    "spend",
+]
+
+REDRIVE = "redrive"
+"""In place of the name of a list: the companies that failed."""
+
+
+class Planned(NamedTuple):
+    """What a run over a company list would do; nothing has been written or asked.
+
+    Attributes:
+        targets: As `find_targets` gives them; of an unfinished run what is left of them.
+        unfinished: An earlier run over the same companies that can be continued instead.
+        others: Unfinished runs over other companies, and of how many of these they hold answers.
+    """
+
+    companies: CompanyList
+    targets: pl.DataFrame
+    estimate: Estimate
+    waiting_count: int
+    unfinished: Run | None
+    others: tuple[tuple[Run, int], ...] = ()
+
+
+def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
+    """Read a company list and work out what of it is to be fetched and what that costs.
+
+    Raises:
+        CompanyListError: The list cannot be used.
+        SettingsError: The data folder belongs to another service.
+    """
+    folders = Folders(Path(settings.paths.data))
+    check_service(settings, folders)
+    companies = read_company_list(company_list, settings.intake)
+    return _plan(settings, folders, companies, _read_held(settings, folders, now), now)
+
+
+def plan_redrive(settings: Settings, now: datetime) -> Planned:
+    """Work out how to ask again for what failed, whatever list it came from.
+
+    Raises:
+        SettingsError: The data folder belongs to another service.
+    """
+    folders = Folders(Path(settings.paths.data))
+    check_service(settings, folders)
+    held = _read_held(settings, folders, now)
+    failed = names_of(held.state.filter("has_failed")["company"].unique(maintain_order=True))
+    return _plan(settings, folders, known_companies(failed, REDRIVE), held, now, only_failed=True)
+
+
+def plan_outward(settings: Settings, inner: pl.DataFrame, known: pl.DataFrame, step: int, now: datetime) -> Planned:
+    """Work out what to fetch of the companies one step beside others, by `run.expand`.
+
+    Args:
+        settings: Budgets are those of this step alone.
+        inner: Where to start: country, company_number.
+        known: Everybody asked for by now: likewise.
+        step: Steps away from the list, for the name of the run.
+        now: UTC.
+    """
+    folders = Folders(Path(settings.paths.data))
+    held = _read_held(settings, folders, now)
+    outer = inner.clear()
+    if held.runs:
+        with open_warehouse(folders) as connection:
+            outer = neighbours(connection, inner, known, settings.run.expand)
+    companies = known_companies(outer, f"{settings.run.expand}, step {step}")
+    return _plan(settings, folders, companies, held, now)
+
+
+def plan_steps(settings: Settings, planned: Planned, now: datetime) -> list[Planned]:
+    """Work out what the steps outward would fetch, as far as what is held by now tells who is there."""
+    steps = [planned]
+    known = planned.companies.companies.select("country", "company_number")
+    for step in range(1, settings.run.depth + 1):
+        last = steps[-1]
+        settings = spend(settings, last.estimate.credit_count, sum(last.estimate.request_counts.values()))
+        outward = plan_outward(settings, last.companies.companies, known, step, now)
+        if outward.companies.companies.is_empty():
+            break
+        steps.append(outward)
+        known = pl.concat([known, outward.companies.companies.select("country", "company_number")])
+    return steps[1:]
+
+
+def open_steps(settings: Settings, plans: Sequence[Planned]) -> tuple[range, int | None]:
+    """Number the steps outward of which nobody knows yet where they lead.
+
+    Args:
+        settings: With the budget of all steps.
+        plans: Of the list and of the steps that are known.
+
+    Returns:
+        The steps, and the credits that the budget leaves them; None where there is none.
+    """
+    first = len(plans) if plans[-1].targets.height else settings.run.depth + 1  # else nobody is left to ask
+    spent = sum(each.estimate.credit_count for each in plans)
+    budget = settings.run.max_credits
+    return range(first, settings.run.depth + 1), max(0, budget - spent) if budget >= 0 else None
+
+
+def spend(settings: Settings, credit_count: int, request_count: int) -> Settings:
+    """Take off the budgets what a run used of them, for the next that shares them."""
+    run = settings.run
+    left = {"max_credits": run.max_credits - credit_count, "max_requests": run.max_requests - request_count}
+    changed = {name: max(0, count) for name, count in left.items() if getattr(run, name) >= 0}
+    return msgspec.structs.replace(settings, run=msgspec.structs.replace(run, **changed))
+
+
+def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
+    """Freeze what a run is to do, or take up the unfinished one.
+
+    Raises:
+        UsageError: The unfinished one was planned to spend more than `run.max_credits` is now.
+    """
+    if planned.unfinished:
+        _check_budget(settings, planned.unfinished, planned.estimate.credit_count)
+        return planned.unfinished
+    folders = Folders(Path(settings.paths.data))
+    companies, targets = planned.companies, planned.targets
+    asked = count_companies(targets)
+    frozen = RunPlan(
+        run_id=new_run_id(now),
+        started_at=now,
+        list_name=companies.path.name,
+        list_sha256=companies.sha256,
+        service=service_name(settings),
+        language=settings.api.language,
+        datasets=settings.run.datasets,
+        line_count=companies.companies.height + companies.refused.height + companies.repeated_count,
+        company_count=companies.companies.height,
+        refused_count=companies.refused.height,
+        repeated_count=companies.repeated_count,
+        fresh_count=companies.companies.height - asked,
+        target_count=asked,
+        shard_count=int(targets["shard"].max() or 0),  # type: ignore[arg-type]
+        firmlake_version=__version__,
+        refresh_after_days=settings.run.refresh_after_days,
+        credit_window_days=settings.run.credit_window_days,
+        lookalikes_watched=settings.run.lookalikes_watched,
+        names=settings.api.names,
+    )
+    tables = {"companies": companies.companies, "repaired": companies.repaired, "refused_lines": companies.refused}
+    return start_run(folders, frozen, targets, tables)
+
+
+def _check_budget(settings: Settings, unfinished: Run, may_cost: int) -> None:
+    """A plan is frozen with its budget, and one that was set since cannot be kept: nothing is spent beyond it."""
+    if 0 <= settings.run.max_credits < may_cost:
+        raise UsageError(
+            f"Run {unfinished.run_id} of the same list is unfinished and may still cost {may_cost:,} "
+            f"credits, more than run.max_credits = {settings.run.max_credits:,}",
+            f"Set run.max_credits to {may_cost} or more to finish it; what it has paid for costs nothing again",
+        )
+
+
+def _check_warehouse(folders: Folders, unfinished: Run | None) -> None:
+    """Refuse to plan where runs ended and no warehouse tells of them: all that was bought would be bought again.
+
+    One run may have ended without: it was killed before its publish, which is all that is left to do for it.
+    """
+    if newest(folders) is not None:
+        return
+    lost = [run for run in list_runs(folders) if run.is_fetched and run != unfinished]
+    if lost:
+        raise DamagedError(
+            f"{folders.warehouse} holds no warehouse, although run {lost[-1].run_id} over {lost[-1].plan.list_name} "
+            "has ended",
+            "`firmlake replay` makes it again from what has landed, without a request",
+        )
+
+
+def _plan(
+    settings: Settings,
+    folders: Folders,
+    companies: CompanyList,
+    held: Held,
+    now: datetime,
+    *,
+    only_failed: bool = False,
+) -> Planned:
+    unfinished = _find_unfinished(settings, folders, companies, held, now)
+    _check_warehouse(folders, unfinished)
+    if unfinished:
+        targets = _targets_left(unfinished, held)
+    else:
+        targets = find_targets(
+            companies.companies,
+            settings.run.datasets,
+            held.state,
+            held.paid,
+            max_credits=settings.run.max_credits,
+            shard_companies=settings.run.shard_companies,
+        )
+        targets = targets.filter("has_failed") if only_failed else targets
+    waiting = count_companies(targets.filter(pl.col("shard") == 0))
+    cost = estimate(settings.api, targets, held.totals, settings.run.max_requests)
+    return Planned(companies, targets, cost, waiting, unfinished, _find_others(settings, companies, targets, held, now))
+
+
+def _targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
+    """Read what an unfinished run still has to ask for, and who of that is paid for by now."""
+    (underway,) = (each for each in held.underway if each.run == unfinished)
+    paid = held.paid.select(company_key().alias("key"))["key"]
+    return underway.targets_left().with_columns(company_key().is_in(paid.implode()).alias("is_paid"))
+
+
+def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
+    days = settings.run.refresh_after_days, settings.run.credit_window_days
+    oldest = now - timedelta(days=1 + sum(days))
+    with nullcontext() if newest(folders) is None else open_warehouse(folders) as connection:
+        loaded = loaded_runs(connection) if connection else []
+        late = [run for run in list_runs(folders, loaded) if run.run_id not in loaded and run.plan.started_at > oldest]
+        return read_held(connection, now, *days, map(read_underway, late))
+
+
+def _find_others(
+    settings: Settings, companies: CompanyList, targets: pl.DataFrame, held: Held, now: datetime
+) -> tuple[tuple[Run, int], ...]:
+    """Find the unfinished runs of other lists that hold answers about companies that are to be asked for."""
+    key = ["country", "company_number"]
+    asked = targets.lazy().select(
+        pl.col(key).cast(pl.String)
+    )  # of a million companies it need not all be held once more
+    counts = (
+        (each.run, asked.join(each.paid.lazy(), on=key, how="semi").unique().collect().height)
+        for each in held.underway
+        if each.run.plan.list_sha256 != companies.sha256 and each.run.plan.started_at > _oldest(settings, now)
+    )
+    return tuple((run, count) for run, count in counts if count and not _is_refused(settings, run))
+
+
+def _find_unfinished(
+    settings: Settings, folders: Folders, companies: CompanyList, held: Held, now: datetime
+) -> Run | None:
+    """Find the newest run over the same companies that can go on.
+
+    It is of the same service, not too old and was not refused, and what it took for fresh is fresh enough now.
+    """
+    oldest, fresh_days = _oldest(settings, now), settings.run.refresh_after_days
+    subject = companies.sha256, settings.run.datasets, settings.api.language
+    for run in reversed(open_runs(list_runs(folders, held.runs), held.runs)):
+        is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
+        is_same &= not settings.api.base_url or run.plan.service == service_name(settings)
+        if is_same and run.plan.started_at > oldest and not _is_refused(settings, run):
+            return run
+    return None
+
+
+def _oldest(settings: Settings, now: datetime) -> datetime:
+    """Say since when a run must have started to go on."""
+    return now - timedelta(days=max(1, settings.run.refresh_after_days))
+
+
+def _is_refused(settings: Settings, run: Run) -> bool:
+    outcome = run.outcome()
+    return outcome is not None and outcome.is_refused and outcome.vanished_share > settings.run.vanished_share_max

@@ -1,0 +1,183 @@
+"""The way of a frozen run, stage by stage: landing, tables, warehouse; what commands and flows call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from firmlake.api.client import Answer, Client
+from firmlake.api.service import stamp_service
+from firmlake.core.errors import DriftError, InterruptedRunError, RequestRefusedError, Stopped
+from firmlake.core.memory import give_back
+from firmlake.core.run import Outcome, Run, remove_run
+from firmlake.core.settings import Settings
+from firmlake.landing.fetch import Fetcher, read_landed
+from firmlake.rebuild.restage import stage_whole
+from firmlake.tables.schemas import TABLES, polars_schema
+from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
+from firmlake.warehouse.generations import newest, publish
+from firmlake.warehouse.load import load_run
+from firmlake.warehouse.views import create_views
+
+__all__ = ["ASK_AGAIN", "fetch", "fetching", "finish", "publish_run", "stage"]
+
+
+ASK_AGAIN = "dead_letters, rejects and drift say why; the next run asks again for what failed or did not fit"
+"""What to do about companies that failed."""
+_SHARDS_AT_ONCE = 2
+_SIGNALS_EVERY_SECONDS = 0.2
+
+
+@contextmanager
+def fetching(
+    settings: Settings, run: Run, client: Client, on_answer: Callable[[Answer], object] = lambda answer: None
+) -> Iterator[Fetcher]:
+    """Open what fetches the shards of a run, and stages those that are whole; it waits for what is in flight.
+
+    A run that the service never answered, because the settings do not fit it, is none: there is nothing to go on with.
+    The data folder belongs to the service from its first answer on: a mistaken address leaves it free.
+    """
+    on_works = partial(stamp_service, settings, run.folders)
+    fetcher = Fetcher(client, settings, run, on_answer, partial(stage_shard, run), on_works)
+    try:
+        yield fetcher
+    except RequestRefusedError:
+        if not any(landed.header.status == 200 for shard in run.shards() for landed in read_landed(run, shard)):
+            remove_run(run)
+        raise
+    finally:
+        fetcher.close()
+
+
+def fetch(fetcher: Fetcher, run: Run) -> str:
+    """Fetch all shards of a run, a few at once so that none waits for the end of another.
+
+    Returns:
+        Why it stopped before its end; empty when every company is answered or given up.
+
+    Raises:
+        InterruptedRunError: A signal came.
+        FirmlakeError: Nothing more can be fetched now; what has landed is kept.
+    """
+    stopped = ""
+    with ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="shard") as pool:
+        pending = {pool.submit(fetcher.fetch_shard, shard) for shard in range(1, run.plan.shard_count + 1)}
+        try:
+            while pending:
+                # Not for ever: Polars leaves a handler for SIGINT that does not wake a thread from an endless wait.
+                done, pending = wait(pending, _SIGNALS_EVERY_SECONDS, FIRST_COMPLETED)
+                for future in done:
+                    try:
+                        future.result()
+                    except InterruptedRunError:
+                        raise
+                    except Stopped as error:
+                        stopped = stopped or error.message
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return stopped
+
+
+def stage(run: Run) -> Manifest:
+    """Stage every shard that is not staged yet, and so the run."""
+    return finish_stage(run, stage_shards(run))
+
+
+def finish(settings: Settings, run: Run, manifest: Manifest, stopped: str, now: datetime) -> Outcome:
+    """Decide how a staged run ended, and record it.
+
+    Args:
+        settings: What share of failed companies still counts as done.
+        run: The run.
+        manifest: Its staged files.
+        stopped: Why fetching stopped before its end; empty where it did not.
+        now: UTC.
+
+    Raises:
+        DriftError: So many records lack a known field that publishing would replace good values by nothing.
+    """
+    vanished = _staged(run, manifest, "drift").filter(pl.col("kind") == "vanished_field").collect()
+    states = _staged(run, manifest, "company_state")
+    _refuse_drift(settings, run, states, vanished, now)
+    has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
+    waiting = states.filter(pl.col("status") == "waiting").select(pl.len()).collect().item()
+    if stopped or waiting:
+        return run.finish("stopped", stopped or "run.max_credits leaves companies out", now)
+    if vanished.height or _count(states, has_failed | is_unfit) > settings.run.fail_share * run.plan.company_count:
+        counts = (
+            (_count(states, has_failed), "companies failed"),
+            (_count(states, is_unfit), "had records that do not fit"),
+        )
+        reasons = [f"{count} {what}" for count, what in counts if count]
+        reasons += [f"{count} {dataset} records lack {path}" for dataset, path, count in _sum_records(vanished)]
+        return run.finish("some_failed", ", ".join(reasons), now)
+    return run.finish("done", "", now)
+
+
+def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outcome, now: datetime) -> Path:
+    """Load a staged run into the next generation of the warehouse.
+
+    Returns:
+        The generation that is now the newest.
+    """
+    give_back()
+
+    def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
+        load_run(connection, run, manifest, outcome, number, now, stage_whole)
+        create_views(connection)
+
+    return publish(
+        run.folders,
+        load,
+        memory_limit=settings.run.duckdb_memory,
+        keep=settings.run.keep_generations,
+        start=newest(run.folders),
+        storage_version=settings.run.storage_version,
+    )
+
+
+def _staged(run: Run, manifest: Manifest, table: str) -> pl.LazyFrame:
+    """Scan a staged table: of a million companies it need not all be in memory."""
+    folder = run.folders.staged(run.run_id)
+    files = [folder / file.path for file in manifest.files if file.table == table]
+    if not files:
+        return pl.LazyFrame(schema=polars_schema(TABLES[table]))
+    return pl.scan_parquet(files, glob=False, hive_partitioning=False)
+
+
+def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:
+    """Count companies."""
+    return states.filter(condition).select("country", "company_number").unique().collect().height
+
+
+def _sum_records(drift: pl.DataFrame) -> Iterator[tuple[str, str, int]]:
+    """Give dataset, path and records of each drift, over all shards."""
+    yield from drift.group_by("dataset", "path").agg(pl.col("record_count").sum()).sort("dataset", "path").iter_rows()
+
+
+def _refuse_drift(settings: Settings, run: Run, states: pl.LazyFrame, vanished: pl.DataFrame, now: datetime) -> None:
+    """Refuse to publish what lost a field, and record that, so that the next run asks anew."""
+    records = dict(states.group_by("dataset").agg(pl.col("record_count").sum()).collect().iter_rows())
+    refused = []
+    for dataset, path, count in _sum_records(vanished):
+        share = min(1.0, count / max(1, records[dataset]))  # those that were rejected for it are not among the records
+        if share > settings.run.vanished_share_max:
+            refused.append((share, f"{count} of {records[dataset]} {dataset} records lack {path}"))
+    if not refused:
+        return
+    share, reason = max(refused)
+    run.finish("refused", reason, now, share)
+    raise DriftError(
+        f"{reason}; nothing was published",
+        "Run again when the service has it again, what was paid for costs nothing again; "
+        f"--set run.vanished_share_max={math.ceil(share * 100) / 100:g} publishes run {run.run_id} as it is",
+    )

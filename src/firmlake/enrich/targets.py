@@ -1,0 +1,134 @@
+"""What a run asks for and what that costs: the targets, chosen by what is held, and the estimate of their requests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import cycle
+from typing import NamedTuple
+
+import polars as pl
+
+from firmlake.core.company import COUNTRIES
+from firmlake.core.settings import ApiSettings
+from firmlake.intake.key import company_key
+from firmlake.landing.pages import count_pages
+
+__all__ = ["Estimate", "count_companies", "estimate", "find_targets"]
+
+ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 20)
+"""Records of a company of which nothing is known: 8 on average, as the embedded service has it."""
+
+_COUNTED = ("expected_count", "remaining_count")
+_HELD = ("is_fresh", "has_failed", "expected_count", "held_hash")
+_FROZEN = ("expected_count", "is_paid", "has_failed", "held_hash")
+
+
+class Estimate(NamedTuple):
+    """What a run will cost, before its first request.
+
+    Attributes:
+        request_counts: By dataset; exact for what does not page, else by the totals known or assumed.
+        credit_count: Companies outside their paid window.
+        minutes: At the allowance; 0 where there is none.
+        left_out_count: Of these requests, those that `max_requests` leaves to a later run.
+    """
+
+    request_counts: dict[str, int]
+    credit_count: int
+    minutes: float
+    left_out_count: int
+
+
+def find_targets(
+    companies: pl.DataFrame,
+    datasets: Sequence[str],
+    state: pl.DataFrame,
+    paid: pl.DataFrame,
+    *,
+    max_credits: int,
+    shard_companies: int,
+) -> pl.DataFrame:
+    """Choose what to ask for.
+
+    Args:
+        companies: Accepted companies: country, company_number, in list order.
+        datasets: What is wanted of each.
+        state: What is held: company (its key), dataset, is_fresh, has_failed, expected_count, held_hash.
+        paid: Companies inside their paid window: country, company_number.
+        max_credits: Companies outside it that may be asked for; -1 for all.
+        shard_companies: Companies of a shard.
+
+    Returns:
+        One row per company and dataset that is not fresh: shard (1 first; 0 for those the budget leaves out), country,
+        company_number, dataset, expected_count, is_paid, has_failed, held_hash; in list order.
+    """
+    is_first = pl.col("order").diff().fill_null(1) != 0  # rows of a company follow each other
+    is_allowed = pl.lit(value=True)
+    if max_credits >= 0:
+        is_allowed = pl.col("is_paid") | ((is_first & ~pl.col("is_paid")).cum_sum() <= max_credits)
+    shard = (is_first & is_allowed).cum_sum().cast(pl.Int32).sub(1) // shard_companies + 1
+    targets = (
+        _with_held(companies, datasets, state, paid)
+        .lazy()
+        .filter(~pl.col("is_fresh").fill_null(value=False))
+        .with_columns(pl.col("is_paid", "has_failed").fill_null(value=False))
+        .select(pl.when(is_allowed).then(shard).otherwise(0).alias("shard"), "order", "dataset", *_FROZEN)
+        .collect()
+    )
+    names = companies.select(pl.col("country").cast(pl.Enum(COUNTRIES)), "company_number")[targets["order"]]
+    return pl.concat([targets, names], how="horizontal").select("shard", *names.columns, "dataset", *_FROZEN)
+
+
+def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int], max_requests: int = -1) -> Estimate:
+    """Say what targets will cost.
+
+    Args:
+        api: Limits of the service.
+        targets: As `find_targets` gives them; shard 0 costs nothing. Where some have landed in part, remaining_count
+            says how many records are still to come of them.
+        known_totals: Records of companies already held, as a picture of those that are not; few are no picture.
+        max_requests: Requests the run may send; -1 for all.
+    """
+    asked = targets.lazy().filter(pl.col("shard") > 0)
+    if "remaining_count" not in targets.columns:
+        asked = asked.with_columns(pl.lit(None, pl.Int32).alias("remaining_count"))
+    totals = cycle(known_totals if len(known_totals) >= len(ASSUMED_TOTALS) else ASSUMED_TOTALS)
+    counts: Counter[str] = Counter()
+    for dataset in targets["dataset"].unique(maintain_order=True):  # one by one, for there may be millions of rows
+        of_dataset = asked.filter(pl.col("dataset") == dataset).select("shard", *_COUNTED).collect()
+        for _, group in of_dataset.group_by("shard", maintain_order=True):
+            counts[dataset] += count_pages(api, dataset, group, totals)
+    unpaid = count_companies(asked.filter(~pl.col("is_paid")))
+    sent = counts.total() if max_requests < 0 else min(max_requests, counts.total())
+    minutes = sent / api.requests_per_minute if api.requests_per_minute else 0.0
+    return Estimate(dict(counts), unpaid, minutes, counts.total() - sent)
+
+
+def count_companies(targets: pl.DataFrame | pl.LazyFrame) -> int:
+    """Count the companies in targets as `find_targets` gives them, where the rows of one follow each other."""
+    company = pl.struct("country", "company_number")
+    return targets.lazy().select(company.rle_id().max() + 1).collect().item() or 0
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _with_held(
+    companies: pl.DataFrame, datasets: Sequence[str], state: pl.DataFrame, paid: pl.DataFrame
+) -> pl.DataFrame:
+    """Give a row for each company (by its `order` in the list) and dataset, with what is held of it.
+
+    There may be millions: without texts, and joined one dataset after the other, they are not in memory several times.
+    """
+    window = paid.lazy().select(company_key().alias("company"), is_paid=True)
+    listed = companies.lazy().select(company_key().alias("company")).with_row_index("order")
+    listed = listed.join(window, on="company", how="left", maintain_order="left").collect().lazy()
+    parts = []
+    for dataset in datasets:
+        held = state.lazy().filter(pl.col("dataset") == dataset).select("company", *_HELD)
+        joined = listed.join(held, on="company", how="left", maintain_order="left")
+        name = pl.lit(dataset, pl.Enum(datasets)).alias("dataset")
+        parts.append(joined.select("order", name, "is_paid", *_HELD).collect())
+    places = pl.int_range(companies.height * len(datasets), eager=True, dtype=pl.UInt32)
+    return pl.concat(parts)[places % len(datasets) * companies.height + places // len(datasets)]

@@ -1,0 +1,103 @@
+"""What has landed of runs that are not in the warehouse: whom they paid for, and what is left of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+import polars as pl
+
+from firmlake.core.company import Company
+from firmlake.core.run import Run
+from firmlake.landing.fetch import load_progress
+from firmlake.landing.progress import Progress
+from firmlake.landing.segments import list_segments
+from firmlake.tables.stage import is_staged, read_shard_manifest
+
+__all__ = ["Underway", "read_underway"]
+
+
+class Underway(NamedTuple):
+    """What has landed of a run.
+
+    Attributes:
+        paid: Companies it found, and when first: country, company_number, paid_at (UTC).
+        begun: Shards of which something has landed.
+        pending: What those still lack: country, company_number, dataset, remaining_count (records still to come; null
+            where nobody knows).
+    """
+
+    run: Run
+    paid: pl.DataFrame
+    begun: tuple[int, ...]
+    pending: pl.DataFrame
+
+    def targets_left(self) -> pl.DataFrame:
+        """Read what is still to be asked for, and what a budget left out: targets as frozen, and remaining_count."""
+        targets = self.run.targets()
+        if self.run.is_fetched:
+            targets = targets.filter(pl.col("shard") == 0)
+        key = ["country", "company_number", "dataset"]
+        untouched = targets.filter(~pl.col("shard").is_in(self.begun)).with_columns(
+            pl.lit(None, pl.Int32).alias("remaining_count")
+        )
+        begun = targets.filter(pl.col("shard").is_in(self.begun))
+        pending = self.pending.cast({name: targets.schema[name] for name in key})
+        return pl.concat([begun.join(pending, on=key, how="inner", maintain_order="left"), untouched])
+
+
+def read_underway(run: Run) -> Underway:
+    """Read what has landed of a run, from its staged tables where a shard is whole: that spares reading the answers.
+
+    Raises:
+        DamagedError: A landed answer is not what was written.
+    """
+    shards = range(1, run.plan.shard_count + 1)
+    begun = tuple(shard for shard in shards if list_segments(run.folders.landing(run.run_id, shard)))
+    paid, pending = [pl.DataFrame(schema=_PAID)], [pl.DataFrame(schema=_PENDING)]
+    for shard in begun:
+        held = _read_staged(run, shard)
+        if held is None:
+            progress = load_progress(run, shard)
+            held = pl.DataFrame(list(_first_answers(progress)), schema=_PAID, orient="row")
+            pending.append(pl.DataFrame(list(_pending(progress)), schema=_PENDING, orient="row"))
+        paid.append(held)
+    return Underway(run, pl.concat(paid), begun, pl.concat(pending))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_PAID = pl.Schema({"country": pl.String(), "company_number": pl.String(), "paid_at": pl.Datetime("us")})
+_PENDING = pl.Schema(
+    {"country": pl.String, "company_number": pl.String, "dataset": pl.String, "remaining_count": pl.Int32}
+)
+
+
+def _read_staged(run: Run, shard: int) -> pl.DataFrame | None:
+    """Read whom a shard paid for; None where it is not staged, or not whole."""
+    manifest = read_shard_manifest(run, shard)
+    if manifest is None or not is_staged(run, manifest):
+        return None
+    folder = run.folders.staged(run.run_id)
+    paths = {file.table: folder / file.path for file in manifest.files}
+    states = pl.scan_parquet(paths["company_state"], glob=False, hive_partitioning=False)
+    if states.filter(pl.col("status") == "waiting").select(pl.len()).collect().item():
+        return None
+    companies = pl.scan_parquet(paths["companies"], glob=False, hive_partitioning=False)
+    found = companies.filter(pl.col("paid_at").is_not_null())
+    return found.select(*_PAID.names()).cast(_PAID).collect()
+
+
+def _first_answers(progress: Progress) -> Iterator[tuple[str, str, datetime]]:
+    first: dict[Company, datetime] = {}
+    for (company, _), track in progress.tracks.items():
+        if track.first_at:
+            first[company] = min(first.get(company, track.first_at), track.first_at)
+    return ((*company, at.replace(tzinfo=None)) for company, at in first.items())
+
+
+def _pending(progress: Progress) -> Iterator[tuple[str, str, str, int | None]]:
+    for (company, dataset), track in progress.tracks.items():
+        if track.status == "pending":
+            yield *company, dataset, track.total and track.total - track.next_offset

@@ -1,0 +1,148 @@
+"""Answers about service lists: a page of the overview, and what adding contacts came to."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from firmlake.api.contract import Addition, FailedEntry, ListEntry, ListPage
+from firmlake.core.errors import UnusableAnswerError
+
+__all__ = ["Added", "Difference", "Listed", "read_addition", "read_list_page"]
+
+
+class Difference(NamedTuple):
+    """A difference from the contract that makes nothing unusable: a kind and path of the table `drift`."""
+
+    kind: str
+    path: str
+    example: str | None
+
+
+class Listed(NamedTuple):
+    """A list of the overview.
+
+    Attributes:
+        unknown: Its fields that the contract does not know, and those it knows with values it does not, which the
+            entry lacks; as one JSON object; None where there are none.
+        differences: Each of them, and each field that is absent.
+    """
+
+    entry: ListEntry
+    unknown: str | None
+    differences: tuple[Difference, ...]
+
+
+class Added(NamedTuple):
+    """What adding contacts came to.
+
+    Attributes:
+        failed: Its failures that can be read.
+        unread_count: Those that cannot.
+        differences: Of the answer, and of its failures that can be read.
+    """
+
+    success: bool
+    message: str
+    failed: list[FailedEntry]
+    unread_count: int
+    differences: tuple[Difference, ...]
+
+
+def read_list_page(body: bytes) -> tuple[list[Listed], int]:
+    """Read a page of the overview of service lists.
+
+    Returns:
+        The lists in the order of the answer, and how many there are in all.
+
+    Raises:
+        UnusableAnswerError: It is no such page, or one of its lists has no id or type: left out, it would seem gone.
+    """
+    try:
+        page = _PAGE.decode(body)
+    except _UNREADABLE as error:
+        raise UnusableAnswerError(f"it is no overview of lists: {error}") from None
+    return [_read_list(raw, place) for place, raw in enumerate(page.data)], page.pagination.total
+
+
+def read_addition(body: bytes) -> Added:
+    """Read what adding contacts came to; a failure that cannot be read does not harm the others.
+
+    Raises:
+        UnusableAnswerError: It says neither what was added nor what was not.
+    """
+    try:
+        answer = _ADDITION.decode(body)
+    except _UNREADABLE as error:
+        raise UnusableAnswerError(f"it does not say what was added: {error}") from None
+    failed: list[FailedEntry] = []
+    differences = _differences(_FIELDS.decode(body), Addition, "")
+    for raw in answer.failed:
+        try:
+            failed.append(_FAILED.decode(raw))
+            differences += _differences(_FIELDS.decode(raw), FailedEntry, "failed[]")
+        except _UNREADABLE:
+            continue
+    return Added(answer.success, answer.message or "", failed, len(answer.failed) - len(failed), tuple(differences))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_PAGE = msgspec.json.Decoder(ListPage)
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_ADDITION = msgspec.json.Decoder(Addition)
+_FAILED = msgspec.json.Decoder(FailedEntry)
+_LIST_VALUES = [(field, msgspec.json.Decoder(field.type)) for field in msgspec.structs.fields(ListEntry)]
+_NULL = Raw(b"null")
+_SHOWN = 80
+
+
+def _read_list(raw: Raw, place: int) -> Listed:
+    """Read a list field by field: a value that is odd is kept beside the others."""
+    try:
+        fields = _FIELDS.decode(raw)
+    except _UNREADABLE:
+        raise UnusableAnswerError(f"it is no overview of lists: element {place} of data is no object") from None
+    values, odd = {}, {}
+    for field, decoder in _LIST_VALUES:
+        if field.encode_name not in fields and not field.required:
+            continue
+        value = fields.get(field.encode_name, _NULL)
+        try:
+            values[field.name] = decoder.decode(value)
+        except _UNREADABLE as error:
+            if field.required:
+                which = f"list {_text(fields['id'])}" if "id" in fields else f"element {place} of data"
+                raise UnusableAnswerError(
+                    f"it is no overview of lists: {field.encode_name} of {which[:_SHOWN]}: {error}"
+                ) from None
+            odd[field.encode_name] = value
+    differences = _differences(fields, ListEntry, "data[]")
+    differences += [Difference("new_value", f"data[].{name}", _text(value)) for name, value in odd.items()]
+    unknown = {name: value for name, value in fields.items() if name in odd or name not in _names(ListEntry)}
+    return Listed(ListEntry(**values), _as_object(unknown) if unknown else None, tuple(differences))
+
+
+def _differences(fields: dict[str, Raw], shape: type[msgspec.Struct], path: str) -> list[Difference]:
+    """Find the fields of an object that its shape does not know, all as one, and those that are absent."""
+    known, inside = _names(shape), f"{path}." if path else ""
+    unknown = {name: value for name, value in fields.items() if name not in known}
+    new = [Difference("new_field", path or "$", _as_object(unknown))] if unknown else []
+    return new + [Difference("vanished_field", inside + name, None) for name in known if name not in fields]
+
+
+@cache
+def _names(shape: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in msgspec.structs.fields(shape))
+
+
+def _as_object(fields: dict[str, Raw]) -> str:
+    return msgspec.json.encode(fields).decode("utf-8", "replace")
+
+
+def _text(value: Raw) -> str:
+    return bytes(value).decode("utf-8", "replace")

@@ -1,0 +1,228 @@
+"""Applying a plan: each request is noted and sent, its answers land, and only then anything is concluded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from firmlake.api import requests
+from firmlake.api.client import Answer, Client
+from firmlake.api.exchange import printable
+from firmlake.api.service import stamp_service
+from firmlake.core.company import Company
+from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, UsageError
+from firmlake.core.files import write_json
+from firmlake.core.run import Folders
+from firmlake.core.settings import Settings
+from firmlake.landing.segments import Header, SegmentWriter, answered
+from firmlake.lists.additions import SETTLED, Progress, added_to, list_applied, open_applied
+from firmlake.lists.answers import read_addition
+from firmlake.lists.contact_plan import Contact, ContactPlan, as_entries, spread
+from firmlake.lists.load import lists_loaded_at, publish_lists
+from firmlake.lists.plan import check_list, check_plan, find_list
+from firmlake.warehouse.generations import LINK, open_warehouse
+
+__all__ = ["apply_plan"]
+
+_REFUSALS_MAX = 3
+"""So many contacts refused one by one before anything was answered, and the settings do not fit the service."""
+_LIST_GONE = "`firmlake service-lists --type STATIC` shows the lists there are; plan for one of them"
+_REFUSES_ALL = (
+    "Look whether the list takes contacts, and whether api.names and the limits under api are those of the service "
+    "(docs/service_gaps.md); then apply the plan again"
+)
+_NAME_MAX = 80
+_UNCLEAR_MAX = 3
+"""So many contacts in a row of which even alone nothing is said, and no more are sent alone."""
+_TRIES_ALONE = 2
+
+
+def apply_plan(
+    settings: Settings,
+    client: Client,
+    plan: ContactPlan,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
+) -> Progress:
+    """Send what a plan says and has not been settled yet, and publish what came of it.
+
+    Whatever ends it early, what has landed is published, and the same call goes on from there. A contact that another
+    plan has added meanwhile is not sent again.
+
+    Args:
+        settings: Limits, and how old a plan may be.
+        client: The service.
+        plan: From `read_plan`.
+        now: The clock, UTC.
+        on_answer: Called after each answer has landed, with how many contacts of the plan are settled by then.
+
+    Returns:
+        How far the plan is.
+
+    Raises:
+        UsageError: The plan is stale, for another service, or its list is not what it was; nothing was sent.
+        FirmlakeError: As `Client.send`.
+    """
+    check_plan(settings, plan, now())
+    folders = Folders(Path(settings.paths.data))
+    progress = open_applied(folders, plan.plan_id) or Progress(plan)
+    if progress.plan != plan:
+        raise UsageError(f"Another plan {plan.plan_id} was applied already", "Plan again")
+    todo = _todo(folders, progress)
+    if not todo:
+        _publish(settings, folders, progress, now)
+        return progress
+    check_list(plan, find_list(settings, client, plan.list_id, now))
+    stamp_service(settings, folders)
+    write_json(folders.additions / f"plan={plan.plan_id}" / "plan.json", plan)
+    try:
+        with SegmentWriter(folders.additions / f"plan={plan.plan_id}") as writer:
+            settled_count = sum(1 for _ in plan.contacts()) - sum(map(len, todo))
+            sender = _Sender(client, settings, progress, writer, now, on_answer, settled_count)
+            for is_again in (False, True):  # what is unknown after both, the next apply sends
+                for contacts in todo:
+                    sender.send(contacts, apart=is_again)
+                todo = _todo(folders, progress)
+    finally:
+        _publish(settings, folders, progress, now)
+    return progress
+
+
+class _Sender:
+    """Sends contacts, one request after the other: 200 a minute need no threads."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        progress: Progress,
+        writer: SegmentWriter,
+        now: Callable[[], datetime],
+        on_answer: Callable[[Answer, int], object],
+        settled_count: int,
+    ) -> None:
+        self._client = client
+        self._api = settings.api
+        self._progress = progress
+        self._writer = writer
+        self._now = now
+        self._on_answer = on_answer
+        self._settled_count = settled_count
+        self._refused_alone = 0
+        self._unclear_alone = 0
+        self._has_answers = bool(progress.counts()["added"])
+
+    def send(self, contacts: Sequence[Contact], tries: int | None = None, *, apart: bool = False) -> None:
+        """Send contacts in one request; where that fails, find out by halves which of them is the reason.
+
+        Args:
+            contacts: What one request holds.
+            tries: How often it may be sent; None as the settings want it.
+            apart: Likewise where the answer does not say what became of a contact.
+        """
+        sending = self._note(contacts)
+        try:
+            self._request(contacts, sending, tries)
+            self._has_answers = True
+            unclear = self._unclear(contacts)
+            if apart and self._helps_apart(contacts, unclear):
+                self._send_halves(unclear, tries, apart=True)
+        except (RequestRefusedError, RequestFailedError) as error:
+            answer = getattr(error, "answer", None)
+            if answer is not None and answer.status == 404:
+                raise self._name(error, contacts, _LIST_GONE) from error  # and so for every contact
+            if len(contacts) > 1 and not getattr(error, "is_outage", False):
+                self._send_halves(contacts, 1, apart=apart)
+            elif isinstance(error, RequestRefusedError):
+                self._give_up(sending, error, contacts)
+
+    def _send_halves(self, contacts: Sequence[Contact], tries: int | None, *, apart: bool) -> None:
+        middle = (len(contacts) + 1) // 2
+        for half in filter(None, (contacts[:middle], contacts[middle:])):
+            self.send(half, tries if len(half) > 1 else _TRIES_ALONE, apart=apart)
+
+    def _unclear(self, contacts: Sequence[Contact]) -> list[Contact]:
+        return [one for one in contacts if self._progress.standings[one].status not in SETTLED]
+
+    def _helps_apart(self, contacts: Sequence[Contact], unclear: Sequence[Contact]) -> bool:
+        """Tell whether those that an answer left unclear are worth sending apart."""
+        if len(unclear) < len(contacts):
+            self._unclear_alone = 0
+        elif len(contacts) == 1:
+            self._unclear_alone += 1
+        return bool(unclear) and len(contacts) > 1 and self._unclear_alone < _UNCLEAR_MAX
+
+    def _note(self, contacts: Sequence[Contact]) -> Header:
+        """Land what is about to be sent: should no answer ever land, that is known."""
+        entries = as_entries(contacts)
+        body = msgspec.json.encode(entries)
+        plan = self._progress.plan
+        header = Header(
+            kind="sending",
+            request_id=hashlib.blake2b(plan.plan_id.encode() + body, digest_size=12).hexdigest(),
+            run_id=plan.plan_id,
+            shard=0,
+            dataset="contacts",
+            companies=tuple(Company(entry.country, entry.company_number) for entry in entries),
+            fetched_at=self._now(),
+        )
+        self._land(header, body)
+        return header
+
+    def _request(self, contacts: Sequence[Contact], sending: Header, tries: int | None) -> None:
+        def land(answer: Answer) -> None:
+            header = answered(sending, answer)
+            before = len(self._unclear(contacts))
+            self._land(header, answer.body)
+            self._settled_count += before - len(self._unclear(contacts))
+            self._on_answer(answer, self._settled_count)
+
+        grouped = {Company(one.country, one.company_number): one.contacts for one in as_entries(contacts)}
+        request = requests.add_contacts(self._api, self._progress.plan.list_id, grouped)
+        self._client.send(request, read_addition, tries=tries, on_answer=land)
+
+    def _give_up(self, sending: Header, error: FirmlakeError, contacts: Sequence[Contact]) -> None:
+        """Record that a contact is refused even alone."""
+        if not self._has_answers:
+            self._refused_alone += 1
+            if self._refused_alone >= _REFUSALS_MAX:
+                raise self._name(error, contacts, _REFUSES_ALL) from error
+        self._land(msgspec.structs.replace(sending, kind="given_up", error=error.message, fetched_at=self._now()), b"")
+
+    def _name(self, error: FirmlakeError, contacts: Sequence[Contact], next_step: str) -> RequestRefusedError:
+        """Say which list and contacts an error is about, and what to do."""
+        plan, first, more = self._progress.plan, contacts[0], len(contacts) - 1
+        which = f"contact {first.contact_id} of {first.company}" + (f" and {more:,} others" if more else "")
+        name = printable(plan.list_name, _NAME_MAX)
+        return RequestRefusedError(f"{which} for list {plan.list_id} ({name}): {error.message}", next_step)
+
+    def _land(self, header: Header, body: bytes) -> None:
+        self._writer.append(header, body)
+        self._progress.absorb(header, body)
+
+
+def _todo(folders: Folders, progress: Progress) -> list[list[Contact]]:
+    """List what no answer has settled and no other plan has added, by request; note what others have."""
+    plan = progress.plan
+    others = [one for one in list_applied(folders) if one.plan.plan_id != plan.plan_id]
+    progress.in_list = added = added_to(plan.list_id, others)
+    settled = {contact for contact, standing in progress.standings.items() if standing.status in SETTLED}
+    open_ones = ([one for one in spread(entries) if one not in added | settled] for entries in plan.requests)
+    return [contacts for contacts in open_ones if contacts]
+
+
+def _publish(settings: Settings, folders: Folders, progress: Progress, now: Callable[[], datetime]) -> None:
+    """Load the ledger into the warehouse, unless it has all of this plan."""
+    last = max((one.changed_at for one in progress.standings.values()), default=None)
+    if last is None:
+        return
+    if (folders.warehouse / LINK).exists():  # a generation that the link does not name yet was not published
+        with open_warehouse(folders) as connection:
+            since = lists_loaded_at(connection)
+        if since and since >= last:
+            return
+    publish_lists(folders, settings.run, progress.plan.plan_id, now)

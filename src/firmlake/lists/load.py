@@ -1,0 +1,202 @@
+"""Loading what has landed about service lists: an overview with its history and events, and the ledger of additions.
+
+The ledger is small and made anew with each such load. What landed after a load is not in it: the row in `loads` says
+until when.
+"""
+
+# ruff: noqa: S608 - statements are put together from our own table names, never from data
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import polars as pl
+
+from firmlake.core.run import Folders
+from firmlake.core.settings import RunSettings
+from firmlake.lists.additions import list_applied
+from firmlake.lists.overview import Overview
+from firmlake.lists.rows import addition_tables, overview_tables
+from firmlake.tables.stage import SCHEMA_VERSION
+from firmlake.warehouse.generations import newest, publish
+from firmlake.warehouse.history import supersede
+from firmlake.warehouse.load import create_tables
+from firmlake.warehouse.views import create_views
+
+__all__ = [
+    "LIST_KINDS",
+    "lists_loaded_at",
+    "load_additions",
+    "load_overview",
+    "newest_applied",
+    "publish_lists",
+    "read_list_changes",
+]
+
+
+def publish_lists(
+    folders: Folders, settings: RunSettings, name: str, now: Callable[[], datetime], overview: Overview | None = None
+) -> Path:
+    """Load an overview, and what has landed of additions, into the next generation.
+
+    Args:
+        folders: Where.
+        settings: Memory, and how many generations are kept.
+        name: The overview or plan that is the reason.
+        now: The clock, UTC.
+        overview: None leaves the lists as they are.
+
+    Returns:
+        The generation that is now the newest.
+    """
+
+    def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
+        create_tables(connection)
+        if overview:
+            load_overview(connection, overview, number, now())
+        load_additions(connection, folders, None if overview else (number, name, now()))
+        create_views(connection)
+
+    return publish(
+        folders,
+        load,
+        memory_limit=settings.duckdb_memory,
+        keep=settings.keep_generations,
+        start=newest(folders),
+        storage_version=settings.storage_version,
+    )
+
+
+def lists_loaded_at(connection: duckdb.DuckDBPyConnection) -> datetime | None:
+    """Tell until when what landed about lists is in a generation, UTC; None where nothing is."""
+    query = "SELECT max(published_at) FROM loads ANTI JOIN runs USING (run_id)"
+    moment: datetime | None = connection.execute(query).fetchall()[0][0]
+    return moment and moment.replace(tzinfo=UTC)
+
+
+def read_list_changes(connection: duckdb.DuckDBPyConnection, overview_id: str) -> list[dict[str, Any]]:
+    """Read the events that an overview found: list_id, kind, old_value, new_value."""
+    found = connection.execute(_CHANGES, [overview_id])
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def newest_applied(folders: Folders) -> str | None:
+    """Name the newest plan of which something has landed; None where there is none."""
+    return max((path.name.partition("=")[2] for path in folders.additions.glob("plan=*")), default=None)
+
+
+def load_overview(
+    connection: duckdb.DuckDBPyConnection, overview: Overview, generation: int, published_at: datetime
+) -> None:
+    """Let an overview take the place of the lists held; one of static lists alone says nothing of the smart ones.
+
+    Args:
+        connection: A generation in the making, in a transaction.
+        overview: Complete, so that a list it lacks is gone.
+        generation: Number of the generation.
+        published_at: UTC.
+    """
+    tables, name, counts = overview_tables(overview), overview.plan.overview_id, {}
+    covered = "true" if overview.plan.kind == "OVERVIEW" else f"type = '{overview.plan.kind}'"
+    connection.register("shown", tables["service_lists"].to_arrow())
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE answered_lists AS "
+        f"SELECT list_id FROM service_lists WHERE {covered} UNION SELECT list_id FROM shown"
+    )
+    connection.unregister("shown")
+    for table in ("service_lists", "service_list_columns"):
+        connection.register("shown", tables[table].to_arrow())
+        counts[table] = supersede(connection, table, ("list_id",), "answered_lists", "shown", name)
+        connection.unregister("shown")
+    connection.execute(_PAIRS, [name])
+    counts["list_changes"] = connection.execute(_RECORD, [name]).fetchall()[0][0]
+    counts["drift"] = _insert(connection, "drift", tables["drift"])
+    _mark(connection, generation, name, published_at, counts)
+
+
+def load_additions(
+    connection: duckdb.DuckDBPyConnection,
+    folders: Folders,
+    mark: tuple[int, str, datetime] | None,
+    until: datetime | None = None,
+) -> None:
+    """Bring the ledger of additions up to what has landed.
+
+    Args:
+        connection: A generation in the making, in a transaction.
+        folders: Where answers landed.
+        mark: For `loads`: the generation's number, the plan, when it is published (UTC). None: it has its row already.
+        until: Only what had landed by then; None takes everything.
+    """
+    connection.execute("DELETE FROM contact_additions")
+    connection.execute("DELETE FROM drift WHERE dataset = 'contacts'")
+    tables = addition_tables(list_applied(folders, until))
+    counts = {table: _insert(connection, table, frame) for table, frame in tables.items()}
+    if mark:
+        _mark(connection, *mark, counts)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+# What was held and what is shown of each list that changed. Of a list shown for the first time, only new results count.
+# A value that an overview does not state is no event, nor is its return.
+_PAIRS = """
+    CREATE OR REPLACE TEMP TABLE list_pairs AS
+    SELECT list_id, b.list_id IS NOT NULL AS was, a.list_id IS NOT NULL AS is_there, a.type,
+           b.name AS old_name, a.name AS new_name, b.is_shared AS old_shared, a.is_shared AS new_shared,
+           b.company_count AS old_count, a.company_count AS new_count,
+           b.new_result_count AS old_results, a.new_result_count AS new_results
+    FROM closed_service_lists b
+    FULL JOIN (FROM service_lists WHERE valid_from_run = ?) a USING (list_id)
+"""
+
+# Values before and after, and when it is one.
+_KINDS: Final = {
+    "list_gone": ("old_name", "NULL", "NOT is_there"),
+    "list_renamed": ("old_name", "new_name", "was AND is_there AND old_name <> new_name"),
+    "list_shared": ("NULL", "NULL", "was AND is_there AND new_shared AND NOT old_shared"),
+    "list_unshared": ("NULL", "NULL", "was AND is_there AND NOT new_shared AND old_shared"),
+    "list_grew": ("old_count", "new_count", "was AND is_there AND type = 'STATIC' AND new_count > old_count"),
+    "list_shrank": ("old_count", "new_count", "was AND is_there AND type = 'STATIC' AND new_count < old_count"),
+    "list_new_results": (
+        "old_results",
+        "new_results",
+        "is_there AND type = 'SMART' AND new_results > 0 AND (NOT was OR new_results <> old_results)",
+    ),
+}
+_FOUND = " UNION ALL ".join(
+    f"SELECT list_id, '{kind}' AS kind, {old}::VARCHAR AS old_value, {new}::VARCHAR AS new_value "
+    f"FROM list_pairs WHERE {condition}"
+    for kind, (old, new, condition) in _KINDS.items()
+)
+_RECORD = f"""
+    INSERT INTO list_changes BY NAME
+    SELECT *, row_number() OVER (PARTITION BY list_id ORDER BY kind) - 1 AS position, ? AS run_id FROM ({_FOUND})
+"""
+LIST_KINDS: Final = tuple(_KINDS)
+"""What can be found changed about a list."""
+
+_CHANGES = "SELECT list_id, kind, old_value, new_value FROM list_changes WHERE run_id = ? ORDER BY kind, list_id"
+
+
+def _mark(
+    connection: duckdb.DuckDBPyConnection, generation: int, name: str, published_at: datetime, counts: dict[str, int]
+) -> None:
+    connection.execute(
+        "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, ?::TIMESTAMP AS published_at, "
+        "0 AS changed_company_count, ? AS row_counts, ? AS schema_version",
+        [generation, name, published_at.replace(tzinfo=None), json.dumps(counts), SCHEMA_VERSION],
+    )
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFrame) -> int:
+    connection.register("shown", frame.to_arrow())
+    connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM shown")
+    connection.unregister("shown")
+    return frame.height

@@ -1,0 +1,238 @@
+"""The overview of service lists: asked for page by page, landed, and complete although lists move meanwhile.
+
+A list can slip through between two pages: one before it vanishes, and it stands where we have already looked. So
+whatever takes more than one page is read again from the start, until two sweeps in a row find the same lists and as
+many as the service says there are. Where that does not happen, a list counts as there when one of the last two sweeps
+has it: a list that was there all the time is missed twice in a row by hardly any chance.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from firmlake import __version__
+from firmlake.api import requests
+from firmlake.api.client import Answer, Client
+from firmlake.api.requests import ListKind
+from firmlake.core.errors import DamagedError, ServiceError, UnusableAnswerError
+from firmlake.core.files import read_json, write_json
+from firmlake.core.run import Folders, new_run_id
+from firmlake.core.settings import Settings
+from firmlake.landing.segments import Header, SegmentWriter, answered, list_segments, read_segment
+from firmlake.lists.answers import Listed, read_list_page
+from firmlake.lists.persons import concealer
+
+__all__ = ["Overview", "OverviewPlan", "list_overviews", "take_overview"]
+
+SWEEPS_MAX = 5
+_PAGES_MAX = 10_000
+
+
+class OverviewPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What an overview set out to read, frozen before its first request."""
+
+    overview_id: str
+    kind: ListKind
+    service: str
+    started_at: datetime
+    firmlake_version: str
+    is_look: bool = False
+    """Only to look a list up: it does not go into the warehouse."""
+
+
+class Seen(NamedTuple):
+    """A list as an answer showed it."""
+
+    listed: Listed
+    fetched_at: datetime
+
+
+class Overview(NamedTuple):
+    """All lists of one kind, or of both.
+
+    Attributes:
+        lists: By id, as seen last.
+        finished_at: When its last page was received.
+        sweeps: How often it was read from the start.
+        is_settled: Whether two sweeps agreed, or one page held all.
+    """
+
+    plan: OverviewPlan
+    lists: dict[int, Seen]
+    finished_at: datetime
+    sweeps: int
+    is_settled: bool
+
+
+def take_overview(
+    client: Client,
+    settings: Settings,
+    folders: Folders,
+    service: str,
+    kind: ListKind = "OVERVIEW",
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    *,
+    is_look: bool = False,
+) -> Overview:
+    """Ask for all service lists; every answer lands before anything is decided from it.
+
+    Args:
+        client: The service.
+        settings: Page size, and what is kept of who made a list.
+        folders: Where answers land.
+        service: The service's name.
+        kind: `OVERVIEW` is static and smart lists.
+        now: The clock, UTC.
+        is_look: Only to look a list up.
+
+    Raises:
+        FirmlakeError: As `Client.send`.
+        ServiceError: The service announces more lists than it shows.
+    """
+    conceal = concealer(settings.lists, folders)
+    began = now()
+    plan = OverviewPlan(
+        overview_id=new_run_id(began),
+        kind=kind,
+        service=service,
+        started_at=began,
+        firmlake_version=__version__,
+        is_look=is_look,
+    )
+    _remove_never_started(folders)
+    folder = folders.overviews / f"overview={plan.overview_id}"
+    write_json(folder / "plan.json", plan)
+    sweeps = _Sweeps(plan)
+    with SegmentWriter(folder) as writer:
+        while page := sweeps.next_page():
+            number, offset = page
+            request = requests.service_lists(settings.api, kind, settings.api.page_limit_max, offset)
+
+            def land(answer: Answer, number: int = number, offset: int = offset) -> None:
+                header = _header(plan, number, offset, answer)
+                body = conceal(answer.body)
+                writer.append(header, body)
+                sweeps.absorb(header, body)
+
+            client.send(request, read_list_page, on_answer=land)
+    found = sweeps.result()
+    if found is None:
+        raise ServiceError(
+            f"The service announces {sweeps.total} lists, but shows {sweeps.shown_count}",
+            "Nothing was concluded from that; run again later",
+        )
+    return found
+
+
+def list_overviews(folders: Folders) -> list[Overview]:
+    """Read the overviews that came to their end, oldest first.
+
+    Raises:
+        DamagedError: A landed file is not what was written.
+    """
+    found = map(_read_overview, folders.overviews.glob("overview=*"))
+    return sorted((one for one in found if one is not None), key=lambda one: one.plan.started_at)
+
+
+class _Sweeps:
+    """What landed pages add up to, and which page to ask for next; the same while asking and when read again."""
+
+    def __init__(self, plan: OverviewPlan) -> None:
+        self._plan = plan
+        self._found: list[dict[int, Seen]] = [{}]
+        self._pages = 0
+        self._offset = 0
+        self._finished_at: datetime | None = None
+        self._is_settled = False
+        self._is_over = False
+        self.total = 0
+
+    @property
+    def shown_count(self) -> int:
+        """Lists of the last two sweeps."""
+        return len(self._lists())
+
+    def next_page(self) -> tuple[int, int] | None:
+        """Give the sweep and offset of the next page; None at the end."""
+        return None if self._is_over else (len(self._found), self._offset)
+
+    def absorb(self, header: Header, body: bytes) -> None:
+        """Take in one landed answer, in landing order; those without use are asked for again."""
+        if self._is_over or header.kind != "answer" or header.status != 200:
+            return
+        if (header.shard, header.offset) != self.next_page():
+            return
+        try:
+            page, self.total = read_list_page(body)
+        except UnusableAnswerError:
+            return
+        self._pages += 1
+        self._offset += len(page)
+        self._finished_at = header.fetched_at
+        for listed in page:
+            self._found[-1][listed.entry.id] = Seen(listed, header.fetched_at)
+        if not page or self._offset >= self.total or self._pages >= _PAGES_MAX:
+            self._end_sweep()
+
+    def result(self) -> Overview | None:
+        """Give the overview; None where it did not come to its end, or shows fewer lists than it announces."""
+        lists = self._lists()
+        if not self._is_over or self._finished_at is None or len(lists) < self.total:
+            return None
+        return Overview(self._plan, lists, self._finished_at, len(self._found), self._is_settled)
+
+    def _lists(self) -> dict[int, Seen]:
+        counted = self._found[-1:] if self._is_settled else self._found[-2:]
+        return {number: seen for sweep in counted for number, seen in sweep.items()}
+
+    def _end_sweep(self) -> None:
+        last = self._found[-1]
+        is_whole = len(last) == self.total
+        agrees = len(self._found) > 1 and last.keys() == self._found[-2].keys()
+        self._is_settled = is_whole and (agrees or self._pages == 1)
+        self._is_over = self._is_settled or len(self._found) == SWEEPS_MAX
+        if not self._is_over:
+            self._found.append({})
+            self._pages = self._offset = 0
+
+
+def _remove_never_started(folders: Folders) -> None:
+    """Remove what a crash left of an overview before its first request; nothing can have landed of it."""
+    for folder in folders.overviews.glob("overview=*"):
+        if not (folder / "plan.json").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_overview(folder: Path) -> Overview | None:
+    path = folder / "plan.json"
+    if not path.exists():
+        return None
+    try:
+        plan = read_json(path, OverviewPlan)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(f"{path} cannot be read: {error}", "Restore it, or remove its folder") from None
+    sweeps = _Sweeps(plan)
+    for segment in list_segments(folder):
+        for landed in read_segment(segment):
+            sweeps.absorb(landed.header, landed.body)
+    return sweeps.result()
+
+
+def _header(plan: OverviewPlan, number: int, offset: int, answer: Answer) -> Header:
+    asked = Header(
+        request_id=f"{plan.overview_id}-{number}-{offset}",
+        run_id=plan.overview_id,
+        shard=number,
+        dataset="service_lists",
+        companies=(),
+        limit=answer.request.limit,
+        offset=offset,
+        fetched_at=answer.fetched_at,
+    )
+    return answered(asked, answer)

@@ -1,0 +1,180 @@
+"""Who made a list is personal data: it is replaced before an answer lands, so that no file of ours holds it.
+
+The value alone is replaced, whatever its shape; the rest of the answer lands byte for byte. Where there are addresses
+left anywhere but in the names of lists, or the answer cannot be read, all that looks like one is replaced as well.
+Where a list does not say who made it, that field may have got another name: texts are replaced whose unknown key speaks
+of a person. What comes of the landed answers later needs no key.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from firmlake.api.contract import CREATED_BY, LIST_NAME, ListEntry
+from firmlake.core.errors import SettingsError
+from firmlake.core.files import write_file
+from firmlake.core.run import Folders
+from firmlake.core.settings import ListSettings
+
+__all__ = ["concealer"]
+
+_FIELD = re.compile(rb'"%b"\s*:\s*' % CREATED_BY.encode())
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{\[]|[}\]]|[^\s"{}\[\],:]+', re.DOTALL)
+"""A text, also where the answer was cut within it; a bracket; or anything else that is a value."""
+_LETTER = rb"(?:[^\s\"\\@<>(),;:\[\]{}]|\\u(?!0040)[0-9a-fA-F]{4})"
+_ADDRESS = re.compile(rb"((?:\\[^u])?)(%b{1,320}+(?:@|\\u0040)%b{1,320}+)" % (_LETTER, _LETTER))
+"""What looks like an e-mail address inside of JSON, and an escape before it, which is none of it."""
+_KNOWN = {field.encode_name for field in msgspec.structs.fields(ListEntry)}
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_OF_PERSONS = {"author", "by", "creator", "editor", "email", "mail", "maker", "owner", "person", "user", "username"}
+_OF_OTHERS = {"count", "filter", "group", "kind", "language", "order", "role", "sort", "status", "type"}
+"""Words of keys: `createdByV2` and `list_owner` speak of a person; `sortBy` and `ownerType` do not."""
+_RUN_TOGETHER = re.compile(r"(?:added|created|edited|made|modified|owned|updated)by")
+_KEY_BYTES = 32
+_HASH_DIGITS = 32
+
+
+def concealer(settings: ListSettings, folders: Folders) -> Callable[[bytes], bytes]:
+    """Give what replaces the makers' addresses in an answer, as the settings want it.
+
+    A keyed hash (HMAC-SHA256, cut to 128 bits) is the same for one person in every answer, whatever the case of the
+    address, and nobody can find it out from a list of addresses without the key. The key is made when it is first
+    needed, readable by its owner alone.
+
+    Raises:
+        SettingsError: The key cannot be read or made.
+    """
+    if settings.created_by == "as_is":
+        return lambda body: body
+    if settings.created_by == "omit":
+        return partial(_conceal, in_field=lambda value: b"null", elsewhere=lambda address: b"omitted")
+    key = _read_key(Path(settings.created_by_key_file or folders.state / "created_by.key"))
+    return partial(
+        _conceal,
+        in_field=lambda value: b'"%b"' % _hash(key, value),
+        elsewhere=lambda address: _hash(key, b'"%b"' % address),
+    )
+
+
+def _conceal(body: bytes, in_field: Callable[[bytes], bytes], elsewhere: Callable[[bytes], bytes]) -> bytes:
+    parts, position = [], 0
+    for found in _FIELD.finditer(body):
+        if found.start() >= position:
+            end = _value_end(body, found.end())
+            value = body[found.end() : end]
+            parts += [body[position : found.end()], value if value in (b"", b"null") else in_field(value)]
+            position = end
+    concealed = b"".join([*parts, body[position:]])
+    page = _read_page(concealed)
+    if page is None or any(CREATED_BY not in one for one in page["data"]):
+        concealed = _conceal_persons(concealed, in_field)
+    if page is not None and not _has_address_beside_names(page):
+        return concealed
+    return _ADDRESS.sub(lambda found: found[1] + elsewhere(found[2]), concealed)
+
+
+def _value_end(body: bytes, start: int) -> int:
+    """Find where a JSON value ends; the end of an answer that was cut within it."""
+    depth = 0
+    for token in _TOKEN.finditer(body, start):
+        depth += (token[0] in (b"{", b"[")) - (token[0] in (b"}", b"]"))
+        if depth <= 0:
+            return token.end() if depth == 0 else token.start()
+    return len(body)
+
+
+def _read_page(body: bytes) -> dict[str, Any] | None:
+    try:
+        page = msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    data = page.get("data")
+    return page if isinstance(data, list) and all(isinstance(one, dict) for one in data) else None
+
+
+def _has_address_beside_names(page: dict[str, Any]) -> bool:
+    lists = [{**one, LIST_NAME: None} for one in page["data"]]
+    return _ADDRESS.search(msgspec.json.encode({**page, "data": lists})) is not None
+
+
+def _conceal_persons(body: bytes, in_field: Callable[[bytes], bytes]) -> bytes:
+    parts, position = [], 0
+    for keys, start, end in _texts(body):
+        if _is_about_person(keys):
+            parts += [body[position:start], in_field(body[start:end])]
+            position = end
+    return b"".join([*parts, body[position:]])
+
+
+def _texts(body: bytes) -> Iterator[tuple[list[str], int, int]]:
+    """Give each text of a JSON value that is no key: the keys that lead to it, its start and its end."""
+    stack: list[str | None] = []  # of each open object the key it is at, "" before it has one; None for an array
+    for token in _TOKEN.finditer(body):
+        text = token[0]
+        if text in (b"{", b"["):
+            stack.append("" if text == b"{" else None)
+            continue
+        if text in (b"}", b"]"):
+            del stack[-1:]
+        elif stack and stack[-1] == "":
+            stack[-1] = _read_text(text) or "?"
+            continue
+        elif text.startswith(b'"'):
+            yield [key for key in stack if key], token.start(), token.end()
+        if stack and stack[-1] is not None:
+            stack[-1] = ""
+
+
+def _is_about_person(keys: list[str]) -> bool:
+    """Tell whether one of the keys is unknown and speaks of a person, or is the name in an unknown object of a list."""
+    unknown = [key for key in keys if key not in _KNOWN]
+    if any(map(_speaks_of_person, unknown)):
+        return True
+    return keys[:1] == ["data"] and "name" in _words(keys[-1]) and any(key in unknown for key in keys[1:-1])
+
+
+def _speaks_of_person(key: str) -> bool:
+    words = _words(key)
+    return bool(words & _OF_PERSONS and not words & _OF_OTHERS) or _RUN_TOGETHER.search(key.lower()) is not None
+
+
+def _words(key: str) -> set[str]:
+    words = {word.lower() for word in _WORD.findall(key)}
+    return words | {word.removesuffix("s") for word in words}
+
+
+def _read_text(value: bytes) -> str:
+    try:
+        return msgspec.json.decode(value, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return value.decode("utf-8", "replace")
+
+
+def _hash(key: bytes, value: bytes) -> bytes:
+    return hmac.new(key, _read_text(value).strip().casefold().encode(), "sha256").hexdigest()[:_HASH_DIGITS].encode()
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        if not path.exists():
+            write_file(path, _make_key)
+        key = path.read_bytes().strip()
+    except OSError as error:
+        raise SettingsError(f"The key file {path}: {error.strerror}", "Correct lists.created_by_key_file") from None
+    if len(key) < _KEY_BYTES:
+        raise SettingsError(f"The key file {path} holds less than {_KEY_BYTES} characters", "Restore it from a copy")
+    return key
+
+
+def _make_key(path: Path) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f"{secrets.token_hex(_KEY_BYTES)}\n")

@@ -1,0 +1,232 @@
+"""Plans of contacts: what is to be added to which list, worked out and written down before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from firmlake import __version__
+from firmlake.api.client import Client
+from firmlake.api.contract import ListEntry
+from firmlake.api.exchange import printable
+from firmlake.api.service import service_name
+from firmlake.core.errors import UsageError
+from firmlake.core.files import read_json, write_json
+from firmlake.core.run import Folders, new_run_id
+from firmlake.core.settings import ApiSettings, NameSettings, Settings
+from firmlake.lists.additions import Progress, Standing, added_to, list_applied, merge_standings
+from firmlake.lists.contact_list import ContactList
+from firmlake.lists.contact_plan import Contact, ContactPlan, Entry, Refused, as_entries
+from firmlake.lists.overview import take_overview
+
+__all__ = [
+    "REDRIVE",
+    "check_list",
+    "check_plan",
+    "find_list",
+    "is_not_found",
+    "name_next_step",
+    "pack_requests",
+    "plan_contacts",
+    "plan_redrive",
+    "read_plan",
+    "write_plan",
+]
+
+REDRIVE = "redrive"
+"""In place of the name of a file: the contacts that failed."""
+_PLAN_AGAIN = "Plan again: `firmlake contacts plan` knows what was added already"
+
+
+def plan_contacts(
+    settings: Settings, client: Client, contacts: ContactList, list_id: int, now: Callable[[], datetime]
+) -> ContactPlan:
+    """Work out what of a list of contacts is to be added to a service list; nothing is written to it.
+
+    Raises:
+        UsageError: There is no such list, or it is not static.
+        FirmlakeError: As `take_overview`.
+    """
+    folders = Folders(Path(settings.paths.data))
+    entry = find_list(settings, client, list_id, now)
+    added = added_to(list_id, list_applied(folders))
+    return _make(
+        settings,
+        entry,
+        now(),
+        source=contacts.path.name,
+        to_add=[one for one in contacts.contacts if one not in added],
+        already=[one for one in contacts.contacts if one in added],
+        refused=contacts.refused,
+        repaired_count=contacts.repaired_count,
+        repeated_count=contacts.repeated_count,
+    )
+
+
+def plan_redrive(
+    settings: Settings, client: Client, list_id: int, now: Callable[[], datetime], *, also_not_found: bool = False
+) -> ContactPlan | None:
+    """Work out which contacts of a list that failed are worth sending again; None where there are none.
+
+    Worth it is whatever the service did not call unknown: of a contact or company that does not exist nothing else
+    can be expected until somebody creates it.
+
+    Raises:
+        UsageError: There is no such list, or it is not static.
+    """
+    standings = merge_standings(list_applied(Folders(Path(settings.paths.data))))
+    again = [
+        contact
+        for (where, contact), standing in standings.items()
+        if where == list_id
+        and standing.status != "added"
+        and (also_not_found or not is_not_found(standing, settings.api.names))
+    ]
+    if not again:
+        return None
+    entry = find_list(settings, client, list_id, now)
+    return _make(settings, entry, now(), source=REDRIVE, to_add=again)
+
+
+def is_not_found(standing: Standing, names: NameSettings) -> bool:
+    """Tell whether a contact failed because it or its company does not exist."""
+    known = (names.not_found_message.casefold(), names.contact_not_found_message.casefold())
+    return standing.status in ("failed", "company_failed") and standing.message.casefold() in known
+
+
+def name_next_step(progress: Progress, names: NameSettings) -> str:
+    """Say what helps the contacts that applying a plan did not add; empty where there are none."""
+    lacking = [standing for _, standing in progress.lacking()]
+    if any(standing.status == "unknown" for standing in lacking):
+        return "Apply the plan again to settle what is unknown"
+    redrive = f"firmlake contacts redrive --list {progress.plan.list_id}"
+    if lacking and all(is_not_found(standing, names) for standing in lacking):
+        return f"Once the service has them, `{redrive} --also-not-found` plans them again"
+    return f"`{redrive}` plans what is worth trying again" if lacking else ""
+
+
+def find_list(settings: Settings, client: Client, list_id: int, now: Callable[[], datetime]) -> ListEntry:
+    """Look a list up in a fresh overview.
+
+    Raises:
+        UsageError: There is no such list, or contacts cannot be added to it because it is not static.
+    """
+    folders = Folders(Path(settings.paths.data))
+    overview = take_overview(client, settings, folders, service_name(settings), now=now, is_look=True)
+    seen = overview.lists.get(list_id)
+    if seen is None:
+        raise UsageError(
+            f"The service has no list {list_id} among its {len(overview.lists)}",
+            "`firmlake service-lists` shows them all",
+        )
+    entry = seen.listed.entry
+    if entry.type != "STATIC":
+        raise UsageError(
+            f"List {list_id} ({printable(entry.name or '', 80)}) is {printable(entry.type.lower(), 20)}; "
+            "contacts can be added to static lists only",
+            "`firmlake service-lists --type STATIC` shows those",
+        )
+    return entry
+
+
+def pack_requests(contacts: Iterable[Contact], api: ApiSettings) -> tuple[tuple[Entry, ...], ...]:
+    """Pack contacts into as few requests as the limits allow, each company once in a request.
+
+    A company with more contacts than fit is cut into pieces. All pieces are dealt out to the requests in turn, so that
+    those of one company, which follow each other, come to different ones.
+    """
+    most = api.contacts_per_company
+    pieces = [
+        Entry(entry.country, entry.company_number, entry.contacts[start : start + most])
+        for entry in as_entries(contacts)
+        for start in range(0, len(entry.contacts), most)
+    ]
+    per_company = (-(-len(entry.contacts) // most) for entry in as_entries(contacts))
+    count = max(-(-len(pieces) // api.contact_companies_per_request), max(per_company, default=0))
+    return tuple(tuple(pieces[place::count]) for place in range(count))
+
+
+def write_plan(path: Path, plan: ContactPlan) -> None:
+    """Write a plan with its checksum, whole or not at all."""
+    write_json(path, plan)
+
+
+def read_plan(path: Path) -> ContactPlan:
+    """Read a plan.
+
+    Raises:
+        UsageError: It cannot be read, or is not what was written.
+    """
+    try:
+        return read_json(path, ContactPlan)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", "Name a plan made by `firmlake contacts plan`") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not the plan that was written: {error}", _PLAN_AGAIN) from None
+
+
+def check_plan(settings: Settings, plan: ContactPlan, now: datetime) -> None:
+    """Refuse a plan that was made for another service, or too long ago.
+
+    Raises:
+        UsageError: Plan again.
+    """
+    service = service_name(settings)
+    if plan.service != service:
+        raise UsageError(f"The plan was made for {plan.service}, not for {service}", _PLAN_AGAIN)
+    age = now - plan.made_at
+    if not timedelta(0) <= age <= timedelta(hours=settings.lists.plan_max_age_hours):
+        raise UsageError(
+            f"The plan was made at {plan.made_at:%Y-%m-%d %H:%M} UTC, and lists.plan_max_age_hours is "
+            f"{settings.lists.plan_max_age_hours:g}",
+            _PLAN_AGAIN,
+        )
+
+
+def check_list(plan: ContactPlan, entry: ListEntry) -> None:
+    """Refuse a plan whose list has become another one; that it grew is no reason, for the plan itself may have done so.
+
+    Raises:
+        UsageError: Plan again.
+    """
+    if (entry.name or "") != plan.list_name:
+        raise UsageError(
+            f"List {plan.list_id} was {plan.list_name!r} when the plan was made, and is {entry.name!r} now", _PLAN_AGAIN
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _make(
+    settings: Settings,
+    entry: ListEntry,
+    now: datetime,
+    *,
+    source: str,
+    to_add: Sequence[Contact],
+    already: Sequence[Contact] = (),
+    refused: Sequence[Refused] = (),
+    repaired_count: int = 0,
+    repeated_count: int = 0,
+) -> ContactPlan:
+    return ContactPlan(
+        plan_id=new_run_id(now),
+        made_at=now,
+        service=service_name(settings),
+        source=source,
+        list_id=entry.id,
+        list_name=entry.name or "",
+        list_type=entry.type,
+        list_company_count=entry.company_count,
+        list_updated_at=entry.updated_at,
+        requests=pack_requests(to_add, settings.api),
+        already_added=as_entries(already),
+        refused=tuple(refused),
+        repaired_count=repaired_count,
+        repeated_count=repeated_count,
+        firmlake_version=__version__,
+    )

@@ -1,0 +1,1 @@
+"""What is made again or removed: replay, verify, prune and archive."""

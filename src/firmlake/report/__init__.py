@@ -1,0 +1,1 @@
+"""What people read: the report page, the change feed, status, metrics and run summaries."""

@@ -1,0 +1,236 @@
+"""The change feed: events of companies and lists in the newest generation, chosen, written as CSV, JSON or a page."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from typing import NamedTuple
+
+import duckdb
+import msgspec
+
+from firmlake.core.company import Company
+from firmlake.core.errors import UsageError
+
+__all__ = ["WRITERS", "Event", "Restated", "describe", "read_changes"]
+
+
+class Restated(NamedTuple):
+    """A figure that was restated."""
+
+    field: str
+    old: str | None
+    new: str | None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event, as the table `changes` or `list_changes` has it.
+
+    Attributes:
+        found_at: When the run ended or the overview began, UTC.
+        country: With `company_number`: the company; None for an event of a list.
+        list_id: The list; None for an event of a company.
+        name: Of the company or the list, as it is now; of a list that is gone, the last one.
+        related_name: As the service names the party; for a lookalike its name where it is a company of ours.
+        fields: What was restated; empty for other events.
+    """
+
+    run_id: str
+    found_at: datetime
+    country: str | None
+    company_number: str | None
+    list_id: int | None
+    name: str | None
+    kind: str
+    start_date: date | None
+    end_date: date | None
+    dup_no: int | None
+    direction: str | None
+    related_country: str | None
+    related_company_number: str | None
+    related_name: str | None
+    old_value: str | None
+    new_value: str | None
+    fields: list[Restated]
+
+    @property
+    def subject(self) -> str:
+        """What changed, for people to read: a company's number or a list's."""
+        return f"list {self.list_id}" if self.company_number is None else f"{self.country} {self.company_number}"
+
+
+def read_changes(
+    connection: duckdb.DuckDBPyConnection,
+    since: str | None = None,
+    kinds: Sequence[str] = (),
+    company: Company | None = None,
+) -> list[Event]:
+    """Read events, those of the newest run or overview first.
+
+    Args:
+        connection: A generation.
+        since: A run or overview, or a time in UTC: events that were not known then. None: of the last run and of the
+            last overview alone.
+        kinds: Names of kinds; none is all.
+        company: Its events alone. None is all, those of lists too.
+
+    Raises:
+        UsageError: There is no such run, and it is no time.
+    """
+    try:
+        if since:
+            connection.execute("SELECT generation_at(?)", [since]).fetchall()
+    except duckdb.InvalidInputException:
+        raise UsageError(
+            f"--since {since} is neither a run of this warehouse nor a time",
+            "Give a date such as 2026-01-31, or a run_id of the table runs",
+        ) from None
+    country, number = company or (None, None)
+    cursor = connection.execute(_EVENTS, {"since": since, "kinds": list(kinds), "country": country, "number": number})
+    names = [column[0] for column in cursor.description or ()]
+    return [_event(dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+
+
+def describe(event: Event) -> tuple[str, str]:
+    """Say what an event is about, and what changed, for people to read."""
+    period = f"{event.start_date} to {event.end_date}" if event.start_date else ""
+    filing = f"filing {event.dup_no + 1}" if event.dup_no else ""
+    number = f"{event.related_country} {event.related_company_number}" if event.related_company_number else ""
+    about = " ".join(part for part in (period, filing, event.direction, event.related_name, number) if part)
+    pairs = [f"{name.replace('_', ' ')} {_pair(old, new)}" for name, old, new in event.fields]
+    return about, "; ".join(pairs) or _pair(event.old_value, event.new_value)
+
+
+def as_csv(events: Sequence[Event]) -> str:
+    """Write events as CSV; what a spreadsheet would take for a formula begins with an apostrophe instead."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(Event.__struct_fields__)
+    writer.writerows([_cell(value) for value in _values(event)] for event in events)
+    return file.getvalue()
+
+
+def as_json(events: Sequence[Event]) -> str:
+    """Write events as a JSON array of objects."""
+    return msgspec.json.format(msgspec.json.encode([_plain(event) for event in events]), indent=2).decode() + "\n"
+
+
+def as_html(events: Sequence[Event]) -> str:
+    """Write events as a page that needs nothing else: no script, no network; names can do no harm."""
+    rows = "\n".join(_row(event) for event in events)
+    return _PAGE.format(count=f"{len(events):,} {'change' if len(events) == 1 else 'changes'}", rows=rows)
+
+
+WRITERS: dict[str, Callable[[Sequence[Event]], str]] = {"csv": as_csv, "json": as_json, "html": as_html}
+"""What a file of events can be, by format and by the ending of its name."""
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+# Loads are runs, overviews (they say how many events they wrote) and applied plans, which find no events.
+_EVENTS = """
+    WITH known AS (
+        SELECT run_id, generation,
+               coalesce(finished_at, try_strptime(run_id[:16], '%Y%m%dT%H%M%SZ')) AS found_at,
+               generation = max(generation) OVER (PARTITION BY r.run_id IS NULL) AS is_last
+        FROM (SELECT run_id, min(generation) AS generation,
+                     bool_or(json_exists(row_counts, '$.list_changes')) AS is_overview
+              FROM loads GROUP BY run_id)
+        LEFT JOIN runs r USING (run_id)
+        WHERE r.run_id IS NOT NULL OR is_overview
+    ), list_names AS (
+        SELECT list_id, arg_max(name, valid_from_run) AS name
+        FROM (SELECT list_id, name, valid_from_run FROM service_lists
+              UNION ALL SELECT list_id, name, valid_from_run FROM service_lists_history)
+        GROUP BY list_id
+    ), events AS (
+        SELECT c.* EXCLUDE (related_name), NULL::BIGINT AS list_id, m.name,
+               coalesce(related_name, o.name) AS related_name
+        FROM changes c
+        LEFT JOIN companies m ON m.country = c.country AND m.company_number = c.company_number
+        LEFT JOIN companies o ON o.country = related_country AND o.company_number = related_company_number
+        UNION ALL BY NAME
+        SELECT * FROM list_changes LEFT JOIN list_names USING (list_id)
+    )
+    SELECT run_id, found_at, country, company_number, list_id, name, kind, start_date, end_date, dup_no, direction,
+           related_country, related_company_number, related_name, old_value, new_value, fields
+    FROM events JOIN known USING (run_id)
+    WHERE if($since IS NULL, is_last, generation > generation_at($since))
+      AND (len($kinds) = 0 OR kind IN $kinds)
+      AND ($country IS NULL OR (country = $country AND company_number = $number))
+    ORDER BY generation DESC, country, company_number, list_id, position
+"""
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def _event(row: dict[str, object]) -> Event:
+    fields = json.loads(str(row["fields"])) if row["fields"] else []
+    return Event(**{**row, "fields": [Restated(**field) for field in fields]})  # type: ignore[arg-type]
+
+
+def _values(event: Event) -> Iterator[object]:
+    return (getattr(event, name) for name in event.__struct_fields__)
+
+
+def _plain(event: Event) -> dict[str, object]:
+    return {**msgspec.structs.asdict(event), "fields": [field._asdict() for field in event.fields]}
+
+
+def _pair(old: str | None, new: str | None) -> str:
+    return "" if old is None and new is None else f"{'-' if old is None else old} → {'-' if new is None else new}"
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list):
+        return json.dumps([field._asdict() for field in value], ensure_ascii=False) if value else None
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def _row(event: Event) -> str:
+    about, change = describe(event)
+    cells = (
+        f"{event.found_at:%Y-%m-%d}",
+        event.name or "-",
+        event.subject,
+        event.kind.replace("_", " "),
+        about,
+        change,
+    )
+    # Each text is set apart, so that one written from right to left does not turn its neighbours around.
+    return f"<tr>{''.join(f'<td><bdi>{html.escape(cell)}</bdi></td>' for cell in cells)}</tr>"
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{count}</title>
+<style>
+:root {{ color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; }}
+body {{ margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }}
+.wide {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }}
+th, td {{ text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #8886; }}
+td {{ overflow-wrap: anywhere; min-width: 6rem; max-width: 24rem; }}
+thead {{ display: table-header-group; }}
+tr {{ break-inside: avoid; }}
+</style>
+</head>
+<body>
+<h1>{count}</h1>
+<div class="wide">
+<table>
+<thead><tr><th>Found</th><th>Name</th><th>Number</th><th>Event</th><th>About</th><th>Change</th></tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+</div>
+</body>
+</html>
+"""

@@ -1,0 +1,158 @@
+"""What the report shows of groups: the chapter's sections, and the picture of a group.
+
+A picture is a tree from left to right, each member once, on its shortest way from the head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from firmlake.report.section import Section, shown_text
+
+__all__ = ["GROUPS", "draw_groups"]
+
+
+def draw_groups(rows: Sequence[dict[str, Any]]) -> str:
+    """Draw groups.
+
+    Args:
+        rows: Members, those of a group together and each behind the one above it: head_id, id, parent_id (None: the
+            head), depth, name, number, stake (fraction of it that the one above holds), is_held (we have its accounts),
+            is_ring, member_count (of the group, drawn or not).
+
+    Returns:
+        A figure for each group. A name that is too long for its box is cut there, and whole in its title.
+    """
+    return "".join(_figure(list(members)) for _, members in groupby(rows, lambda row: row["head_id"]))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_WIDTH, _HEIGHT, _GAP, _SPACE = 200, 42, 64, 10
+"""Of a box; to the boxes right of it, and to the one below; pixels."""
+
+
+def _figure(members: Sequence[dict[str, Any]]) -> str:
+    head = members[0]
+    rows = _place(members)
+    width = max(row["depth"] for row in members) * (_WIDTH + _GAP) + _WIDTH + 2
+    height = (max(rows.values()) + 1) * (_HEIGHT + _SPACE)
+    left_out = head["member_count"] - len(members)
+    caption = f"{head['member_count']:,} members" + (f", {left_out:,} of them not drawn" if left_out else "")
+    shapes = "".join(shape for row in members for shape in _member(row, rows))
+    return (
+        f'<figure><figcaption><b><bdi>{shown_text(head["name"])}</bdi></b>, {caption}</figcaption><div class="wide">'
+        f'<svg class="tree" role="img" width="{width}" height="{height}" viewBox="-1 0 {width} {height}">'
+        f"{shapes}</svg></div></figure>"
+    )
+
+
+def _place(members: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Give each member its row: those without members below them one each, the others that of the first of theirs."""
+    below: dict[str, list[str]] = {row["id"]: [] for row in members}
+    for row in members[1:]:
+        below[row["parent_id"]].append(row["id"])
+    rows: dict[str, int] = {}
+    free = iter(range(len(members)))
+
+    def place(one: str) -> int:
+        places = [place(child) for child in below[one]]
+        rows[one] = places[0] if places else next(free)
+        return rows[one]
+
+    place(members[0]["id"])
+    return rows
+
+
+def _member(row: dict[str, Any], rows: dict[str, int]) -> Iterator[str]:
+    x, y = row["depth"] * (_WIDTH + _GAP), _top(rows[row["id"]])
+    if row["parent_id"] is not None:
+        start, end = (_top(rows[one]) + _HEIGHT // 2 for one in (row["parent_id"], row["id"]))
+        yield f'<path d="M{x - _GAP} {start}h14V{end}H{x}"/>'
+        yield f'<text class="stake" x="{x - 5}" y="{end - 4}">{row["stake"]:.0%}</text>'
+    kind = "box" if row["is_held"] else "box unheld"
+    about = f"{row['number'] or 'no number'}{', in a ring' if row['is_ring'] and row['parent_id'] is None else ''}"
+    yield f'<rect class="{kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="4"/>'
+    # A drawing within the drawing: what reaches over its edge is not shown.
+    yield (
+        f'<svg x="{x + 8}" y="{y}" width="{_WIDTH - 16}" height="{_HEIGHT}"><title>{shown_text(row["name"])}</title>'
+        f'<text y="17">{shown_text(row["name"])}</text><text class="about" y="33">{shown_text(about)}</text></svg>'
+    )
+
+
+def _top(row: int) -> int:
+    return row * (_HEIGHT + _SPACE) + _SPACE // 2
+
+
+GROUPS = (
+    Section(
+        "Groups",
+        "Largest groups",
+        "Companies reached from a head over stakes of at least half. Sums are over the members whose accounts we hold, "
+        "without consolidation.",
+        """
+        SELECT p.name AS head, is_ring, count(*) AS members, count(s.country) AS held,
+            sum(s.employee_count) AS employees, sum(s.total_assets) AS total_assets, sum(s.debt) AS debt
+        FROM members g
+        JOIN parties p ON p.id = g.head_id
+        LEFT JOIN shown s ON s.country || s.company_number = g.id
+        GROUP BY g.head_id, p.name, is_ring ORDER BY members DESC, g.head_id LIMIT 8
+        """,
+        bars="members",
+    ),
+    Section(
+        "",
+        "Pictures of the largest groups",
+        "Each member once, three steps from the head at most, the nearest twenty; the number on a line is the stake. "
+        "Dashed: we hold no accounts of it.",
+        """
+        WITH RECURSIVE largest AS MATERIALIZED (
+            SELECT head_id, is_ring, count(*) AS member_count
+            FROM members GROUP BY head_id, is_ring ORDER BY member_count DESC, head_id LIMIT 3
+        ),
+        tree(head_id, id, parent_id, depth, stake) USING KEY (head_id, id) AS (
+            SELECT head_id, head_id, NULL::VARCHAR, 0, NULL::DOUBLE FROM largest
+            UNION
+            SELECT t.head_id, s.child_id, arg_min(t.id, (-s.stake, t.id)), min(t.depth) + 1,
+                arg_min(s.stake, (-s.stake, t.id))
+            FROM tree t
+            JOIN shareholdings s ON s.parent_id = t.id
+            LEFT JOIN recurring.tree known ON known.head_id = t.head_id AND known.id = s.child_id
+            WHERE s.stake >= 0.5 AND t.depth < 3 AND known.id IS NULL
+            GROUP BY t.head_id, s.child_id
+        )
+        SELECT t.head_id, t.id, t.parent_id, t.depth, t.stake, l.is_ring, l.member_count, p.name,
+            p.country || ' ' || p.company_number AS number, s.country IS NOT NULL AS is_held
+        FROM tree t
+        JOIN largest l USING (head_id)
+        JOIN parties p ON p.id = t.id
+        LEFT JOIN shown s ON s.country || s.company_number = t.id
+        QUALIFY row_number() OVER (PARTITION BY t.head_id ORDER BY t.depth, t.stake DESC, t.id) <= 20
+        ORDER BY l.member_count DESC, t.head_id, t.depth, t.stake DESC, t.id
+        """,
+        draw=draw_groups,
+    ),
+    Section(
+        "",
+        "The largest group",
+        "Each member once, on its shortest way from the head; the stake is that of the company above it. At most 40.",
+        """
+        WITH RECURSIVE tree(id, way, stake) USING KEY (id) AS (
+            SELECT head.id, [head.id], NULL::DOUBLE
+            FROM (SELECT head_id AS id FROM members GROUP BY head_id ORDER BY count(*) DESC, head_id LIMIT 1) head
+            UNION
+            SELECT s.child_id, list_append(min(t.way), s.child_id), arg_min(s.stake, t.way)
+            FROM tree t
+            JOIN shareholdings s ON s.parent_id = t.id
+            LEFT JOIN recurring.tree known ON known.id = s.child_id
+            WHERE s.stake >= 0.5 AND known.id IS NULL
+            GROUP BY s.child_id
+        )
+        SELECT len(way) - 1 AS depth, p.name AS company, stake AS stake_fraction
+        FROM tree JOIN parties p USING (id)
+        ORDER BY way LIMIT 40
+        """,
+    ),
+)

@@ -1,0 +1,178 @@
+"""What the report shows: titles, explanations and queries, in order.
+
+How a column is shown follows from its name: a share ends with fraction, growth or margin; `depth` indents the row.
+"""
+
+from __future__ import annotations
+
+from firmlake.report.groups import GROUPS
+from firmlake.report.health import HEALTH
+from firmlake.report.section import Section
+
+__all__ = ["COUNT_FINDINGS", "GROUP_MEMBERS", "PREPARE", "SECTIONS", "TILES", "TOO_LARGE"]
+
+PREPARE = """
+    CREATE OR REPLACE TEMP TABLE shown AS SELECT *, name AS company FROM portfolio;
+    CREATE OR REPLACE TEMP TABLE last_run AS SELECT max_by(run_id, finished_at) AS run_id FROM runs;
+    CREATE OR REPLACE TEMP TABLE found (severity TEXT, check_name TEXT, what TEXT, found BIGINT);
+"""
+"""Portfolio and groups are asked for often, and take a minute for a million companies: they are worked out once."""
+
+GROUP_MEMBERS = "CREATE OR REPLACE TEMP {} members AS FROM groups(0.5)"
+"""As a TABLE; where that takes too much memory as a VIEW, so that whoever asks it finds that out."""
+
+TOO_LARGE = "Not worked out: it takes more memory than run.duckdb_memory."
+"""In place of what a graph of owners without end, or a warehouse too large for its memory, makes too costly."""
+
+COUNT_FINDINGS = "INSERT INTO found SELECT ?, ?, ?, count(*) FROM ({})"
+"""One check after the other: all at once, as `findings` has them, they need several times the memory."""
+
+TILES = """
+    SELECT
+        (SELECT count(*) FROM companies) AS companies,
+        (SELECT count(*) FROM shown) AS "with accounts",
+        (SELECT replace(max_by(outcome, finished_at), '_', ' ') FROM runs) AS "last run",
+        (SELECT sum(credit_count)::BIGINT FROM runs) AS "credits charged",
+        (SELECT arg_max(credits_remaining, fetched_at) FROM requests) AS "credits left",
+        (SELECT count(*) FROM company_state WHERE status = 'failed') AS "failed datasets",
+        (SELECT coalesce(sum(found), 0)::BIGINT FROM found WHERE severity = 'error') AS "findings: errors"
+"""
+
+SECTIONS = (
+    Section(
+        "What the runs did",
+        "Runs",
+        "The last five. Credits expected by our own ledger: one for each company found outside a window already paid.",
+        """
+        SELECT started_at::TIMESTAMP_S AS started, list_name, outcome, company_count AS companies,
+            target_count AS asked, request_count AS requests, credit_count AS credits,
+            expected_credit_count AS expected_credits, credits_remaining
+        FROM spend ORDER BY started_at DESC LIMIT 5
+        """,
+    ),
+    Section(
+        "",
+        "What failed in the last run, and what to do",
+        "The next run asks for these again; `firmlake redrive` asks for them alone.",
+        """
+        SELECT dataset, reason, count(*) AS companies, min(country || ' ' || company_number) AS for_example,
+            CASE
+                WHEN regexp_matches(reason, 'status 4[0-9][0-9]') THEN 'The service refuses the request: look at its '
+                    'message, correct the list or the names in api.names, then redrive'
+                WHEN regexp_matches(reason, 'answer has another shape|not a JSON array|body') THEN 'The answer could '
+                    'not be read: it lies in landing; ask the service about it, then redrive'
+                ELSE 'The service had trouble: redrive later'
+            END AS what_to_do
+        FROM dead_letters JOIN last_run USING (run_id)
+        GROUP BY dataset, reason ORDER BY companies DESC, dataset, reason LIMIT 10
+        """,
+        bars="companies",
+    ),
+    Section(
+        "",
+        "Records that do not fit",
+        "Left out of the tables, and kept as they came in `rejects`. The rest of the answer is in the tables.",
+        """
+        SELECT dataset, path, reason, count(*) AS records, min(country || ' ' || company_number) AS for_example
+        FROM rejects JOIN last_run USING (run_id)
+        GROUP BY dataset, path, reason ORDER BY records DESC, dataset, path, reason LIMIT 10
+        """,
+        bars="records",
+    ),
+    Section(
+        "",
+        "Lines of the list that could not be used",
+        "Correct them in the list.",
+        "SELECT line::VARCHAR AS line, given, reason FROM refused_lines r JOIN last_run USING (run_id) "
+        "ORDER BY r.line LIMIT 10",
+    ),
+    Section(
+        "",
+        "Where answers differ from what is known of the service",
+        "",
+        "SELECT dataset, kind, path, example, record_count AS records FROM drift JOIN last_run USING (run_id) "
+        "ORDER BY ALL LIMIT 10",
+    ),
+    Section(
+        "What we hold",
+        "Coverage and freshness",
+        "Companies by dataset and what came of it; the age is that of the answers held, in days.",
+        """
+        SELECT dataset, status, company_count AS companies, oldest_at::TIMESTAMP_S AS oldest_answer,
+            median_age_days AS median_age
+        FROM freshness ORDER BY dataset, companies DESC, status
+        """,
+        bars="companies",
+    ),
+    Section(
+        "",
+        "Year of the newest accounts",
+        "",
+        """
+        SELECT year(end_date)::VARCHAR AS year_of_period_end, count(*) AS companies
+        FROM shown GROUP BY ALL ORDER BY 1 DESC LIMIT 10
+        """,
+        bars="companies",
+    ),
+    Section(
+        "What changed",
+        "Events of the last run",
+        "`firmlake changes` lists them all, also since a day and as CSV or JSON.",
+        """
+        SELECT replace(kind, '_', ' ') AS event, count(*) AS events,
+            count(DISTINCT country || company_number) AS companies
+        FROM changes JOIN last_run USING (run_id) GROUP BY kind ORDER BY events DESC, kind
+        """,
+        bars="events",
+    ),
+    Section(
+        "",
+        "The most telling of them",
+        "Of each kind the three that changed most, companies new to us and lookalikes aside.",
+        """
+        SELECT
+            coalesce(m.name, c.country || ' ' || c.company_number) AS company,
+            replace(kind, '_', ' ') AS event,
+            concat_ws(' ', end_date::VARCHAR, direction, related_name, related_country, related_company_number)
+                AS about,
+            coalesce(
+                array_to_string([
+                    format('{} {} → {}', replace(field->>'field', '_', ' '), coalesce(field->>'old', '-'),
+                        coalesce(field->>'new', '-'))
+                    FOR field IN (fields->'$[*]')[:3]
+                ], '; ') || if(json_array_length(fields) > 3, format('; {} more', json_array_length(fields) - 3), ''),
+                regexp_replace(
+                    if(coalesce(old_value, new_value) IS NULL, NULL,
+                        format('{} → {}', coalesce(old_value, '-'), coalesce(new_value, '-'))),
+                    '([.][0-9]*[1-9])0+( |$)', '\\1\\2', 'g'
+                )
+            ) AS change
+        FROM changes c
+        JOIN last_run USING (run_id)
+        LEFT JOIN companies m ON m.country = c.country AND m.company_number = c.company_number
+        WHERE kind NOT IN ('company_appeared', 'lookalike_in', 'lookalike_out')
+        QUALIFY row_number() OVER (
+            PARTITION BY kind
+            ORDER BY abs(coalesce(try_cast(new_value AS DOUBLE), 0) - coalesce(try_cast(old_value AS DOUBLE), 0)) DESC,
+                json_array_length(fields) DESC NULLS LAST, end_date DESC NULLS LAST, c.country, c.company_number,
+                c.position
+        ) <= 3
+        ORDER BY list_position([
+            'company_gone', 'health_down', 'parent_out', 'parent_in', 'stake_changed', 'period_restated', 'child_out',
+            'child_in', 'period_removed', 'health_up', 'new_accounts'
+        ], kind), c.country, c.company_number, c.position
+        """,
+    ),
+    *HEALTH,
+    *GROUPS,
+    Section(
+        "What is odd",
+        "Findings",
+        "What checks over the answers found. Nothing is corrected; `findings` has each with its evidence.",
+        """
+        SELECT severity, check_name AS check, found, what FROM found
+        WHERE found IS DISTINCT FROM 0 ORDER BY severity, found DESC NULLS FIRST, check_name
+        """,
+        bars="found",
+    ),
+)

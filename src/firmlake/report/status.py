@@ -1,0 +1,220 @@
+"""What an operator asks: what ran last, how it ended, what is open, and what to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from shlex import quote
+
+import duckdb
+import msgspec
+
+from firmlake.core.errors import DamagedError
+from firmlake.core.failure import LastFailure, last_failure
+from firmlake.core.lock import holder
+from firmlake.core.run import Folders, Run, open_runs, read_runs
+from firmlake.lists.additions import SETTLED, merge_standings, read_applied
+from firmlake.report.summary import RunSummary, summarise
+from firmlake.warehouse.exported import LastExport, last_exports
+from firmlake.warehouse.generations import LINK, newest, open_warehouse
+from firmlake.warehouse.load import loaded_runs
+
+__all__ = ["Status", "read_status"]
+
+_REASONS_MAX = 10
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a data folder.
+
+    Attributes:
+        running: Who holds the folder; empty where nobody does.
+        failure: How work on the folder failed, unless a run was published since.
+        unfinished: Runs that can go on, newest last: (run, list, companies asked for).
+        refused: Runs that were not published, for what came of them lost a field, newest last: (run, list, why).
+        damaged: Runs whose plan or outcome cannot be read, and plans of contacts of which something landed cannot:
+            (name, which file and why, what to do).
+        landed_at: When something landed last of the newest unfinished one, UTC.
+        parked: Companies that wait or failed, and why: (failed or waiting, why, companies and datasets), most first.
+        open_contacts: The newest plan of contacts that is not settled, its list, and how many contacts are open.
+        companies: Companies by dataset and status, over all runs.
+        oldest_answer_at: The oldest answer held, UTC.
+        credits_remaining: What the service said last, at `credits_told_at`, UTC.
+        exports: The last export to each place.
+        disk_bytes: Size of landing, staged, warehouse.
+        disk_free_bytes: Room left on their disk.
+    """
+
+    data: Path
+    running: str
+    last_run: RunSummary | None
+    failure: LastFailure | None
+    unfinished: list[tuple[str, str, int]]
+    refused: list[tuple[str, str, str]]
+    damaged: list[tuple[str, str, str]]
+    landed_at: datetime | None
+    parked: list[tuple[str, str, int]]
+    open_contacts: tuple[Path, int, int] | None
+    companies: dict[str, dict[str, int]]
+    oldest_answer_at: datetime | None
+    newest_answer_at: datetime | None
+    credits_remaining: int | None
+    credits_told_at: datetime | None
+    exports: list[LastExport]
+    disk_bytes: dict[str, int]
+    disk_free_bytes: int
+    next_step: str
+
+
+def read_status(folders: Folders) -> Status:
+    """Read the state of a data folder; nothing is changed."""
+    runs, damaged = read_runs(folders)
+    has_warehouse = newest(folders) is not None
+    loaded: list[str] = []
+    last = None
+    companies: dict[str, dict[str, int]] = {}
+    parked: list[tuple[str, str, int]] = []
+    oldest = latest = remaining = told_at = None
+    if has_warehouse:
+        with open_warehouse(folders) as connection:
+            loaded = loaded_runs(connection)
+            last = summarise(connection, loaded[-1], folders.warehouse / LINK) if loaded else None
+            for dataset, status, count in connection.execute(_STATUSES).fetchall():
+                companies.setdefault(dataset, {})[status] = count
+            parked = _parked(connection, runs)
+            oldest, latest = connection.execute(_AGES).fetchall()[0]
+            remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
+    is_lost = not has_warehouse and any(run.is_fetched for run in runs)
+    unfinished, refused = _open(runs, loaded)
+    running, failure = holder(folders), _failure(folders, last)
+    open_contacts, damaged_contacts = _open_contacts(folders)
+    damaged |= damaged_contacts
+    return Status(
+        data=folders.data,
+        running=running,
+        last_run=last,
+        failure=failure,
+        unfinished=unfinished,
+        refused=refused,
+        damaged=[(run_id, error.message, error.next_step) for run_id, error in damaged.items()],
+        landed_at=_landed_at(folders, unfinished[-1][0]) if unfinished else None,
+        parked=parked,
+        open_contacts=open_contacts,
+        companies=companies,
+        oldest_answer_at=oldest,
+        newest_answer_at=latest,
+        credits_remaining=remaining,
+        credits_told_at=told_at,
+        exports=last_exports(folders),
+        disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
+        disk_free_bytes=_free(folders.data.absolute()),
+        next_step=_next_step(running, is_lost, failure, last, unfinished, refused, parked, damaged, open_contacts),
+    )
+
+
+_REPLAY = "`firmlake replay` makes the warehouse from what has landed; there is none, although runs have ended"
+_STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"
+_PARKED = """
+    SELECT s.status, s.run_id, coalesce(d.reason, ''), count(*)
+    FROM company_state s LEFT JOIN dead_letters d USING (run_id, country, company_number, dataset)
+    WHERE s.status IN ('failed', 'waiting') GROUP BY ALL
+"""
+_AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
+_CREDITS = """
+    SELECT arg_max(credits_remaining, fetched_at), max(fetched_at) FROM requests WHERE credits_remaining IS NOT NULL
+"""
+
+
+def _open(runs: list[Run], loaded: list[str]) -> tuple[list[tuple[str, str, int]], list[tuple[str, str, str]]]:
+    unfinished: list[tuple[str, str, int]] = []
+    refused: list[tuple[str, str, str]] = []
+    for run in open_runs(runs, loaded):
+        outcome = run.outcome()
+        if outcome and outcome.is_refused:
+            refused.append((run.run_id, run.plan.list_name, outcome.reason))
+        else:
+            unfinished.append((run.run_id, run.plan.list_name, run.plan.target_count))
+    return unfinished, refused
+
+
+def _parked(connection: duckdb.DuckDBPyConnection, runs: list[Run]) -> list[tuple[str, str, int]]:
+    """Count what is parked by its reason: of a company that failed its own, of one that waits that of its run."""
+    reasons = {run.run_id: outcome.reason for run in runs if (outcome := run.outcome())}
+    counts: Counter[tuple[str, str]] = Counter()
+    for status, run_id, reason, count in connection.execute(_PARKED).fetchall():
+        counts[status, reason or reasons.get(run_id) or "its run does not say"] += count
+    return [(status, reason, count) for (status, reason), count in counts.most_common(_REASONS_MAX)]
+
+
+def _open_contacts(folders: Folders) -> tuple[tuple[Path, int, int] | None, dict[str, DamagedError]]:
+    applied, damaged = read_applied(folders)
+    standings = merge_standings(applied)
+    for plan in (one.plan for one in reversed(applied)):
+        found = [standings.get((plan.list_id, contact)) for contact in plan.contacts()]
+        count = sum(standing is None or standing.status not in SETTLED for standing in found)
+        if count:
+            return (folders.additions / f"plan={plan.plan_id}" / "plan.json", plan.list_id, count), damaged
+    return None, damaged
+
+
+def _failure(folders: Folders, last: RunSummary | None) -> LastFailure | None:
+    failure = last_failure(folders.state)
+    return None if failure and last and last.finished_at.replace(tzinfo=UTC) > failure.at else failure
+
+
+def _landed_at(folders: Folders, run_id: str) -> datetime | None:
+    files = folders.landing(run_id, 1).parent.glob("*/*")
+    newest_at = max((path.stat().st_mtime for path in files), default=None)
+    return None if newest_at is None else datetime.fromtimestamp(newest_at, UTC)
+
+
+def _free(folder: Path) -> int:
+    """Give the room on the disk of a folder that need not be there yet."""
+    return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def _next_step(
+    running: str,
+    is_lost: bool,
+    failure: LastFailure | None,
+    last: RunSummary | None,
+    unfinished: list[tuple[str, str, int]],
+    refused: list[tuple[str, str, str]],
+    parked: list[tuple[str, str, int]],
+    damaged: Mapping[str, DamagedError],
+    open_contacts: tuple[Path, int, int] | None,
+) -> str:
+    if running:
+        return f"Wait for {running}"
+    if is_lost:
+        return _REPLAY
+    if refused and refused[-1][0] > max((run_id for run_id, *_ in unfinished), default=""):
+        return (
+            f"Run {refused[-1][1]} again when the service has the field again, what was paid for costs nothing again; "
+            f"with --set run.vanished_share_max=1 that publishes run {refused[-1][0]} as it is"
+        )
+    first = f"{failure.next_step}. Then: " if failure and failure.next_step else ""
+    if unfinished:
+        return f"{first}Run {unfinished[-1][1]} again: run {unfinished[-1][0]} goes on where it stopped"
+    if open_contacts:
+        plan, list_id, count = open_contacts
+        return f"{first}`firmlake contacts apply {quote(str(plan))}` settles {count:,} contacts of list {list_id}"
+    if failure and failure.next_step:
+        return failure.next_step
+    if last is None:
+        return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
+    if last.outcome == "stopped":
+        return f"Run {last.list_name} again to fetch what credits or budget left out"
+    kinds = {kind for kind, *_ in parked}
+    if "failed" in kinds or last.outcome == "some_failed":
+        return "`firmlake redrive` asks again for what failed; dead_letters says why"
+    if "waiting" in kinds:
+        return "Run the list again whose companies wait"
+    return next((error.next_step for error in damaged.values()), "Nothing is open")

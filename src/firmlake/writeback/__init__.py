@@ -1,1 +1,0 @@
-"""Writing back: contacts go into static service lists, by a plan that a person can read before anything is sent."""

@@ -1,0 +1,194 @@
+"""Files are whole or not there, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pytest
+
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.files import make_folder, read_json, sha256_of, write_file, write_json, write_parquet
+
+
+class Value(msgspec.Struct, frozen=True):
+    text: str
+    number: float = 0.0
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_there_when_it_was_written(tmp_path):
+    path = tmp_path / "a" / "b" / "file"
+    write_file(path, lambda aside: aside.write_bytes(b"new"))
+    assert path.read_bytes() == b"new"
+    assert names(path.parent) == ["file"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("has_old", [True, False])
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, error, has_old):
+    path = tmp_path / "file"
+    if has_old:
+        path.write_bytes(b"old")
+
+    def fail(aside):
+        aside.write_bytes(b"half")
+        raise error
+
+    with pytest.raises(error):
+        write_file(path, fail)
+    assert names(tmp_path) == (["file"] if has_old else [])
+    assert not has_old or path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file_and_is_named(tmp_path, monkeypatch, step):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os if step == "fsync" else type(path), step, fail)
+    with pytest.raises(FirmlakeError, match=f"{path}: No space left on device") as caught:
+        write_file(path, lambda aside: aside.write_bytes(b"new"))
+    assert caught.value.next_step
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("write", ["write_json(path, {'a': 'x' * 100_000})", "write_parquet(path, frame)"])
+def test_a_limit_of_the_file_size_is_a_full_disk(tmp_path, write):
+    """A real limit of the kernel, in a process of its own."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL, str(path), write], capture_output=True, text=True, timeout=60, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
+    )  # fmt: skip
+    assert "File too large" in done.stdout, done.stderr
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["file"]
+
+
+_FULL = """
+import sys
+from pathlib import Path
+import polars as pl
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.files import write_json, write_parquet
+frame = pl.DataFrame({"n": pl.int_range(100_000, eager=True).shuffle(0)})
+path = Path(sys.argv[1])
+try:
+    exec(sys.argv[2])
+except FirmlakeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("moment", ["write", "fsync", "replace"])
+def test_killed_at_any_moment_the_file_is_the_old_one_and_the_next_write_cleans_up(tmp_path, moment):
+    path = tmp_path / "file.json"
+    write_json(path, Value("old"))
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(path), moment], timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert read_json(path, Value) == Value("old")
+    write_json(path, Value("new"))
+    assert read_json(path, Value) == Value("new")
+    assert names(tmp_path) == ["file.json"]
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from firmlake.core.files import write_file
+die = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+path, moment = Path(sys.argv[1]), sys.argv[2]
+def write(aside):
+    aside.write_bytes(b"half")
+    if moment == "write":
+        die()
+if moment != "write":
+    setattr({"fsync": os, "replace": Path}[moment], moment, die)
+write_file(path, write)
+"""
+
+
+def test_what_others_write_beside_it_is_left_alone(tmp_path):
+    others = [".other.json.1.part", ".file.json2.1.part", "file.json.part"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"x")
+    write_json(tmp_path / "file.json", 1)
+    assert names(tmp_path) == sorted([*others, "file.json"])
+
+
+def test_a_file_is_durable_before_it_has_its_name_and_its_name_after(tmp_path, monkeypatch):
+    seen = []
+    fsync = os.fsync
+
+    def note(handle):
+        seen.append(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", note)
+    path = tmp_path / "new" / "file"
+    write_file(path, lambda aside: aside.write_bytes(b"x"))
+    assert seen == [str(tmp_path), str(path.with_name(f".file.{os.getpid()}.part")), str(path.parent)]
+
+
+def test_a_folder_that_is_there_is_fine(tmp_path):
+    make_folder(tmp_path)
+    make_folder(tmp_path / "a" / "b")
+    make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FirmlakeError, match="file"):
+        write_json(tmp_path / "file" / "value.json", 1)
+
+
+@pytest.mark.parametrize("value", [Value("é\n\U0001f600", 0.1), Value("", -1e300)])
+def test_json_is_read_back_as_it_was(tmp_path, value):
+    write_json(tmp_path / "a.json", value)
+    assert read_json(tmp_path / "a.json", Value) == value
+    assert b"\n" in (tmp_path / "a.json").read_bytes(), "people read it too"
+
+
+def test_every_changed_byte_of_a_json_file_is_found(tmp_path):
+    """Or changes nothing, where it is a blank between two values."""
+    path = tmp_path / "a.json"
+    write_json(path, Value("abc", 1.5))
+    content = bytearray(path.read_bytes())
+    for position in range(len(content)):
+        for flip in (0x01, 0x20, 0x80):
+            content[position] ^= flip
+            path.write_bytes(content)
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                assert read_json(path, Value) == Value("abc", 1.5)
+            content[position] ^= flip
+
+
+def test_a_frame_is_read_back_as_it_was(tmp_path):
+    frame = pl.DataFrame({"a": [1, None], "b": ["x", ""]})
+    write_parquet(tmp_path / "a.parquet", frame)
+    assert pl.read_parquet(tmp_path / "a.parquet").equals(frame)
+
+
+def test_equal_content_has_an_equal_hash(tmp_path):
+    for name, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
+        (tmp_path / name).write_bytes(content)
+    one, same, other = (sha256_of(tmp_path / name) for name in "abc")
+    assert one == same != other

@@ -1,0 +1,81 @@
+"""One process at a time works on a data folder."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from firmlake.core.errors import LockHeldError
+from firmlake.core.lock import holder, lock
+
+_HOLD = """
+import sys
+from pathlib import Path
+from firmlake.core.lock import lock
+from firmlake.core.run import Folders
+with lock(Folders(Path(sys.argv[1])), "firmlake run list.csv"):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def other(folders):
+    """Another process that holds the data folder."""
+    command = [sys.executable, "-c", _HOLD, str(folders.data)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_process_is_kept_out_and_told_who_is_in(folders, other):
+    with pytest.raises(LockHeldError) as caught, lock(folders, "second"):
+        pass
+    assert f"firmlake run list.csv, process {other.pid}" in caught.value.message
+    assert str(folders.data) in caught.value.message
+    assert caught.value.exit_code == 7
+    assert f"process {other.pid}" in holder(folders)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None], ids=["kill -9", "kill", "its own end"])
+def test_the_lock_dies_with_its_process(folders, other, how):
+    if how is None:
+        other.stdin.close()
+    else:
+        other.send_signal(how)
+    other.wait(30)
+    assert holder(folders) == ""
+    with lock(folders, "second"):
+        assert "second" in holder(folders)
+    assert holder(folders) == ""
+
+
+def test_a_refused_process_leaves_the_holder_alone(folders, other):
+    for _ in range(2):
+        with pytest.raises(LockHeldError), lock(folders, "second"):
+            pass
+    assert f"process {other.pid}" in holder(folders)
+
+
+def test_the_lock_is_freed_by_an_error(folders):
+    with pytest.raises(ZeroDivisionError), lock(folders, "first"):
+        raise ZeroDivisionError
+    with lock(folders, "second"):
+        pass
+
+
+def test_looking_who_holds_the_folder_makes_nothing_and_takes_nothing(folders):
+    assert holder(folders) == ""
+    assert not folders.data.exists()
+    with lock(folders, "first"):
+        assert "first" in holder(folders)
+        assert "first" in holder(folders)
+
+
+def test_other_data_folders_are_free(folders, tmp_path, other):
+    with lock(type(folders)(tmp_path / "other"), "second"):
+        pass

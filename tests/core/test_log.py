@@ -1,0 +1,48 @@
+"""The log for machines: JSON lines with run, shard and request, and nothing where nobody asked."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from click.testing import CliRunner
+
+from firmlake.cli import firmlake
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.log import log, log_to
+from firmlake_sandbox import sample_numbers
+
+
+def test_every_answer_has_a_line_and_no_line_a_secret(sandbox, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    company_list, out = tmp_path / "list.csv", tmp_path / "log.jsonl"
+    rows = "\n".join(f"{country},{number}" for country, number in sample_numbers(5))
+    company_list.write_text(f"country,company_number\n{rows}\n")
+    flags = ["--set", f"api.base_url={sandbox.base_url}", "--data", str(tmp_path / "data"), "--log", str(out)]
+    CliRunner().invoke(firmlake, ["run", str(company_list), *flags], standalone_mode=False)
+    CliRunner().invoke(firmlake, ["export", *flags], standalone_mode=False)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    landed = [line for line in lines if line["message"] == "landed"]
+    assert len(landed) == int(sandbox.ledger(summary=True)["summary"]["requests"])
+    [run] = {line["run"] for line in lines if "run" in line}
+    assert {(line["run"], line["shard"], line["status"]) for line in landed} == {(run, 1, 200)}
+    assert len({(line["request"], line["attempt"]) for line in landed}) == len(landed)
+    assert {"planned", "fetched", "published"} <= {line["message"] for line in lines}
+    assert lines[-1]["exit_code"] == 2
+    assert sandbox.token not in out.read_text()
+
+
+def test_nothing_is_logged_where_nobody_asked(tmp_path):
+    with log_to(tmp_path / "log"):
+        log("inside", shard=1)
+    log("outside")
+    [line] = map(json.loads, (tmp_path / "log").read_text().splitlines())
+    assert (line["message"], line["shard"], line["level"]) == ("inside", 1, "info")
+    assert not logging.getLogger("firmlake").isEnabledFor(logging.INFO)
+
+
+def test_a_log_that_cannot_be_written_is_told(tmp_path):
+    with pytest.raises(FirmlakeError, match="No such file"), log_to(tmp_path / "no" / "log"):
+        pass

@@ -1,0 +1,45 @@
+"""Memory: collecting rarely ends with the last who wanted it, and what was freed goes back."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+
+from firmlake.core.memory import collecting_rarely, give_back
+
+
+def test_the_usual_thresholds_come_back_with_the_last():
+    usual = gc.get_threshold()
+    one, other = collecting_rarely(), collecting_rarely()
+    one.__enter__()
+    rare = gc.get_threshold()
+    assert rare > usual
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert gc.get_threshold() == rare
+    other.__exit__(None, None, None)
+    assert gc.get_threshold() == usual
+
+
+def test_an_error_brings_them_back_too():
+    usual = gc.get_threshold()
+    with pytest.raises(ValueError, match="x"), collecting_rarely():
+        raise ValueError("x")
+    assert gc.get_threshold() == usual
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux says how much memory there is in use")
+def test_what_was_freed_goes_back_to_the_system():
+    """One block that stays at the end keeps all before it."""
+    blocks = [bytes(4_000) for _ in range(15_000)]
+    stays, held = blocks[-1], _pages()
+    blocks.clear()
+    give_back()
+    assert stays
+    assert _pages() < held - 10_000
+
+
+def _pages():
+    return int(Path("/proc/self/statm").read_text().split()[1])

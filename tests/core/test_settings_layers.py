@@ -1,0 +1,102 @@
+"""Settings come in layers, and a mistake in any of them is named."""
+
+from pathlib import Path
+
+import pytest
+
+from firmlake.core.errors import SettingsError
+from firmlake.core.settings import Settings
+from firmlake.core.settings_layers import changed_keys, load_settings, render_toml
+
+
+def load(toml: str = "", flags: dict[str, str] | None = None, **environment: str) -> Settings:
+    path = Path("settings.toml")
+    path.write_text(toml)
+    return load_settings(path, flags, environment)[0]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_each_layer_overrides_the_one_before():
+    toml = "[api]\nthreads = 2\ntries = 2\nlanguage = 'NL'"
+    settings = load(toml, {"api.threads": "4"}, FIRMLAKE_API__THREADS="3", FIRMLAKE_API__TRIES="3")
+    assert (settings.api.threads, settings.api.tries, settings.api.language) == (4, 3, "NL")
+    assert settings.api.page_limit_max == Settings().api.page_limit_max
+
+
+def test_texts_of_environment_and_flags_become_the_type_of_the_key():
+    settings = load(
+        flags={"run.datasets": "financials, lookalikes", "api.keep_leading_zero": "true"},
+        FIRMLAKE_RUN__FAIL_ON="0.05",
+        FIRMLAKE_API__NAMES__LIMIT="size",
+    )
+    assert settings.run.datasets == ("financials", "lookalikes")
+    assert settings.api.keep_leading_zero is True
+    assert settings.run.fail_share == 0.05
+    assert settings.api.names.limit == "size"
+
+
+@pytest.mark.parametrize(
+    ("toml", "flags", "environment", "named"),
+    [
+        ("[api]\nthread = 2", {}, {}, "Did you mean api.threads"),
+        ("[apis]\nthreads = 2", {}, {}, "Did you mean api?"),
+        ("threads = 2", {}, {}, "Did you mean api.threads"),
+        ("[api]\nthreads = 'two'", {}, {}, "api.threads (settings.toml)"),
+        ("[api]\nthreads = '2'", {}, {}, "api.threads (settings.toml)"),
+        ("[api]\nthreads = 0", {}, {}, "api.threads (settings.toml)"),
+        ("[api\n", {}, {}, "settings.toml is not TOML"),
+        ("", {"run.max_credit": "1"}, {}, "Did you mean run.max_credits"),
+        ("", {"run.max_credits": "many"}, {}, "run.max_credits (--set run.max_credits)"),
+        ("", {}, {"FIRMLAKE_API__THREDS": "2"}, "Did you mean FIRMLAKE_API__THREADS"),
+        ("", {}, {"FIRMLAKE_TOKEN": "x"}, "Did you mean FIRMLAKE_API_TOKEN"),
+        ("", {}, {"FIRMLAKE_RUN__FAIL_ON": "some"}, "run.fail_on (FIRMLAKE_RUN__FAIL_ON)"),
+        ("", {"run.fail_on": "1.5"}, {}, "run.fail_on"),
+        ("", {"run.datasets": "finance"}, {}, "does not fit: choose from financials, lookalikes, relationships"),
+        ("[intake]\ndefault_country = 'DE'", {}, {}, 'does not fit: choose from "", BE, NL, FR'),
+        ("[run]\ndatasets = []", {}, {}, "Expected `array` of length >= 1"),
+        ("", {"api.records_per_request": "50"}, {}, "smaller than api.companies_per_request"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_the_nearest_right_key(toml, flags, environment, named):
+    with pytest.raises(SettingsError) as caught:
+        load(toml, flags, **environment)
+    assert named in str(caught.value)
+
+
+def test_a_wrong_value_is_not_repeated_because_it_may_be_a_token():
+    with pytest.raises(SettingsError) as caught:
+        load(FIRMLAKE_API__THREADS="s3cret")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_settings_file_that_was_named_must_exist():
+    with pytest.raises(SettingsError, match="No such file"):
+        load_settings(Path("absent.toml"), environment={})
+    with pytest.raises(SettingsError, match="No such file"):
+        load_settings(environment={"FIRMLAKE_CONFIG": "absent.toml"})
+
+
+def test_the_secrets_are_no_settings():
+    load(FIRMLAKE_API_TOKEN="x", FIRMLAKE_API_TOKEN_FILE="y", FIRMLAKE_CONFIG="settings.toml")
+    with pytest.raises(SettingsError, match="is not a setting"):
+        load("[api]\ntoken = 'x'")
+
+
+def test_rendered_settings_read_back_the_same():
+    settings = load(flags={"run.datasets": "lookalikes", "api.base_url": 'https://a"b', "run.fail_on": "0.25"})
+    assert load(render_toml(settings)) == settings
+    assert changed_keys(settings) == ["api.base_url", "run.datasets", "run.fail_on"]
+
+
+def test_the_committed_file_holds_every_default():
+    root = Path(__file__).parents[1]
+    assert (root / "config/firmlake.toml").read_text() == render_toml(Settings())
+
+
+def test_the_sandbox_file_differs_only_in_where_things_are():
+    settings, _ = load_settings(Path(__file__).parents[1] / "config/sandbox.toml", environment={})
+    assert changed_keys(settings) == ["api.base_url", "paths.data"]

@@ -1,0 +1,227 @@
+"""What planning reads from the warehouse: what is fresh, what is paid for, how many records to expect."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+import pytest
+
+from firmlake.core.company import Company
+from firmlake.core.errors import AuthorizationError, DamagedError
+from firmlake.core.lock import lock
+from firmlake.core.run import list_runs
+from firmlake.enrich.held import read_held
+from firmlake.report.status import read_status
+from firmlake.report.summary import failures, summarise
+from firmlake.terminal.status import show_status
+from firmlake.warehouse.generations import open_warehouse
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DAY,
+    MINUTE,
+    NOON,
+    answer,
+    found,
+    header,
+    land,
+    lookalike,
+    make_run,
+    named,
+    not_found,
+    period,
+    publish_landed,
+    query,
+)
+
+NEW = Company("BE", "0770493071")
+
+
+@pytest.fixture
+def held(folders):
+    """Read what is held at some time after a run in which each of four companies ended differently."""
+    run = make_run(folders, [ACME, BOLT, CIRC, NEW], ["lookalikes"])
+    ended = header("lookalikes", [CIRC], kind="given_up", status=None, error="refused"), b""
+    some = found(ACME, "lookalikes", lookalike(), lookalike(), 5)
+    land(run, answer("lookalikes", some, not_found(BOLT, "lookalikes")), ended)
+    publish_landed(run)
+
+    def read(after, refresh=30, window=30):
+        with open_warehouse(folders) as connection:
+            return read_held(connection, NOON + after, refresh, window)
+
+    return read
+
+
+def fresh(held):
+    return {
+        Company(*row[:2]): row[2]
+        for row in named(held.state).select("country", "company_number", "is_fresh").iter_rows()
+    }
+
+
+def test_without_a_warehouse_nothing_is_held():
+    held = read_held(None, NOON, 30, 30)
+    assert (held.state.height, held.paid.height, held.totals, held.runs) == (0, 0, [], [])
+    assert held.state.columns == ["company", "dataset", "is_fresh", "has_failed", "expected_count", "held_hash"]
+
+
+def test_answers_are_fresh_for_so_many_days_and_failures_and_unfit_ones_never(held):
+    assert fresh(held(DAY)) == {ACME: False, BOLT: True, CIRC: False, NEW: False}
+    assert fresh(held(30 * DAY - MINUTE))[BOLT] is True
+    assert fresh(held(30 * DAY))[BOLT] is False
+    assert fresh(held(timedelta(0), refresh=0))[BOLT] is False
+
+
+def test_what_failed_or_did_not_fit_is_known_by_it(held):
+    state = named(held(DAY).state)
+    assert state.filter("has_failed").select("country", "company_number").rows() == [tuple(ACME), tuple(CIRC)]
+
+
+def test_rejected_records_are_expected_again(held):
+    rows = named(held(DAY).state).select("country", "company_number", "expected_count").iter_rows()
+    expected = {Company(*row[:2]): row[2] for row in rows}
+    assert expected == {ACME: 3, BOLT: None, CIRC: None, NEW: None}
+
+
+def test_records_need_not_be_read_again_where_all_of_them_could_be(held, folders):
+    run = make_run(folders, [NEW], ["lookalikes"], run_id="20260106T120000Z-0002", at=NOON + DAY)
+    land(run, answer("lookalikes", found(NEW, "lookalikes", lookalike()), at=NOON + DAY))
+    publish_landed(run, at=NOON + DAY)
+    ((payload_hash,),) = query(
+        folders, "SELECT payload_hash FROM company_state WHERE reject_count = 0 AND record_count > 0"
+    )
+    rows = named(held(2 * DAY).state).select("country", "company_number", "held_hash").iter_rows()
+    assert {Company(*row[:2]): row[2] for row in rows} == {
+        ACME: None,
+        BOLT: None,
+        CIRC: None,
+        NEW: int(payload_hash[:16], 16),
+    }
+
+
+def test_only_companies_found_are_paid_for_as_long_as_a_run_may_last(held):
+    assert held(29 * DAY).paid.rows() == [tuple(ACME)]
+    assert held(29.5 * DAY - MINUTE).paid.rows() == [tuple(ACME)]
+    assert held(29.5 * DAY).paid.rows() == [], "the window would end during the run, and its end be paid for"
+
+
+def test_totals_are_spread_as_those_held(folders):
+    run = make_run(folders, [ACME, BOLT, CIRC], ["financials"])
+    for company, count in ((ACME, 2), (BOLT, 2), (CIRC, 10)):
+        land(
+            run, answer("financials", found(company, "financials", *[period(2000 + n) for n in range(count)]), offset=0)
+        )
+    publish_landed(run)
+    with open_warehouse(folders) as connection:
+        totals = read_held(connection, NOON, 30, 30).totals
+    assert set(totals) == {2, 10}
+    assert totals.count(2) / len(totals) == pytest.approx(2 / 3, abs=0.01)
+
+
+# --- what an operator asks -------------------------------------------------------------------------------------------
+
+
+def test_a_summary_accounts_for_every_company_in_each_dataset(folders, held):
+    with open_warehouse(folders) as connection:
+        summary = summarise(connection, "20260105T120000Z-0001", folders.warehouse)
+        assert summarise(connection, "nobody", folders.warehouse) is None
+        failed = failures(connection, summary.run_id, 10)
+    statuses = summary.datasets["lookalikes"]
+    assert {name: count for name, count in statuses.items() if count} == {
+        "reported": 1, "not_found": 1, "failed": 1, "waiting": 1,
+    }  # fmt: skip
+    assert sum(statuses.values()) == summary.company_count
+    assert (summary.rows["lookalikes"], summary.reject_count, summary.request_count) == (2, 1, 1)
+    assert failed == [(*CIRC, "lookalikes", "refused", 0)]
+
+
+def test_status_tells_what_ran_what_is_open_and_what_to_do(folders, held):
+    status = read_status(folders)
+    assert (status.running, status.unfinished) == ("", [])
+    assert status.last_run.run_id == "20260105T120000Z-0001"
+    assert status.companies == {"lookalikes": {"failed": 1, "not_found": 1, "reported": 1, "waiting": 1}}
+    assert all(size > 0 for size in status.disk_bytes.values())
+    late = make_run(folders, [ACME], run_id="20260109T120000Z-0009", at=NOON + 4 * DAY)
+    status = read_status(folders)
+    assert [run for run, *_ in status.unfinished] == [late.run_id]
+    assert late.run_id in status.next_step
+
+
+def test_status_of_an_empty_folder_says_how_to_begin(folders):
+    status = read_status(folders)
+    assert status.last_run is None
+    assert "firmlake run" in status.next_step
+    assert not folders.data.exists(), "nothing is made by looking"
+
+
+@pytest.mark.parametrize(("outcome", "step"), [("done", "Nothing"), ("stopped", "left out"), ("some_failed", "failed")])
+def test_status_says_what_to_do_next(folders, outcome, step):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike())))
+    publish_landed(run, outcome)
+    assert step in read_status(folders).next_step
+
+
+def test_status_tells_how_work_failed_until_a_run_is_published(folders):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    with pytest.raises(AuthorizationError), lock(folders, "firmlake run list.csv"):
+        raise AuthorizationError("The service refuses the token", "Put a valid one")
+    failure = read_status(folders).failure
+    assert (failure.what, failure.exit_code) == ("firmlake run list.csv", 5)
+    assert failure.line == "The service refuses the token. Put a valid one"
+    assert read_status(folders).next_step.startswith("Put a valid one. Then: Run list.csv again")
+    os.utime(folders.state / "failure.json", (NOON.timestamp(), NOON.timestamp()))
+    publish_landed(run, at=NOON + MINUTE)
+    assert read_status(folders).failure is None
+
+
+@pytest.mark.parametrize("name", ["plan.json", "outcome.json"])
+def test_status_and_planning_go_on_where_a_published_run_is_damaged(folders, held, name):
+    path = folders.run("20260105T120000Z-0001") / name
+    path.write_bytes(b"{")
+    status = read_status(folders)
+    [(run_id, line, next_step)] = status.damaged
+    assert (run_id, str(path) in line) == (status.last_run.run_id, True)
+    assert "`firmlake replay`" in next_step
+    assert list_runs(folders, [run_id]) == []
+    with pytest.raises(DamagedError, match=str(path)):
+        list_runs(folders)
+
+
+def test_status_goes_on_where_what_landed_of_contacts_is_damaged(folders):
+    path = folders.additions / "plan=p1" / "plan.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"{")
+    status = read_status(folders)
+    assert [(name, str(path) in line) for name, line, _ in status.damaged] == [("p1", True)]
+
+
+def test_status_says_what_to_do_about_companies_that_an_earlier_list_left(folders):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    land(run, (header("lookalikes", [ACME], kind="given_up", status=None, error="refused"), b""))
+    publish_landed(run, "some_failed")
+    publish_landed(make_run(folders, [BOLT], ["lookalikes"], run_id="20260106T120000Z-0002"), "done")
+    assert "firmlake redrive" in read_status(folders).next_step
+
+
+def test_what_an_operator_sees_has_every_answer(folders, capsys):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    land(run, (header("lookalikes", [ACME], kind="given_up", status=None, error="refused"), b""))
+    publish_landed(run, "some_failed")
+    make_run(folders, [BOLT], run_id="20260109T120000Z-0009", at=NOON + 4 * DAY)
+    show_status(read_status(folders), NOON + 5 * DAY)
+    lines = capsys.readouterr().out.splitlines()
+    begun = [line.partition(":")[0] for line in lines if ":" in line]
+    assert begun == ["Data folder", "Last run", "Running", "Unfinished", "Answers held", "On disk", "Next"]
+    assert "some failed, 2026-01-05 12:01 UTC (5 days ago)" in lines[1]
+    assert any("refused" in line for line in lines)
+
+
+def test_status_names_who_is_at_work(folders):
+    with lock(folders, "firmlake run list.csv"):
+        status = read_status(folders)
+    assert "firmlake run list.csv" in status.running
+    assert status.next_step.startswith("Wait")

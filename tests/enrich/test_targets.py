@@ -1,0 +1,287 @@
+"""Planning: every company and record is asked for once, within the limits, in few requests, at a known price."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import firmlake_sandbox
+from firmlake.core.company import normal_form
+from firmlake.core.settings import ApiSettings
+from firmlake.enrich.targets import ASSUMED_TOTALS, estimate, find_targets
+from firmlake.intake.key import company_key
+from firmlake.landing.pages import Wanted, plan_pages
+from firmlake_sandbox.financials import count_periods
+from firmlake_sandbox.numbers import parse_number
+from firmlake_sandbox.world import World, is_found
+
+COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(5000)]
+PAGED = "financials"
+DATASETS = ("financials", "lookalikes", "relationships")
+
+LIMITS = st.builds(
+    lambda companies, factor, page: ApiSettings(
+        companies_per_request=companies, records_per_request=companies * factor, page_limit_max=page
+    ),
+    st.integers(1, 120),
+    st.sampled_from([0, 1, 2, 5, 7]),
+    st.sampled_from([1, 3, 4, 5, 20, 500]),
+)
+
+
+def fetch_all(api, totals, expected=()):
+    """Ask, as fetching does, until everybody's records are there; a service that holds so many is simulated.
+
+    Returns the pages of each round.
+    """
+    held = dict.fromkeys(totals, 0)
+    known = {}
+    rounds = []
+    open_ones = list(totals)
+    while open_ones:
+        wanted = [
+            Wanted(company, held[company], known.get(company), dict(expected).get(company)) for company in open_ones
+        ]
+        pages = plan_pages(api, PAGED, wanted)
+        rounds.append(pages)
+        for page in pages:
+            for company in page.companies:
+                assert page.offset == held[company], "each record is asked for once"
+                held[company] = min(totals[company], held[company] + page.limit)
+                known[company] = max(1, totals[company] - held[company])
+        open_ones = [company for company in open_ones if held[company] < totals[company]]
+        assert len(rounds) < 1000
+    return rounds
+
+
+def totals_of(companies, week=0):
+    """Records of companies in the embedded service's world; 0 for those it does not know."""
+    world = World(week=week)
+    nodes = {company: parse_number(*company) for company in companies}
+    return {company: count_periods(world, node) if is_found(world, node) else 0 for company, node in nodes.items()}
+
+
+def targets_of(companies, expected=None, datasets=DATASETS, shard_companies=5000):
+    state = state_of((*company, PAGED, False, False, count, None) for company, count in (expected or {}).items())
+    return find_targets(frame(companies), datasets, state, frame([]), max_credits=-1, shard_companies=shard_companies)
+
+
+def state_of(rows=()):
+    """What is held, of rows that begin with country and company number."""
+    names = {"country": pl.String, "company_number": pl.String}
+    rest = {
+        "dataset": pl.String, "is_fresh": pl.Boolean, "has_failed": pl.Boolean, "expected_count": pl.Int32,
+        "held_hash": pl.UInt64,
+    }  # fmt: skip
+    frame = pl.DataFrame(list(rows), schema=names | rest, orient="row")
+    return frame.select(company_key().alias("company"), *rest)
+
+
+def frame(companies):
+    return pl.DataFrame(list(companies), schema={"country": pl.String, "company_number": pl.String}, orient="row")
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=80)
+@given(
+    api=LIMITS,
+    wanted=st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(1, 60)), max_size=150),
+    dataset=st.sampled_from(DATASETS),
+)
+def test_every_company_is_in_one_page_and_every_page_is_allowed(api, wanted, dataset):
+    wanted = [
+        Wanted(company, offset if left else 0, left) for company, (offset, left) in zip(COMPANIES, wanted, strict=False)
+    ]
+    pages = plan_pages(api, dataset, wanted)
+    asked = Counter(company for page in pages for company in page.companies)
+    assert asked == Counter(want.company for want in wanted)
+    for page in pages:
+        assert 1 <= len(page.companies) <= api.companies_per_request
+        if dataset != PAGED:
+            assert (page.limit, page.offset) == (None, None)
+            continue
+        assert 1 <= page.limit <= api.page_limit_max
+        assert not api.records_per_request or len(page.companies) * page.limit <= api.records_per_request
+        offsets = {want.offset for want in wanted if want.company in page.companies}
+        assert offsets == {page.offset}
+
+
+@settings(max_examples=40)
+@given(api=LIMITS, totals=st.lists(st.integers(0, 60), max_size=120), data=st.data())
+def test_all_records_are_asked_for_and_each_once(api, totals, data):
+    totals = dict(zip(COMPANIES, totals, strict=False))
+    guesses = data.draw(st.lists(st.none() | st.integers(1, 60), min_size=len(totals), max_size=len(totals)))
+    expected = {company: guess for company, guess in zip(totals, guesses, strict=True) if guess}
+    fetch_all(api, totals, expected)
+
+
+def test_what_is_known_to_be_left_is_packed_by_length():
+    """A page asks for as many records as its longest company has left, so that those of one length go together."""
+    wanted = [Wanted(company, 5, left) for company, left in zip(COMPANIES, [1, 15, 2, 14, 1, 13], strict=False)]
+    pages = plan_pages(ApiSettings(companies_per_request=3, records_per_request=45), PAGED, wanted)
+    assert [(page.limit, [COMPANIES.index(company) for company in page.companies]) for page in pages] == [
+        (15, [1, 3, 5]), (2, [2, 0, 4]),
+    ]  # fmt: skip
+
+
+def test_nothing_wanted_is_nothing_asked():
+    assert all(plan_pages(ApiSettings(), dataset, []) == [] for dataset in DATASETS)
+
+
+# --- few requests ----------------------------------------------------------------------------------------------------
+
+
+def count_requests(api, totals, expected=()):
+    paged = sum(map(len, fetch_all(api, totals, expected)))
+    wanted = [Wanted(company) for company in totals]
+    return paged + sum(len(plan_pages(api, dataset, wanted)) for dataset in DATASETS if dataset != PAGED)
+
+
+def test_full_history_takes_at_most_39_requests_for_1000_companies():
+    assert count_requests(ApiSettings(), totals_of(COMPANIES)) / 5 <= 39
+
+
+def test_without_a_cap_on_records_it_takes_30():
+    assert count_requests(ApiSettings(records_per_request=0), totals_of(COMPANIES)) / 5 == 30
+
+
+@pytest.mark.parametrize("weeks", [0, 4, 13, 52])
+@pytest.mark.parametrize("count", [1000, 5000])
+def test_when_totals_are_known_it_takes_fewer(weeks, count):
+    """Although in four weeks one company in twelve has filed another year; of a few pages none is saved."""
+    now, before = totals_of(COMPANIES[:count], week=weeks), totals_of(COMPANIES[:count])
+    expected = {company: total for company, total in before.items() if total}
+    known, unknown = (count_requests(ApiSettings(), now, totals) for totals in (expected, {}))
+    assert known < unknown if count == 5000 else known <= unknown + 1
+
+
+# --- the price beforehand --------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(api=LIMITS, totals=st.lists(st.integers(1, 60), min_size=1, max_size=150))
+def test_the_price_is_exact_where_totals_are_known_and_fit_a_page(api, totals):
+    """Longer ones need a third request, which may be shared by more companies than the one before: it is no more."""
+    totals = dict(zip(COMPANIES, totals, strict=False))
+    said, needed = estimate(api, targets_of(totals, totals), []), count_requests(api, totals, totals)
+    if api.page_limit_max >= 60 and (not api.records_per_request or api.records_per_request >= 60):
+        assert sum(said.request_counts.values()) == needed
+    assert sum(said.request_counts.values()) == pytest.approx(needed, rel=0.5, abs=3)
+
+
+@pytest.mark.parametrize("api", [ApiSettings(), ApiSettings(records_per_request=0), ApiSettings(page_limit_max=4)])
+def test_the_price_of_unknown_companies_is_right_within_5_percent(api):
+    totals = totals_of(COMPANIES)
+    said = estimate(api, targets_of(COMPANIES), [])
+    assert sum(said.request_counts.values()) == pytest.approx(count_requests(api, totals), rel=0.05)
+
+
+def test_the_price_follows_what_other_companies_turned_out_to_have():
+    totals = dict.fromkeys(COMPANIES[:1000], 40)
+    said = estimate(ApiSettings(), targets_of(totals), [40] * 200)
+    assert said.request_counts[PAGED] == pytest.approx(sum(map(len, fetch_all(ApiSettings(), totals))), rel=0.02)
+
+
+def test_a_few_companies_are_no_picture_of_the_others():
+    few, none = (estimate(ApiSettings(), targets_of(COMPANIES), known) for known in ([400] * 5, []))
+    assert few == none
+    assert sum(ASSUMED_TOTALS) / len(ASSUMED_TOTALS) == pytest.approx(8, abs=0.5)
+
+
+def test_minutes_are_requests_by_the_allowance():
+    targets = targets_of(COMPANIES)
+    said = estimate(ApiSettings(requests_per_minute=50), targets, [])
+    assert said.minutes == sum(said.request_counts.values()) / 50
+    assert estimate(ApiSettings(requests_per_minute=0), targets, []).minutes == 0
+
+
+def test_what_a_budget_of_requests_leaves_to_the_next_run_is_said():
+    targets = targets_of(COMPANIES)
+    whole = estimate(ApiSettings(), targets, [])
+    said = estimate(ApiSettings(requests_per_minute=50), targets, [], max_requests=3)
+    assert said.left_out_count == sum(whole.request_counts.values()) - 3 > 0
+    assert said.minutes == 3 / 50
+    assert estimate(ApiSettings(), targets, [], max_requests=10**6).left_out_count == whole.left_out_count == 0
+
+
+def test_credits_are_companies_outside_their_window():
+    paid = frame(COMPANIES[:10])
+    targets = find_targets(frame(COMPANIES[:25]), DATASETS, state_of(), paid, max_credits=-1, shard_companies=10)
+    assert estimate(ApiSettings(), targets, []).credit_count == 15
+
+
+def test_what_a_budget_leaves_out_costs_nothing():
+    targets = find_targets(frame(COMPANIES[:25]), DATASETS, state_of(), frame([]), max_credits=0, shard_companies=10)
+    assert estimate(ApiSettings(), targets, []) == ({}, 0, 0.0, 0)
+
+
+# --- targets ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_company_is_asked_for_each_dataset_in_list_order():
+    targets = targets_of(COMPANIES[:7], shard_companies=3)
+    assert targets.select("country", "company_number", "dataset").rows() == [
+        (*company, dataset) for company in COMPANIES[:7] for dataset in DATASETS
+    ]
+    assert targets["shard"].to_list() == [1] * 9 + [2] * 9 + [3] * 3
+
+
+def test_what_is_fresh_is_left_alone():
+    one, two, three = COMPANIES[:3]
+    rows = [(*one, "financials", True, False, 5, 1), (*one, "lookalikes", False, True, None, None)]
+    rows += [(*two, "financials", False, False, 9, 2)]
+    rows += [(*three, dataset, True, False, None, 3) for dataset in DATASETS]
+    state = state_of(rows)
+    targets = find_targets(frame([one, two, three]), DATASETS, state, frame([]), max_credits=-1, shard_companies=1)
+    columns = "shard", "company_number", "dataset", "expected_count", "has_failed", "held_hash"
+    assert targets.select(columns).rows() == [
+        (1, one.company_number, "lookalikes", None, True, None),
+        (1, one.company_number, "relationships", None, False, None),
+        (2, two.company_number, "financials", 9, False, 2),
+        (2, two.company_number, "lookalikes", None, False, None),
+        (2, two.company_number, "relationships", None, False, None),
+    ]
+
+
+def test_companies_held_that_are_not_on_the_list_are_not_asked_for():
+    state = state_of([(*COMPANIES[5], "financials", False, True, 5, None)])
+    targets = find_targets(
+        frame(COMPANIES[:2]), DATASETS, state, frame(COMPANIES[5:6]), max_credits=-1, shard_companies=9
+    )
+    assert targets.height == 6
+
+
+@settings(max_examples=40)
+@given(
+    flags=st.lists(st.booleans(), min_size=1, max_size=30),
+    budget=st.integers(0, 30),
+    shard_companies=st.integers(1, 10),
+)
+def test_a_budget_buys_the_first_and_never_leaves_out_what_is_paid_for(flags, budget, shard_companies):
+    companies = COMPANIES[: len(flags)]
+    paid = frame(company for company, is_paid in zip(companies, flags, strict=True) if is_paid)
+    targets = find_targets(
+        frame(companies), DATASETS, state_of(), paid, max_credits=budget, shard_companies=shard_companies
+    )
+    shards = {tuple(row[1:]): row[0] for row in targets.select("shard", "country", "company_number").iter_rows()}
+    assert len(shards) == len(companies)
+    unpaid = [company for company, is_paid in zip(companies, flags, strict=True) if not is_paid]
+    left_out = {company for company, shard in shards.items() if shard == 0}
+    assert left_out == set(unpaid[budget:])
+    sizes = Counter(shard for shard in shards.values() if shard)
+    assert sorted(sizes) == list(range(1, len(sizes) + 1))
+    assert {sizes[shard] for shard in sorted(sizes)[:-1]} <= {shard_companies}, "all are full but the last"
+    assert max(sizes.values(), default=0) <= shard_companies
+
+
+def test_settings_alone_say_how_requests_are_shaped():
+    api = msgspec.structs.replace(ApiSettings(), companies_per_request=7, records_per_request=21, page_limit_max=2)
+    [first, *_] = plan_pages(api, PAGED, [Wanted(company) for company in COMPANIES[:20]])
+    assert (len(first.companies), first.limit) == (7, 2)

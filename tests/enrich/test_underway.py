@@ -1,0 +1,57 @@
+"""What has landed of a run that is not in the warehouse: whom it paid for, and what is left to ask."""
+
+from __future__ import annotations
+
+from firmlake.core.company import Company
+from firmlake.enrich.held import read_held
+from firmlake.enrich.underway import read_underway
+from firmlake.warehouse.generations import open_warehouse
+from support import ACME, BOLT, CIRC, DAY, NOON, answer, found, land, make_run, not_found, period, publish_landed, stage
+
+LAST = Company("BE", "0770493071")
+
+
+def landed_run(folders):
+    """A run of two shards, the second without an answer; a history came in part, and one company is not found."""
+    run = make_run(folders, [ACME, BOLT, CIRC, LAST], ["financials"], shard_companies=3)
+    page = [period(2000 + year) for year in range(5)]
+    parts = found(ACME, "financials", *page, total=7), found(BOLT, "financials", period()), not_found(CIRC)
+    land(run, answer("financials", *parts, offset=0))
+    return run
+
+
+def test_companies_found_are_paid_for_and_the_rest_is_left(folders):
+    underway = read_underway(landed_run(folders))
+    assert underway.paid.rows() == [(*company, NOON.replace(tzinfo=None)) for company in (ACME, BOLT)]
+    left = underway.targets_left().select("country", "company_number", "remaining_count").rows()
+    assert left == [(*ACME, 2), (*LAST, None)]
+
+
+def test_staged_tables_say_the_same(folders):
+    run = landed_run(folders)
+    before = read_underway(run)
+    stage(run)
+    after = read_underway(run)
+    assert after.paid.equals(before.paid)
+    assert after.targets_left().equals(before.targets_left())
+
+
+def test_nothing_is_left_of_a_run_whose_fetching_ended(folders):
+    run = landed_run(folders)
+    run.finish("stopped", "", NOON)
+    assert read_underway(run).targets_left().is_empty()
+    run.finish("refused", "", NOON)
+    assert read_underway(run).targets_left().height == 2
+
+
+def test_an_answer_inside_a_window_begins_none(folders):
+    first = make_run(folders, [ACME], ["financials"])
+    land(first, answer("financials", found(ACME, "financials", period()), offset=0))
+    publish_landed(first)
+    for days, is_paid in ((29, False), (30, True)):
+        at = NOON + days * DAY
+        late = make_run(folders, [ACME], ["financials"], run_id=f"20260{days}", at=at)
+        land(late, answer("financials", found(ACME, "financials", period()), offset=0, at=at))
+        with open_warehouse(folders) as connection:
+            held = read_held(connection, NOON + 31 * DAY, 30, 30, [read_underway(late)])
+        assert held.paid.rows() == [tuple(ACME)] * is_paid

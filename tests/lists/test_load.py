@@ -1,0 +1,296 @@
+"""What has landed about lists is in the warehouse once published, and verify and replay agree on it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+
+from firmlake.core.files import write_json
+from firmlake.core.run import Folders
+from firmlake.core.settings import RunSettings
+from firmlake.landing.segments import Header, SegmentWriter
+from firmlake.lists.contact_plan import Contact, ContactPlan, as_entries
+from firmlake.lists.load import LIST_KINDS, publish_lists
+from firmlake.lists.overview import OverviewPlan, list_overviews
+from firmlake.rebuild import replay as replay_module
+from firmlake.report.feed import WRITERS, read_changes
+from firmlake.warehouse.generations import open_warehouse
+from support import ACME, BOLT, DAY, NOON, answer, edit_warehouse, found, land, make_run, publish_landed, query
+
+SETTINGS = RunSettings(duckdb_memory="100MB")
+SECOND = timedelta(seconds=1)
+replay = partial(replay_module.replay, now=lambda: NOON + 9 * DAY, memory_limit="100MB", keep=5)
+verified = partial(replay_module.verify, now=lambda: NOON + 9 * DAY, memory_limit="100MB")
+
+
+def entry(number: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "id": number,
+        "name": f"List {number}",
+        "type": "STATIC",
+        "columns": ["country", "unheardOf"],
+        "shared": False,
+        "notifications": {"enabled": True},
+        "amountOfCompanies": 5,
+        "newResults": None,
+        "updatedAt": "2026-01-01T10:00:00.123Z",
+        "createdAt": "2025-01-01T10:00:00.000Z",
+        "createdBy": "c0ffee",
+        **changes,
+    }
+
+
+def land_overview(folders, at: datetime, *entries: dict[str, Any], kind: Any = "OVERVIEW", **more: Any) -> str:
+    """Land an overview of one page."""
+    name = f"{at:%Y%m%dT%H%M%SZ}-0001"
+    folder = folders.overviews / f"overview={name}"
+    plan = OverviewPlan(overview_id=name, kind=kind, service="x", started_at=at, firmlake_version="0", **more)
+    write_json(folder / "plan.json", plan)
+    page = {"data": entries, "pagination": {"limit": 500, "offset": 0, "total": len(entries)}}
+    with SegmentWriter(folder) as writer:
+        header = Header(
+            run_id=name, shard=1, dataset="service_lists", companies=(), offset=0, status=200, fetched_at=at
+        )
+        writer.append(header, msgspec.json.encode(page))
+    return name
+
+
+def land_additions(folders, at: datetime, answer: dict[str, Any], *contacts: Contact, list_id: int = 1) -> str:
+    """Land a plan of one request and its answer."""
+    name = f"{at:%Y%m%dT%H%M%SZ}-0002"
+    folder, entries = folders.additions / f"plan={name}", as_entries(contacts)
+    plan = ContactPlan(
+        plan_id=name, made_at=at, service="x", source="contacts.csv", list_id=list_id, list_name="List",
+        list_type="STATIC", list_company_count=1, list_updated_at=None, requests=(entries,), already_added=(),
+        refused=(), repaired_count=0, repeated_count=0, firmlake_version="0",
+    )  # fmt: skip
+    write_json(folder / "plan.json", plan)
+    header = Header(request_id="r", run_id=name, shard=0, dataset="contacts", companies=(), fetched_at=at)
+    with SegmentWriter(folder) as writer:
+        writer.append(msgspec.structs.replace(header, kind="sending"), msgspec.json.encode(entries))
+        writer.append(msgspec.structs.replace(header, status=200), msgspec.json.encode(answer))
+    return name
+
+
+def publish(folders, name: str, at: datetime) -> None:
+    overview = next((one for one in list_overviews(folders) if one.plan.overview_id == name), None)
+    publish_lists(folders, SETTINGS, name, lambda: at, overview)
+
+
+def ids(folders) -> list[int]:
+    return [number for (number,) in query(folders, "SELECT list_id FROM service_lists ORDER BY 1")]
+
+
+TABLES_COMPARED = (
+    "service_lists", "service_lists_history", "service_list_columns", "list_changes", "contact_additions", "drift",
+    "companies", "runs",
+)  # fmt: skip
+ADDED = {"success": True, "message": "1 contact added", "failed": []}
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """A run, two overviews and two plans, published as they came."""
+    folders = Folders(tmp_path_factory.mktemp("lists"))
+    run = make_run(folders, [ACME], ["lookalikes"])
+    land(run, answer("lookalikes", found(ACME, "lookalikes")))
+    publish_landed(run, at=NOON)
+    publish(folders, land_overview(folders, NOON + SECOND, entry(1), entry(2, extra=[1])), NOON + DAY)
+    publish(folders, land_additions(folders, NOON + 2 * DAY, ADDED, Contact(*ACME, "7")), NOON + 3 * DAY)
+    late = {"success": False, "message": "x", "failed": []}
+    land_additions(folders, NOON + 4 * DAY, late, Contact(*ACME, "7"), Contact(*BOLT, "8"))
+    publish(folders, land_overview(folders, NOON + 5 * DAY, entry(2, name="new"), entry(3)), NOON + 6 * DAY)
+    return folders
+
+
+@pytest.fixture
+def filled(made, tmp_path):
+    shutil.copytree(made.data, tmp_path / "data", symlinks=True)
+    return Folders(tmp_path / "data")
+
+
+def test_lists_and_their_columns_are_those_of_the_newest_overview(filled):
+    assert query(filled, "SELECT list_id, name, extra_json FROM service_lists ORDER BY 1") == [
+        (2, "new", None),
+        (3, "List 3", None),
+    ]
+    assert query(filled, "SELECT list_id, position, column_name FROM service_list_columns ORDER BY ALL") == [
+        (number, position, name) for number in (2, 3) for position, name in enumerate(["country", "unheardOf"])
+    ]
+    times = query(filled, "SELECT DISTINCT updated_at, created_at FROM service_lists")
+    assert times == [(datetime(2026, 1, 1, 10, 0, 0, 123_000), datetime(2025, 1, 1, 10))]
+    drift = query(filled, "SELECT kind, path, record_count FROM drift WHERE run_id LIKE '20260105T12%' ORDER BY ALL")
+    assert drift == [("new_field", "data[]", 1), ("new_value", "columns[]=unheardOf", 2)]
+
+
+def test_an_overview_of_one_kind_says_nothing_of_the_other(folders):
+    both = entry(1), entry(2), entry(3, type="SMART", newResults=4)
+    publish(folders, land_overview(folders, NOON, *both), NOON)
+    publish(folders, land_overview(folders, NOON + DAY, both[0], kind="STATIC"), NOON + DAY)
+    assert ids(folders) == [1, 3]
+    publish(folders, land_overview(folders, NOON + 2 * DAY, kind="SMART"), NOON + 2 * DAY)
+    assert ids(folders) == [1]
+
+
+def test_once_added_stays_added_whatever_a_later_plan_came_to(filled):
+    rows = query(filled, "SELECT contact_id, status, sent_count, run_id FROM contact_additions ORDER BY 1")
+    assert [(contact, status, sent) for contact, status, sent, _ in rows] == [("7", "added", 2), ("8", "failed", 1)]
+    assert rows[0][3] < rows[1][3]
+
+
+def test_replay_makes_the_same(filled):
+    before = {table: sorted(query(filled, f"FROM {table}"), key=str) for table in TABLES_COMPARED}
+    replay(filled)
+    assert {table: sorted(query(filled, f"FROM {table}"), key=str) for table in TABLES_COMPARED} == before
+    assert query(filled, "SELECT count(*), count(DISTINCT generation) FROM loads") == [(4, 4)]
+
+
+def test_verify_leaves_out_what_landed_after_the_last_publish_and_replay_takes_in_all_but_looks(filled):
+    land_overview(filled, NOON + 7 * DAY, entry(9))
+    land_overview(filled, NOON + 8 * DAY, entry(10), is_look=True)
+    land_additions(filled, NOON + 7 * DAY, ADDED, Contact(*BOLT, "9"))
+    assert all(check.agrees for check in verified(filled))
+    replay(filled)
+    assert ids(filled) == [9]
+    assert query(filled, "SELECT count(*) FROM contact_additions WHERE status = 'added'") == [(2,)]
+
+
+def test_what_an_overview_finds_changed_is_an_event_and_what_it_replaces_is_kept(folders):
+    smart = entry(6, type="SMART", newResults=0)
+    names = [
+        land_overview(folders, NOON + n * DAY, *lists)
+        for n, lists in enumerate(
+            [
+                [*(entry(number) for number in range(1, 6)), smart],
+                [
+                    entry(1, name="other", shared=True),
+                    entry(2, amountOfCompanies=7),
+                    entry(3, amountOfCompanies=1),
+                    entry(5),
+                    {**smart, "newResults": 4},
+                ],
+                [entry(1, name="other"), entry(4), {**smart, "newResults": 4, "amountOfCompanies": 9}],
+            ]
+        )
+    ]
+    for n, name in enumerate(names):
+        publish(folders, name, NOON + n * DAY)
+    events = (
+        "SELECT list_id, kind, old_value, new_value FROM list_changes WHERE run_id = '{}' ORDER BY list_id, position"
+    )
+    assert query(folders, events.format(names[0])) == []
+    assert query(folders, events.format(names[1])) == [
+        (1, "list_renamed", "List 1", "other"),
+        (1, "list_shared", None, None),
+        (2, "list_grew", "5", "7"),
+        (3, "list_shrank", "5", "1"),
+        (4, "list_gone", "List 4", None),
+        (6, "list_new_results", "0", "4"),
+    ]
+    assert query(folders, events.format(names[2])) == [
+        (1, "list_unshared", None, None),
+        (2, "list_gone", "List 2", None),
+        (3, "list_gone", "List 3", None),
+        (5, "list_gone", "List 5", None),
+    ]
+    spans = "SELECT valid_from_run, valid_to_run FROM service_lists_history WHERE list_id = 4"
+    assert query(folders, spans) == [(names[0], names[1])]
+    assert query(folders, "SELECT valid_from_run FROM service_lists WHERE list_id = 4") == [(names[2],)]
+    past = f"SELECT list_id FROM service_lists_as_of('{names[1]}') ORDER BY 1"
+    assert [number for (number,) in query(folders, past)] == [1, 2, 3, 5, 6]
+
+
+def test_what_an_overview_does_not_state_is_no_event_nor_is_its_return(folders):
+    lists = entry(1, shared=True), entry(2, type="SMART", newResults=4)
+    bare = [{key: value for key, value in one.items() if key in ("id", "name", "type")} for one in lists]
+    for n, shown in enumerate([lists, bare, lists]):
+        publish(folders, land_overview(folders, NOON + n * DAY, *shown), NOON + n * DAY)
+    assert query(folders, "SELECT count(*) FROM list_changes WHERE kind <> 'list_new_results'") == [(0,)]
+    new_results = "SELECT run_id FROM list_changes"
+    assert query(folders, new_results) == [(f"{NOON:%Y%m%dT%H%M%SZ}-0001",)]
+
+
+def test_odd_values_cost_no_list_and_are_drift(folders):
+    name = land_overview(
+        folders, NOON,
+        entry(1, name=None, columns=None, updatedAt="12/03/2025", newResults="5", type="DYNAMIC"),
+        {key: value for key, value in entry(2).items() if key != "shared"},
+        {key: value for key, value in entry(3, columns=[]).items() if key != "shared"},
+        {key: value for key, value in entry(4, columns=[]).items() if key not in ("shared", "name")},
+    )  # fmt: skip
+    publish(folders, name, NOON)
+    rows = query(folders, "SELECT name, updated_at, new_result_count, extra_json FROM service_lists WHERE list_id = 1")
+    odd = '{"columns":null,"newResults":"5","updatedAt":"12/03/2025"}'
+    assert [(*row[:3], json.dumps(json.loads(row[3]), sort_keys=True, separators=(",", ":"))) for row in rows] == [
+        (None, None, None, odd)
+    ]
+    drift = query(folders, "SELECT kind, path, example, record_count FROM drift ORDER BY ALL")
+    assert drift == [
+        ("new_value", "columns[]=unheardOf", "unheardOf", 1),
+        ("new_value", "data[].columns", "null", 1),
+        ("new_value", "data[].newResults", '"5"', 1),
+        ("new_value", "data[].updatedAt", '"12/03/2025"', 1),
+        ("new_value", "type=DYNAMIC", "DYNAMIC", 1),
+    ]
+
+
+def test_a_field_that_no_list_has_any_more_is_drift_and_so_are_those_of_answers_about_contacts(folders):
+    bare = [{key: value for key, value in entry(n, columns=[]).items() if key != "shared"} for n in (1, 2)]
+    publish(folders, land_overview(folders, NOON, *bare), NOON)
+    failure = {"companyIdentifier": {"country": "NL", "companyNumber": "1"}, "contacts": None, "message": "x", "x": 1}
+    more = {"success": True, "failed": [failure], "warnings": ["w"]}
+    publish(folders, land_additions(folders, NOON + DAY, more, Contact(*ACME, "7")), NOON + DAY)
+    drift = query(folders, "SELECT dataset, kind, path, example FROM drift WHERE kind LIKE '%field' ORDER BY ALL")
+    assert drift == [
+        ("contacts", "new_field", "$", '{"warnings":["w"]}'),
+        ("contacts", "new_field", "failed[]", '{"x":1}'),
+        ("contacts", "vanished_field", "message", None),
+        ("service_lists", "vanished_field", "data[].shared", None),
+    ]
+
+
+def told(folders, **choice) -> list[tuple[str, str | None, str]]:
+    with open_warehouse(folders) as connection:
+        return [(event.subject, event.name, event.kind) for event in read_changes(connection, **choice)]
+
+
+def test_the_feed_tells_of_lists_beside_companies(filled):
+    lists = [("list 1", "List 1", "list_gone"), ("list 2", "new", "list_renamed")]
+    company = ("BE 0403227515", "BE name", "company_appeared")
+    assert told(filled) == [*lists, company]
+    assert told(filled, since="2026-01-06") == lists
+    assert told(filled, since=f"{NOON + SECOND:%Y%m%dT%H%M%SZ}-0001") == lists
+    assert told(filled, since="2026-01-01", kinds=["list_gone", "company_appeared"]) == [lists[0], company]
+    assert told(filled, since="2026-01-01", company=ACME) == [company]
+    for write in WRITERS.values():
+        with open_warehouse(filled) as connection:
+            assert "List 1" in write(read_changes(connection))
+
+
+def test_without_a_time_the_feed_tells_of_the_last_overview_whatever_was_applied_since(filled):
+    publish(filled, land_additions(filled, NOON + 7 * DAY, ADDED, Contact(*ACME, "7")), NOON + 7 * DAY)
+    assert ("list 1", "List 1", "list_gone") in told(filled, kinds=LIST_KINDS)
+    publish(filled, land_overview(filled, NOON + 8 * DAY, entry(2, name="new"), entry(3)), NOON + 8 * DAY)
+    assert told(filled, kinds=LIST_KINDS) == []
+
+
+CHANGES = {
+    "list_changes": "UPDATE list_changes SET kind = 'list_grew'",
+    "service_lists": "UPDATE service_lists SET company_count = 6",
+    "service_list_columns": "DELETE FROM service_list_columns WHERE position = 1",
+    "contact_additions": "UPDATE contact_additions SET status = 'added'",
+}
+
+
+@pytest.mark.parametrize(
+    "table", ["list_changes", *(pytest.param(name, marks=pytest.mark.slow) for name in list(CHANGES)[1:])]
+)
+def test_verify_finds_a_changed_row(filled, table):
+    edit_warehouse(filled, CHANGES[table])
+    assert [check.table for check in verified(filled) if not check.agrees] == [table]

@@ -1,0 +1,144 @@
+"""The overview is complete although lists move while it is read, and says so where it cannot be."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from firmlake.api.service import connect
+from firmlake.core.errors import RequestFailedError, ServiceError
+from firmlake.core.settings_layers import load_settings
+from firmlake.landing.segments import list_segments, read_segment
+from firmlake.lists.overview import SWEEPS_MAX, list_overviews, take_overview
+
+ENDPOINT = {"endpoint": "lists.overview"}
+FIRST, LAST = 1001, 1020
+
+
+@pytest.fixture
+def take(sandbox, folders, monkeypatch):
+    """Read an overview of twenty lists, by pages of six."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    sandbox.set_options(lists=20)
+
+    def take(kind: Any = "OVERVIEW", *faults: dict[str, Any], **settings: object):
+        sandbox.set_faults([{**ENDPOINT, **fault} for fault in faults])
+        flags = {
+            "api.base_url": sandbox.base_url,
+            "api.requests_per_minute": "0",
+            "api.retry_wait_max_seconds": "0",
+            "api.page_limit_max": "6",
+            **{name.replace("__", "."): str(value) for name, value in settings.items()},
+        }
+        chosen = load_settings(flags=flags, environment={})[0]
+        with connect(chosen) as client:
+            return take_overview(client, chosen, folders, "this machine", kind)
+
+    return take
+
+
+def landed(folders):
+    return [
+        one
+        for folder in sorted(folders.overviews.iterdir())
+        for path in list_segments(folder)
+        for one in read_segment(path)
+    ]
+
+
+def change(kind: str, number: int = 0, *nth: int) -> dict[str, Any]:
+    return {"kind": "change_lists", "change": kind, "list": number, "nth": nth}
+
+
+def test_it_holds_every_list_of_the_kind_asked_for(take):
+    static, smart, both = (take(kind).lists for kind in ("STATIC", "SMART", "OVERVIEW"))
+    assert list(both) == list(range(FIRST, LAST + 1))
+    assert both.keys() == static.keys() | smart.keys()
+    assert {seen.listed.entry.type for seen in static.values()} == {"STATIC"}
+    assert {seen.listed.entry.type for seen in smart.values()} == {"SMART"}
+
+
+def test_one_page_that_holds_all_is_enough(take, folders):
+    found = take(api__page_limit_max=20)
+    assert (found.sweeps, found.is_settled, len(landed(folders))) == (1, True, 1)
+
+
+def test_several_pages_are_read_until_two_sweeps_agree(take, folders):
+    found = take()
+    assert (found.sweeps, found.is_settled, len(landed(folders))) == (2, True, 8)
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_pages_smaller_than_asked_for_leave_nothing_out(take, is_silent):
+    found = take("OVERVIEW", {"kind": "small_pages", "limit": 3, "is_silent": is_silent})
+    assert len(found.lists) == 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "gone", "new"),
+    [
+        # One before the page vanishes: all that follow move up, and the next page begins one too late.
+        ([change("vanish", FIRST, 2)], {FIRST}, set()),
+        # And one appears at the end, so that the number of lists says nothing.
+        ([change("vanish", FIRST, 2), change("appear", 0, 2)], {FIRST}, {LAST + 1}),
+        # One moves to the front from a page not read yet.
+        ([change("front", LAST, 2)], set(), set()),
+        # Likewise, while another vanishes and one appears: no page is out of step, and still one slips through.
+        ([change("front", LAST, 2), change("vanish", FIRST, 2), change("appear", 0, 2)], {FIRST}, {LAST + 1}),
+        ([change("appear", 0, 1, 2, 3, 4)], set(), set(range(LAST + 1, LAST + 5))),
+    ],
+)
+def test_no_list_slips_through_while_others_come_go_and_move(take, changes, gone, new):
+    found = take("OVERVIEW", *changes)
+    assert found.lists.keys() == {*range(FIRST, LAST + 1)} - gone | new
+    assert found.is_settled
+
+
+def test_where_lists_never_stand_still_it_ends_and_has_those_that_were_there_all_the_time(take):
+    found = take("OVERVIEW", {"kind": "change_lists", "change": "appear"})
+    assert (found.sweeps, found.is_settled) == (SWEEPS_MAX, False)
+    assert {*range(FIRST, LAST + 1)} <= found.lists.keys()
+
+
+def test_a_service_that_shows_fewer_than_it_announces_is_not_believed(take, folders):
+    with pytest.raises(ServiceError, match="announces 20 lists, but shows 1"):
+        take("OVERVIEW", {"kind": "drift", "field": "id", "change": "literal", "literal": "1"})
+    assert list(list_overviews(folders)) == []
+
+
+def test_an_overview_read_again_from_what_landed_is_the_same(take, folders):
+    taken = [take("OVERVIEW", change("vanish", FIRST, 2)), take("STATIC")]
+    assert list(list_overviews(folders)) == taken
+
+
+def test_one_that_did_not_come_to_its_end_is_none(take, folders):
+    with pytest.raises(RequestFailedError):
+        take("OVERVIEW", {"kind": "status", "status": 500, "nth": list(range(3, 9))})
+    assert len(landed(folders)) > 2
+    assert list(list_overviews(folders)) == []
+
+
+def test_a_page_with_a_list_that_is_none_is_asked_for_again(take, folders):
+    found = take("OVERVIEW", {"kind": "drift", "field": "id", "change": "vanished", "nth": [1]})
+    assert len(found.lists) == 20
+    assert Counter(one.header.attempt for one in landed(folders)) == {1: 8, 2: 1}
+
+
+@pytest.mark.parametrize(("mode", "stays"), [("as_is", True), ("hash", False), ("omit", False)])
+def test_who_made_a_list_lands_only_as_the_settings_want_it(take, folders, mode, stays):
+    cut = {"kind": "truncate", "nth": [1], "bytes": 300}
+    found = take("OVERVIEW", cut, lists__created_by=mode, api__page_limit_max=20)
+    makers = {seen.listed.entry.created_by for seen in found.lists.values()}
+    bodies = [one.body for one in landed(folders)]
+    assert any(b"example.com" in body for body in bodies) == stays
+    assert any("example.com" in str(maker) for maker in makers) == stays
+    assert (makers == {None}) == (mode == "omit")
+    if mode == "hash":
+        assert {len(maker or "") for maker in makers} == {32}
+        assert 1 < len(makers) < 6
+        assert (folders.state / "created_by.key").stat().st_mode & 0o777 == 0o600
+        assert {seen.listed.entry.created_by for seen in take(api__page_limit_max=20).lists.values()} == makers
+    assert json.loads(bodies[-1])["pagination"]["total"] == 20

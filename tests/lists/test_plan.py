@@ -1,0 +1,102 @@
+"""A plan says exactly what would be added, within the service's limits, and is believed only as it was written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firmlake.core.errors import UsageError
+from firmlake.core.settings import ApiSettings
+from firmlake.lists.contact_plan import Contact, spread
+from firmlake.lists.plan import check_plan, name_next_step, pack_requests, read_plan, write_plan
+
+from .support import FOUND, MISSING, SMART, STATIC, UNKNOWN, Desk, contacts_of, now
+
+
+@given(
+    st.lists(st.integers(1, 60), max_size=30),
+    st.integers(1, 7),
+    st.integers(1, 9),
+)
+def test_requests_hold_each_contact_once_within_both_limits_and_are_as_few_as_can_be(sizes, companies, each):
+    contacts = [Contact("NL", f"{n:08}", str(i)) for n, size in enumerate(sizes) for i in range(size)]
+    api = ApiSettings(contact_companies_per_request=companies, contacts_per_company=each)
+    packed = pack_requests(contacts, api)
+    assert Counter(one for entries in packed for one in spread(entries)) == Counter(contacts)
+    for entries in packed:
+        assert 1 <= len(entries) <= companies
+        assert len({(one.country, one.company_number) for one in entries}) == len(entries)
+        assert all(1 <= len(one.contacts) <= each for one in entries)
+    pieces = [-(-size // each) for size in sizes]
+    assert len(packed) == max(-(-sum(pieces) // companies), max(pieces, default=0))
+
+
+def test_a_plan_sends_nothing_and_holds_the_list_as_it_was(desk: Desk):
+    plan = desk.plan(contacts_of(3, 2))
+    assert desk.sent() == 0
+    assert (plan.list_id, plan.list_type, plan.service) == (STATIC, "STATIC", "this machine")
+    assert plan.list_name.endswith(str(STATIC))
+    assert sorted(plan.contacts()) == sorted(contacts_of(3, 2))
+
+
+@pytest.mark.parametrize(("list_id", "reason"), [(SMART, "static lists only"), (UNKNOWN, "no list 999")])
+def test_a_smart_or_unknown_list_is_refused(desk: Desk, list_id, reason):
+    with pytest.raises(UsageError, match=reason):
+        desk.plan(contacts_of(1), list_id)
+    assert desk.sent() == 0
+
+
+def test_what_was_added_is_left_out_for_that_list_only(desk: Desk):
+    first, both = contacts_of(2), contacts_of(4)
+    desk.apply(desk.plan(first))
+    plan = desk.plan(both)
+    assert sorted(plan.contacts()) == sorted(set(both) - set(first))
+    assert sorted(spread(plan.already_added)) == sorted(first)
+    assert sorted(desk.plan(both, 1004).contacts()) == sorted(both)
+
+
+def test_redrive_takes_up_what_may_succeed_and_on_demand_what_was_not_found(desk: Desk):
+    good, absent = contacts_of(1), [Contact(*MISSING, "1"), Contact(*FOUND[0], "10")]
+    assert desk.redrive() is None
+    progress = desk.apply(desk.plan([*good, *absent]))
+    assert desk.redrive() is None
+    assert "redrive --list 1002 --also-not-found`" in name_next_step(progress, desk.settings.api.names)
+    plan = desk.redrive(also_not_found=True)
+    assert plan
+    assert sorted(plan.contacts()) == sorted(absent)
+
+
+def test_a_plan_file_is_read_as_it_was_written_and_not_otherwise(desk: Desk, tmp_path):
+    path, plan = tmp_path / "plan.json", desk.plan(contacts_of(2))
+    write_plan(path, plan)
+    assert read_plan(path) == plan
+    text = path.read_text()
+    path.write_text(msgspec.json.format(text, indent=0))  # layout does not count
+    assert read_plan(path) == plan
+    for changed in (text.replace(f'"list_id": {STATIC}', '"list_id": 1004'), text[:-20], "{}", "", '{"sha256": 1}'):
+        assert changed != text
+        path.write_text(changed)
+        with pytest.raises(UsageError, match="not the plan that was written"):
+            read_plan(path)
+    with pytest.raises(UsageError, match="No such file"):
+        read_plan(tmp_path / "none")
+
+
+@pytest.mark.parametrize("hours", [-1, 25])
+def test_a_plan_holds_for_so_many_hours(desk: Desk, hours):
+    plan = desk.plan(contacts_of(1))
+    check_plan(desk.settings, plan, now())
+    with pytest.raises(UsageError, match="plan_max_age_hours"):
+        check_plan(desk.settings, plan, now() + timedelta(hours=hours))
+
+
+def test_a_plan_is_for_one_service(desk: Desk):
+    plan = msgspec.structs.replace(desk.plan(contacts_of(1)), service="api.example.com")
+    with pytest.raises(UsageError, match=r"made for api\.example\.com"):
+        desk.apply(plan)
+    assert desk.sent() == 0

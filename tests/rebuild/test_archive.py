@@ -1,0 +1,201 @@
+"""What several data folders have landed goes through an archive into one warehouse, and nothing is made twice."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+
+from firmlake.core.errors import DamagedError, UsageError
+from firmlake.core.run import Folders
+from firmlake.exports.targets import open_target
+from firmlake.rebuild import archive as archive_module
+from firmlake.rebuild.archive import archive, collect_staged, fetch_runs, stage_archived, stage_archived_whole
+from firmlake.rebuild.replay import content_hashes, load_staged, replay
+from firmlake.warehouse.generations import open_warehouse
+from support import ACME, BOLT, CIRC, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed, query
+
+FIRST, SECOND, THIRD = "20260105T120000Z-0001", "20260106T120000Z-0002", "20260107T120000Z-0003"
+
+
+def now():
+    return datetime(2026, 2, 1, tzinfo=UTC)
+
+
+def fetch_week(folders, run_id, at, *scores, companies=(ACME, BOLT, CIRC)):
+    """A published run of two shards, whose lookalikes have these scores."""
+    run = make_run(folders, companies, ("lookalikes",), run_id=run_id, at=at, shard_companies=2)
+    for place, (company, score) in enumerate(zip(companies, scores, strict=True)):
+        element = found(company, "lookalikes", lookalike(CIRC if company is ACME else ACME, score))
+        land(run, answer("lookalikes", element, at=at), shard=1 + place // 2)
+    publish_landed(run, at=at + MINUTE)
+
+
+@pytest.fixture(scope="module")
+def portfolios(tmp_path_factory):
+    """Two data folders that have a company in common."""
+    one, other = (Folders(tmp_path_factory.mktemp(name) / "data") for name in ("one", "other"))
+    fetch_week(one, FIRST, NOON, 0.1, 0.2, 0.3)
+    fetch_week(other, SECOND, NOON + DAY, 0.4, 0.5, companies=(ACME, CIRC))
+    return one, other
+
+
+@pytest.fixture
+def target(tmp_path):
+    return open_target(str(tmp_path / "archive"))
+
+
+def load(target, folders, name="replay"):
+    runs, damaged = fetch_runs(target, folders)
+    for run in runs:
+        try:
+            shards = [stage_archived(target.url, name, run.run_id, shard) for shard in run.shards()]
+            collect_staged(target, name, run, shards)
+        except DamagedError as error:
+            damaged[run.run_id] = error
+    whole = partial(stage_archived_whole, target, name)
+    load_staged(folders, now, memory_limit="100MB", keep=2, stage_whole=whole, without=damaged)
+    return damaged
+
+
+def content(folders):
+    with open_warehouse(folders) as connection:
+        return {name: found for name, found in content_hashes(connection).items() if name != "loads"}
+
+
+def test_a_warehouse_of_the_archive_holds_what_one_of_both_folders_would(portfolios, target, folders, tmp_path):
+    """Also where what one folder held, and so did not stage again, is not what the other heard in between."""
+    one, other = Folders(tmp_path / "one"), portfolios[1]
+    shutil.copytree(portfolios[0].data, one.data, symlinks=True)
+    fetch_week(one, THIRD, NOON + 2 * DAY, 0.1, 0.2, 0.6)
+    for portfolio in (one, other):
+        archive(portfolio, target)
+    load(target, folders)
+    assert {name.split("/")[2] for name in target.sizes("staged") if "/whole=" in name} == {f"run={THIRD}"}
+    together = Folders(tmp_path / "together")
+    for portfolio in (one, other):
+        for name in ("landing", "runs"):
+            shutil.copytree(portfolio.data / name, together.data / name, dirs_exist_ok=True)
+    replay(together, now, memory_limit="100MB", keep=1)
+    assert content(folders) == content(together)
+    assert content(folders)["lookalikes_history"][0] > 0, "or the order of the runs would not matter"
+
+
+@pytest.mark.slow
+def test_what_is_there_is_neither_archived_nor_staged_again(portfolios, target, tmp_path, monkeypatch):
+    done = archive(portfolios[0], target)
+    assert done.runs == [FIRST]
+    assert done.file_count == len(target.sizes("runs")) + len(target.sizes("landing"))
+    assert archive(portfolios[0], target) == ([], 0, 0, {})
+    load(target, Folders(tmp_path / "first"))
+    monkeypatch.delattr(archive_module, "stage_shard")
+    load(target, Folders(tmp_path / "second"))
+
+
+def test_what_a_killed_worker_left_is_completed_and_its_shard_is_staged_once(portfolios, target):
+    """It has written files, but not yet what says that the shard is staged; then two work on it at once."""
+    archive(portfolios[0], target)
+    manifest = stage_archived(target.url, "one", FIRST, 1)
+    target.clear("staged/one/run=20260105T120000Z-0001/companies")
+    (target.path / "staged/one/run=20260105T120000Z-0001/shard=00001.json").unlink()
+    assert stage_archived(target.url, "one", FIRST, 1) == manifest
+    before = target.sizes("staged")
+    assert stage_archived(target.url, "one", FIRST, 1) == manifest
+    assert target.sizes("staged") == before
+
+
+@pytest.mark.slow
+def test_an_archive_that_was_interrupted_is_gone_on_with_and_not_read_before(portfolios, target, folders):
+    archive(portfolios[0], target)
+    whole = target.sizes("")
+    (target.path / "runs" / FIRST / "outcome.json").unlink()
+    (target.path / "runs" / FIRST / "targets.parquet").unlink()
+    with pytest.raises(UsageError, match="holds no run"):
+        fetch_runs(target, folders)
+    assert archive(portfolios[0], target).file_count == 2
+    assert target.sizes("") == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plan.json", "targets.parquet"])
+def test_another_file_of_the_same_name_is_never_replaced(name, portfolios, target):
+    archive(portfolios[0], target)
+    (target.path / "runs" / FIRST / "outcome.json").unlink()
+    (target.path / "runs" / FIRST / name).write_bytes(b"another")
+    done = archive(portfolios[0], target)
+    assert done.runs == []
+    assert f"runs/{FIRST}/{name} is another file" in done.damaged[FIRST].message
+
+
+@pytest.mark.slow
+def test_a_changed_staged_file_is_found(portfolios, target, folders):
+    archive(portfolios[0], target)
+    (run,), _ = fetch_runs(target, folders)
+    shards = [stage_archived(target.url, "one", FIRST, shard) for shard in run.shards()]
+    changed = next((target.path / "staged").rglob("lookalikes/*.parquet"))
+    changed.write_bytes(b"x")
+    with pytest.raises(DamagedError, match=changed.name):
+        collect_staged(target, "one", run, shards)
+
+
+@pytest.mark.slow
+def test_a_data_folder_with_runs_of_its_own_is_left_alone(portfolios, target):
+    archive(portfolios[0], target)
+    with pytest.raises(UsageError, match=r"is a run of this data folder's own"):
+        fetch_runs(target, portfolios[1])
+
+
+def test_a_run_that_was_not_published_waits(folders, target):
+    run = make_run(folders, [ACME], ("lookalikes",))
+    land(run, answer("lookalikes", found(ACME, "lookalikes")))
+    run.finish("done", "", NOON)
+    assert archive(folders, target).runs == []
+
+
+# --- a damaged run ---------------------------------------------------------------------------------------------------
+
+DAMAGED = [
+    pytest.param(f"runs/{FIRST}/plan.json", marks=pytest.mark.slow),
+    pytest.param(f"runs/{FIRST}/targets.parquet", marks=pytest.mark.slow),
+    f"landing/run={FIRST}/shard=00001/00001.zst",
+]
+
+
+def harm(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+@pytest.fixture
+def together(tmp_path):
+    """A data folder with two published runs."""
+    folders = Folders(tmp_path / "together")
+    fetch_week(folders, FIRST, NOON, 0.1, 0.2, 0.3)
+    fetch_week(folders, SECOND, NOON + DAY, 0.4, 0.5, companies=(ACME, CIRC))
+    return folders
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_run_is_not_archived_but_named_and_the_others_are(name, together, target):
+    harm(together.data / name)
+    done = archive(together, target)
+    assert done.runs == [SECOND]
+    assert name in done.damaged[FIRST].message
+    assert done.damaged[FIRST].next_step
+    assert f"runs/{FIRST}/outcome.json" not in target.sizes("runs")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_run_damaged_in_the_archive_is_left_out_and_named_until_it_is_restored(name, together, target, folders):
+    archive(together, target)
+    whole = (target.path / name).read_bytes()
+    harm(target.path / name)
+    damaged = load(target, folders)
+    assert f"{target.url}/{name}" in damaged[FIRST].message
+    assert query(folders, "SELECT run_id FROM runs") == [(SECOND,)]
+    (target.path / name).write_bytes(whole)
+    assert load(target, folders) == {}
+    assert content(folders) == content(together)

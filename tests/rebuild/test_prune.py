@@ -1,0 +1,143 @@
+"""Pruning: what is old goes, and nothing that anybody still needs."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from firmlake.core.errors import DamagedError
+from firmlake.core.run import Folders
+from firmlake.exports.export import Request, export
+from firmlake.exports.targets import Folder
+from firmlake.rebuild.prune import find_spared, prune
+from firmlake.rebuild.replay import content_hashes, replay, verify
+from firmlake.warehouse.generations import newest, open_warehouse
+from support import ACME, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed
+
+RUNS = [f"2026010{5 + day}T120000Z-000{day}" for day in range(3)]
+NOW = NOON + 30 * DAY
+OLD = 28  # days: older are the first two runs
+
+
+def add_run(folders, day, keep=9):
+    run = make_run(folders, [ACME], ["lookalikes"], run_id=RUNS[day], at=NOON + day * DAY)
+    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike(score=0.1 * (day + 1))), at=run.plan.started_at))
+    publish_landed(run, at=run.plan.started_at + MINUTE, keep=keep)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folders = Folders(tmp_path_factory.mktemp("three"))
+    for day in range(3):
+        add_run(folders, day)
+    return folders
+
+
+@pytest.fixture
+def three(made, folders):
+    shutil.copytree(made.data, folders.data, symlinks=True)
+    return folders
+
+
+def spared(folders, **limits):
+    return find_spared(folders, NOW, **{"keep_generations": 9, **limits})[0]
+
+
+def names(found):
+    return [(each.kind, each.path.name) for each in found]
+
+
+def hashes(folders):
+    with open_warehouse(folders) as connection:
+        held = content_hashes(connection)
+    held.pop("loads")
+    return held
+
+
+def test_without_ages_only_generations_beyond_the_kept_ones_go(three):
+    found = spared(three, keep_generations=2)
+    assert names(found) == [("generation", "gen_000001.duckdb")]
+    assert found[0].byte_count == found[0].path.stat().st_size
+    prune(three, found)
+    assert [path.name for path in sorted(three.warehouse.glob("gen_*"))] == ["gen_000002.duckdb", "gen_000003.duckdb"]
+
+
+def test_a_look_changes_nothing(three):
+    before = sorted(three.data.rglob("*"))
+    assert spared(three, keep_generations=1, staged_days=0, landed_days=0)
+    assert sorted(three.data.rglob("*")) == before
+
+
+def test_the_generation_that_changes_start_from_stays(folders, tmp_path):
+    add_run(folders, 0)
+    export(folders, Request(mode="changes"), Folder(tmp_path / "out"))
+    for day in (1, 2):
+        add_run(folders, day, keep=1)
+    assert names(spared(folders, keep_generations=1)) == []
+    assert export(folders, Request(mode="changes"), Folder(tmp_path / "out")).manifest.mode == "changes"
+    assert names(spared(folders, keep_generations=1)) == [("generation", "gen_000001.duckdb")]
+
+
+@pytest.mark.parametrize("kind", [pytest.param("staged", marks=pytest.mark.slow), "landed"])
+def test_old_runs_go_and_replay_and_verify_give_the_same(three, kind):
+    expected = hashes(three)
+    found = spared(three, **{f"{kind}_days": OLD})
+    assert names(found) == [(kind, f"run={RUNS[0]}"), (kind, f"run={RUNS[1]}")]
+    prune(three, found)
+    assert not any(each.path.exists() for each in found)
+    assert names(spared(three, staged_days=OLD, landed_days=OLD)) == []  # of each run the other one stays
+    assert all(check.agrees for check in verify(three, lambda: NOW, memory_limit="256MB"))
+    replay(three, lambda: NOW, memory_limit="256MB", keep=9)
+    assert hashes(three) == expected
+
+
+def test_what_was_given_up_and_is_damaged_is_told_not_left_out(three):
+    prune(three, spared(three, landed_days=OLD))
+    next(three.staged(RUNS[0]).glob("lookalikes/*.parquet")).unlink()
+    with pytest.raises(DamagedError, match=RUNS[0]):
+        replay(three, lambda: NOW, memory_limit="256MB", keep=9)
+
+
+def test_a_run_that_is_not_in_the_warehouse_keeps_all(three):
+    shutil.rmtree(three.warehouse)
+    assert spared(three, staged_days=0, landed_days=0) == []
+
+
+def test_landed_answers_of_a_run_that_is_not_staged_whole_stay(three):
+    next(three.staged(RUNS[0]).glob("lookalikes/*.parquet")).unlink()
+    assert ("landed", f"run={RUNS[0]}") not in names(spared(three, landed_days=OLD))
+
+
+@pytest.mark.parametrize(
+    ("harmed", "limit"),
+    [
+        pytest.param(f"runs/{RUNS[0]}/plan.json", "staged_days", marks=pytest.mark.slow),
+        (f"landing/run={RUNS[0]}/shard=00001/00001.zst", "staged_days"),
+        (f"staged/run={RUNS[0]}/lookalikes/shard=00001.parquet", "landed_days"),
+    ],
+)
+def test_a_damaged_run_keeps_all_and_is_named_and_the_others_are_pruned(three, harmed, limit):
+    """Of landed answers and staged tables one stays: it must be the one that is whole."""
+    (three.data / harmed).write_bytes(b"x")
+    found, damaged = find_spared(three, NOW, keep_generations=9, **{limit: OLD})
+    assert [each.path.name for each in found] == [f"run={RUNS[1]}"]
+    assert harmed in damaged[RUNS[0]].message
+    assert damaged[RUNS[0]].next_step
+
+
+def test_a_killed_prune_is_finished_by_the_next(three, monkeypatch):
+    found = spared(three, keep_generations=1, landed_days=OLD)
+
+    def dies(path):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", dies)
+        with pytest.raises(KeyboardInterrupt):
+            prune(three, found)
+    prune(three, spared(three, keep_generations=1, landed_days=OLD))
+    assert spared(three, keep_generations=1, landed_days=OLD) == []
+    assert not list(three.data.glob("*/.going-*"))
+    assert newest(three).exists()
+    assert all(check.agrees for check in verify(three, lambda: NOW, memory_limit="256MB"))

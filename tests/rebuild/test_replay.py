@@ -1,0 +1,371 @@
+"""Replay gives the same warehouse from what landed; verify finds whatever is not the same."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+
+import duckdb
+import msgspec
+import polars as pl
+import pytest
+
+from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.files import sha256_of, write_json
+from firmlake.core.run import Folders, Run
+from firmlake.rebuild import replay as replay_module
+from firmlake.rebuild.replay import content_hashes, finished_runs, verify
+from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.warehouse.generations import LINK, newest, open_warehouse
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DATASETS,
+    DAY,
+    MINUTE,
+    NOON,
+    answer,
+    edit_warehouse,
+    found,
+    header,
+    land,
+    lookalike,
+    make_run,
+    not_found,
+    party,
+    period,
+    publish_landed,
+    query,
+    stage,
+    storage_version,
+)
+
+FIRST, SECOND = "20260105T120000Z-0001", "20260106T120000Z-0002"
+RECORDS = {"financials": period(), "lookalikes": lookalike(), "relationships": party()}
+
+
+def slow(*cases):
+    """Each takes a replay of everything."""
+    return [pytest.param(case, marks=pytest.mark.slow) for case in cases]
+
+
+def clock():
+    return NOON + 9 * DAY
+
+
+replay = partial(replay_module.replay, now=clock, memory_limit="100MB", keep=5)
+verified = partial(verify, now=clock, memory_limit="100MB")
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """Two runs, of which the second changes one company, does not find another and fails on a third."""
+    folders = Folders(tmp_path_factory.mktemp("two_runs"))
+    for run_id, at, is_second in ((FIRST, NOON, False), (SECOND, NOON + DAY, True)):
+        run = make_run(folders, run_id=run_id, at=at, refused=[(7, "x", "no number")])
+        for dataset in DATASETS:
+            changed = {**RECORDS[dataset], **({"unheardOf": 1} if is_second else {})}
+            acme = found(ACME, dataset, changed, 5)
+            acme["identifier"]["name"] = f"name in {run_id}"
+            other = not_found(BOLT, dataset) if is_second else found(BOLT, dataset, changed)
+            land(run, answer(dataset, acme, other, at=at, offset=0))
+            last = answer(dataset, found(CIRC, dataset, changed), at=at, offset=0)
+            ended = header(dataset, [CIRC], kind="given_up", status=None, error="refused", at=at, offset=0), b""
+            land(run, ended if is_second else last)
+        publish_landed(run, at=at + MINUTE)
+    return folders
+
+
+@pytest.fixture
+def two_runs(made, folders):
+    """A copy of them, to be harmed."""
+    shutil.copytree(made.data, folders.data, symlinks=True)
+    return folders
+
+
+OF_LISTS = {name for name in WAREHOUSE_TABLES if name.startswith(("service_list", "list_", "contact_"))}
+"""Tables that runs do not fill; test_lists.py is about them."""
+
+
+def content(folders):
+    with open_warehouse(folders) as connection:
+        hashes = content_hashes(connection)
+    return {name: value for name, value in hashes.items() if name != "loads"}
+
+
+def files(folder):
+    return {path: path.stat().st_mtime_ns for path in sorted(folder.rglob("*"))}
+
+
+def test_replay_gives_identical_content_as_a_new_generation(two_runs):
+    before, old = content(two_runs), newest(two_runs)
+    path = replay(two_runs)
+    assert content(two_runs) == before
+    filled = {table: count for table, (count, _) in before.items() if table not in OF_LISTS}
+    assert all(filled.values()), "or nothing would be shown for some table"
+    assert (newest(two_runs), path.name) == (path, "gen_000003.duckdb")
+    assert old.exists()
+
+
+def test_replay_needs_neither_staged_files_nor_a_warehouse(two_runs):
+    before = content(two_runs)
+    shutil.rmtree(two_runs.data / "staged")
+    shutil.rmtree(two_runs.warehouse)
+    replay(two_runs)
+    assert content(two_runs) == before
+    assert [row[0] for row in query(two_runs, "SELECT run_id FROM loads ORDER BY generation")] == [FIRST, SECOND]
+
+
+def test_replay_mends_a_damaged_generation(two_runs):
+    before, path = content(two_runs), newest(two_runs)
+    path.chmod(0o644)
+    path.write_bytes(b"x" * 5000)
+    replay(two_runs, storage_version="v1.4.0")
+    assert content(two_runs) == before
+    assert storage_version(two_runs) == "v1.4.0+"
+
+
+def test_replay_of_nothing_publishes_nothing(folders):
+    make_run(folders)
+    with pytest.raises(FirmlakeError, match="nothing to replay"):
+        replay(folders)
+    assert not folders.warehouse.exists()
+
+
+def test_replay_loads_a_run_that_was_killed_before_its_publish(two_runs):
+    run = make_run(two_runs, [ACME], ["lookalikes"], run_id="20260107T120000Z-0003", at=NOON + 2 * DAY)
+    land(run, answer("lookalikes", found(ACME, "lookalikes"), at=NOON + 2 * DAY))
+    unfinished = make_run(two_runs, [BOLT], ["lookalikes"], run_id="20260108T120000Z-0004", at=NOON + 3 * DAY)
+    stage(run)
+    run.finish("done", "", NOON + 2 * DAY)
+    replay(two_runs)
+    loaded = [row[0] for row in query(two_runs, "SELECT run_id FROM loads ORDER BY generation")]
+    assert loaded == [FIRST, SECOND, run.run_id]
+    assert unfinished.run_id not in loaded
+
+
+def test_runs_are_replayed_in_the_order_they_were_loaded(two_runs):
+    """A clock that was set back makes a later run look earlier."""
+    run = make_run(two_runs, [ACME], ["lookalikes"], run_id="20260101T120000Z-0003", at=NOON - 4 * DAY)
+    land(run, (header("lookalikes", [ACME], kind="given_up", status=None, error="x", at=NOON - 4 * DAY), b""))
+    publish_landed(run, at=NOON - 3 * DAY)
+    before = content(two_runs)
+    assert all(check.agrees for check in verified(two_runs))
+    replay(two_runs)
+    assert content(two_runs) == before
+    with open_warehouse(two_runs) as connection:
+        loaded = replay_module.loaded_runs(connection)
+    assert [run.run_id for run, _ in finished_runs(two_runs, loaded)] == loaded
+
+
+def test_verify_finds_nothing_where_nothing_is_wrong_and_changes_nothing(two_runs):
+    before = files(two_runs.data)
+    checks = verified(two_runs)
+    pasts = {name.replace("_history", "_as_of") for name in WAREHOUSE_TABLES if name.endswith("_history")}
+    assert {check.table for check in checks} == WAREHOUSE_TABLES.keys() - {"loads"} | pasts
+    assert all(check.agrees for check in checks)
+    assert files(two_runs.data).keys() == before.keys()
+    assert {path: time for path, time in files(two_runs.data).items() if path.is_file()} == {
+        path: time for path, time in before.items() if path.is_file()
+    }
+
+
+CHANGES = {
+    "companies": "UPDATE companies SET paid_at = paid_at + INTERVAL 1 SECOND",
+    "financials": "UPDATE financials SET revenue = revenue + 0.01",
+    "financial_joint_committees": "DELETE FROM financial_joint_committees",
+    "lookalikes": "INSERT INTO lookalikes SELECT * FROM lookalikes LIMIT 1",
+    "relationships": "UPDATE relationships SET function = NULL",
+    "company_state": "UPDATE company_state SET status = 'empty' WHERE status = 'not_found'",
+    "changes": "UPDATE changes SET kind = 'new_accounts'",
+    "dead_letters": "UPDATE dead_letters SET attempt_count = 9",
+    "rejects": "UPDATE rejects SET record_json = '6'",
+    "refused_lines": "DELETE FROM refused_lines WHERE run_id LIKE '%2'",
+    "drift": "UPDATE drift SET record_count = record_count + 1",
+    "runs": "UPDATE runs SET credit_count = 7",
+    "requests": "UPDATE requests SET duration_seconds = 1e-9",
+}
+
+
+HISTORIES = [name for name in WAREHOUSE_TABLES if name.endswith("_history") and name not in OF_LISTS]
+
+
+def test_verify_names_the_generation_that_is_damaged_and_not_its_own(two_runs):
+    """DuckDB opens a file whose tables are damaged, and finds out when they are read."""
+    path = newest(two_runs)
+    whole = path.read_bytes()
+    path.chmod(0o644)
+    for place in range(12_288 + 100, len(whole), 262_144):  # in each block, behind the headers
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        if _is_read(path, "loads, runs") and not _is_read(path, "companies"):
+            break
+    else:
+        pytest.fail("no damage was found by reading companies alone")
+    with pytest.raises(DamagedError, match=str(path)):
+        verified(two_runs)
+
+
+def _is_read(path, tables):
+    try:
+        with duckdb.connect(path, read_only=True) as connection:
+            return bool(connection.execute(f"SELECT sum(hash(COLUMNS(*))) FROM {tables}").fetchall())
+    except duckdb.Error:
+        return False
+
+
+def test_verify_finds_a_changed_past(two_runs):
+    edit_warehouse(two_runs, ";".join(f"UPDATE {table} SET valid_from_run = valid_to_run" for table in HISTORIES))
+    assert [check.table for check in verified(two_runs) if not check.agrees] == HISTORIES
+
+
+@pytest.mark.parametrize("table", ["financials", *slow(*(table for table in CHANGES if table != "financials"))])
+def test_verify_finds_a_changed_row(two_runs, table):
+    assert CHANGES.keys() == WAREHOUSE_TABLES.keys() - {"loads", *HISTORIES, *OF_LISTS}
+    edit_warehouse(two_runs, CHANGES[table])
+    assert [check.table for check in verified(two_runs) if not check.agrees] == [table]
+
+
+def test_verify_finds_a_past_that_does_not_lead_to_the_present(two_runs):
+    edit_warehouse(two_runs, "UPDATE lookalikes SET valid_from_run = 'a run that never was'")
+    assert [check.table for check in verified(two_runs) if not check.agrees] == ["lookalikes", "lookalikes_as_of"]
+
+
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM t WHERE a = 1", "INSERT INTO t VALUES (2), (2)", "UPDATE t SET a = 3"]
+)
+def test_a_content_hash_counts_rows_that_are_there_twice(statement, monkeypatch):
+    """Two equal rows must not cancel each other."""
+    table = WAREHOUSE_TABLES["lookalikes"]._replace(
+        name="t", columns=(WAREHOUSE_TABLES["lookalikes"].columns[0]._replace(name="a"),)
+    )
+    monkeypatch.setattr(replay_module, "WAREHOUSE_TABLES", {"t": table})
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t AS SELECT unnest([1, 1, 2]) AS a")
+        before = content_hashes(connection)
+        connection.execute("CREATE OR REPLACE TABLE t AS SELECT a FROM t ORDER BY a DESC")
+        assert content_hashes(connection) == before
+        connection.execute(statement)
+        assert content_hashes(connection) != before
+
+
+@pytest.mark.parametrize("harm", ["change", "remove", "other rows"])
+def test_verify_names_a_staged_file_that_is_not_what_was_written(two_runs, harm):
+    path = two_runs.staged(FIRST) / "financials" / "shard=00001.parquet"
+    match harm:
+        case "change":
+            path.write_bytes(path.read_bytes()[:-1] + b"x")
+        case "remove":
+            path.unlink()
+        case "other rows":
+            pl.read_parquet(path).with_columns(cash=pl.col("cash") + 1).write_parquet(path)
+    with pytest.raises(DamagedError, match=str(path)) as caught:
+        verified(two_runs)
+    assert "replay" in caught.value.next_step
+
+
+def test_verify_finds_staged_rows_that_do_not_follow_from_the_answers(two_runs):
+    """Not damage, but a fault of ours: the manifest agrees with the file, the landed answers do not."""
+    run = Run(two_runs, next(run for run, _ in finished_runs(two_runs)).plan)
+    path = two_runs.staged(FIRST) / "lookalikes" / "shard=00001.parquet"
+    old = replay_module.read_manifest(run)
+    pl.read_parquet(path).with_columns(score=pl.col("score") + 1).write_parquet(path)
+    _rewrite_manifest(run, old, path)
+    with pytest.raises(DamagedError, match=str(path)):
+        verified(two_runs)
+
+
+def _rewrite_manifest(run, manifest, path):
+    folder = run.folders.staged(run.run_id)
+    files = tuple(
+        msgspec.structs.replace(file, sha256=sha256_of(path)) if folder / file.path == path else file
+        for file in manifest.files
+    )
+    write_json(folder / "manifest.json", msgspec.structs.replace(manifest, files=files))
+
+
+@pytest.mark.parametrize("harm", ["remove", pytest.param("damage", marks=pytest.mark.slow)])
+def test_verify_names_a_run_whose_manifest_is_gone(two_runs, harm):
+    path = two_runs.staged(FIRST) / "manifest.json"
+    path.unlink() if harm == "remove" else path.write_bytes(b"{")
+    with pytest.raises(DamagedError, match=str(path.parent)):
+        verified(two_runs)
+    replay(two_runs)
+    assert all(check.agrees for check in verified(two_runs))
+
+
+@pytest.mark.parametrize("name", ["plan.json", "outcome.json"])
+def test_verify_names_a_loaded_run_that_is_no_longer_known(two_runs, name):
+    (two_runs.run(FIRST) / name).unlink()
+    with pytest.raises(DamagedError, match=str(two_runs.run(FIRST))):
+        verified(two_runs)
+
+
+@pytest.mark.parametrize("harm", [pytest.param("remove", marks=pytest.mark.slow), "damage"])
+def test_replay_takes_from_the_warehouse_how_a_run_ended(two_runs, harm):
+    before, path = content(two_runs), two_runs.run(FIRST) / "outcome.json"
+    path.unlink() if harm == "remove" else path.write_bytes(b"{")
+    with pytest.raises(DamagedError, match=str(path)) as caught:
+        verified(two_runs)
+    assert "replay" in caught.value.next_step
+    replay(two_runs)
+    assert content(two_runs) == before
+    assert path.exists()
+
+
+def test_one_can_do_without_a_lost_run_on_purpose(two_runs):
+    (two_runs.run(SECOND) / "plan.json").write_bytes(b"")
+    with pytest.raises(DamagedError) as caught:
+        replay(two_runs)
+    for folder in (two_runs.run(SECOND), two_runs.landing(SECOND, 1).parent, two_runs.warehouse):
+        assert str(folder) in caught.value.next_step
+        shutil.rmtree(folder)
+    replay(two_runs)
+    assert query(two_runs, "SELECT run_id FROM runs") == [(FIRST,)]
+
+
+@pytest.mark.parametrize("check", [verified, replay])
+@pytest.mark.parametrize("harm", ["remove", "cut a record", *slow("flip", "swap")])
+def test_a_segment_that_is_not_what_landed_is_named_and_nothing_published(two_runs, harm, check):
+    """Neither may look like answers that never came, or a replay would make the loss the truth."""
+    segments = sorted((two_runs.data / "landing").rglob("*.zst"))
+    path, other = segments[1], segments[2]
+    content = bytearray(path.read_bytes())
+    match harm:
+        case "flip":
+            content[len(content) // 2] ^= 1
+            path.write_bytes(content)
+        case "remove":
+            path.unlink()
+        case "cut a record":
+            path.write_bytes(content[:-1])
+        case "swap":
+            path.write_bytes(other.read_bytes())
+    before = newest(two_runs)
+    with pytest.raises(DamagedError, match=str(path)):
+        check(two_runs)
+    assert newest(two_runs) == before
+    assert not [path for path in two_runs.data.iterdir() if path.name.startswith(".verify")]
+
+
+@pytest.mark.parametrize("check", [verified, pytest.param(replay, marks=pytest.mark.slow)])
+def test_one_can_do_without_a_damaged_segment_on_purpose(two_runs, check):
+    """By the steps that the error names, whichever command finds it."""
+    path = min((two_runs.data / "landing").rglob("*.zst"))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedError, match=str(path)) as caught:
+        check(two_runs)
+    assert f"remove it and {two_runs.staged(FIRST)}, then `firmlake replay`" in caught.value.next_step
+    path.unlink()
+    shutil.rmtree(two_runs.staged(FIRST))
+    replay(two_runs)
+    assert all(check.agrees for check in verified(two_runs))
+
+
+def test_the_warehouse_is_left_alone_by_verify(two_runs):
+    before = sorted(path.name for path in two_runs.warehouse.iterdir())
+    verified(two_runs)
+    assert sorted(path.name for path in two_runs.warehouse.iterdir()) == before
+    assert (two_runs.warehouse / LINK).is_symlink()

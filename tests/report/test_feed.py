@@ -1,0 +1,129 @@
+"""The change feed: the right events, and texts from outside that do no harm."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from datetime import date, datetime
+from html.parser import HTMLParser
+
+import pytest
+
+from firmlake.core.errors import UsageError
+from firmlake.core.run import Folders
+from firmlake.lists.load import LIST_KINDS
+from firmlake.report.feed import WRITERS, Event, Restated, describe, read_changes
+from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.warehouse.generations import open_warehouse
+from support import ACME, BOLT, DAY, MINUTE, NOON, answer, found, land, make_run, period, publish_landed
+
+RUNS = ("20260105T120000Z-0001", "20260112T120000Z-0002", "20260119T120000Z-0003")
+HOSTILE = ["<script>alert(1)</script>", "\u202eevil", "=cmd|' /C calc'!A0", "a" * 5000, '"; DROP', "&amp;", "\r\n,x"]
+
+
+@pytest.fixture(scope="module")
+def three_runs(tmp_path_factory):
+    folders = Folders(tmp_path_factory.mktemp("three_runs"))
+    for week, run_id in enumerate(RUNS):
+        at = NOON + 7 * week * DAY
+        run = make_run(folders, [ACME, BOLT], ["financials"], run_id=run_id, at=at)
+        periods = [period(2023 + year) for year in range(week + 1)]
+        elements = [found(ACME, "financials", *periods), found(BOLT, "financials", *periods)]
+        land(run, answer("financials", *elements, at=at, offset=0))
+        publish_landed(run, at=at + MINUTE)
+    return folders
+
+
+def chosen(folders, **choice):
+    with open_warehouse(folders) as connection:
+        return [(event.run_id, event.country, event.kind) for event in read_changes(connection, **choice)]
+
+
+LAST = [(RUNS[2], "BE", "new_accounts"), (RUNS[2], "NL", "new_accounts")]
+SECOND = [(RUNS[1], "BE", "new_accounts"), (RUNS[1], "NL", "new_accounts")]
+FIRST = [(RUNS[0], "BE", "company_appeared"), (RUNS[0], "NL", "company_appeared")]
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ({}, LAST),
+        ({"since": RUNS[0]}, LAST + SECOND),
+        ({"since": RUNS[2]}, []),
+        ({"since": "2026-01-06"}, LAST + SECOND),
+        ({"since": "2026-01-01"}, LAST + SECOND + FIRST),
+        ({"since": "2026-01-01", "kinds": ["company_appeared"]}, FIRST),
+        ({"since": "2026-01-01", "company": BOLT}, [LAST[1], SECOND[1], FIRST[1]]),
+    ],
+)
+def test_events_are_chosen_by_time_kind_and_company(three_runs, choice, expected):
+    assert chosen(three_runs, **choice) == expected
+
+
+def test_since_what_is_neither_a_run_nor_a_time_is_refused(three_runs):
+    with pytest.raises(UsageError, match="yesterday"):
+        chosen(three_runs, since="yesterday")
+
+
+def test_the_kinds_of_list_events_are_those_of_the_data_dictionary():
+    comment = next(c.meaning for c in WAREHOUSE_TABLES["list_changes"].columns if c.name == "kind")
+    assert re.findall(r"list_\w+", comment) == list(LIST_KINDS)
+
+
+def event(text="x", **changes):
+    values = {
+        "run_id": RUNS[0], "found_at": datetime(2026, 1, 5), "country": "BE", "company_number": "0403227515",
+        "kind": "parent_in", "direction": "parent", "name": text, "related_name": text, "new_value": "0.25",
+        "fields": [],
+    }  # fmt: skip
+    values = dict.fromkeys(Event.__struct_fields__) | values
+    return Event(**values | changes)
+
+
+def test_an_event_is_described_by_what_it_is_about_and_what_changed():
+    restated = event(
+        kind="period_restated", start_date=date(2024, 1, 1), end_date=date(2024, 12, 31), dup_no=1, direction=None,
+        related_name=None, fields=[Restated("employee_count", "12", None), Restated("revenue", "1.00", "2.00")],
+    )  # fmt: skip
+    assert describe(restated) == ("2024-01-01 to 2024-12-31 filing 2", "employee count 12 → -; revenue 1.00 → 2.00")
+    assert describe(event("Ann")) == ("parent Ann", "- → 0.25")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_csv_gives_back_every_text_and_starts_none_like_a_formula(text):
+    (row,) = csv.DictReader(io.StringIO(WRITERS["csv"]([event(text)]), newline=""))
+    assert row["name"].removeprefix("'") == text
+    assert row["name"][0] not in "=+-@\t\r\n"
+    assert row["new_value"] == "0.25"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_json_gives_back_every_text(text):
+    (row,) = json.loads(WRITERS["json"]([event(text, fields=[Restated("revenue", text, None)])]))
+    assert (row["name"], row["related_name"]) == (text, text)
+    assert row["fields"] == [{"field": "revenue", "old": text, "new": None}]
+
+
+class Reader(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.texts = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        assert not {name for name, _ in attributes} & {"src", "href", "style", "onload", "onerror"}
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_page_is_the_same_whatever_names_hold(text):
+    plain, hostile = Reader(), Reader()
+    plain.feed(WRITERS["html"]([event("x")]))
+    hostile.feed(WRITERS["html"]([event(text)]))
+    assert hostile.tags == plain.tags
+    assert "script" not in hostile.tags
+    assert text in "".join(hostile.texts)

@@ -1,0 +1,246 @@
+"""The report: one file that loads nothing, whatever companies are called, with or without anything to tell."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+
+import pytest
+
+from firmlake.core.errors import FirmlakeError
+from firmlake.report import page as report_page
+from firmlake.report.groups import draw_groups
+from firmlake.report.page import make_report, write_report
+from firmlake.report.sections import SECTIONS, TOO_LARGE
+from firmlake.warehouse.views import definitions
+from support import ACME, answer, edit_warehouse, found, land, make_run, period, publish_landed
+
+from warehouse.figures import Figures
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+HOSTILE = (
+    "</td></table><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)> & 'quoted' \"name\"",
+    "\u202eright to left\u202e without an end",
+    "\x00\x1b[31m",
+    "Maatschappij" * 60,
+    "{made} %s {0}",
+)
+
+
+class Page(HTMLParser):
+    """What a browser would make of it: elements with their attributes, and the texts of cells."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.texts, self.unbalanced = [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in ("meta", "rect"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("bdi", "text"):
+            self.texts.append(data)
+
+
+def warehouse():
+    made = Figures()
+    made.connection.execute(
+        "INSERT INTO loads BY NAME SELECT 3 AS generation, 'r' AS run_id, TIMESTAMP '2026-01-05' AS published_at, "
+        "1 AS changed_company_count, '{}' AS row_counts, 1 AS schema_version"
+    )
+    made.connection.execute(
+        "INSERT INTO runs BY NAME SELECT 'r' AS run_id, '<b>list</b>.csv' AS list_name, '' AS list_sha256, "
+        "'x' AS service, 'financials' AS datasets, now() AS started_at, now() AS finished_at, 'done' AS outcome, "
+        "1 AS line_count, 1 AS company_count, 0 AS refused_count, 0 AS repeated_count, 0 AS fresh_count, "
+        "1 AS target_count, 1 AS request_count, 1 AS expected_credit_count, '0' AS firmlake_version"
+    )
+    return made
+
+
+@pytest.fixture(scope="module")
+def page():
+    made = warehouse()
+    for company, name in enumerate(HOSTILE, 1):
+        made.add("companies", company, name=name)
+        for year, revenue in ((2023, 100), (2024, 100 + company)):
+            made.files(
+                company, f"{year}-12-31", f"{year}-01-01", equity=-1, total_assets=10, revenue=revenue, net_profit=-5,
+                date_received=f"{year + 1}-02-01",
+            )  # fmt: skip
+        if company > 1:
+            made.add(
+                "relationships", company, direction="parent", position=0, related_kind="company", related_country="NL",
+                related_company_number=f"{company - 1:08}", function="SHAREHOLDER", stake_fraction=0.8,
+            )  # fmt: skip
+        made.add(
+            "changes", company, position=0, kind="period_restated", start_date="2024-01-01", end_date="2024-12-31",
+            dup_no=0, fields=f'[{{"field": "total_assets", "old": "1.00", "new": "{company}.00"}}]',
+        )  # fmt: skip
+        made.add(
+            "changes", company, position=1, kind="stake_changed", direction="parent", related_name=name,
+            old_value="0.500000", new_value=f"0.{company}00000",
+        )  # fmt: skip
+    failed = {"dataset": "lookalikes", "failed_at": "2026-01-05", "attempt_count": 3, "request_id": "x"}
+    made.add("dead_letters", 9, reason="/v1/x failed 3 times: status 503", **failed)
+    made.add("dead_letters", 8, reason="/v1/x: status 400: <b>", **failed)
+    return make_report(made.made().connection, NOW)
+
+
+def test_it_is_well_formed_and_every_section_is_there(page):
+    read = Page(page)
+    assert (read.open, read.unbalanced) == ([], [])
+    for section in SECTIONS:
+        assert section.title.replace("'", "&#x27;") in page
+
+
+def test_its_heading_names_the_load_which_need_not_be_a_run(page):
+    assert "from generation 3, load r.</p>" in page
+
+
+def test_it_loads_and_runs_nothing(page):
+    elements = Page(page).elements
+    assert {tag for tag, _ in elements} <= {
+        "html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "div", "h1", "h2",
+        "h3", "p", "b", "code", "span", "table", "thead", "tbody", "tr", "th", "td", "bdi", "svg", "rect",
+        "path", "text", "figure", "figcaption",
+    }  # fmt: skip
+    assert not [
+        name for _, attributes in elements for name in attributes if name.startswith("on") or name in ("src", "href")
+    ]
+    assert "url(" not in page
+    assert "@import" not in page
+    assert "default-src 'none'" in page
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_is_shown_as_it_is_and_stays_in_its_cell_and_its_box(page, name):
+    shown = name.replace("\x00", "\ufffd").replace("\x1b", "\ufffd")
+    texts = Page(page).texts
+    assert texts.count(shown) > 1
+
+
+def test_a_warehouse_with_nothing_to_tell_makes_a_report_too():
+    read = Page(make_report(warehouse().made().connection, NOW))
+    assert (read.open, read.unbalanced) == ([], [])
+
+
+def test_a_warehouse_that_nothing_was_loaded_into_says_so():
+    with pytest.raises(FirmlakeError, match="holds no run yet"):
+        make_report(Figures().made().connection, NOW)
+
+
+def test_a_generation_without_views_says_what_to_do():
+    with pytest.raises(FirmlakeError, match="replay"):
+        make_report(warehouse().connection, NOW)
+
+
+def test_numbers_are_read_easily_and_shares_are_percents(page):
+    assert ">-10.0%<" in page
+    assert ">80.0%<" in page
+
+
+def test_of_each_kind_of_event_the_three_that_changed_most_are_told(page):
+    texts = Page(page).texts
+    stakes = [text for text in texts if text.startswith("0.5 \u2192 ")]
+    assert stakes == ["0.5 \u2192 0.1", "0.5 \u2192 0.2", "0.5 \u2192 0.3"]
+    assert len([text for text in texts if text.startswith("total assets 1.00 \u2192 ")]) == 3
+
+
+def test_a_failure_says_what_to_do(page):
+    texts = Page(page).texts
+    assert "The service had trouble: redrive later" in texts
+    assert any(text.startswith("The service refuses the request") for text in texts)
+
+
+def member(one, parent=None, depth=0, **values):
+    row = {
+        "head_id": "a", "id": one, "parent_id": parent, "depth": depth, "name": f"name of {one}", "number": None,
+        "stake": 0.5, "is_held": False, "is_ring": False, "member_count": 4,
+    }  # fmt: skip
+    return row | values
+
+
+def test_a_picture_has_a_box_for_each_member_and_a_line_to_each_but_the_head():
+    members = [member("a"), member("b", "a", 1), member("c", "a", 1), member("d", "b", 2, is_held=True)]
+    picture = Page(draw_groups(members))
+    assert (picture.open, picture.unbalanced) == ([], [])
+    boxes = [attributes for tag, attributes in picture.elements if tag == "rect"]
+    assert [(box["x"], box["class"]) for box in boxes] == [
+        ("0", "box unheld"), ("264", "box unheld"), ("264", "box unheld"), ("528", "box"),
+    ]  # fmt: skip
+    assert len({(box["x"], box["y"]) for box in boxes}) == 4
+    assert [tag for tag, _ in picture.elements].count("path") == 3
+    assert picture.texts.count("50%") == 3
+
+
+def test_a_picture_says_how_many_members_it_leaves_out():
+    assert "1,003 members, 1,001 of them not drawn" in draw_groups(
+        [member("a", member_count=1003), member("b", "a", 1, member_count=1003)]
+    )
+
+
+def test_a_group_is_drawn_to_three_steps_and_twenty_members_and_a_ring_ends():
+    made = warehouse()
+    owned = {"direction": "parent", "related_kind": "company", "related_country": "NL", "function": "SHAREHOLDER"}
+
+    def holds(parent, child):
+        made.add(
+            "relationships", child, position=parent, stake_fraction=0.6, related_company_number=f"{parent:08}", **owned
+        )
+
+    for step in range(1, 30):
+        holds(step, step + 1)
+    for child in range(200, 240):
+        holds(100, child)
+    for parent, child in ((301, 302), (302, 303), (303, 301)):
+        holds(parent, child)
+    page = make_report(made.made().connection, NOW)
+    assert "41 members, 21 of them not drawn" in page
+    assert "30 members, 26 of them not drawn" in page
+    assert ", 3 members</figcaption>" in page
+    assert "NL 00000301, in a ring" in page
+
+
+def test_no_figure_that_the_tables_hold_makes_it_fail():
+    made = warehouse()
+    made.files_extremes()
+    assert "company 8" in make_report(made.made().connection, NOW)
+
+
+def test_a_question_that_duckdb_cannot_answer_is_an_error_that_says_so(folders):
+    run = make_run(folders, [ACME], ["financials"])
+    land(run, answer("financials", found(ACME, "financials", period())))
+    publish_landed(run)
+    edit_warehouse(folders, "CREATE VIEW portfolio AS SELECT error('out of range') AS name")
+    with pytest.raises(FirmlakeError, match=r"cannot be worked out .*out of range"):
+        write_report(folders, NOW, memory_limit="100MB")
+    assert not (folders.data / "report.html").exists()
+
+
+def test_parts_that_take_too_much_memory_are_left_out_and_say_so(monkeypatch):
+    check = next(each for each in definitions() if each.kind == "check")
+    grouped = "SELECT range::VARCHAR AS id FROM range(1_000_000) GROUP BY ALL"
+    monkeypatch.setattr(report_page, "definitions", lambda: [check._replace(sql=grouped)])
+    made = warehouse()
+    made.files_extremes()
+    connection = made.made().connection
+    many = "SELECT range::VARCHAR AS parent_id, (range + 1)::VARCHAR AS child_id, 1 AS stake FROM range(1_000_000)"
+    connection.execute(f"CREATE OR REPLACE VIEW shareholdings AS {many}")
+    connection.execute("SET temp_directory = ''; SET memory_limit = '40MB'")
+    page = make_report(connection, NOW)
+    assert f"<h3>Largest groups</h3><p>{TOO_LARGE}</p>" in page
+    assert f"{check.name}</bdi>" in page
+    assert page.count(TOO_LARGE) == 4, "three sections about groups, and the check"
+    assert "<h3>Events of the last run</h3><p>None.</p>" in page
