@@ -93,10 +93,10 @@ def test_rendered_settings_read_back_the_same():
 
 
 def test_the_committed_file_holds_every_default():
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     assert (root / "config/firmlake.toml").read_text() == render_toml(Settings())
 
 
 def test_the_sandbox_file_differs_only_in_where_things_are():
-    settings, _ = load_settings(Path(__file__).parents[1] / "config/sandbox.toml", environment={})
+    settings, _ = load_settings(Path(__file__).parents[2] / "config/sandbox.toml", environment={})
     assert changed_keys(settings) == ["api.base_url", "paths.data"]
