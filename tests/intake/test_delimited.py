@@ -92,12 +92,15 @@ def test_lists_are_read_as_people_write_them(read, content, options, companies):
     assert found(read(content, **options)) == companies
 
 
-def test_a_line_with_too_many_or_too_few_fields_is_refused_and_the_others_go_on(read):
-    companies = read("land;kbo;naam\nBE;0403091220\nBE;0403227515;KBC;x\nBE;0403053608;UCB\n")
-    assert found(companies) == [("BE", "0403053608", 4)]
+def test_a_line_with_too_many_fields_is_refused_and_the_others_go_on(read):
+    """Missing fields are empty ones, and empty fields beyond the header are no fields: spreadsheets write both."""
+    companies = read(
+        'land;kbo;naam\nBE;0403091220\nBE;0403227515;KBC;x\nBE;0403053608;UCB;;\nBE;0202239951;P;""; \nBE\n'
+    )
+    assert found(companies) == [("BE", "0403091220", 2), ("BE", "0403053608", 4), ("BE", "0202239951", 5)]
     assert companies.refused.rows() == [
-        (2, "BE;0403091220", "number of fields: 2 instead of 3; quote fields that hold the delimiter"),
         (3, "BE;0403227515;KBC;x", "number of fields: 4 instead of 3; quote fields that hold the delimiter"),
+        (6, "", "no company number: fill it in, or take the line out"),
     ]
 
 

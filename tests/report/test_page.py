@@ -14,7 +14,6 @@ from firmlake.report.page import make_report, write_report
 from firmlake.report.sections import SECTIONS, TOO_LARGE
 from firmlake.warehouse.views import definitions
 from support import ACME, answer, edit_warehouse, found, land, make_run, period, publish_landed
-
 from warehouse.figures import Figures
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)

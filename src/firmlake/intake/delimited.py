@@ -126,6 +126,7 @@ def _batches(layout: _Layout, positions: Sequence[int]) -> Iterator[pl.DataFrame
     ragged = pl.format(
         "number of fields: {} instead of {}; quote fields that hold the delimiter", "width", layout.width
     )
+    surplus = pl.col("fields").list.slice(layout.width).list.join("").str.contains(_blank(layout.delimiter))
     for records in _records(layout):
         rows = records.filter(~pl.col("line").is_in(layout.skipped))
         fields = split_fields(rows["text"], layout.delimiter)
@@ -134,7 +135,12 @@ def _batches(layout: _Layout, positions: Sequence[int]) -> Iterator[pl.DataFrame
             width=fields.list.len(),
             **{field(n): fields.list.get(n, null_on_oob=True) for n in positions},
         )
-        defect = pl.when("is_blank").then(pl.lit(BLANK)).when(pl.col("width") != layout.width).then(ragged)
+        is_wider = pl.col("width") > layout.width
+        if rows.select(is_wider.any()).item():
+            rows = rows.with_columns(fields=fields).with_columns(
+                width=pl.when(is_wider & surplus).then(0).otherwise("width")
+            )
+        defect = pl.when("is_blank").then(pl.lit(BLANK)).when(is_wider).then(ragged)
         yield rows.select(
             "line",
             defect=defect,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Final
 
@@ -21,7 +22,9 @@ _DISAGREEING: Final = "disagreeing columns: they name different companies or cou
 _LONGEST_GIVEN: Final = 200
 
 
-def resolve_lines(batch: pl.DataFrame, choice: Choice, default_country: str | None) -> pl.DataFrame:
+def resolve_lines(
+    batch: pl.DataFrame, choice: Choice, default_country: str | None, kept: Sequence[str] = ()
+) -> pl.DataFrame:
     """Give the company that each line of a batch names, or why it names none.
 
     A prefix of the number names the country, else the register its column names, else the country column, else
@@ -33,6 +36,7 @@ def resolve_lines(batch: pl.DataFrame, choice: Choice, default_country: str | No
         batch: Lines as `firmlake.intake.table.Table` gives them.
         choice: The positions of the columns of each role.
         default_country: `BE`, `NL`, `FR` or None.
+        kept: Columns of the batch to give as they are.
 
     Returns:
         One row for each line, in its order:
@@ -44,6 +48,7 @@ def resolve_lines(batch: pl.DataFrame, choice: Choice, default_country: str | No
         - `repairs`: bits of `firmlake.intake.identifiers.REPAIRS`.
         - `problem`: what is wrong and what to do about it, `BLANK` where the line holds nothing, else null.
         - for every other role of `choice` its text.
+        - the columns `kept`.
     """
     countries = _first_country([batch[field(position)] for position in choice.get(COUNTRY, ())], len(batch))
     known = countries["code"].set(countries["code"] == OTHER_COUNTRY, None)
@@ -64,13 +69,17 @@ def resolve_lines(batch: pl.DataFrame, choice: Choice, default_country: str | No
     with_country = pl.concat_str("cell", "given", separator=" ", ignore_nulls=True)
     given = pl.when(pl.col("defect").is_not_null()).then("text").when(is_abroad).then(with_country).otherwise("given")
     others = choice.keys() - {COUNTRY, *NUMBER_ROLES}
-    return lines.with_columns(problem=problem, given=given.fill_null("").str.head(_LONGEST_GIVEN)).select(
-        "line",
-        "given",
-        pl.when(pl.col("problem").is_null()).then(pl.col("country", "company_number")),
-        "repairs",
-        "problem",
-        **{role: pl.coalesce(*map(field, choice[role])) for role in sorted(others)},
+    return (
+        lines.with_columns(problem=problem, given=given.fill_null("").str.head(_LONGEST_GIVEN))
+        .select(
+            "line",
+            "given",
+            pl.when(pl.col("problem").is_null()).then(pl.col("country", "company_number")),
+            "repairs",
+            "problem",
+            **{role: pl.coalesce(*map(field, choice[role])) for role in sorted(others)},
+        )
+        .hstack([batch[name] for name in kept])
     )
 
 
