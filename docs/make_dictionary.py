@@ -19,7 +19,7 @@ DICTIONARY = Path(__file__).with_name("data_dictionary.md")
 
 _HEAD = """# Data dictionary
 
-Made by `python docs/make_dictionary.py` from `src/firmlake/tables/schemas.py` and the files in
+Made by `python docs/make_dictionary.py` from `src/firmlake/tables/schemas` and the files in
 `src/firmlake/warehouse/views`. The database says the same: `SELECT * FROM duckdb_columns()`, `duckdb_functions()`.
 Questions and answers are in the [cookbook](cookbook.md)."""
 

@@ -1,0 +1,39 @@
+"""Every table, stated once: columns with type, unit, source and meaning, and the key.
+
+Polars and DuckDB schemas, comments and the data dictionary are made from these.
+"""
+
+from __future__ import annotations
+
+from firmlake.tables.schemas.companies import TABLES_OF_COMPANIES
+from firmlake.tables.schemas.runs import TABLES_OF_FAILURES, TABLES_OF_RUNS
+from firmlake.tables.schemas.service_lists import TABLES_OF_SERVICE_LISTS
+from firmlake.tables.schemas.shape import KIND_TYPES, Column, Table, duckdb_type, history_of, polars_schema
+
+__all__ = [
+    "COMPANY_TABLES",
+    "KIND_TYPES",
+    "TABLES",
+    "WAREHOUSE_TABLES",
+    "Column",
+    "Table",
+    "duckdb_type",
+    "history_of",
+    "polars_schema",
+]
+
+_ALL = (*TABLES_OF_COMPANIES, *TABLES_OF_FAILURES, *TABLES_OF_SERVICE_LISTS, *TABLES_OF_RUNS)
+
+TABLES = {table.name: table for table in _ALL}
+
+WAREHOUSE_TABLES = {
+    each.name: each for table in _ALL for each in ((table,) if table.volatile is None else history_of(table))
+}
+"""The same as the warehouse holds them: with `valid_from_run` and a table of superseded rows where history is kept."""
+
+COMPANY_TABLES = {
+    "financials": ("financials", "financial_joint_committees"),
+    "lookalikes": ("lookalikes",),
+    "relationships": ("relationships",),
+}
+"""The tables that hold a dataset's records, keyed by company: replaced together when a company's payload changes."""

@@ -1,0 +1,163 @@
+"""What runs did: requests, failures, rejected records, refused lines, drift, changes found, and loads."""
+
+from __future__ import annotations
+
+from firmlake.tables.schemas.shape import Column, Table
+from firmlake.tables.schemas.shared import ASKED, CAUSE, COMPANY, DATASET, REQUEST, RUN
+
+__all__ = ["TABLES_OF_FAILURES", "TABLES_OF_RUNS"]
+
+TABLES_OF_FAILURES = (
+    Table(
+        "dead_letters",
+        "One row for each company and dataset that failed in a run",
+        ("run_id", "country", "company_number", "dataset"),
+        (
+            *COMPANY,
+            DATASET,
+            Column("reason", "text", "Why there is no usable answer"),
+            Column("attempt_count", "count", "Requests that were tried for it"),
+            REQUEST,
+            Column("failed_at", "timestamp", "When it was given up, UTC"),
+            RUN,
+        ),
+    ),
+    Table(
+        "rejects",
+        "One row for each record of an answer that does not fit the contract",
+        ("run_id", "request_id", "country", "company_number", "dataset", "path", "position"),
+        (
+            *COMPANY,
+            DATASET,
+            Column("position", "integer", "Place of the record in the company's answer, 0 first"),
+            Column("path", "text", "Field that does not fit"),
+            Column("reason", "text", "What is wrong with it"),
+            Column("record_json", "text", "The record as received"),
+            REQUEST,
+            Column("fetched_at", "timestamp", "When it was received, UTC"),
+            RUN,
+        ),
+    ),
+    Table(
+        "refused_lines",
+        "One row for each line of a company list that could not be used",
+        ("run_id", "line"),
+        (
+            Column("list_name", "text", "File name of the company list"),
+            Column("line", "integer", "Line in the file (row of a sheet), 1 first"),
+            Column("given", "text", "What stood there", "nothing"),
+            Column("reason", "text", "Why it was refused and what would help"),
+            RUN,
+        ),
+    ),
+    Table(
+        "drift",
+        "One row for each difference in a run between the answers and the known contract. Records are looked at where "
+        "their company's answer is new or changed",
+        ("run_id", "dataset", "kind", "path"),
+        (
+            ASKED,
+            Column(
+                "kind", "text", "new_field, vanished_field, new_value, rounded_value, foreign_element or other_count"
+            ),
+            Column("path", "text", "Dotted place in the service's JSON"),
+            Column("example", "text", "First value seen", "the field vanished"),
+            Column("record_count", "count", "Records concerned"),
+            Column("first_seen_at", "timestamp", "When the first such answer was received, UTC"),
+            CAUSE,
+        ),
+    ),
+)
+
+TABLES_OF_RUNS = (
+    Table(
+        "changes",
+        "One row for each event: something that a run found changed about a company",
+        ("run_id", "country", "company_number", "position"),
+        (
+            *COMPANY,
+            Column("position", "integer", "Place among the events of the company in the run, 0 first"),
+            Column(
+                "kind",
+                "text",
+                "company_appeared, company_gone, new_accounts, period_restated, period_removed, health_up, "
+                "health_down, parent_in, parent_out, child_in, child_out, stake_changed, lookalike_in or lookalike_out",
+            ),
+            Column("start_date", "date", "First day of the period", "not about a period"),
+            Column("end_date", "date", "Last day of the period", "not about a period"),
+            Column("dup_no", "integer", "Which filing of the period, as in financials", "not about a filing"),
+            Column("direction", "text", "parent or child", "not about a related party"),
+            Column("related_country", "text", "Country of the other company", "none, or not identified"),
+            Column("related_company_number", "text", "Its company number", "none, or not identified"),
+            Column("related_name", "text", "Name of the related party", "none, or the service states none"),
+            Column("old_value", "text", "Before: health indicator, stake (0 to 1) or rank", "none, or not stated"),
+            Column("new_value", "text", "After, likewise", "none, or not stated"),
+            Column(
+                "fields", "json", "Figures that were restated: list of field, old and new", "not about a restatement"
+            ),
+            Column("run_id", "text", "Run that found it"),
+        ),
+    ),
+    Table(
+        "runs",
+        "One row for each run in this warehouse",
+        ("run_id",),
+        (
+            RUN,
+            Column("list_name", "text", "File name of the company list"),
+            Column("list_sha256", "text", "Hash of the accepted companies, whatever their order and spelling"),
+            Column("service", "text", "Host of the service"),
+            Column("datasets", "text", "What was asked for, separated by commas"),
+            Column("started_at", "timestamp", "When the run was planned, UTC"),
+            Column("finished_at", "timestamp", "When its last answer had landed, UTC"),
+            Column("outcome", "text", "done, some_failed or stopped"),
+            Column("line_count", "count", "Lines of the list, header and blank lines left out"),
+            Column("company_count", "count", "Companies accepted"),
+            Column("refused_count", "count", "Lines refused"),
+            Column("repeated_count", "count", "Lines naming a company named before"),
+            Column("fresh_count", "count", "Companies left alone because all they need is fresh"),
+            Column("target_count", "count", "Companies asked for"),
+            Column("request_count", "count", "Requests answered, repeats included"),
+            Column("credit_count", "count", "Credits the service says it charged", "it did not say"),
+            Column(
+                "expected_credit_count", "count", "Credits our ledger expects: companies found outside any paid window"
+            ),
+            Column("firmlake_version", "text", "Version of firmlake"),
+        ),
+    ),
+    Table(
+        "requests",
+        "One row for each answer received, errors and repeats included",
+        ("run_id", "request_id", "attempt"),
+        (
+            Column("request_id", "text", "Hash of run, endpoint, companies, limit, offset and language"),
+            Column("attempt", "integer", "1 for the first try"),
+            DATASET,
+            Column("shard", "integer", "Part of the run"),
+            Column("company_count", "count", "Companies in the request"),
+            Column("page_limit", "integer", "Records asked for each company", "the endpoint does not page"),
+            Column("page_offset", "integer", "Records skipped for each company", "the endpoint does not page"),
+            Column("status", "integer", "HTTP status", "no answer came"),
+            Column("error", "text", "Why no answer came", "one came"),
+            Column("body_bytes", "count", "Size of the answer, bytes"),
+            Column("duration_seconds", "score", "From sending to the last byte"),
+            Column("credits_charged", "count", "Credits the answer says it cost", "it does not say"),
+            Column("credits_remaining", "count", "Credits the answer says are left", "it does not say"),
+            Column("fetched_at", "timestamp", "When the answer was complete, UTC"),
+            RUN,
+        ),
+    ),
+    Table(
+        "loads",
+        "One row for each published generation of this warehouse; the row of a run is its commit mark",
+        ("generation",),
+        (
+            Column("generation", "integer", "Number of the generation, in its file name"),
+            CAUSE,
+            Column("published_at", "timestamp", "When it was published, UTC"),
+            Column("changed_company_count", "count", "Companies whose rows were written"),
+            Column("row_counts", "json", "Rows written, by table"),
+            Column("schema_version", "integer", "Version of the tables' shape"),
+        ),
+    ),
+)

@@ -1,0 +1,43 @@
+"""Columns that several tables have."""
+
+from __future__ import annotations
+
+from firmlake.api.contract import DATASETS
+from firmlake.tables.schemas.shape import Column
+
+__all__ = ["ASKED", "CAUSE", "COMPANY", "DATASET", "NOT_STATED", "REQUEST", "RUN", "TAIL", "service_columns"]
+
+NOT_STATED = "the service states none"
+
+COMPANY = (
+    Column("country", "text", "Country of the company: BE, NL or FR"),
+    Column("company_number", "text", "Company number in normal form: BE 10 digits, NL 8 (KVK), FR 9 (SIREN)"),
+)
+TAIL = (
+    Column("extra_json", "json", "Fields of the record that the contract does not know", "there are none"),
+    Column("fetched_at", "timestamp", "When the answer was received, UTC"),
+    Column("run_id", "text", "Run that fetched the row"),
+)
+
+
+def service_columns(dataset: str, group: str, *described: tuple[str, str]) -> tuple[Column, ...]:
+    """Columns that come straight from a record, with their source and kind taken from the contract."""
+    prefix, fields = DATASETS[dataset].groups[group]
+    start = f"data[].{prefix}[]." if prefix else "data[]."
+    return tuple(
+        Column(
+            name,
+            fields[name].kind,
+            meaning,
+            "" if fields[name].required else NOT_STATED,
+            f"{dataset} {start}{fields[name].path}",
+        )
+        for name, meaning in described
+    )
+
+
+DATASET = Column("dataset", "text", "financials, lookalikes or relationships")
+ASKED = Column("dataset", "text", "A dataset, service_lists or contacts: what was asked")
+RUN = Column("run_id", "text", "Run, named by its start in UTC")
+CAUSE = Column("run_id", "text", "Run, overview of the lists or plan of contacts, named by its start in UTC")
+REQUEST = Column("request_id", "text", "Request whose answer this comes from", "no request was involved")
