@@ -1,8 +1,8 @@
-"""What landed answers say of the contacts that were sent to service lists: the ledger of additions.
+"""The ledger of additions: the status of every contact that was sent to a service list, read from landed answers.
 
-The same rules read answers while they arrive, when an apply is continued and when the table is made. A contact is
-added when the service said so; until it said something of it, it is unknown, and what helps is to send it again: the
-service takes a contact twice without harm.
+The same code reads answers while they arrive, when an apply resumes, and when the table is made. A contact is added
+only when the service said so. Until then its status is unknown, and it is sent again: the service accepts a contact
+twice without harm.
 
     landing/contacts/plan=<plan>/plan.json       the plan as applied, whole
                                  00001.zst ...   "sending": the contacts of a request, before it is sent; then its
@@ -11,22 +11,20 @@ service takes a contact twice without harm.
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import DamagedError, UnusableAnswerError
 from firmlake.core.files import read_json
 from firmlake.core.run import Folders
 from firmlake.landing.segments import Header, list_segments, read_segment
-from firmlake.lists.answers import Added, read_addition
+from firmlake.lists.answers import read_addition
 from firmlake.lists.contact_plan import Contact, ContactPlan, Entry, spread
+from firmlake.lists.outcomes import read_outcomes
 
 __all__ = [
     "SETTLED",
@@ -38,21 +36,20 @@ __all__ = [
     "merge_standings",
     "open_applied",
     "read_applied",
-    "settle",
 ]
 
 SETTLED = ("added", "failed", "company_failed")
 
 
 class Standing(NamedTuple):
-    """How it stands with a contact that was sent.
+    """The status of a contact that was sent.
 
     Attributes:
-        status: `added`, `failed` (the message says why), `company_failed` (likewise, for the whole company) or
-            `unknown` (no answer says anything of it).
-        sent_count: Requests it was sent in, repeats included.
-        lost_count: Those of them that no answer came to which says what was done.
-        changed_at: When that became known, or it was sent last; UTC.
+        status: `added`, `failed` (the message says why), `company_failed` (the message says why the whole company
+            failed) or `unknown` (no answer mentions the contact).
+        sent_count: Requests that carried the contact, repeats included.
+        lost_count: Requests whose answer was lost or does not say what was done.
+        changed_at: When the status became known or, if it is unknown, when the contact was last sent; UTC.
     """
 
     status: str
@@ -65,7 +62,7 @@ class Standing(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What an answer says beside the matter: a kind and path of the table `drift`, with an example."""
+    """A difference from the contract, as a row of the table `drift`."""
 
     kind: str
     path: str
@@ -75,12 +72,12 @@ class Remark(NamedTuple):
 
 
 class Progress:
-    """How far a plan is.
+    """How much of a plan has been applied.
 
     Attributes:
-        standings: For each contact that was sent.
-        in_list: What has been added to the list by any plan, as far as it was looked up.
-        remarks: Answers that name what was not sent, or count otherwise.
+        standings: The status of each contact that was sent.
+        in_list: Contacts that any plan added to the list; filled in by whoever looked them up.
+        remarks: Answers that name contacts we did not send, or state another count.
     """
 
     def __init__(self, plan: ContactPlan) -> None:
@@ -92,7 +89,10 @@ class Progress:
         self._open: set[str] = set()
 
     def counts(self) -> dict[str, int]:
-        """Count the plan's contacts by status; what another plan added is added, and what was not sent `pending`."""
+        """Count the plan's contacts by status.
+
+        A contact that another plan added counts as added, one that was never sent as `pending`.
+        """
         found = dict.fromkeys((*SETTLED, "unknown", "pending"), 0)
         for contact in self.plan.contacts():
             standing = self.standings.get(contact)
@@ -101,7 +101,7 @@ class Progress:
         return found
 
     def lacking(self) -> list[tuple[Contact, Standing]]:
-        """List the contacts that were sent and are not added, or not known to be."""
+        """List the contacts that were sent and are not known to be added."""
         return [
             (contact, standing)
             for contact, standing in self.standings.items()
@@ -134,14 +134,14 @@ class Progress:
             except UnusableAnswerError as error:
                 self._set(header, {}, error.message, sent=sent, lost=sent)
                 return
-            outcomes, remarks = settle(self._sent.get(header.request_id, []), answer)
-            self.remarks += [Remark(*remark, fetched_at=header.fetched_at) for remark in remarks]
-            self._set(header, outcomes, "the answer does not say", sent=sent, lost=sent - 1)
+            outcomes = read_outcomes(self._sent.get(header.request_id, []), answer)
+            self.remarks += [Remark(*remark, fetched_at=header.fetched_at) for remark in outcomes.remarks]
+            self._set(header, outcomes.statuses, "the answer does not say", sent=sent, lost=sent - 1)
 
     def _set(
         self, header: Header, outcomes: dict[Contact, tuple[str, str]], reason: str, sent: int = 0, lost: int = 0
     ) -> None:
-        """Note for each contact of a request what is known of it; what was known before is not forgotten."""
+        """Update the status of each contact of a request; a settled status never becomes unknown again."""
         for contact in self._sent.get(header.request_id, ()):
             before = self.standings.get(contact)
             status, message = outcomes.get(contact, ("unknown", reason))
@@ -158,61 +158,11 @@ class Progress:
             )
 
 
-def settle(
-    sent: Sequence[Contact], answer: Added
-) -> tuple[dict[Contact, tuple[str, str]], list[tuple[str, str, str | None, int]]]:
-    """Work out what an answer says of each contact of its request; nothing is guessed.
-
-    A contact that no failure names was added, provided that the answer is a success and all of it can be read. Where
-    it is none and names some, the others are left unknown: sent again without those, they get an answer of their own.
-    So are those that a failure may mean which names none of them: a company in no spelling of ours, or another contact
-    of their company. Of the one contact that was sent, such a failure is clear.
-
-    Returns:
-        Status and message of each contact that the answer settles, and remarks: kind, path, example, count.
-    """
-    by_company: defaultdict[Company, list[Contact]] = defaultdict(list)
-    for contact in sent:
-        by_company[contact.company].append(contact)
-    outcomes: dict[Contact, tuple[str, str]] = {}
-    foreign: list[str] = []
-    unread = ["a failure that cannot be read"] * answer.unread_count
-    vague: set[Contact] = set()
-    for entry in answer.failed:
-        named = f"{entry.identifier.country} {entry.identifier.company_number}"
-        company = normal_form(entry.identifier.country, entry.identifier.company_number)
-        if company is None and len(sent) == 1:
-            company = sent[0].company
-        contacts = by_company.get(company, []) if company else []
-        if company is None:
-            unread.append(f"a failure of {named}, which is no company number")
-        elif not contacts:
-            foreign.append(named)
-        elif not entry.contacts and (entry.contacts is None or entry.message):
-            outcomes |= dict.fromkeys(contacts, ("company_failed", entry.message or "no reason is given"))
-        elif not entry.contacts:
-            vague.update(contacts)
-        for failed in (entry.contacts or ()) if contacts else ():
-            ours = [one for one in contacts if one.contact_id == failed.identifier.contact_id]
-            if not ours:
-                foreign.append(f"{named}, contact {failed.identifier.contact_id}")
-                vague.update(contacts)
-            for one in ours or (contacts if len(contacts) == 1 else ()):
-                outcomes.setdefault(one, ("failed", failed.message or "no reason is given"))
-    rest = [contact for contact in sent if contact not in outcomes and contact not in vague]
-    if answer.success and not unread:
-        outcomes |= dict.fromkeys(rest, ("added", ""))
-    elif not (answer.success or answer.failed or unread):
-        outcomes |= dict.fromkeys(rest, ("failed", answer.message or "no reason is given"))
-    added_count = sum(status == "added" for status, _ in outcomes.values())
-    return outcomes, list(_remarks(answer, foreign, unread, added_count))
-
-
 def open_applied(folders: Folders, plan_id: str, until: datetime | None = None) -> Progress | None:
-    """Read how far a plan is; None where nothing of it was applied.
+    """Read how much of a plan has been applied; None if nothing was.
 
     Args:
-        folders: Where it landed.
+        folders: The data folder.
         plan_id: The plan.
         until: Only what had landed by then; None takes everything.
 
@@ -224,7 +174,7 @@ def open_applied(folders: Folders, plan_id: str, until: datetime | None = None) 
 
 
 def list_applied(folders: Folders, until: datetime | None = None) -> list[Progress]:
-    """Read how far all plans are that were applied, in the order they were made.
+    """Read the progress of every applied plan, oldest plan first.
 
     Raises:
         DamagedError: A landed file is not what was written.
@@ -236,7 +186,7 @@ def list_applied(folders: Folders, until: datetime | None = None) -> list[Progre
 
 
 def read_applied(folders: Folders, until: datetime | None = None) -> tuple[list[Progress], dict[str, DamagedError]]:
-    """Read how far all plans are that were applied; and by name those of which something landed is damaged."""
+    """Read the progress of every applied plan, and by plan name the error of each whose landed files are damaged."""
     applied, damaged = [], {}
     for path in sorted(folders.additions.glob("plan=*/plan.json")):
         try:
@@ -250,7 +200,7 @@ def read_applied(folders: Folders, until: datetime | None = None) -> tuple[list[
 
 
 def merge_standings(applied: Iterable[Progress]) -> dict[tuple[int, Contact], Standing]:
-    """Give how it stands with each contact of each list over all plans: once added stays added, else the latest."""
+    """Merge the status of each contact of each list over all plans: added wins, otherwise the latest status does."""
     merged: dict[tuple[int, Contact], Standing] = {}
     for progress in applied:
         for contact, standing in progress.standings.items():
@@ -260,7 +210,7 @@ def merge_standings(applied: Iterable[Progress]) -> dict[tuple[int, Contact], St
 
 
 def added_to(list_id: int, applied: Iterable[Progress]) -> set[Contact]:
-    """Give the contacts that are in a list by our ledger."""
+    """Return the contacts that the ledger has as added to a list."""
     return {
         contact
         for progress in applied
@@ -273,20 +223,6 @@ def added_to(list_id: int, applied: Iterable[Progress]) -> set[Contact]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 _ENTRIES = msgspec.json.Decoder(tuple[Entry, ...])
-
-
-def _remarks(
-    answer: Added, foreign: list[str], unread: list[str], added_count: int
-) -> Iterator[tuple[str, str, str | None, int]]:
-    for difference, times in Counter(answer.differences).items():
-        yield *difference, times
-    if foreign:
-        yield "foreign_element", "failed[].companyIdentifier", foreign[0], len(foreign)
-    if unread:
-        yield "foreign_element", "failed[]", unread[0], len(unread)
-    count = re.search(r"\d+", answer.message)
-    if answer.success and not unread and count and int(count[0]) != added_count:
-        yield "other_count", "message", f"{answer.message!r}, where {added_count} did not fail", 1
 
 
 def _later(first: Standing, second: Standing) -> Standing:

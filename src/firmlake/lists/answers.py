@@ -1,4 +1,4 @@
-"""Answers about service lists: a page of the overview, and what adding contacts came to."""
+"""Reads the service's answers about lists: a page of the overview, and the result of adding contacts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Added", "Difference", "Listed", "read_addition", "read_list_page"]
 
 
 class Difference(NamedTuple):
-    """A difference from the contract that makes nothing unusable: a kind and path of the table `drift`."""
+    """A harmless difference from the contract: kind, path and example as in the table `drift`."""
 
     kind: str
     path: str
@@ -26,9 +26,9 @@ class Listed(NamedTuple):
     """A list of the overview.
 
     Attributes:
-        unknown: Its fields that the contract does not know, and those it knows with values it does not, which the
-            entry lacks; as one JSON object; None where there are none.
-        differences: Each of them, and each field that is absent.
+        unknown: Fields that the contract does not know, and known fields whose values do not fit, as one JSON object;
+            None if there are none. The entry lacks them.
+        differences: One for each unknown, unfitting or absent field.
     """
 
     entry: ListEntry
@@ -37,12 +37,12 @@ class Listed(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What adding contacts came to.
+    """The answer to a request that adds contacts.
 
     Attributes:
-        failed: Its failures that can be read.
-        unread_count: Those that cannot.
-        differences: Of the answer, and of its failures that can be read.
+        failed: The failures that can be read.
+        unread_count: How many failures cannot be read.
+        differences: Differences of the answer and of the failures that can be read.
     """
 
     success: bool
@@ -56,10 +56,11 @@ def read_list_page(body: bytes) -> tuple[list[Listed], int]:
     """Read a page of the overview of service lists.
 
     Returns:
-        The lists in the order of the answer, and how many there are in all.
+        The lists in the order of the answer, and the number of lists the service has.
 
     Raises:
-        UnusableAnswerError: It is no such page, or one of its lists has no id or type: left out, it would seem gone.
+        UnusableAnswerError: The body is no such page, or one of its lists has no id or type. Without that list the
+            overview would report it as gone.
     """
     try:
         page = _PAGE.decode(body)
@@ -69,10 +70,10 @@ def read_list_page(body: bytes) -> tuple[list[Listed], int]:
 
 
 def read_addition(body: bytes) -> Added:
-    """Read what adding contacts came to; a failure that cannot be read does not harm the others.
+    """Read the answer to a request that adds contacts; a failure that cannot be read does not harm the others.
 
     Raises:
-        UnusableAnswerError: It says neither what was added nor what was not.
+        UnusableAnswerError: The body says neither what was added nor what failed.
     """
     try:
         answer = _ADDITION.decode(body)
@@ -102,7 +103,7 @@ _SHOWN = 80
 
 
 def _read_list(raw: Raw, place: int) -> Listed:
-    """Read a list field by field: a value that is odd is kept beside the others."""
+    """Read a list field by field; values that do not fit are kept as unknown."""
     try:
         fields = _FIELDS.decode(raw)
     except _UNREADABLE:
@@ -128,7 +129,7 @@ def _read_list(raw: Raw, place: int) -> Listed:
 
 
 def _differences(fields: dict[str, Raw], shape: type[msgspec.Struct], path: str) -> list[Difference]:
-    """Find the fields of an object that its shape does not know, all as one, and those that are absent."""
+    """Find the fields that a shape does not know (all as one difference) and those that are absent (one each)."""
     known, inside = _names(shape), f"{path}." if path else ""
     unknown = {name: value for name, value in fields.items() if name not in known}
     new = [Difference("new_field", path or "$", _as_object(unknown))] if unknown else []

@@ -1,4 +1,4 @@
-"""Applying a plan: each request is noted and sent, its answers land, and only then anything is concluded."""
+"""Applies a plan: notes each request, sends it, lands the answer, and only then updates the ledger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from firmlake.warehouse.generations import LINK, open_warehouse
 __all__ = ["apply_plan"]
 
 _REFUSALS_MAX = 3
-"""So many contacts refused one by one before anything was answered, and the settings do not fit the service."""
+"""If this many single contacts are refused before any request succeeds, the settings do not fit the service."""
 _LIST_GONE = "`firmlake service-lists --type STATIC` shows the lists there are; plan for one of them"
 _REFUSES_ALL = (
     "Look whether the list takes contacts, and whether api.names and the limits under api are those of the service "
@@ -37,7 +37,7 @@ _REFUSES_ALL = (
 )
 _NAME_MAX = 80
 _UNCLEAR_MAX = 3
-"""So many contacts in a row of which even alone nothing is said, and no more are sent alone."""
+"""After this many contacts in a row whose own answer does not mention them, no more are sent alone."""
 _TRIES_ALONE = 2
 
 
@@ -48,23 +48,23 @@ def apply_plan(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
 ) -> Progress:
-    """Send what a plan says and has not been settled yet, and publish what came of it.
+    """Send the contacts of a plan that are not settled yet, and publish the result.
 
-    Whatever ends it early, what has landed is published, and the same call goes on from there. A contact that another
-    plan has added meanwhile is not sent again.
+    If an error ends it early, what has landed is published, and the same call resumes. A contact that another plan
+    added meanwhile is not sent again.
 
     Args:
         settings: Limits, and how old a plan may be.
         client: The service.
         plan: From `read_plan`.
         now: The clock, UTC.
-        on_answer: Called after each answer has landed, with how many contacts of the plan are settled by then.
+        on_answer: Called after each answer has landed, with the number of contacts of the plan settled so far.
 
     Returns:
-        How far the plan is.
+        The progress of the plan.
 
     Raises:
-        UsageError: The plan is stale, for another service, or its list is not what it was; nothing was sent.
+        UsageError: The plan is stale, for another service, or for a list that has changed; nothing was sent.
         FirmlakeError: As `Client.send`.
     """
     check_plan(settings, plan, now())
@@ -93,7 +93,7 @@ def apply_plan(
 
 
 class _Sender:
-    """Sends contacts, one request after the other: 200 a minute need no threads."""
+    """Sends contacts, one request after the other; 200 requests a minute need no threads."""
 
     def __init__(
         self,
@@ -117,12 +117,12 @@ class _Sender:
         self._has_answers = bool(progress.counts()["added"])
 
     def send(self, contacts: Sequence[Contact], tries: int | None = None, *, apart: bool = False) -> None:
-        """Send contacts in one request; where that fails, find out by halves which of them is the reason.
+        """Send contacts in one request; if it fails, send halves until the contact that causes it is alone.
 
         Args:
-            contacts: What one request holds.
-            tries: How often it may be sent; None as the settings want it.
-            apart: Likewise where the answer does not say what became of a contact.
+            contacts: The contacts of one request.
+            tries: How often the request may be sent; None takes the setting.
+            apart: Also send halves of the contacts that the answer leaves unknown.
         """
         sending = self._note(contacts)
         try:
@@ -149,7 +149,7 @@ class _Sender:
         return [one for one in contacts if self._progress.standings[one].status not in SETTLED]
 
     def _helps_apart(self, contacts: Sequence[Contact], unclear: Sequence[Contact]) -> bool:
-        """Tell whether those that an answer left unclear are worth sending apart."""
+        """Tell whether to send apart the contacts that an answer left unknown."""
         if len(unclear) < len(contacts):
             self._unclear_alone = 0
         elif len(contacts) == 1:
@@ -157,7 +157,7 @@ class _Sender:
         return bool(unclear) and len(contacts) > 1 and self._unclear_alone < _UNCLEAR_MAX
 
     def _note(self, contacts: Sequence[Contact]) -> Header:
-        """Land what is about to be sent: should no answer ever land, that is known."""
+        """Land the contacts that are about to be sent, so that a lost answer leaves them unknown and not forgotten."""
         entries = as_entries(contacts)
         body = msgspec.json.encode(entries)
         plan = self._progress.plan
@@ -186,7 +186,7 @@ class _Sender:
         self._client.send(request, read_addition, tries=tries, on_answer=land)
 
     def _give_up(self, sending: Header, error: FirmlakeError, contacts: Sequence[Contact]) -> None:
-        """Record that a contact is refused even alone."""
+        """Record that the service refuses a contact even alone."""
         if not self._has_answers:
             self._refused_alone += 1
             if self._refused_alone >= _REFUSALS_MAX:
@@ -194,7 +194,7 @@ class _Sender:
         self._land(msgspec.structs.replace(sending, kind="given_up", error=error.message, fetched_at=self._now()), b"")
 
     def _name(self, error: FirmlakeError, contacts: Sequence[Contact], next_step: str) -> RequestRefusedError:
-        """Say which list and contacts an error is about, and what to do."""
+        """Make an error that names the list and the contacts."""
         plan, first, more = self._progress.plan, contacts[0], len(contacts) - 1
         which = f"contact {first.contact_id} of {first.company}" + (f" and {more:,} others" if more else "")
         name = printable(plan.list_name, _NAME_MAX)
@@ -206,7 +206,7 @@ class _Sender:
 
 
 def _todo(folders: Folders, progress: Progress) -> list[list[Contact]]:
-    """List what no answer has settled and no other plan has added, by request; note what others have."""
+    """List the contacts still to be sent, by request: neither settled nor added by another plan."""
     plan = progress.plan
     others = [one for one in list_applied(folders) if one.plan.plan_id != plan.plan_id]
     progress.in_list = added = added_to(plan.list_id, others)
@@ -216,11 +216,11 @@ def _todo(folders: Folders, progress: Progress) -> list[list[Contact]]:
 
 
 def _publish(settings: Settings, folders: Folders, progress: Progress, now: Callable[[], datetime]) -> None:
-    """Load the ledger into the warehouse, unless it has all of this plan."""
+    """Load the ledger into the warehouse, unless the warehouse has all of this plan already."""
     last = max((one.changed_at for one in progress.standings.values()), default=None)
     if last is None:
         return
-    if (folders.warehouse / LINK).exists():  # a generation that the link does not name yet was not published
+    if (folders.warehouse / LINK).exists():  # a generation without the link is not published yet
         with open_warehouse(folders) as connection:
             since = lists_loaded_at(connection)
         if since and since >= last:

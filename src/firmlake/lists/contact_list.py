@@ -79,7 +79,7 @@ def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
 
 
 def _check_contacts(lines: pl.DataFrame) -> pl.DataFrame:
-    """Bring contact ids into one form, and refuse those that are none."""
+    """Normalise contact ids, and refuse values that cannot be one."""
     text = pl.col("contact_id").fill_null("").str.strip_chars()
     plain = text.str.replace(r"^(\d+)\.0+$", "${1}")  # a whole number that a spreadsheet made a float
     problem = (

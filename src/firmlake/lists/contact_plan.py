@@ -1,4 +1,4 @@
-"""The contacts that a plan adds to a service list: what `apply` is given, and what lands beside its answers."""
+"""A plan of contacts to add to a service list: the file that `apply` reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Contact", "ContactPlan", "Entry", "Refused", "as_entries", "spread"]
 
 
 class Contact(NamedTuple):
-    """A contact of a company, as it is to be in a list."""
+    """A contact of a company."""
 
     country: str
     company_number: str
@@ -44,15 +44,15 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class ContactPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be added to which list: all that `apply` needs, and what a person wants to see before.
+    """Which contacts are to be added to which list: all that `apply` needs and a person wants to review.
 
     Attributes:
-        service: The service it was made for.
-        source: File name of the list of contacts; `redrive` for what failed before.
-        list_name: With type, number of companies and last change: the list when the plan was made.
-        already_added: Contacts of the source that are in the list by our ledger.
-        repeated_count: Lines naming a contact named before.
-        requests: For each request its companies, each once.
+        service: The service that the plan was made for.
+        source: File name of the contact list; `redrive` for contacts that failed before.
+        list_name: Like list_type, list_company_count and list_updated_at, as it was when the plan was made.
+        already_added: Contacts of the source that the ledger has as added.
+        repeated_count: Lines that repeat a contact of an earlier line.
+        requests: The companies of each request, each once.
     """
 
     plan_id: str
@@ -72,12 +72,12 @@ class ContactPlan(msgspec.Struct, frozen=True, kw_only=True):
     firmlake_version: str
 
     def contacts(self) -> Iterator[Contact]:
-        """Give all contacts to add."""
+        """Yield all contacts to add."""
         return (contact for entries in self.requests for contact in spread(entries))
 
 
 def spread(entries: Iterable[Entry]) -> Iterator[Contact]:
-    """Give the contacts of entries one by one."""
+    """Yield the contacts of entries one by one."""
     return (Contact(entry.country, entry.company_number, one) for entry in entries for one in entry.contacts)
 
 

@@ -1,7 +1,6 @@
-"""Loading what has landed about service lists: an overview with its history and events, and the ledger of additions.
+"""Loads what has landed about service lists: an overview with its history and events, and the ledger of additions.
 
-The ledger is small and made anew with each such load. What landed after a load is not in it: the row in `loads` says
-until when.
+The ledger is small, so each load replaces it whole. The row in `loads` says up to when answers are included.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
@@ -42,17 +41,17 @@ __all__ = [
 def publish_lists(
     folders: Folders, settings: RunSettings, name: str, now: Callable[[], datetime], overview: Overview | None = None
 ) -> Path:
-    """Load an overview, and what has landed of additions, into the next generation.
+    """Load an overview and the ledger of additions into the next generation.
 
     Args:
-        folders: Where.
-        settings: Memory, and how many generations are kept.
-        name: The overview or plan that is the reason.
+        folders: The data folder.
+        settings: Memory limit, and how many generations are kept.
+        name: The overview or plan that is loaded.
         now: The clock, UTC.
         overview: None leaves the lists as they are.
 
     Returns:
-        The generation that is now the newest.
+        The newest generation.
     """
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
@@ -73,7 +72,7 @@ def publish_lists(
 
 
 def lists_loaded_at(connection: duckdb.DuckDBPyConnection) -> datetime | None:
-    """Tell until when what landed about lists is in a generation, UTC; None where nothing is."""
+    """Return up to when a generation includes answers about lists, UTC; None if it includes none."""
     query = "SELECT max(published_at) FROM loads ANTI JOIN runs USING (run_id)"
     moment: datetime | None = connection.execute(query).fetchall()[0][0]
     return moment and moment.replace(tzinfo=UTC)
@@ -87,18 +86,18 @@ def read_list_changes(connection: duckdb.DuckDBPyConnection, overview_id: str) -
 
 
 def newest_applied(folders: Folders) -> str | None:
-    """Name the newest plan of which something has landed; None where there is none."""
+    """Name the newest plan that was applied; None if there is none."""
     return max((path.name.partition("=")[2] for path in folders.additions.glob("plan=*")), default=None)
 
 
 def load_overview(
     connection: duckdb.DuckDBPyConnection, overview: Overview, generation: int, published_at: datetime
 ) -> None:
-    """Let an overview take the place of the lists held; one of static lists alone says nothing of the smart ones.
+    """Replace the lists of the warehouse by an overview; an overview of static lists leaves the smart ones alone.
 
     Args:
         connection: A generation in the making, in a transaction.
-        overview: Complete, so that a list it lacks is gone.
+        overview: A complete overview: a list that it lacks is gone.
         generation: Number of the generation.
         published_at: UTC.
     """
@@ -126,13 +125,13 @@ def load_additions(
     mark: tuple[int, str, datetime] | None,
     until: datetime | None = None,
 ) -> None:
-    """Bring the ledger of additions up to what has landed.
+    """Replace the ledger of additions by what has landed.
 
     Args:
         connection: A generation in the making, in a transaction.
-        folders: Where answers landed.
-        mark: For `loads`: the generation's number, the plan, when it is published (UTC). None: it has its row already.
-        until: Only what had landed by then; None takes everything.
+        folders: The data folder.
+        mark: The row for `loads`: number of the generation, plan, publication time (UTC). None if it has one already.
+        until: Only answers that had landed by then; None takes all.
     """
     connection.execute("DELETE FROM contact_additions")
     connection.execute("DELETE FROM drift WHERE dataset = 'contacts'")
@@ -144,8 +143,8 @@ def load_additions(
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# What was held and what is shown of each list that changed. Of a list shown for the first time, only new results count.
-# A value that an overview does not state is no event, nor is its return.
+# Each list that changed, before and after. A list seen for the first time raises an event only for new results.
+# A value that an overview leaves out raises no event, and neither does its return.
 _PAIRS = """
     CREATE OR REPLACE TEMP TABLE list_pairs AS
     SELECT list_id, b.list_id IS NOT NULL AS was, a.list_id IS NOT NULL AS is_there, a.type,
@@ -156,7 +155,7 @@ _PAIRS = """
     FULL JOIN (FROM service_lists WHERE valid_from_run = ?) a USING (list_id)
 """
 
-# Values before and after, and when it is one.
+# For each kind of event: the value before, the value after, and the condition.
 _KINDS: Final = {
     "list_gone": ("old_name", "NULL", "NOT is_there"),
     "list_renamed": ("old_name", "new_name", "was AND is_there AND old_name <> new_name"),
@@ -180,7 +179,7 @@ _RECORD = f"""
     SELECT *, row_number() OVER (PARTITION BY list_id ORDER BY kind) - 1 AS position, ? AS run_id FROM ({_FOUND})
 """
 LIST_KINDS: Final = tuple(_KINDS)
-"""What can be found changed about a list."""
+"""The kinds of events about lists."""
 
 _CHANGES = "SELECT list_id, kind, old_value, new_value FROM list_changes WHERE run_id = ? ORDER BY kind, list_id"
 

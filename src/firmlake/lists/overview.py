@@ -1,9 +1,9 @@
-"""The overview of service lists: asked for page by page, landed, and complete although lists move meanwhile.
+"""Reads the overview of service lists page by page, completely even if lists change meanwhile.
 
-A list can slip through between two pages: one before it vanishes, and it stands where we have already looked. So
-whatever takes more than one page is read again from the start, until two sweeps in a row find the same lists and as
-many as the service says there are. Where that does not happen, a list counts as there when one of the last two sweeps
-has it: a list that was there all the time is missed twice in a row by hardly any chance.
+A list can slip through between two pages: if an earlier list vanishes, the next one moves to a page already read. An
+overview of more than one page is therefore read again from the start, until two sweeps in a row find the same lists
+and as many as the service states. If no two sweeps agree, the lists of the last two sweeps count: a list that was
+there all the time is hardly ever missed twice in a row.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PAGES_MAX = 10_000
 
 
 class OverviewPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What an overview set out to read, frozen before its first request."""
+    """What an overview is to read, written before its first request."""
 
     overview_id: str
     kind: ListKind
@@ -43,7 +43,7 @@ class OverviewPlan(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     firmlake_version: str
     is_look: bool = False
-    """Only to look a list up: it does not go into the warehouse."""
+    """Whether it only looks a list up, and is not loaded into the warehouse."""
 
 
 class Seen(NamedTuple):
@@ -57,10 +57,10 @@ class Overview(NamedTuple):
     """All lists of one kind, or of both.
 
     Attributes:
-        lists: By id, as seen last.
-        finished_at: When its last page was received.
-        sweeps: How often it was read from the start.
-        is_settled: Whether two sweeps agreed, or one page held all.
+        lists: By id, as last seen.
+        finished_at: When the last page was received.
+        sweeps: How often the lists were read from the start.
+        is_settled: Whether two sweeps agreed, or one page held all lists.
     """
 
     plan: OverviewPlan
@@ -125,7 +125,7 @@ def take_overview(
     if found is None:
         raise ServiceError(
             f"The service announces {sweeps.total} lists, but shows {sweeps.shown_count}",
-            "Nothing was concluded from that; run again later",
+            "No list was changed; run again later",
         )
     return found
 
@@ -141,7 +141,7 @@ def list_overviews(folders: Folders) -> list[Overview]:
 
 
 class _Sweeps:
-    """What landed pages add up to, and which page to ask for next; the same while asking and when read again."""
+    """The state of an overview after the pages so far, whether they just arrived or are reread."""
 
     def __init__(self, plan: OverviewPlan) -> None:
         self._plan = plan
@@ -159,11 +159,11 @@ class _Sweeps:
         return len(self._lists())
 
     def next_page(self) -> tuple[int, int] | None:
-        """Give the sweep and offset of the next page; None at the end."""
+        """Return the sweep and offset of the next page; None at the end."""
         return None if self._is_over else (len(self._found), self._offset)
 
     def absorb(self, header: Header, body: bytes) -> None:
-        """Take in one landed answer, in landing order; those without use are asked for again."""
+        """Take in one landed answer, in landing order; an unusable one is skipped, and its page asked for again."""
         if self._is_over or header.kind != "answer" or header.status != 200:
             return
         if (header.shard, header.offset) != self.next_page():
@@ -181,7 +181,7 @@ class _Sweeps:
             self._end_sweep()
 
     def result(self) -> Overview | None:
-        """Give the overview; None where it did not come to its end, or shows fewer lists than it announces."""
+        """Return the overview; None if it is incomplete or shows fewer lists than it states."""
         lists = self._lists()
         if not self._is_over or self._finished_at is None or len(lists) < self.total:
             return None

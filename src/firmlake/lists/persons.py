@@ -1,9 +1,11 @@
-"""Who made a list is personal data: it is replaced before an answer lands, so that no file of ours holds it.
+"""Replaces who made a list, which is personal data, before an answer lands, so that no file of ours holds it.
 
-The value alone is replaced, whatever its shape; the rest of the answer lands byte for byte. Where there are addresses
-left anywhere but in the names of lists, or the answer cannot be read, all that looks like one is replaced as well.
-Where a list does not say who made it, that field may have got another name: texts are replaced whose unknown key speaks
-of a person. What comes of the landed answers later needs no key.
+Only the value is replaced, whatever its shape; the rest of the answer lands byte for byte. If addresses remain anywhere
+but in list names, or the answer cannot be read, everything that looks like an address is replaced too. If a list lacks
+the field, the service may have renamed it: texts whose unknown key suggests a person are replaced. Reading the landed
+answers later needs no key.
+
+The guess by key stays because a renamed field would otherwise land addresses that no later version can take back.
 """
 
 from __future__ import annotations
@@ -44,11 +46,11 @@ _HASH_DIGITS = 32
 
 
 def concealer(settings: ListSettings, folders: Folders) -> Callable[[bytes], bytes]:
-    """Give what replaces the makers' addresses in an answer, as the settings want it.
+    """Return the function that replaces the makers' addresses in an answer, as `lists.created_by` says.
 
-    A keyed hash (HMAC-SHA256, cut to 128 bits) is the same for one person in every answer, whatever the case of the
-    address, and nobody can find it out from a list of addresses without the key. The key is made when it is first
-    needed, readable by its owner alone.
+    The keyed hash (HMAC-SHA256, cut to 128 bits) of a person is the same in every answer, whatever the case of the
+    address. Without the key nobody can test a list of addresses against it. The key is made when it is first needed,
+    readable by its owner alone.
 
     Raises:
         SettingsError: The key cannot be read or made.
@@ -116,7 +118,7 @@ def _conceal_persons(body: bytes, in_field: Callable[[bytes], bytes]) -> bytes:
 
 
 def _texts(body: bytes) -> Iterator[tuple[list[str], int, int]]:
-    """Give each text of a JSON value that is no key: the keys that lead to it, its start and its end."""
+    """Yield each text value of a JSON document: the keys that lead to it, its start and its end."""
     stack: list[str | None] = []  # of each open object the key it is at, "" before it has one; None for an array
     for token in _TOKEN.finditer(body):
         text = token[0]
@@ -135,7 +137,7 @@ def _texts(body: bytes) -> Iterator[tuple[list[str], int, int]]:
 
 
 def _is_about_person(keys: list[str]) -> bool:
-    """Tell whether one of the keys is unknown and speaks of a person, or is the name in an unknown object of a list."""
+    """Tell whether an unknown key suggests a person, or the text is the name in an unknown object of a list."""
     unknown = [key for key in keys if key not in _KNOWN]
     if any(map(_speaks_of_person, unknown)):
         return True

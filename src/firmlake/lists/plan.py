@@ -1,4 +1,4 @@
-"""Plans of contacts: what is to be added to which list, worked out and written down before anything is sent."""
+"""Makes and checks plans of contacts: which contacts go to which list, written down before anything is sent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PLAN_AGAIN = "Plan again: `firmlake contacts plan` knows what was added already
 def plan_contacts(
     settings: Settings, client: Client, contacts: ContactList, list_id: int, now: Callable[[], datetime]
 ) -> ContactPlan:
-    """Work out what of a list of contacts is to be added to a service list; nothing is written to it.
+    """Plan which contacts of a contact list to add to a service list; nothing is sent to the list.
 
     Raises:
         UsageError: There is no such list, or it is not static.
@@ -69,10 +69,10 @@ def plan_contacts(
 def plan_redrive(
     settings: Settings, client: Client, list_id: int, now: Callable[[], datetime], *, also_not_found: bool = False
 ) -> ContactPlan | None:
-    """Work out which contacts of a list that failed are worth sending again; None where there are none.
+    """Plan to send failed contacts of a list again; None if there are none.
 
-    Worth it is whatever the service did not call unknown: of a contact or company that does not exist nothing else
-    can be expected until somebody creates it.
+    Everything is retried except contacts and companies the service does not know: they fail until somebody creates
+    them.
 
     Raises:
         UsageError: There is no such list, or it is not static.
@@ -98,7 +98,7 @@ def is_not_found(standing: Standing, names: NameSettings) -> bool:
 
 
 def name_next_step(progress: Progress, names: NameSettings) -> str:
-    """Say what helps the contacts that applying a plan did not add; empty where there are none."""
+    """Say what to do about the contacts that a plan did not add; empty if it added all."""
     lacking = [standing for _, standing in progress.lacking()]
     if any(standing.status == "unknown" for standing in lacking):
         return "Apply the plan again to settle what is unknown"

@@ -1,4 +1,4 @@
-"""Overviews and additions become rows of their tables."""
+"""Turns overviews and additions into rows of their tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = tuple[object, ...]
 
 
 def overview_tables(overview: Overview) -> dict[str, pl.DataFrame]:
-    """Give the rows of `service_lists`, `service_list_columns` and `drift` that an overview comes to."""
+    """Make the rows of `service_lists`, `service_list_columns` and `drift` from an overview."""
     name, seen = overview.plan.overview_id, [overview.lists[number] for number in sorted(overview.lists)]
     return {
         "service_lists": _frame("service_lists", (_list_row(one, name) for one in seen)),
@@ -36,7 +36,7 @@ def overview_tables(overview: Overview) -> dict[str, pl.DataFrame]:
 
 
 def addition_tables(applied: Iterable[Progress]) -> dict[str, pl.DataFrame]:
-    """Give the rows of `contact_additions` and `drift` that all applied plans come to."""
+    """Make the rows of `contact_additions` and `drift` from all applied plans."""
     applied = list(applied)
     standings = merge_standings(applied)
     rows = (
@@ -92,7 +92,7 @@ def _frame(table: str, rows: Iterable[Row]) -> pl.DataFrame:
 
 
 def _plain(value: object) -> object:
-    """Give times without their zone, in UTC: the service may name another, or none."""
+    """Convert a time to UTC and drop its zone; the service may name any zone or none."""
     if not isinstance(value, datetime):
         return value
     return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from firmlake.lists.additions import settle
 from firmlake.lists.answers import read_addition
 from firmlake.lists.contact_plan import Contact
+from firmlake.lists.outcomes import read_outcomes
 
 FIRST, SECOND = Contact("BE", "0403227515", "007"), Contact("BE", "0403227515", "8")
 OTHER = Contact("NL", "24202194", "9")
@@ -19,7 +19,7 @@ def statuses(*sent: Contact, **failure: Any) -> dict[Contact, str]:
     number = failure.pop("number", "403227515")
     entry = {"companyIdentifier": {"country": "BE", "companyNumber": number}, "contacts": None, **failure}
     answer = {"success": True, "message": "2 contacts added", "failed": [entry]}
-    outcomes, remarks = settle(sent, read_addition(json.dumps(answer).encode()))
+    outcomes, remarks = read_outcomes(sent, read_addition(json.dumps(answer).encode()))
     assert remarks
     return {contact: status for contact, (status, _) in outcomes.items()}
 

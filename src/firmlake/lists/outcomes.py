@@ -1,0 +1,122 @@
+"""What one answer says of each contact of its request."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from firmlake.api.contract import FailedEntry
+from firmlake.core.company import Company, normal_form
+from firmlake.lists.answers import Added
+from firmlake.lists.contact_plan import Contact
+
+__all__ = ["Outcomes", "read_outcomes"]
+
+_NO_REASON = "no reason is given"
+
+
+class Outcomes(NamedTuple):
+    """What an answer settles.
+
+    Attributes:
+        statuses: Status and message of each contact that the answer settles.
+        remarks: Kind, path, example and count of each difference from the contract, as in the table `drift`.
+    """
+
+    statuses: dict[Contact, tuple[str, str]]
+    remarks: list[tuple[str, str, str | None, int]]
+
+
+class _Failures(NamedTuple):
+    """The failures of an answer, sorted by what they say.
+
+    Attributes:
+        statuses: Contacts that a failure names.
+        vague: Contacts that a failure may mean although it does not name them.
+        foreign: Failures of companies or contacts that were not sent.
+        unread: Failures whose company cannot be told.
+    """
+
+    statuses: dict[Contact, tuple[str, str]]
+    vague: set[Contact]
+    foreign: list[str]
+    unread: list[str]
+
+
+def read_outcomes(sent: Sequence[Contact], answer: Added) -> Outcomes:
+    """Work out what an answer says of each contact of its request; nothing is guessed.
+
+    - A contact that a failure names has failed.
+    - If the answer is a success and every failure can be read, all other contacts were added.
+    - If the answer is no success and names no failure at all, every contact has failed.
+    - If the answer is no success and names some failures, the other contacts stay unknown. They are sent again without
+      the failed ones and get an answer of their own.
+    - If a failure matches no contact we sent, every contact it could mean stays unknown. A request of one contact
+      leaves no doubt which one is meant.
+
+    Args:
+        sent: The contacts of the request.
+        answer: Its answer, of status 200.
+    """
+    failures = _read_failures(sent, answer)
+    statuses = dict(failures.statuses)
+    rest = [contact for contact in sent if contact not in statuses and contact not in failures.vague]
+    if answer.success and not failures.unread:
+        statuses |= dict.fromkeys(rest, ("added", ""))
+    elif not (answer.success or answer.failed or failures.unread):
+        statuses |= dict.fromkeys(rest, ("failed", answer.message or _NO_REASON))
+    added_count = sum(status == "added" for status, _ in statuses.values())
+    return Outcomes(statuses, list(_remarks(answer, failures, added_count)))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _read_failures(sent: Sequence[Contact], answer: Added) -> _Failures:
+    by_company: defaultdict[Company, list[Contact]] = defaultdict(list)
+    for contact in sent:
+        by_company[contact.company].append(contact)
+    failures = _Failures({}, set(), [], ["a failure that cannot be read"] * answer.unread_count)
+    for entry in answer.failed:
+        named = f"{entry.identifier.country} {entry.identifier.company_number}"
+        company = normal_form(entry.identifier.country, entry.identifier.company_number)
+        if company is None and len(sent) == 1:
+            company = sent[0].company
+        if company is None:
+            failures.unread.append(f"a failure of {named}, which is no company number")
+        elif company in by_company:
+            _sort_failure(entry, named, by_company[company], failures)
+        else:
+            failures.foreign.append(named)
+    return failures
+
+
+def _sort_failure(entry: FailedEntry, named: str, contacts: list[Contact], failures: _Failures) -> None:
+    """Sort the failure of a company that was sent with these contacts."""
+    if not entry.contacts:
+        if entry.contacts is None or entry.message:
+            failures.statuses.update(dict.fromkeys(contacts, ("company_failed", entry.message or _NO_REASON)))
+        else:
+            failures.vague.update(contacts)
+        return
+    for failed in entry.contacts:
+        ours = [one for one in contacts if one.contact_id == failed.identifier.contact_id]
+        if not ours:
+            failures.foreign.append(f"{named}, contact {failed.identifier.contact_id}")
+            failures.vague.update(contacts)
+        for one in ours or (contacts if len(contacts) == 1 else ()):
+            failures.statuses.setdefault(one, ("failed", failed.message or _NO_REASON))
+
+
+def _remarks(answer: Added, failures: _Failures, added_count: int) -> Iterator[tuple[str, str, str | None, int]]:
+    for difference, times in Counter(answer.differences).items():
+        yield *difference, times
+    if failures.foreign:
+        yield "foreign_element", "failed[].companyIdentifier", failures.foreign[0], len(failures.foreign)
+    if failures.unread:
+        yield "foreign_element", "failed[]", failures.unread[0], len(failures.unread)
+    count = re.search(r"\d+", answer.message)
+    if answer.success and not failures.unread and count and int(count[0]) != added_count:
+        yield "other_count", "message", f"{answer.message!r}, where {added_count} did not fail", 1
