@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from firmlake.core.run import Folders, new_run_id
 from firmlake.core.settings import ApiSettings, NameSettings, Settings
 from firmlake.lists.additions import Progress, Standing, added_to, list_applied, merge_standings
 from firmlake.lists.contact_list import ContactList
-from firmlake.lists.contact_plan import Contact, ContactPlan, Entry, Refused, as_entries
+from firmlake.lists.contact_plan import Contact, ContactPlan, Entry, as_entries
 from firmlake.lists.overview import take_overview
 
 __all__ = [
@@ -53,17 +53,7 @@ def plan_contacts(
     folders = Folders(Path(settings.paths.data))
     entry = find_list(settings, client, list_id, now)
     added = added_to(list_id, list_applied(folders))
-    return _make(
-        settings,
-        entry,
-        now(),
-        source=contacts.path.name,
-        to_add=[one for one in contacts.contacts if one not in added],
-        already=[one for one in contacts.contacts if one in added],
-        refused=contacts.refused,
-        repaired_count=contacts.repaired_count,
-        repeated_count=contacts.repeated_count,
-    )
+    return _make(settings, entry, contacts, added, now())
 
 
 def plan_redrive(
@@ -88,7 +78,7 @@ def plan_redrive(
     if not again:
         return None
     entry = find_list(settings, client, list_id, now)
-    return _make(settings, entry, now(), source=REDRIVE, to_add=again)
+    return _make(settings, entry, ContactList(Path(REDRIVE), again, [], 0, 0), set(), now())
 
 
 def is_not_found(standing: Standing, names: NameSettings) -> bool:
@@ -187,7 +177,7 @@ def check_plan(settings: Settings, plan: ContactPlan, now: datetime) -> None:
 
 
 def check_list(plan: ContactPlan, entry: ListEntry) -> None:
-    """Refuse a plan whose list has become another one; that it grew is no reason, for the plan itself may have done so.
+    """Refuse a plan whose list has been renamed. Growth is no reason to refuse: the plan itself may have caused it.
 
     Raises:
         UsageError: Plan again.
@@ -202,31 +192,22 @@ def check_list(plan: ContactPlan, entry: ListEntry) -> None:
 
 
 def _make(
-    settings: Settings,
-    entry: ListEntry,
-    now: datetime,
-    *,
-    source: str,
-    to_add: Sequence[Contact],
-    already: Sequence[Contact] = (),
-    refused: Sequence[Refused] = (),
-    repaired_count: int = 0,
-    repeated_count: int = 0,
+    settings: Settings, entry: ListEntry, contacts: ContactList, added: Collection[Contact], now: datetime
 ) -> ContactPlan:
     return ContactPlan(
         plan_id=new_run_id(now),
         made_at=now,
         service=service_name(settings),
-        source=source,
+        source=contacts.path.name,
         list_id=entry.id,
         list_name=entry.name or "",
         list_type=entry.type,
         list_company_count=entry.company_count,
         list_updated_at=entry.updated_at,
-        requests=pack_requests(to_add, settings.api),
-        already_added=as_entries(already),
-        refused=tuple(refused),
-        repaired_count=repaired_count,
-        repeated_count=repeated_count,
+        requests=pack_requests([one for one in contacts.contacts if one not in added], settings.api),
+        already_added=as_entries(one for one in contacts.contacts if one in added),
+        refused=tuple(contacts.refused),
+        repaired_count=contacts.repaired_count,
+        repeated_count=contacts.repeated_count,
         firmlake_version=__version__,
     )
