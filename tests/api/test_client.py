@@ -145,13 +145,6 @@ def test_without_credits_the_companies_already_paid_for_are_still_fetched(make_c
     assert client.send(REQUEST).status == 200
 
 
-def test_a_wrong_token_costs_one_request_whatever_the_threads(make_client, landed, time):
-    client = make_client(lambda request: time.sleep(0.3) or refusal(401), threads=8)
-    results = time.run(*[lambda: client.send(REQUEST)] * 8)
-    assert {type(result) for result in results} == {errors.AuthorizationError}
-    assert len(landed) == 1
-
-
 @pytest.fixture
 def token_file(tmp_path):
     file = tmp_path / "token"

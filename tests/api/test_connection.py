@@ -11,6 +11,7 @@ import time as real_time
 import pytest
 
 from firmlake.api import requests
+from firmlake.api.transport import environment_proxy
 from firmlake.core import errors
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
@@ -197,6 +198,12 @@ def test_an_answer_that_does_not_arrive_whole_says_so_and_keeps_what_came(ask, b
     assert (answer.error, answer.status, answer.body) == (error, status, body)
 
 
+def test_a_byte_order_mark_before_the_json_is_left_out(ask):
+    with serve(reply(HEAD + b"Content-Length: 5\r\n\r\n\xef\xbb\xbf[]")) as base_url:
+        answer, _ = ask(base_url)
+    assert (answer.status, answer.body) == (200, b"[]")
+
+
 def test_a_bomb_is_not_inflated(ask):
     bomb = gzip.compress(bytes(32 * 1024 * 1024))
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb)
@@ -305,6 +312,35 @@ def test_elsewhere_a_proxy_sees_a_tunnel_and_not_the_token(make_client, landed, 
     assert received[0].startswith(b"CONNECT service.test:443")
     assert b"uthorization" not in received[0]
     assert landed[0].error == "unreachable: the proxy refuses"
+
+
+@pytest.mark.parametrize(
+    ("environment", "proxy"),
+    [
+        ({}, None),
+        ({"HTTPS_PROXY": "http://proxy:3128"}, "http://proxy:3128"),
+        ({"ALL_PROXY": "proxy:3128"}, "http://proxy:3128"),
+        ({"HTTP_PROXY": "http://proxy:3128"}, None),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "other.test, service.test"}, None),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": ".test"}, None),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "*"}, None),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "ice.test"}, "http://proxy:3128"),
+    ],
+)
+def test_the_environment_names_a_proxy_and_who_is_exempt(monkeypatch, environment, proxy):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        for spelling in (name, name.lower()):
+            monkeypatch.delenv(spelling, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert environment_proxy("https://service.test") == proxy
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "http://", "ftp://127.0.0.1"])
+def test_a_proxy_of_another_kind_is_a_setting(make_client, monkeypatch, proxy):
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    with pytest.raises(errors.SettingsError, match="HTTPS_PROXY"):
+        make_client(base_url="https://service.test")
 
 
 def test_a_proxy_that_cannot_be_used_is_a_setting(make_client, monkeypatch):

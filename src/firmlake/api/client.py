@@ -15,7 +15,6 @@ from firmlake.api.authorization import Token
 from firmlake.api.breaker import CircuitBreaker, Probe, RetryBudget
 from firmlake.api.connection import Connection
 from firmlake.api.exchange import Answer
-from firmlake.api.inflight import InFlight
 from firmlake.api.judge import Check, judge
 from firmlake.api.requests import Request
 from firmlake.api.retry import THROTTLED_MAX_SECONDS, TryAgainError, retrying
@@ -90,7 +89,6 @@ class Client:
         self._random = random
         self._budget = budget or RetryBudget()
         self._breaker = breaker or CircuitBreaker(clock, random)
-        self._in_flight = InFlight(api.threads)
         self._has_connected = False
         self._answered: dict[str, tuple[Request, Check | None]] = {}
         self._end: FirmlakeError | None = None
@@ -216,16 +214,10 @@ class Client:
 
     def _ask(self, request: Request, attempt: int, on_answer: OnAnswer | None) -> Answer:
         """Send once, when it is our turn, and hand on what came of it before anybody looks at it."""
-        self._in_flight.enter(self._wait)
-        pace = None
-        try:
-            grant = self._throttle.acquire(self._wait)
-            self._stop_if_ended()
-            answer = self._connection.exchange(request, attempt)
-            self._has_connected |= not answer.error.startswith("unreachable")
-            pace = _pace(answer)
-        finally:
-            self._in_flight.leave(request.endpoint, pace)
+        grant = self._throttle.acquire(self._wait)
+        self._stop_if_ended()
+        answer = self._connection.exchange(request, attempt)
+        self._has_connected |= not answer.error.startswith("unreachable")
         if on_answer is not None:
             on_answer(answer)
         self._throttle.observe(grant, answer)
@@ -259,9 +251,3 @@ class Client:
         failed = RequestFailedError(f"{answer.request.path} failed {answer.attempt} times: {reason}{budget}")
         failed.answer, failed.attempts = answer, answer.attempt
         return failed
-
-
-def _pace(answer: Answer) -> float | None:
-    """How long the service took, for `InFlight`; refusals and lost connections are quick and say nothing."""
-    is_telling = answer.status == 200 or answer.error.startswith("timeout")
-    return answer.duration_seconds if is_telling else None

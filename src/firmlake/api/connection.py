@@ -1,4 +1,4 @@
-"""The connection to the service: one try, and whatever comes of it as an Answer. The only module that imports httpx.
+"""The connection to the service: one try, and whatever comes of it as an Answer.
 
 The token stays with the service: redirects are not followed, an address is always base URL + path, off this machine
 TLS is required and verified. Proxies of the environment are used off this machine only, where they see a TLS tunnel.
@@ -22,7 +22,8 @@ from firmlake.api.authorization import Token
 from firmlake.api.body import Body, BodyError
 from firmlake.api.exchange import Answer, choose_headers
 from firmlake.api.requests import Request
-from firmlake.api.wire import Deadline, DeadlineBackend
+from firmlake.api.transport import PoolTransport, environment_proxy
+from firmlake.api.wire import Deadline
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ApiSettings
 
@@ -30,8 +31,9 @@ __all__ = ["Connection"]
 
 GRACE_SECONDS = 8.0
 """What an answer under way may still take once the run is interrupted, which must end within 10 s."""
-_KEEP_ALIVE_SECONDS = 4.0
-"""Less than the 5 s after which uvicorn and others close: an idle connection is not reused while it is closed."""
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Some services put it before the JSON. It belongs to the encoding, not to the content (RFC 8259, 8.1)."""
 
 _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
     (ssl.SSLCertVerificationError, "untrusted: the certificate cannot be verified"),
@@ -78,7 +80,7 @@ class Connection:
         self._clock = clock
         self._utc_now = utc_now
         self._deadline = Deadline(stop, GRACE_SECONDS)
-        self._http = self._open(transport)
+        self._transport = transport or self._open()
         self._headers = {
             "Accept": "application/json",
             # On one machine deflating and inflating costs more time than it saves.
@@ -95,7 +97,7 @@ class Connection:
 
     def close(self) -> None:
         """Close what is open."""
-        self._http.close()
+        self._transport.close()
 
     def exchange(self, request: Request, attempt: int) -> Answer:
         """Send a request once.
@@ -127,14 +129,14 @@ class Connection:
             status,
             problem,
             {name: self._token.redact(value) for name, value in headers.items()},
-            self._token.redact(body.content()),
+            self._token.redact(body.content().removeprefix(_BYTE_ORDER_MARK)),
             self._utc_now(),
             self._clock() - began,
             body.wire_bytes,
         )
 
     def _send(self, request: Request) -> httpx.Response:
-        """Send by the transport itself: cookies, redirects and hooks, of which we want none, are half of the cost."""
+        """Send by the transport itself: cookies, redirects and hooks of an httpx.Client are half of the cost."""
         url = _url(self._address.url + request.path, request.query)
         headers = {**self._headers, "Authorization": self._token.header()}
         if request.body:
@@ -142,31 +144,16 @@ class Connection:
         sent = httpx.Request(
             request.method, url, headers=headers, content=request.body or None, extensions={"timeout": self._timeout}
         )
-        return self._http._transport_for_url(url).handle_request(sent)
+        return self._transport.handle_request(sent)
 
-    def _open(self, transport: httpx.BaseTransport | None) -> httpx.Client:
-        is_near = self._address.is_loopback
+    def _open(self) -> httpx.BaseTransport:
+        proxy = None if self._address.is_loopback else environment_proxy(self._address.url)
         try:
-            http = httpx.Client(
-                limits=httpx.Limits(
-                    max_connections=self._api.threads,
-                    max_keepalive_connections=self._api.threads,
-                    keepalive_expiry=_KEEP_ALIVE_SECONDS,
-                ),
-                follow_redirects=False,
-                verify=httpx.create_ssl_context() if transport is None else True,
-                trust_env=not is_near,
-                transport=transport,
-            )
-        except (ImportError, OSError, ValueError) as error:
+            return PoolTransport(self._deadline, self._api.threads, proxy)
+        except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
             raise SettingsError(
                 f"No client can be made: {type(error).__name__}", "Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE"
             ) from None
-        for each in (http._transport, *http._mounts.values()):
-            if isinstance(each, httpx.HTTPTransport):
-                pool = each._pool
-                pool._network_backend = DeadlineBackend(pool._network_backend, self._deadline)
-        return http
 
 
 @lru_cache(maxsize=64)

@@ -29,7 +29,7 @@ class Answer(msgspec.Struct, frozen=True):
         error: What went wrong on the way; empty when the answer is complete. Begins with `unreachable:`, `untrusted:`,
             `timeout:`, `broken:` or `body:`.
         headers: The chosen ones, names in lower case; never a secret.
-        body: As received, its content encoding removed; what there is of it when it was cut.
+        body: As received, without its content encoding and byte order mark; what there is of it when it was cut.
         fetched_at: When the attempt ended, UTC.
         duration_seconds: From sending to the last byte.
         wire_bytes: Length of the body as sent, before its content encoding was removed.
