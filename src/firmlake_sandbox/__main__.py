@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from firmlake_sandbox.dialects import describe_dialects
 from firmlake_sandbox.lifetime import exit_on_signals, exit_with_parent
 from firmlake_sandbox.options import Options, change_options
 
@@ -25,6 +26,11 @@ token:
   Every request carries `Authorization: Bearer TOKEN`. The token comes from the environment variable
   FIRMLAKE_SANDBOX_TOKEN (default: sandbox); several, separated by commas, are let in with an allowance each.
   A token followed by -forbidden is answered 403, any other 401.
+
+dialects:
+  --dialect NAME makes it a service that differs wherever the specification leaves something open, and may be given
+  several times; `--dialect help` lists them, `--dialect seed:7` is a combination. /openapi.json describes the service
+  without dialects, and faults are scripted in its words.
 
 try it:
   curl -H 'Authorization: Bearer sandbox' BASE_URL/v1/companies/BE/403227515/financials?limit=2
@@ -52,6 +58,9 @@ faults (fields of each kind: firmlake_sandbox/rules.py):
 def main() -> int:
     """Start the service; return the exit code where it could not."""
     arguments = vars(_parser().parse_args())
+    if "help" in (arguments["dialect"] or ()):
+        sys.stdout.write(describe_dialects())
+        return 0
     host, port = arguments.pop("host"), arguments.pop("port")
     access_log, is_bound = arguments.pop("access_log"), arguments.pop("exit_with_parent")
     try:
@@ -114,10 +123,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_option(group: "argparse._ArgumentGroup", name: str, schema: dict[str, Any]) -> None:
     """Add one option of the service, from its JSON schema."""
-    help_text = f"{schema['description']} [{schema['default']}]".replace("%", "%%")
+    default = "none" if schema["default"] == [] else schema["default"]
+    help_text = f"{schema['description']} [{default}]".replace("%", "%%")
     flag = "--" + name.replace("_", "-")
     if isinstance(schema["default"], bool):
         group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=help_text)
+    elif schema.get("type") == "array":
+        group.add_argument(flag, action="append", metavar="NAME", help=help_text)
     elif isinstance(schema["default"], int):
         group.add_argument(flag, type=int, metavar="N", help=help_text)
     else:

@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firmlake_sandbox.answers import COMPANY_NOT_FOUND, Page, fill_page, json_response, refuse_more, spell_company
-from firmlake_sandbox.contract import CompaniesBody, CompanyPath, NoQuery, PagedCompaniesBody, PageQuery
-from firmlake_sandbox.financials import list_financials
+from firmlake_sandbox.contract import CompaniesBody, CompanyPath, CompanyRef, NoQuery, PagedCompaniesBody, PageQuery
+from firmlake_sandbox.financials import count_periods, list_financials
 from firmlake_sandbox.lookalikes import list_lookalikes
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.options import Options
@@ -23,8 +23,14 @@ _Json = dict[str, object]
 
 def _describe_financials(world: World, node: int, _language: str, page: Page) -> _Json:
     """Return a page of accounts."""
-    data, total = list_financials(world, node, *page)
-    return {"data": data, "pagination": Pagination(*page, total)}
+    if not world.is_oldest_first:
+        data, total = list_financials(world, node, *page)
+        return {"data": data, "pagination": Pagination(*page, total)}
+    limit, offset = page
+    end = max(0, count_periods(world, node) - offset)
+    start = max(0, end - limit)
+    data, total = list_financials(world, node, end - start, start)
+    return {"data": data[::-1], "pagination": Pagination(limit, offset, total)}
 
 
 def _describe_lookalikes(world: World, node: int, _language: str, _page: Page) -> _Json:
@@ -59,7 +65,7 @@ async def answer_bulk(state: State, request: Request, *, dataset: str) -> Respon
     read_query(request.scope["query_string"], NoQuery)
     asked, page = _read_companies(await request.body(), dataset, state.options)
     world = state.world
-    nodes = [parse_number(company.country_code, company.company_number) for company in asked.companies]
+    nodes = [_find_node(state.options, company) for company in asked.companies]
     found = [node if node is not None and is_found(world, node) else None for node in nodes]
     headers = _charge(state, nodes if state.options.credits_for_unknown else found)
     language = read_language(request.headers.get("accept-language"), state.options.language)
@@ -86,7 +92,7 @@ async def answer_single(state: State, request: Request, *, dataset: str) -> Resp
         page = fill_page(state.options, query.limit, query.offset)
     else:
         read_query(request.scope["query_string"], NoQuery)
-    node = parse_number(path.country_code, path.company_number)
+    node = _find_node(state.options, path)
     found = node if node is not None and is_found(state.world, node) else None
     headers = _charge(state, [node if state.options.credits_for_unknown else found])
     if found is None:
@@ -110,6 +116,13 @@ def _read_companies(raw: bytes, dataset: str, options: Options) -> tuple[Compani
         excess = f"{count} companies x limit {page[0]} is more than {options.records_per_request} records"
         raise HTTPException(400, f"{excess}: send fewer companies or a smaller limit")
     return CompaniesBody(paged.companies), page
+
+
+def _find_node(options: Options, company: CompanyRef | CompanyPath) -> int | None:
+    """Return the company of this number, as this service spells numbers; None where there can be none."""
+    if options.number_spelling == "full" and company.country_code == "BE" and len(company.company_number) < 10:
+        return None
+    return parse_number(company.country_code, company.company_number)
 
 
 def _charge(state: State, nodes: Iterable[int | None]) -> dict[str, str]:

@@ -34,16 +34,16 @@ async def _show_ledger(state: State, request: Request) -> Response:
 
 async def _show_options(state: State, _request: Request) -> Response:
     """Return the options as they are."""
-    return json_response(state.options)
+    return json_response(state.chosen)
 
 
 async def _set_options(state: State, request: Request) -> Response:
     """Change the options named and return them all."""
     try:
-        state.apply(change_options(state.options, msgspec.json.decode(await request.body())))
+        state.apply(change_options(state.chosen, msgspec.json.decode(await request.body())))
     except msgspec.DecodeError as error:
         raise HTTPException(400, str(error)) from None
-    return json_response(state.options)
+    return json_response(state.chosen)
 
 
 async def _show_faults(state: State, _request: Request) -> Response:

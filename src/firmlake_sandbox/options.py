@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from firmlake_sandbox.dialects import Dialect, resolve_dialects
+
 _Count = Annotated[int, Meta(ge=0)]
 _Positive = Annotated[int, Meta(ge=1)]
 _HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]+\Z")]
@@ -20,6 +22,11 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     leading_zero: Annotated[bool, Meta(description="Answer Belgian numbers in full: 0770493071, not 770493071.")] = (
         False
     )
+    number_spelling: Annotated[
+        Literal["either", "full"],
+        Meta(description="Spelling of Belgian numbers it knows: with or without their leading zero, or only with it."),
+    ] = "either"
+    oldest_first: Annotated[bool, Meta(description="List the oldest financial period first, not the newest.")] = False
     language: Annotated[
         Literal["NL", "FR", "EN"], Meta(description="Language where Accept-Language names none of NL, FR and EN.")
     ] = "EN"
@@ -54,9 +61,14 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(description="Retry-After with 429, RateLimit-Limit/-Remaining/-Reset with every answer, both, or none."),
     ] = "none"
 
+    dialect: Annotated[
+        tuple[str, ...],
+        Meta(description="A dialect to speak, such as body-short, or seed:7; `help` lists them. Repeatable."),
+    ] = ()
+
 
 def change_options(options: Options, changes: object) -> Options:
-    """Return the options with some of them changed.
+    """Return the options with some of them changed; the dialects named exist and go together.
 
     Args:
         options: The present ones.
@@ -66,4 +78,16 @@ def change_options(options: Options, changes: object) -> Options:
         msgspec.ValidationError: A name is unknown or a value out of range; the message says which.
     """
     named = msgspec.convert(changes, dict[str, object])
-    return msgspec.convert({**msgspec.structs.asdict(options), **named}, Options)
+    changed = msgspec.convert({**msgspec.structs.asdict(options), **named}, Options)
+    try:
+        resolve_dialects(changed.dialect)
+    except ValueError as error:
+        raise msgspec.ValidationError(str(error)) from None
+    return changed
+
+
+def apply_dialects(options: Options) -> tuple[Options, tuple[Dialect, ...]]:
+    """Return the options as the dialects named in them set them, and the dialects."""
+    dialects = resolve_dialects(options.dialect)
+    set_by_dialects = {name: value for dialect in dialects for name, value in dialect.options.items()}
+    return msgspec.structs.replace(options, **set_by_dialects), dialects

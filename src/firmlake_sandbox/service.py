@@ -16,6 +16,7 @@ from firmlake_sandbox.answers import error_response
 from firmlake_sandbox.companies import answer_bulk, answer_single
 from firmlake_sandbox.contract import DATASETS, ENDPOINTS, name_endpoint
 from firmlake_sandbox.control import CONTROLS
+from firmlake_sandbox.edge import rename_headers, speak
 from firmlake_sandbox.outcomes import answer_faultily
 from firmlake_sandbox.overview import add_contacts, answer_lists
 from firmlake_sandbox.state import State
@@ -73,16 +74,16 @@ async def _answer_counted(
         nonlocal outcome
         if message["type"] == "http.response.start":
             outcome = str(message["status"])
-            message["headers"] = [*message["headers"], *headers]
+            message["headers"] = rename_headers(state.dialects, [*message["headers"], *headers])
         await send(message)
 
     try:
         if app := refusal or limited or _refuse_permission(state, token):
-            await app(scope, receive, note)
+            await speak(state.dialects, app)(scope, receive, note)
         elif state.faults.rules:
-            await answer_faultily(state, router, token, scope, receive, note)
+            await answer_faultily(state, speak(state.dialects, router), token, scope, receive, note)
         else:
-            await router(scope, receive, note)
+            await speak(state.dialects, router)(scope, receive, note)
     finally:
         ledger.count_answer(name_endpoint(scope["method"], scope["path"]), outcome)
 

@@ -84,7 +84,7 @@ def start(token: str = "sandbox", **options: object) -> Iterator[Sandbox]:  # no
     Raises:
         RuntimeError: It did not start; what it said is on standard error.
     """
-    flags = [_flag(name, value) for name, value in options.items()]
+    flags = [flag for name, value in options.items() for flag in _flags(name, value)]
     source = str(Path(__file__).parent.parent)
     path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(  # noqa: S603 - ourselves
@@ -104,8 +104,14 @@ def start(token: str = "sandbox", **options: object) -> Iterator[Sandbox]:  # no
             process.terminate()
 
 
+def _flags(name: str, value: object) -> list[str]:
+    """Return an option as the command line has it, once for each of several values."""
+    if isinstance(value, tuple | list):
+        return [_flag(name, each) for each in value]
+    return [_flag(name, value)]
+
+
 def _flag(name: str, value: object) -> str:
-    """Return an option as the command line has it."""
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"

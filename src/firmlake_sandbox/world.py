@@ -25,12 +25,14 @@ class World:
         seed: Another seed is another world.
         week: 0 or more; about 5 % of the companies change from one week to the next.
         is_zero_dropped: Whether Belgian numbers are answered without their leading zero.
+        is_oldest_first: Whether accounts are listed from the oldest on.
         key: The seed, mixed.
     """
 
     seed: int = 0
     week: int = 0
     is_zero_dropped: bool = True
+    is_oldest_first: bool = False
     key: int = field(init=False)
 
     def __post_init__(self) -> None:
