@@ -40,11 +40,18 @@ def test_a_period_filed_twice_is_two_rows_in_the_order_of_the_answer():
     )
     rows = tables["financials"].select("company_number", "position", "dup_no", "health_indicator").rows()
     assert rows == [
-        (ACME.company_number, 0, 0, 1),
+        (ACME.company_number, 0, 1, 1),
         (ACME.company_number, 1, 0, 7),
-        (ACME.company_number, 2, 1, 2),
+        (ACME.company_number, 2, 0, 2),
         (BOLT.company_number, 0, 0, 3),
     ]
+
+
+def test_filings_are_numbered_by_the_day_they_were_received():
+    days = ["2025-09-01", "2025-07-01", "2025-09-01", None]
+    tables, _ = flatten_financials([answered(ACME, "period", [period(dateReceived=day) for day in days])])
+    numbers = tables["financials"].sort("position")["dup_no"].to_list()
+    assert numbers == [3, 1, 2, 0], "no date is the oldest; of one day the answer names the newest first"
 
 
 def test_codes_belong_to_their_filing_and_keep_their_place():
@@ -52,7 +59,7 @@ def test_codes_belong_to_their_filing_and_keep_their_place():
     none, null = period(2020, jointCommitteeCodes=[]), period(2019, jointCommitteeCodes=None)
     tables, _ = flatten_financials([answered(ACME, "period", [first, none, null, second])])
     codes = tables["financial_joint_committees"].select("dup_no", "position", "code").rows()
-    assert codes == [(0, 0, "0200"), (0, 1, "7"), (0, 2, "0200"), (1, 0, "1")]
+    assert codes == [(1, 0, "0200"), (1, 1, "7"), (1, 2, "0200"), (0, 0, "1")]
 
 
 def test_a_rejected_record_leaves_its_place_empty():

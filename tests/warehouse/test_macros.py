@@ -170,6 +170,43 @@ def test_what_the_service_withdrew_is_known_until_it_did(folders):
     assert [year for year, _ in known(folders, "2026-01-12")] == [2024]
 
 
+@pytest.mark.parametrize("received", ["2025-06-30", "2026-01-10"])
+def test_a_period_whose_end_was_corrected_counts_once(folders, received):
+    """Before our first answer as first seen, then as held; received anew, it counts from that day."""
+    corrected = period(2024, endDate="2025-03-31", dateReceived=received, profitability__revenue=2)
+    for week, accounts in enumerate([[period(2024)], [corrected]]):
+        fetch(folders, week, {ACME: {"financials": accounts}}, datasets=["financials"])
+    days = ["2025-06-29", "2025-06-30", "2026-01-05", "2026-01-11", "2026-01-12"]
+    revenues = [[revenue for _, revenue in known(folders, day)] for day in days]
+    assert revenues == [[], [1234567.89], [1234567.89], [1234567.89] if received < "2026" else [2], [2]]
+
+
+def test_a_correction_that_was_corrected_counts_once(folders):
+    for week, end in enumerate(["2024-12-31", "2025-03-31", "2024-12-30"]):
+        accounts = [period(2024, endDate=end, profitability__revenue=week)]
+        fetch(folders, week, {ACME: {"financials": accounts}}, datasets=["financials"])
+    days = ["2025-07-01", "2026-01-05", "2026-01-12", "2026-01-19"]
+    assert [[revenue for _, revenue in known(folders, day)] for day in days] == [[0], [0], [1], [2]]
+
+
+def test_periods_that_stood_side_by_side_both_count_though_they_overlap(folders):
+    half = period(2024, endDate="2024-06-30")
+    for week, accounts in enumerate([[period(2024), half], [half, period(2024, profitability__revenue=2)]]):
+        fetch(folders, week, {ACME: {"financials": accounts}}, datasets=["financials"])
+    for day in ("2025-07-01", "2026-01-12"):
+        assert len(known(folders, day)) == 2
+
+
+def test_a_newer_filing_leaves_the_older_one_as_it_was(folders):
+    """The row of the older filing holds from its own run on, and before the newer was received it is the one known."""
+    older, newer = period(2024), period(2024, dateReceived="2026-01-10", profitability__revenue=2)
+    for week, accounts in enumerate([[older], [newer, older]]):
+        fetch(folders, week, {ACME: {"financials": accounts}}, datasets=["financials"])
+    rows = query(folders, "SELECT dup_no, revenue::DOUBLE, valid_from_run FROM financials ORDER BY dup_no")
+    assert rows == [(0, 1234567.89, RUNS[0]), (1, 2.0, RUNS[1])]
+    assert [known(folders, day)[0][1] for day in ("2026-01-09", "2026-01-10")] == [1234567.89, 2.0]
+
+
 def test_no_day_knows_what_was_received_later(weeks):
     folders, _ = weeks
     with open_warehouse(folders) as connection:

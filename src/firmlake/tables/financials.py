@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 
 import polars as pl
 
@@ -16,11 +17,13 @@ _PERIOD = ("country", "company_number", "start_date", "end_date")
 def flatten_financials(answers: Sequence[Answered]) -> tuple[dict[str, pl.DataFrame], list[Gathered]]:
     """Flatten answers to one row per period, and one row per joint committee code of a period.
 
-    A period can be filed twice; `dup_no` numbers its filings in the order of the answer.
+    A period can be filed more than once. `dup_no` numbers its filings from the one received first, so that a filing
+    keeps its number when a newer one joins it. A filing without a date counts as the oldest; of filings received on the
+    same day the answer names the newest first.
     """
     gathered = gather("financials", "period", answers)
     has_repeated = gathered.frame.select(_PERIOD).is_duplicated().any()  # seldom, and cheaper than to count in each
-    nth = pl.col("position").cum_count().over(_PERIOD).cast(pl.Int64) - 1 if has_repeated else pl.lit(0, pl.Int64)
+    nth = _filing_number() if has_repeated else pl.lit(0, pl.Int64)
     periods = gathered.frame.with_columns(nth.alias("dup_no"))
     codes = (
         periods.select(*_PERIOD, "dup_no", "fetched_at", pl.col("joint_committee_codes").alias("code"))
@@ -29,3 +32,12 @@ def flatten_financials(answers: Sequence[Answered]) -> tuple[dict[str, pl.DataFr
         .explode("code", "position")
     )
     return {"financials": periods, "financial_joint_committees": codes}, [gathered]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _filing_number() -> pl.Expr:
+    """Number the filings of each period: 0 is the one received first."""
+    received = pl.struct(pl.col("date_received").fill_null(date.min), -pl.col("position"))
+    return (received.rank("ordinal").over(_PERIOD) - 1).cast(pl.Int64)

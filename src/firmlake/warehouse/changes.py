@@ -100,7 +100,7 @@ _VIEWS = (
     SELECT country, company_number, start_date, end_date, health_indicator
     FROM {when}_financials WHERE health_indicator IS NOT NULL
     QUALIFY row_number() OVER (
-        PARTITION BY country, company_number ORDER BY end_date DESC, start_date DESC, dup_no) = 1
+        PARTITION BY country, company_number ORDER BY end_date DESC, start_date DESC, dup_no DESC) = 1
     """,
     # A party is known by its number, else by its name; those without both are one. It may hold several stakes.
     """

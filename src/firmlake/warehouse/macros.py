@@ -89,22 +89,40 @@ _AS_OF = """
     ANTI JOIN {began} ended ON ended.loaded = valid_to_run AND ended.first_generation <= newest
 """
 
-# Of versions received on the same day: the one we held on that day, else the one that we saw first after it.
+# Versions of a period compete, and so do overlapping periods that never stood in one answer: a correction of the dates
+# closes the one and brings the other. The version received last wins; of those received on the same day the one we held
+# on that day, else the one that we saw first after it. Only rows that were closed can have such a successor.
 _KNOWN_ON = """
     WITH asked AS (SELECT day::DATE AS last_day),
     ended AS (
         SELECT run_id, min(generation) AS generation, min(known_at) AS known_at FROM ({known}) GROUP BY run_id
+    ),
+    best AS MATERIALIZED (
+        SELECT f.*, b.generation AS first_generation, e.generation AS end_generation,
+               greatest(b.known_at, last_day + INTERVAL 1 DAY) AS seen_at
+        FROM (SELECT *, NULL AS valid_to_run FROM financials UNION ALL BY NAME SELECT * FROM financials_history) f
+        JOIN ended b ON b.run_id = f.valid_from_run
+        LEFT JOIN ended e ON e.run_id = f.valid_to_run
+        JOIN asked ON date_received <= last_day
+        WHERE e.known_at IS NULL OR e.known_at >= last_day + INTERVAL 1 DAY
+        QUALIFY row_number() OVER (
+            PARTITION BY country, company_number, start_date, end_date
+            ORDER BY date_received DESC, seen_at, b.generation, dup_no DESC) = 1
+    ),
+    beaten AS (
+        SELECT unnest(CASE WHEN n.date_received > o.date_received THEN o.period ELSE n.period END)
+        FROM (SELECT *, {period} AS period FROM best WHERE end_generation IS NOT NULL) o
+        JOIN (SELECT *, {period} AS period FROM best) n
+            ON n.country = o.country AND n.company_number = o.company_number
+            AND n.first_generation >= o.end_generation
+        WHERE 2 * (least(o.end_date, n.end_date) - greatest(o.start_date, n.start_date) + 1)
+              > least(o.end_date - o.start_date, n.end_date - n.start_date) + 1
     )
     SELECT {columns}, valid_from_run
-    FROM (SELECT *, NULL AS valid_to_run FROM financials UNION ALL BY NAME SELECT * FROM financials_history) f
-    JOIN ended b ON b.run_id = f.valid_from_run
-    LEFT JOIN ended e ON e.run_id = f.valid_to_run
-    JOIN asked ON date_received <= last_day
-    WHERE e.known_at IS NULL OR e.known_at >= last_day + INTERVAL 1 DAY
-    QUALIFY row_number() OVER (
-        PARTITION BY country, company_number, start_date, end_date
-        ORDER BY date_received DESC, greatest(b.known_at, last_day + INTERVAL 1 DAY), b.generation, dup_no) = 1
+    FROM best f ANTI JOIN beaten USING (country, company_number, start_date, end_date)
 """
+
+_DATES = """{'country': country, 'company_number': company_number, 'start_date': start_date, 'end_date': end_date}"""
 
 _MOMENT = "moment is a run, or a time in UTC: what its last answers came before. An unknown run is an error."
 
@@ -127,10 +145,12 @@ def _macros() -> Iterator[Macro]:
         "MACRO TABLE",
         "financials_known_on",
         "day",
-        _KNOWN_ON.format(columns=columns, known=_KNOWN),
+        _KNOWN_ON.format(columns=columns, known=_KNOWN, period=_DATES),
         "One row for each financial period whose accounts were received on or before a day: the filing received last "
-        "by then, as we held it then or, for days before our first answer, as we first saw it. For back-tests: nothing "
-        "received later shows, nor a period without date_received. Without position, which is that of today.",
+        "by then, as we held it then or, for days before our first answer, as we first saw it. A period whose dates a "
+        "later run corrected shows once: of two periods that overlap by more than half of the shorter and never stood "
+        "in one answer, only one. For back-tests: nothing received later shows, nor a period without date_received. "
+        "Without position, which is that of today.",
     )
 
 

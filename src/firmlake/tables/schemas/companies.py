@@ -11,7 +11,7 @@ __all__ = ["TABLES_OF_COMPANIES"]
 _PERIOD = service_columns(
     "financials", "period", ("start_date", "First day of the period"), ("end_date", "Last day of the period")
 )
-_DUP_NO = Column("dup_no", "integer", "0 for the first filing of the period in the answer, 1 for a second, ...")
+_DUP_NO = Column("dup_no", "integer", "Filing of the period: 0 for the one received first, 1 for the next, ...")
 
 _FINANCIAL_VALUES = service_columns(
     "financials",

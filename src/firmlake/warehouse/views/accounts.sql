@@ -19,7 +19,7 @@ LEFT JOIN (
     SELECT
         country, company_number, start_date, end_date,
         count(*) AS filing_count,
-        arg_min(dup_no, (-coalesce(epoch(date_received), 0), dup_no)) AS dup_no
+        arg_max(dup_no, (coalesce(epoch(date_received), 0), dup_no)) AS dup_no
     FROM financials
     WHERE (country, company_number) IN (SELECT (country, company_number) FROM financials WHERE dup_no > 0)
     GROUP BY ALL

@@ -58,6 +58,6 @@ LEFT JOIN (
     SEMI JOIN members ON members.id = f.country || f.company_number
     QUALIFY row_number() OVER (
         PARTITION BY f.country, f.company_number
-        ORDER BY f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date, f.dup_no
+        ORDER BY f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date, f.dup_no DESC
     ) = 1
 ) a ON a.country || a.company_number = m.id
