@@ -17,7 +17,7 @@ from firmlake.api.embedded import start_embedded
 from firmlake.api.throttle.budget import RequestBudget
 from firmlake.api.throttle.choose import open_throttle
 from firmlake.api.throttle.throttle import Throttle
-from firmlake.core.errors import DamagedError, SettingsError
+from firmlake.core.errors import SettingsError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.run import Folders
 from firmlake.core.settings import SANDBOX, Settings
@@ -89,10 +89,7 @@ def check_service(settings: Settings, folders: Folders) -> None:
     path = _stamp_path(folders)
     if not (settings.api.base_url and path.exists()):
         return
-    try:
-        service = read_json(path, _Stamp).service
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedError(f"{path} cannot be read: {error}", "Remove it; the next run writes it again") from None
+    service = read_json(path, _Stamp, "Remove it; the next run writes it again").service
     if service != service_name(settings):
         raise SettingsError(
             f"{folders.data} holds the answers of {service}, not of {service_name(settings)}",

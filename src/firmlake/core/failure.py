@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from firmlake.core.errors import FirmlakeError
+from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, write_json
 
 __all__ = ["LastFailure", "last_failure", "record_failure"]
@@ -44,6 +44,6 @@ def last_failure(state: Path) -> LastFailure | None:
     path = state / _NAME
     try:
         written, at = read_json(path, _Written), datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, DamagedError):
         return None
     return LastFailure(written.what, at, written.exit_code, written.line, written.next_step)

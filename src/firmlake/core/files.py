@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 import polars as pl
 
-from firmlake.core.errors import FirmlakeError
+from firmlake.core.errors import DamagedError, FirmlakeError
 
 T = TypeVar("T")
 
@@ -74,16 +74,25 @@ def write_parquet(path: Path, frame: pl.DataFrame) -> None:
     write_file(path, lambda aside: aside.write_bytes(content.getbuffer()))
 
 
-def read_json(path: Path, kind: type[T]) -> T:
+def read_json(path: Path, kind: type[T], next_step: str = "Restore it from a copy") -> T:
     """Read a value written by `write_json`.
 
+    Args:
+        path: The file.
+        kind: Type of the value.
+        next_step: What to do if the file is damaged.
+
     Raises:
-        msgspec.DecodeError: It is not what was written.
+        DamagedError: The file is missing, unreadable or not what was written.
     """
-    sealed = msgspec.json.decode(path.read_bytes(), type=_Sealed)
-    if _seal(sealed.content) != sealed.sha256:
-        raise msgspec.DecodeError("it has another checksum")
-    return msgspec.json.decode(sealed.content, type=kind)
+    try:
+        sealed = msgspec.json.decode(path.read_bytes(), type=_Sealed)
+        if _seal(sealed.content) != sealed.sha256:
+            raise msgspec.DecodeError("its checksum does not match")
+        return msgspec.json.decode(sealed.content, type=kind)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise DamagedError(f"{path} cannot be read: {why}", next_step) from None
 
 
 def _seal(value: msgspec.Raw) -> str:

@@ -9,7 +9,6 @@ from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import polars as pl
@@ -18,8 +17,6 @@ from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import read_json, sha256_of, write_json, write_parquet
 from firmlake.core.settings import NameSettings
-
-T = TypeVar("T")
 
 __all__ = [
     "OUTCOME_LOST",
@@ -194,7 +191,7 @@ class Run(msgspec.Struct, frozen=True):
             DamagedError: The file is not what was written.
         """
         path = self.folder / "outcome.json"
-        return _read(path, Outcome, OUTCOME_LOST) if path.exists() else None
+        return read_json(path, Outcome, OUTCOME_LOST) if path.exists() else None
 
     @property
     def is_fetched(self) -> bool:
@@ -271,7 +268,7 @@ def open_run(folders: Folders, run_id: str) -> Run:
     Raises:
         DamagedError: Its plan cannot be read.
     """
-    return Run(folders, _read(folders.run(run_id) / "plan.json", RunPlan, plan_lost(folders, run_id)))
+    return Run(folders, read_json(folders.run(run_id) / "plan.json", RunPlan, plan_lost(folders, run_id)))
 
 
 def list_runs(folders: Folders, published: Collection[str] = ()) -> list[Run]:
@@ -309,7 +306,7 @@ def restore_outcome(folders: Folders, known: Outcome) -> None:
     path = folders.run(known.run_id) / "outcome.json"
     try:
         read_json(path, Outcome)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except DamagedError:
         if path.parent.exists():
             write_json(path, known)
 
@@ -355,10 +352,3 @@ def _remove_never_started(folders: Folders) -> None:
     for folder in folders.runs.glob("*"):
         if not (folder / "plan.json").exists() and not folders.landing(folder.name, 1).parent.exists():
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _read(path: Path, kind: type[T], next_step: str) -> T:
-    try:
-        return read_json(path, kind)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedError(f"{path} cannot be read: {error}", next_step) from None

@@ -235,11 +235,7 @@ def _later(first: Standing, second: Standing) -> Standing:
 
 
 def _read(folder: Path, until: datetime | None) -> Progress:
-    path = folder / "plan.json"
-    try:
-        progress = Progress(read_json(path, ContactPlan))
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedError(f"{path} cannot be read: {error}", "Restore it from a copy") from None
+    progress = Progress(read_json(folder / "plan.json", ContactPlan))
     for segment in list_segments(folder):
         for landed in read_segment(segment):
             if until is None or landed.header.fetched_at <= until:

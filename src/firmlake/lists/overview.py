@@ -20,7 +20,7 @@ from firmlake import __version__
 from firmlake.api import requests
 from firmlake.api.client import Answer, Client
 from firmlake.api.requests import ListKind
-from firmlake.core.errors import DamagedError, ServiceError, UnusableAnswerError
+from firmlake.core.errors import ServiceError, UnusableAnswerError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.run import Folders, new_run_id
 from firmlake.core.settings import Settings
@@ -213,10 +213,7 @@ def _read_overview(folder: Path) -> Overview | None:
     path = folder / "plan.json"
     if not path.exists():
         return None
-    try:
-        plan = read_json(path, OverviewPlan)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedError(f"{path} cannot be read: {error}", "Restore it, or remove its folder") from None
+    plan = read_json(path, OverviewPlan, "Restore it from a copy, or remove its folder")
     sweeps = _Sweeps(plan)
     for segment in list_segments(folder):
         for landed in read_segment(segment):

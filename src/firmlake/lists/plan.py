@@ -6,14 +6,12 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import msgspec
-
 from firmlake import __version__
 from firmlake.api.client import Client
 from firmlake.api.contract import ListEntry
 from firmlake.api.exchange import printable
 from firmlake.api.service import service_name
-from firmlake.core.errors import UsageError
+from firmlake.core.errors import DamagedError, UsageError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.run import Folders, new_run_id
 from firmlake.core.settings import ApiSettings, NameSettings, Settings
@@ -152,10 +150,8 @@ def read_plan(path: Path) -> ContactPlan:
     """
     try:
         return read_json(path, ContactPlan)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", "Name a plan made by `firmlake contacts plan`") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not the plan that was written: {error}", _PLAN_AGAIN) from None
+    except DamagedError as error:
+        raise UsageError(error.message, "Name a plan that `firmlake contacts plan` wrote, or plan again") from None
 
 
 def check_plan(settings: Settings, plan: ContactPlan, now: datetime) -> None:

@@ -215,7 +215,7 @@ def _marker(run: Run, shard: int) -> Path:
 def _read_manifest(path: Path) -> Manifest | None:
     try:
         return read_json(path, Manifest)
-    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+    except DamagedError:
         return None
 
 

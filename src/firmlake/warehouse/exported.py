@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from firmlake.core.errors import DamagedError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.run import Folders
 
@@ -60,7 +59,4 @@ def _name(target: str) -> str:
 
 
 def _read(path: Path) -> LastExport:
-    try:
-        return read_json(path, LastExport)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedError(f"{path} cannot be read: {error}", "Remove it; the next export writes it again") from None
+    return read_json(path, LastExport, "Remove it; the next export writes it again")
