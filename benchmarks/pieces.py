@@ -43,39 +43,28 @@ class Piece(NamedTuple):
 
 def run(job: Job, stages: Stages) -> None:
     """Fetch a list, stage it and publish it: what `firmlake run` does, without its words."""
-    from firmlake.api import service
-    from firmlake.enrich import plan as planning
-    from firmlake.enrich import stages as pipeline
+    from firmlake.enrich.observer import Observer
+    from firmlake.enrich.run import enrich
     from firmlake.landing import fetch
     from firmlake.landing.fetch import Fetcher
     from firmlake.landing.progress import Progress
     from firmlake.landing.segments import SegmentWriter
-    from firmlake.tables import stage
 
-    settings = _settings(job)
-    with stages.clock("plan"):
-        planned = planning.plan(settings, job.company_list, datetime.now(UTC))
-        frozen = planning.freeze(settings, planned, datetime.now(UTC))
-        del planned
+    class Clocked(Observer):
+        def step(self, name: str, work: Callable[[], Any], describe: Callable[[Any], str] | None = None) -> Any:  # noqa: ARG002
+            return stages.wrapped(work, "plan", "stage")() if name == "plan" else work()
+
     thread = time.thread_time
     with (
-        stages.clock("stage"),
+        _staging(stages),
+        _publishing(stages, "stage"),
         patch.object(Fetcher, "fetch_shard", stages.wrapped(Fetcher.fetch_shard, "receive", "stage", thread)),
         patch.object(Fetcher, "_send", stages.wrapped(Fetcher._send, "receive", "stage", thread)),
         patch.object(SegmentWriter, "append", stages.wrapped(SegmentWriter.append, "land", "receive", thread)),
         patch.object(fetch, "check_answer", stages.wrapped(fetch.check_answer, "check", "receive", thread)),
         patch.object(Progress, "absorb", stages.wrapped(Progress.absorb, "check", "receive", thread)),
-        patch.object(pipeline, "stage_shard", stages.wrapped(stage.stage_shard, "stage", "receive", thread)),
-        patch.object(stage, "flatten_shard", stages.wrapped(stage.flatten_shard, "flatten", "stage", thread)),
-        service.connect(settings) as client,
-        pipeline.fetching(settings, frozen, client) as fetcher,
     ):
-        stopped = pipeline.fetch(fetcher, frozen)
-    with _staging(stages):
-        manifest = pipeline.stage(frozen)
-        outcome = pipeline.finish(settings, frozen, manifest, stopped, datetime.now(UTC))
-    with _publishing(stages):
-        pipeline.publish_run(settings, frozen, manifest, outcome, datetime.now(UTC))
+        enrich(_settings(job), job.company_list, "a benchmark", Clocked())
 
 
 def replay(job: Job, stages: Stages, processes: int = 1) -> None:

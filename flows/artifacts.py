@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import time
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
 from typing import Any, cast
 from uuid import UUID
 
@@ -44,7 +44,7 @@ _ROWS_MAX = 200
 
 
 class ProgressArtifact:
-    """How far fetching is.
+    """How far fetching is; shown anew every few seconds while the context is open.
 
     Args:
         counter: What it is taken from.
@@ -52,24 +52,39 @@ class ProgressArtifact:
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
-        self._next_at = 0.0
-        self._id = cast("UUID", create_progress_artifact(0.0, key="enrich-progress", description="No answer yet"))
+        self._id: UUID | None = None
+        self._is_over = threading.Event()
 
-    def update(self) -> None:
-        """Show it, unless that was done a moment ago."""
-        counter = self._counter
-        if counter.answered and time.monotonic() >= self._next_at:
-            self._next_at = time.monotonic() + _UPDATE_EVERY_SECONDS
-            self._show(100 * counter.answered / max(counter.expected, counter.answered), counter.line())
+    def __enter__(self) -> ProgressArtifact:
+        """Begin to show it; a server that does not take it is left alone."""
+        _takes("progress", self._create)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._update,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Show it no more."""
+        self._is_over.set()
+        self._thread.join()
 
     def finish(self) -> None:
         """Show that everything is fetched."""
-        if self._next_at < math.inf:
-            self._show(100.0, self._counter.summary())
+        self._show(100.0, self._counter.summary())
+
+    def _create(self) -> None:
+        made = create_progress_artifact(0.0, key="enrich-progress", description="No answer yet")
+        self._id = cast("UUID", made)
+
+    def _update(self) -> None:
+        counter = self._counter
+        while not self._is_over.wait(_UPDATE_EVERY_SECONDS):
+            if counter.answered:
+                self._show(100 * counter.answered / max(counter.expected, counter.answered), counter.line())
 
     def _show(self, percentage: float, line: str) -> None:
-        if not _takes("progress", lambda: update_progress_artifact(self._id, round(percentage, 1), line)):
-            self._next_at = math.inf
+        known = self._id
+        if known and not _takes("progress", lambda: update_progress_artifact(known, round(percentage, 1), line)):
+            self._id = None
 
 
 def show_on_page(summary: RunSummary, rows: list[dict[str, Any]]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -21,10 +20,12 @@ import click
 import httpx
 
 from firmlake.api import service
-from firmlake.core.errors import EXIT_DONE, FirmlakeError, Stopped, UsageError
+from firmlake.core.errors import EXIT_DONE, FirmlakeError, Stopped
 from firmlake.core.lock import lock
 from firmlake.core.run import Folders
 from firmlake.core.settings import Settings
+from firmlake.core.settings_layers import read_flags
+from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals, was_interrupted
 from job import read_job, read_settings
 from temporary_server import TemporaryServer
 
@@ -42,6 +43,7 @@ _QUIET = {
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
 }
+_INTERRUPTED = "Interrupted. What was fetched is kept; run again to continue"
 _OUR_LOGGERS = ("prefect.flow_runs.firmlake", "prefect.task_runs.firmlake")
 
 
@@ -124,20 +126,21 @@ def _by_hand(
     asks_service: bool = True,
 ) -> NoReturn:
     """Run the flow of a name, which is that of its file too, and end with its exit code."""
-    received = _catch_signals()
+    catch_signals()
     try:
-        overrides = dict(map(_parse, flags))
+        overrides = read_flags(flags)
         _prepare(read(config, overrides), asks_service)
         _run(name, (*arguments, config, overrides))
     except FirmlakeError as error:
+        if was_interrupted():
+            _fail(error, _INTERRUPTED, exit_code_of_signal())
         _fail(error, str(error), error.exit_code)
     except (KeyboardInterrupt, Exception) as error:
         # DuckDB makes a RuntimeError of its own of a signal that comes while it works.
-        if not (received or isinstance(error, KeyboardInterrupt)):
+        if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
             raise
-        line = "Interrupted. What was fetched is kept; run again to continue"
-        _fail(error, line, 128 + (received or [signal.SIGINT])[0])
-    _ignore_signals()
+        _fail(error, _INTERRUPTED, exit_code_of_signal())
+    ignore_signals()
     sys.exit(EXIT_DONE)
 
 
@@ -220,39 +223,8 @@ def _use(server: TemporaryServer) -> None:
     refresh_global_settings_context()
 
 
-def _catch_signals() -> list[int]:
-    """Make the signals that end a program interrupt it instead; those ignored, as under nohup, stay ignored.
-
-    Returns:
-        The signals that came, in that order.
-    """
-    received: list[int] = []
-
-    def interrupt(number: int, _frame: object) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, interrupt)
-    return received
-
-
-def _ignore_signals() -> None:
-    """The exit code stands: a signal while Python takes itself and the server down changes nothing."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-
-
-def _parse(flag: str) -> tuple[str, str]:
-    key, separator, value = flag.partition("=")
-    if not separator:
-        raise UsageError(f"--set {flag} is not KEY=VALUE", "For example --set api.threads=8")
-    return key.strip(), value
-
-
 def _fail(error: BaseException | None, line: str, code: int) -> NoReturn:
-    _ignore_signals()
+    ignore_signals()
     click.secho(f"firmlake: {line}", err=True, fg="red")
     while error:
         # Prefect keeps errors to the very end, their frames keep a connection, and DuckDB would list that as leaks.

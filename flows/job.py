@@ -7,28 +7,25 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, wait
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from firmlake.core.errors import EXIT_SOME_FAILED, DamagedError, FirmlakeError, InterruptedRunError, UsageError
+from firmlake.core.errors import DamagedError, FirmlakeError, InterruptedRunError, UsageError
+from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import SANDBOX, Settings
 from firmlake.core.settings_layers import load_settings
 
 if TYPE_CHECKING:
-    from prefect.futures import PrefectConcurrentFuture, PrefectFuture
     from prefect.logging.loggers import PrefectLogAdapter
     from prefect.tasks import Task
 
 __all__ = [
     "EXIT_CODE_LABEL",
-    "CompaniesFailedError",
+    "as_task",
     "end",
-    "finish_tasks",
     "in_one_line",
     "name_damaged",
     "read_job",
@@ -43,15 +40,6 @@ R = TypeVar("R")
 
 EXIT_CODE_LABEL = "firmlake.exit_code"
 """Label of a flow run that failed: whoever started it on a work pool gets its message, but not its error."""
-_SAMPLE = Path("data/intake/sample.csv")
-_DEMO = {"api.base_url": SANDBOX, "paths.data": "data/sandbox"}
-_LOOK_EVERY_SECONDS = 0.2
-
-
-class CompaniesFailedError(FirmlakeError):
-    """What there is was published, but more companies failed than `run.fail_on` allows."""
-
-    exit_code = EXIT_SOME_FAILED
 
 
 def read_job(
@@ -69,10 +57,8 @@ def read_job(
         return settings, Path(company_list)
     if settings.api.base_url not in ("", SANDBOX):
         raise UsageError("No company list is named", "Name one: `python flows/enrich.py LIST`")
-    if not _SAMPLE.exists():
-        raise UsageError(f"{_SAMPLE} is not here", "Run this in a clone of the repository, or name a company list")
-    settings, _ = load_settings(file, {**_DEMO, **(overrides or {})})
-    return settings, _SAMPLE
+    sample = find_sample()
+    return load_settings(file, {**SAMPLE_SETTINGS, **(overrides or {})})[0], sample
 
 
 def read_settings(config: str | None, overrides: Mapping[str, str] | None) -> Settings:
@@ -138,48 +124,23 @@ def step(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
     return make
 
 
-def finish_tasks(
-    tasks: Iterable[PrefectFuture[R]],
-    stop: threading.Event | None = None,
-    meanwhile: Callable[[], object] = lambda: None,
-    keep: tuple[type[Exception], ...] = (),
-) -> list[Any]:
-    """Wait for mapped tasks. However this ends, by a signal too, none of them is at work any more.
+def as_task(name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:
+    """Carry out a step as a task of the flow run, here and now; see `firmlake.core.steps.Step`.
 
-    Args:
-        tasks: On a runner of threads.
-        stop: Makes the tasks end early; one of them may set it.
-        meanwhile: Called now and then.
-        keep: Errors that are given as results.
-
-    Returns:
-        Their results, in order; those that `stop` kept from beginning are left out.
-
-    Raises:
-        Exception: What a task failed with.
+    Prefect keeps what a task returns until the process ends, and a shard's records take hundreds of MB: so the result
+    does not pass through Prefect.
     """
-    tasks, stop = list(tasks), stop or threading.Event()
-    futures = [cast("PrefectConcurrentFuture[Any]", task).wrapped_future for task in tasks]
-    pending = set(futures)
-    try:
-        while pending and not stop.is_set():
-            # Not for ever: Polars leaves a handler for SIGINT that does not wake a thread from an endless wait.
-            _, pending = wait(pending, _LOOK_EVERY_SECONDS, FIRST_COMPLETED)
-            meanwhile()
-    except BaseException:
-        tell("Stopping; waiting for what is under way (again to stop at once)")
-        raise
-    finally:
-        stop.set()
-        for future in pending:
-            future.cancel()
-        wait(pending)
-    begun = [task for task, future in zip(tasks, futures, strict=True) if not future.cancelled()]
-    results = [task.result(raise_on_failure=False) for task in begun]
-    for result in results:
-        if isinstance(result, Exception) and not isinstance(result, keep):
-            raise result
-    return results
+    from prefect.states import Completed
+
+    made: list[R] = []
+
+    def carry_out() -> Any:
+        made.append(work())
+        return Completed(message=describe(made[0]) if describe else None)
+
+    carry_out.__name__ = name.rstrip("0123456789 ")
+    state = step(name.replace("{", "{{").replace("}", "}}"))(carry_out)(return_state=True)
+    return made.pop() if state.is_completed() else state.result()
 
 
 def name_damaged(said: str, damaged: Mapping[str, DamagedError]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,12 +11,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from firmlake.api import service
 from firmlake.cli import firmlake
 from firmlake.core.run import Folders
 from firmlake.core.settings_layers import load_settings
-from firmlake.enrich import plan as planning
-from firmlake.enrich import stages as pipeline
+from firmlake.core.steps import utc_now
+from firmlake.enrich.run import enrich
 from firmlake.rebuild.replay import replay
 from firmlake.warehouse.generations import ask, list_generations
 from firmlake.warehouse.views import definitions
@@ -48,15 +46,11 @@ def sample_world(sandbox_process: Any, tmp_path_factory: pytest.TempPathFactory)
         "run.storage_version": "v1.4.0",
     }
     settings, _ = load_settings(flags=flags, environment={})
-    now = datetime.now(UTC)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRMLAKE_API_TOKEN", "secret")
-        run = planning.freeze(settings, planning.plan(settings, ROOT / "data/intake/sample.csv", now), now)
-        with service.connect(settings) as client, pipeline.fetching(settings, run, client) as fetcher:
-            assert pipeline.fetch(fetcher, run) == ""
-    manifest = pipeline.stage(run)
-    pipeline.publish_run(settings, run, manifest, pipeline.finish(settings, run, manifest, "", now), now)
-    return run.folders
+        (published,) = enrich(settings, ROOT / "data/intake/sample.csv", "a test")
+    assert published.outcome.outcome == "done"
+    return published.run.folders
 
 
 def test_the_dictionary_is_made_from_schema_and_views():
@@ -93,7 +87,7 @@ def test_the_cookbook_shows_every_view_and_macro_there_is_to_ask():
 def test_a_replay_has_the_same_views(sample_world):
     question = "SELECT head_id, id FROM groups(0.5) ORDER BY ALL"
     before = ask(sample_world, question)
-    replay(sample_world, lambda: datetime.now(UTC), memory_limit="256MB", keep=2, storage_version="v1.5.0")
+    replay(sample_world, utc_now, memory_limit="256MB", keep=2, storage_version="v1.5.0")
     assert before[1]
     assert ask(sample_world, question) == before
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from firmlake.core.errors import (
-    AuthorizationError,
     DamagedError,
-    FirmlakeError,
     InterruptedRunError,
     SettingsError,
     Stopped,
@@ -29,34 +23,6 @@ from .support import FLOWS, ROOT
 @pytest.fixture(autouse=True)
 def _environment(flow_modules: None, prefect_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-
-
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as pool:
-        yield pool
-
-
-def make_task(future: Future[Any]) -> Any:
-    from prefect.futures import PrefectConcurrentFuture
-
-    return PrefectConcurrentFuture(uuid4(), future)
-
-
-def make_ended_task(result: Any) -> Any:
-    """A task that ended with a result, or with an error in one line."""
-    from prefect.states import Completed
-
-    from job import in_one_line
-
-    def work() -> Any:
-        if isinstance(result, Exception):
-            raise result
-        return Completed(data=result)
-
-    future: Future[Any] = Future()
-    future.set_result(in_one_line(work)())
-    return make_task(future)
 
 
 def test_without_a_list_the_sample_is_run_on_the_embedded_service():
@@ -102,37 +68,6 @@ def test_an_error_of_ours_becomes_a_state_with_its_line_and_no_frames():
         assert error.__traceback__ is None
     with pytest.raises(ZeroDivisionError):
         fail(ZeroDivisionError())
-
-
-def test_the_results_of_tasks_come_in_order_with_the_errors_to_keep():
-    from job import finish_tasks
-
-    stopped = Stopped("No credits")
-    assert finish_tasks(map(make_ended_task, (1, stopped, 3)), keep=(Stopped,)) == [1, stopped, 3]
-    with pytest.raises(AuthorizationError, match="Token"):
-        finish_tasks(map(make_ended_task, (1, stopped, AuthorizationError("Token"))), keep=(Stopped,))
-
-
-def test_a_task_that_sets_stop_keeps_the_others_from_beginning(pool: ThreadPoolExecutor):
-    from prefect.states import Failed
-
-    from job import finish_tasks
-
-    stop, begun = threading.Event(), threading.Event()
-
-    def fail() -> Any:
-        stop.set()
-        return Failed(data=FirmlakeError("The service is down"))
-
-    def begin() -> None:  # pragma: no cover
-        begun.set()
-
-    hold = threading.Event()
-    pool.submit(hold.wait)
-    tasks = [make_task(pool.submit(fail)), *(make_task(pool.submit(begin)) for _ in range(3))]
-    with pytest.raises(FirmlakeError, match="The service is down"):
-        finish_tasks(tasks, stop, meanwhile=hold.set)
-    assert stop.is_set()
 
 
 def test_a_reader_that_has_gone_is_no_fault():

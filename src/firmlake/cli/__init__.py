@@ -14,7 +14,6 @@ import click
 from firmlake import __version__
 from firmlake.cli.archive import archive
 from firmlake.cli.around import config, sandbox
-from firmlake.cli.call import catch_signals, exit_code_of_signal, ignore_signals
 from firmlake.cli.changes import changes
 from firmlake.cli.export import export
 from firmlake.cli.lists import contacts, service_lists
@@ -23,6 +22,7 @@ from firmlake.cli.prune import prune
 from firmlake.cli.rebuild import replay, verify
 from firmlake.cli.run import demo, plan, redrive, run
 from firmlake.core.errors import EXIT_DONE, EXIT_USAGE
+from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals
 
 __all__ = ["firmlake", "main"]
 

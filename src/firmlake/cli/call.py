@@ -1,13 +1,9 @@
-"""What every command has: settings, one way to answer, one clear line when it fails, and an end to signals."""
+"""What every command has: settings, one way to answer, and one clear line when it fails."""
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -15,12 +11,13 @@ from typing import Any
 import click
 import msgspec
 
-from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, EXIT_SIGINT, DamagedError, FirmlakeError, UsageError
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, DamagedError, FirmlakeError
 from firmlake.core.log import log, log_to
 from firmlake.core.settings import Settings
-from firmlake.core.settings_layers import load_settings
+from firmlake.core.settings_layers import load_settings, read_flags
+from firmlake.core.signals import exit_code_of_signal, was_interrupted
 
-__all__ = ["Call", "catch_signals", "command", "exit_code_of_signal", "graceful", "ignore_signals", "now", "stop"]
+__all__ = ["Call", "command"]
 
 
 class Call:
@@ -100,63 +97,18 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
             try:
                 if log_file:
                     stack.enter_context(log_to(log_file))
-                call = Call(config, data, dict(map(_parse_flag, flags)), as_json)
+                call = Call(config, data, read_flags(flags), as_json)
                 return function(call, **arguments) or EXIT_DONE
             except FirmlakeError as error:
-                return call.fail(error, exit_code_of_signal() if _received else error.exit_code)
+                return call.fail(error, exit_code_of_signal() if was_interrupted() else error.exit_code)
             except (KeyboardInterrupt, Exception) as error:
                 # DuckDB makes a RuntimeError of its own of a signal that comes while it works.
-                if not (_received or isinstance(error, KeyboardInterrupt)):
+                if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
                     raise
                 interrupted = FirmlakeError("Interrupted", "What was fetched is kept; run again to continue")
                 return call.fail(interrupted, exit_code_of_signal())
 
     return wrapper
-
-
-stop = threading.Event()
-"""Set by the first signal while requests are in flight."""
-_is_graceful = threading.Event()
-"""Whether there are any; elsewhere a signal ends the work at once, because every file is whole or not there."""
-
-
-_received: list[int] = []
-"""The signals that came, in that order."""
-
-
-def catch_signals() -> None:
-    """Make SIGINT and SIGTERM end the work in good order, from the start of the process."""
-
-    def receive(number: int, _frame: object) -> None:
-        is_first = not _received
-        _received.append(number)
-        if is_first and _is_graceful.is_set():
-            click.echo("\nfirmlake: stopping; waiting for the requests in flight (again to stop at once)", err=True)
-            stop.set()
-        else:
-            raise KeyboardInterrupt
-
-    def give_again(lost: sys.UnraisableHookArgs) -> None:
-        # Python drops what is raised inside a destructor or a weak reference's callback, our interrupt too.
-        if lost.exc_type is KeyboardInterrupt:
-            threading.Timer(0.01, signal.raise_signal, [signal.SIGINT]).start()
-        else:
-            sys.__unraisablehook__(lost)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, receive)
-    sys.unraisablehook = give_again
-
-
-def ignore_signals() -> None:
-    """The work is done and its exit code stands: a signal that comes while Python takes itself down changes nothing."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-
-
-def exit_code_of_signal() -> int:
-    """The exit code of a process that a signal ended: 128 and its number."""
-    return 128 + _received[0] if _received else EXIT_SIGINT
 
 
 def _name_flag(key: str) -> str:
@@ -165,26 +117,3 @@ def _name_flag(key: str) -> str:
     flag = "--" + key.rpartition(".")[2].replace("_", "-")
     is_option = any(flag in option.opts for option in context.command.params)
     return flag if is_option else f"firmlake {context.info_name}"
-
-
-def _parse_flag(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not separator:
-        raise UsageError(f"--set {text} is not KEY=VALUE", "For example --set api.threads=8")
-    return key.strip(), value
-
-
-@contextmanager
-def graceful() -> Iterator[None]:
-    """Let a signal set `stop` and wait for the requests in flight."""
-    stop.clear()
-    _is_graceful.set()
-    try:
-        yield
-    finally:
-        _is_graceful.clear()
-
-
-def now() -> datetime:
-    """Give the time of day, UTC."""
-    return datetime.now(UTC)

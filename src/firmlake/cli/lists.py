@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firmlake.cli.call import Call, command, graceful, now, stop
+from firmlake.cli.call import Call, command
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
+from firmlake.core.signals import graceful
+from firmlake.core.steps import utc_now
 
 if TYPE_CHECKING:
     from firmlake.api.client import Client
@@ -45,9 +47,9 @@ def service_lists(call: Call, kind: ListKind) -> None:
     settings = call.settings()
     folders = Folders(Path(settings.paths.data))
     with _connected(settings, "firmlake service-lists") as client:
-        overview = take_overview(client, settings, folders, service.service_name(settings), kind, now)
+        overview = take_overview(client, settings, folders, service.service_name(settings), kind, utc_now)
         service.stamp_service(settings, folders)
-        publish_lists(folders, settings.run, overview.plan.overview_id, now, overview)
+        publish_lists(folders, settings.run, overview.plan.overview_id, utc_now, overview)
     with open_warehouse(folders) as connection:
         events = read_list_changes(connection, overview.plan.overview_id)
     rows = [seen.listed.entry for _, seen in sorted(overview.lists.items())]
@@ -81,7 +83,7 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
     settings = call.settings()
     read = read_contact_list(file, settings.intake)
     with _connected(settings, "firmlake contacts plan") as client:
-        made = plan_contacts(settings, client, read, list_id, now)
+        made = plan_contacts(settings, client, read, list_id, utc_now)
     return _write(call, made, out or Path(f"{file.stem}-list{list_id}.plan.json"))
 
 
@@ -96,7 +98,7 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 
     settings = call.settings()
     with _connected(settings, "firmlake contacts redrive") as client:
-        made = plan_redrive(settings, client, list_id, now, also_not_found=also_not_found)
+        made = plan_redrive(settings, client, list_id, utc_now, also_not_found=also_not_found)
     if made is None:
         call.answer({"to_add_count": 0}, lambda: click.echo("Nothing that failed is worth trying again"))
         return EXIT_DONE
@@ -114,12 +116,12 @@ def apply(call: Call, plan_file: Path) -> int:
     from firmlake.terminal.progress import Counter, show_progress
 
     settings, read = call.settings(), read_plan(plan_file)
-    check_plan(settings, read, now())
+    check_plan(settings, read, utc_now())
     for line in describe_contact_plan(read):
         call.say(line)
     counter = Counter(sum(1 for _ in read.contacts()), settings.api.names, "contacts")
     with _connected(settings, "firmlake contacts apply") as client, show_progress(counter):
-        progress = apply_plan(settings, client, read, now, counter.count)
+        progress = apply_plan(settings, client, read, utc_now, counter.count)
     call.answer(progress_content(progress), lambda: show_progress_of(progress))
     return _end(call, progress)
 
@@ -153,7 +155,7 @@ def _connected(settings: Settings, what: str) -> Iterator[Client]:
     folders = Folders(Path(settings.paths.data))
     with lock(folders, what):
         service.check_service(settings, folders)
-        with service.connect(settings, stop) as client, graceful():
+        with graceful() as stop, service.connect(settings, stop) as client:
             yield client
 
 

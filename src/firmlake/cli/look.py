@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
-from firmlake.cli.call import Call, command, graceful, now, stop
+from firmlake.cli.call import Call, command
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
 from firmlake.core.settings import SANDBOX
+from firmlake.core.signals import graceful
+from firmlake.core.steps import utc_now
 
 __all__ = ["company", "query", "report", "status"]
 
@@ -28,7 +30,7 @@ def status(call: Call, metrics: Path | None) -> None:
     if metrics:
         text = render_metrics(found).encode()
         write_file(metrics, lambda aside: aside.write_bytes(text))
-    call.answer(found, lambda: show_status(found, now()))
+    call.answer(found, lambda: show_status(found, utc_now()))
 
 
 @click.command()
@@ -56,7 +58,7 @@ def report(call: Call, path: Path | None) -> None:
 
     settings = call.settings()
     memory = settings.run.duckdb_memory
-    path, _ = write_report(Folders(Path(settings.paths.data)), now(), path, memory_limit=memory)
+    path, _ = write_report(Folders(Path(settings.paths.data)), utc_now(), path, memory_limit=memory)
     call.answer({"report": str(path)}, lambda: click.echo(str(path)))
 
 
@@ -74,7 +76,7 @@ def company(call: Call, country: str, company_number: str, datasets: tuple[str, 
 
     settings = call.settings(api__base_url=SANDBOX if is_demo else None)
     wanted = lookup.read_company(country.upper(), company_number)
-    with service.connect(settings, stop) as client, graceful():
+    with graceful() as stop, service.connect(settings, stop) as client:
         found = lookup.look_up(client, settings, wanted, datasets or settings.run.datasets)
     call.answer(lookup.as_content(found), lambda: show_company(found))
     return EXIT_DONE if found.is_found else EXIT_SOME_FAILED

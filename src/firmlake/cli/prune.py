@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from firmlake.cli.call import Call, command, now
+from firmlake.cli.call import Call, command
+from firmlake.core.steps import utc_now
 
 __all__ = ["prune"]
 
@@ -37,7 +38,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a mere look need not wait for a run
         spared, damaged = find_spared(
             folders,
-            now(),
+            utc_now(),
             keep_generations=settings.run.keep_generations,
             staged_days=staged_days,
             landed_days=landed_days,

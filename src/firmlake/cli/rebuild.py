@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firmlake.cli.call import Call, command, now
+from firmlake.cli.call import Call, command
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED
+from firmlake.core.steps import utc_now
 
 if TYPE_CHECKING:
     from firmlake.core.run import Run
@@ -38,7 +39,7 @@ def replay(call: Call, processes: int) -> None:
 
         made = stage.replay(
             folders,
-            now,
+            utc_now,
             memory_limit=settings.run.duckdb_memory,
             keep=settings.run.keep_generations,
             on_run=tell,
@@ -64,7 +65,7 @@ def verify(call: Call) -> int:
     settings = call.settings()
     folders = Folders(Path(settings.paths.data))
     with lock(folders, "firmlake verify"):
-        checks = stage.verify(folders, now, memory_limit=settings.run.duckdb_memory)
+        checks = stage.verify(folders, utc_now, memory_limit=settings.run.duckdb_memory)
     agrees = all(check.agrees for check in checks)
     content = {"agrees": agrees, "tables": [check._asdict() for check in checks]}
     call.answer(content, lambda: show_checks(checks))

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from firmlake.cli.call import Call, command, now
-from firmlake.cli.enrich import enrich, expand, report
-from firmlake.core.errors import SettingsError, UsageError
-from firmlake.core.settings import SANDBOX, Settings
+from firmlake.cli.call import Call, command
+from firmlake.cli.enrich import OnTerminal, answer
+from firmlake.core.errors import UsageError
+from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
+from firmlake.core.settings import Settings
+from firmlake.core.steps import utc_now
 
 __all__ = ["demo", "plan", "redrive", "run"]
-
-_DEMO = {"api.base_url": SANDBOX, "paths.data": "data/sandbox"}
 
 _RUN_OPTIONS = (
     click.option("--max-credits", metavar="N", help="Spend no more; 0 fetches only what is free."),
@@ -56,9 +56,6 @@ def _run_settings(call: Call, *, refresh: bool, **options: str | None) -> Settin
             "--depth says how far --expand goes, and there is no --expand",
             "Add --expand lookalikes, parents or children, or leave --depth out",
         )
-    needed = "lookalikes" if settings.run.expand == "lookalikes" else "relationships"
-    if settings.run.expand and needed not in settings.run.datasets:
-        raise SettingsError(f"run.expand = {settings.run.expand} needs the dataset {needed}", "Add it to run.datasets")
     return settings
 
 
@@ -74,11 +71,11 @@ def run(call: Call, company_list: Path, **options: Any) -> int:
     fetched again. With --expand each step outward is a run of its own, over the companies that the step before led to,
     the nearest first.
     """
-    from firmlake.enrich import plan as planning
+    from firmlake.enrich.run import enrich
 
     settings = _run_settings(call, **options)
-    first = enrich(call, settings, lambda: planning.plan(settings, company_list, now()), str(company_list))
-    return expand(call, settings, first) if settings.run.expand else report(call, first)
+    published = enrich(settings, company_list, f"firmlake run {company_list}", OnTerminal(call))
+    return answer(call, published, has_steps=bool(settings.run.expand))
 
 
 @click.command()
@@ -86,25 +83,21 @@ def run(call: Call, company_list: Path, **options: Any) -> int:
 @command
 def redrive(call: Call, **options: Any) -> int:
     """Ask again for the companies that failed, whatever list they came from."""
-    from firmlake.enrich import plan as planning
+    from firmlake.enrich import run as runner
 
     settings = _run_settings(call, **options)
-    return report(call, enrich(call, settings, lambda: planning.plan_redrive(settings, now()), "redrive"))
+    return answer(call, runner.redrive(settings, "firmlake redrive", OnTerminal(call)))
 
 
 @click.command()
 @command
 def demo(call: Call) -> int:
     """Run the sample list on the embedded service: no key, no network."""
-    from firmlake.enrich import plan as planning
+    from firmlake.enrich.run import enrich
 
-    sample = Path("data/intake/sample.csv")
-    if not sample.exists():
-        raise UsageError(
-            f"{sample} is not here", "Run the demo in a clone, or `firmlake run LIST --set api.base_url=sandbox`"
-        )
-    settings = call.settings(**{key.replace(".", "__"): value for key, value in _DEMO.items()})
-    return report(call, enrich(call, settings, lambda: planning.plan(settings, sample, now()), str(sample)))
+    sample = find_sample()
+    settings = call.settings(**{key.replace(".", "__"): value for key, value in SAMPLE_SETTINGS.items()})
+    return answer(call, enrich(settings, sample, "firmlake demo", OnTerminal(call)))
 
 
 @click.command()
@@ -121,9 +114,10 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
     from firmlake.terminal.runs import describe_list, describe_plan, plan_content, show_refused
 
     settings = _run_settings(call, **options)
-    planned = planning.plan(settings, company_list, now())
+    planning.check_expand(settings)
+    planned = planning.plan(settings, company_list, utc_now())
     content = plan_content(planned)
-    steps = planning.plan_steps(settings, planned, now()) if settings.run.expand else []
+    steps = planning.plan_steps(settings, planned, utc_now()) if settings.run.expand else []
     unknown, left = planning.open_steps(settings, [planned, *steps]) if settings.run.expand else (range(0), None)
     if steps:
         content["steps"] = list(map(plan_content, steps))

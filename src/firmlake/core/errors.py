@@ -9,6 +9,7 @@
     │   ├── PausedByServiceError          run again at the time the message names
     │   ├── ThrottleStoreError            bring the store of the allowance back, then run again
     │   └── InterruptedRunError           a signal arrived; the exit code is the signal's
+    ├── SomeFailedError              3    what worked is published; look at what failed, then run again
     ├── AuthorizationError           5    get a valid token
     ├── DriftError                   6    the service's answers no longer have the known shape: look before you publish
     ├── LockHeldError                7    wait for the other run
@@ -18,7 +19,7 @@
         ├── RequestRefusedError           the service will refuse this request for ever (400, 404 ...): do not repeat it
         └── RequestFailedError            the request failed although it was repeated: try its companies again later
 
-A company that fails is data (a dead letter), not an exception: exit code 3 comes from the outcome of a run.
+A company that fails is data (a dead letter), not an exception: exit code 3 says how a run ended as a whole.
 """
 
 from __future__ import annotations
@@ -93,6 +94,12 @@ class ThrottleStoreError(Stopped):
 
 class InterruptedRunError(Stopped):
     """SIGINT or SIGTERM arrived; the exit code is the signal's, which the command knows."""
+
+
+class SomeFailedError(FirmlakeError):
+    """What worked is published, but more failed than the settings allow."""
+
+    exit_code = EXIT_SOME_FAILED
 
 
 class AuthorizationError(FirmlakeError):

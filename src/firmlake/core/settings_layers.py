@@ -16,10 +16,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from firmlake.core.errors import SettingsError
+from firmlake.core.errors import SettingsError, UsageError
 from firmlake.core.settings import Settings
 
-__all__ = ["changed_keys", "load_settings", "render_toml"]
+__all__ = ["changed_keys", "load_settings", "read_flags", "render_toml"]
 
 ENVIRONMENT_PREFIX = "FIRMLAKE_"
 NOT_SETTINGS = (
@@ -71,6 +71,21 @@ def load_settings(
         raise SettingsError(f"The settings do not fit together: {error}") from None
     _check_together(settings, origins)
     return settings, origins
+
+
+def read_flags(flags: Iterable[str]) -> dict[str, str]:
+    """Read what `--set` was given: settings by dotted key from texts such as `api.threads=8`.
+
+    Raises:
+        UsageError: A text holds no `=`.
+    """
+    read = {}
+    for flag in flags:
+        key, separator, value = flag.partition("=")
+        if not separator:
+            raise UsageError(f"--set {flag} is not KEY=VALUE", "For example --set api.threads=8")
+        read[key.strip()] = value
+    return read
 
 
 def render_toml(settings: Settings, origins: Mapping[str, str] | None = None) -> str:

@@ -13,7 +13,7 @@ import polars as pl
 
 from firmlake import __version__
 from firmlake.api.service import check_service, service_name
-from firmlake.core.errors import DamagedError, UsageError
+from firmlake.core.errors import DamagedError, SettingsError, UsageError
 from firmlake.core.run import Folders, Run, RunPlan, list_runs, new_run_id, open_runs, start_run
 from firmlake.core.settings import Settings
 from firmlake.enrich.expand import neighbours
@@ -28,6 +28,7 @@ from firmlake.warehouse.load import loaded_runs
 __all__ = [
     "REDRIVE",
     "Planned",
+    "check_expand",
     "freeze",
     "open_steps",
     "plan",
@@ -56,6 +57,17 @@ class Planned(NamedTuple):
     waiting_count: int
     unfinished: Run | None
     others: tuple[tuple[Run, int], ...] = ()
+
+
+def check_expand(settings: Settings) -> None:
+    """Make sure that a run fetches the dataset by which `run.expand` finds the companies beside those of a list.
+
+    Raises:
+        SettingsError: It does not.
+    """
+    needed = "lookalikes" if settings.run.expand == "lookalikes" else "relationships"
+    if settings.run.expand and needed not in settings.run.datasets:
+        raise SettingsError(f"run.expand = {settings.run.expand} needs the dataset {needed}", "Add it to run.datasets")
 
 
 def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:

@@ -1,10 +1,9 @@
-"""The way of a frozen run, stage by stage: landing, tables, warehouse; what commands and flows call."""
+"""The parts of a frozen run that need more than one stage: opening the fetcher, deciding how it ended, publishing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -15,38 +14,32 @@ import polars as pl
 
 from firmlake.api.client import Answer, Client
 from firmlake.api.service import stamp_service
-from firmlake.core.errors import DriftError, InterruptedRunError, RequestRefusedError, Stopped
+from firmlake.core.errors import DriftError, RequestRefusedError
 from firmlake.core.memory import give_back
 from firmlake.core.run import Outcome, Run, remove_run
 from firmlake.core.settings import Settings
 from firmlake.landing.fetch import Fetcher, read_landed
 from firmlake.rebuild.restage import stage_whole
 from firmlake.tables.schemas import TABLES, polars_schema
-from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
+from firmlake.tables.stage import Manifest
 from firmlake.warehouse.generations import newest, publish
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.views import create_views
 
-__all__ = ["ASK_AGAIN", "fetch", "fetching", "finish", "publish_run", "stage"]
-
-
-ASK_AGAIN = "dead_letters, rejects and drift say why; the next run asks again for what failed or did not fit"
-"""What to do about companies that failed."""
-_SHARDS_AT_ONCE = 2
-_SIGNALS_EVERY_SECONDS = 0.2
+__all__ = ["fetching", "finish", "publish_run"]
 
 
 @contextmanager
 def fetching(
     settings: Settings, run: Run, client: Client, on_answer: Callable[[Answer], object] = lambda answer: None
 ) -> Iterator[Fetcher]:
-    """Open what fetches the shards of a run, and stages those that are whole; it waits for what is in flight.
+    """Open what fetches the shards of a run; closing it waits for the requests in flight.
 
     A run that the service never answered, because the settings do not fit it, is none: there is nothing to go on with.
     The data folder belongs to the service from its first answer on: a mistaken address leaves it free.
     """
     on_works = partial(stamp_service, settings, run.folders)
-    fetcher = Fetcher(client, settings, run, on_answer, partial(stage_shard, run), on_works)
+    fetcher = Fetcher(client, settings, run, on_answer, on_works)
     try:
         yield fetcher
     except RequestRefusedError:
@@ -55,41 +48,6 @@ def fetching(
         raise
     finally:
         fetcher.close()
-
-
-def fetch(fetcher: Fetcher, run: Run) -> str:
-    """Fetch all shards of a run, a few at once so that none waits for the end of another.
-
-    Returns:
-        Why it stopped before its end; empty when every company is answered or given up.
-
-    Raises:
-        InterruptedRunError: A signal came.
-        FirmlakeError: Nothing more can be fetched now; what has landed is kept.
-    """
-    stopped = ""
-    with ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="shard") as pool:
-        pending = {pool.submit(fetcher.fetch_shard, shard) for shard in range(1, run.plan.shard_count + 1)}
-        try:
-            while pending:
-                # Not for ever: Polars leaves a handler for SIGINT that does not wake a thread from an endless wait.
-                done, pending = wait(pending, _SIGNALS_EVERY_SECONDS, FIRST_COMPLETED)
-                for future in done:
-                    try:
-                        future.result()
-                    except InterruptedRunError:
-                        raise
-                    except Stopped as error:
-                        stopped = stopped or error.message
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return stopped
-
-
-def stage(run: Run) -> Manifest:
-    """Stage every shard that is not staged yet, and so the run."""
-    return finish_stage(run, stage_shards(run))
 
 
 def finish(settings: Settings, run: Run, manifest: Manifest, stopped: str, now: datetime) -> Outcome:

@@ -32,13 +32,20 @@ _TRIES_ALONE = 2
 
 
 class ShardResult(NamedTuple):
-    """How a shard ended: how many pairs of company and dataset came to each status."""
+    """How a shard ended: how many pairs of company and dataset came to each status.
 
-    shard: int
+    Attributes:
+        progress: All that has landed of it, records too, so that it can be staged without being read back.
+    """
+
+    progress: Progress
     answered: int
     not_found: int
     failed: int
     pending: int
+
+    def __str__(self) -> str:
+        return f"{self.answered} answered, {self.not_found} not found, {self.failed} failed, {self.pending} open"
 
 
 class _Ask(NamedTuple):
@@ -124,8 +131,6 @@ class Fetcher:
         settings: Limits and budgets.
         run: What to fetch.
         on_answer: Called after each answer has landed, from any thread.
-        on_shard: Called with each shard that is fetched whole and all that landed of it, so that it can be staged
-            without being read back; for one at a time. None where that is not wanted: then no records are kept.
         on_works: Called as soon as it shows that the service answers what can be used.
         now: The clock, UTC.
     """
@@ -136,7 +141,6 @@ class Fetcher:
         settings: Settings,
         run: Run,
         on_answer: Callable[[Answer], object] = lambda answer: None,
-        on_shard: Callable[[int, Progress], object] | None = None,
         on_works: Callable[[], object] = lambda: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -144,12 +148,10 @@ class Fetcher:
         self._settings = settings
         self._run = run
         self._on_answer = on_answer
-        self._on_shard = on_shard
         self._on_works = on_works
         self._now = now
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
         self._lock = threading.Lock()
-        self._shard_lock = threading.Lock()
         self._works = False
         self._out_of_credits: OutOfCreditsError | None = None
 
@@ -171,7 +173,7 @@ class Fetcher:
             ServiceError: The service is down.
         """
         targets = self._run.targets(number)
-        progress = load_progress(self._run, number, targets=targets, keep_records=self._on_shard is not None)
+        progress = load_progress(self._run, number, targets=targets, keep_records=True)
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = _Shard(
                 number,
@@ -194,10 +196,7 @@ class Fetcher:
         if self._out_of_credits and "pending" in statuses:
             raise self._out_of_credits
         progress.follow(writer.headers)
-        if self._on_shard is not None:
-            with self._shard_lock:
-                self._on_shard(number, progress)
-        return ShardResult(number, *(statuses.count(name) for name in ShardResult._fields[1:]))
+        return ShardResult(progress, *(statuses.count(name) for name in ShardResult._fields[1:]))
 
     def _plan(self, shard: _Shard) -> deque[_Ask]:
         """Give up what has no prospect, and shape requests for the rest."""

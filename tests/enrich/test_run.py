@@ -1,0 +1,159 @@
+"""The runner: what its observer sees, and how it ends when something fails."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import firmlake_sandbox
+from firmlake.core.errors import AuthorizationError, FirmlakeError, SettingsError, SomeFailedError, Stopped
+from firmlake.core.settings_layers import load_settings
+from firmlake.enrich.observer import Observer
+from firmlake.enrich.run import _in_threads, enrich, redrive, shortfall
+from firmlake_sandbox import Sandbox
+
+
+class Recording(Observer):
+    """Writes down what it is told, and fails a step on demand."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.steps, self.lines, self.plans, self.published_runs, self.fails = [], {}, [], [], fails
+        self.threads = set()
+
+    def step(self, name, work, describe=None):
+        self.steps.append(name)
+        self.threads.add(threading.current_thread() is threading.main_thread())
+        if name == self.fails:
+            raise AuthorizationError("Refused")
+        made = work()
+        self.lines[name] = describe(made) if describe else ""
+        return made
+
+    def planned(self, planned, title):
+        self.plans.append((title, planned.companies.companies.height))
+
+    def published(self, published):
+        self.published_runs.append(published)
+
+
+@pytest.fixture
+def companies(tmp_path: Path) -> Path:
+    path = tmp_path / "list.csv"
+    numbers = firmlake_sandbox.sample_numbers(12)
+    path.write_text("country,company_number\n" + "".join(f"{country},{number}\n" for country, number in numbers))
+    return path
+
+
+@pytest.fixture
+def settings(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Make settings for the sandbox; by keyword, `__` for the dot."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+
+    def make(**values: object):
+        flags = {
+            "api.base_url": sandbox.base_url,
+            "api.requests_per_minute": "0",
+            "api.retry_wait_max_seconds": "0.01",
+            "paths.data": str(tmp_path / "data"),
+            "run.shard_companies": "5",
+            **{key.replace("__", "."): str(value) for key, value in values.items()},
+        }
+        return load_settings(flags=flags, environment={})[0]
+
+    return make
+
+
+def test_every_step_is_named_once_and_each_shard_is_staged_after_it_is_fetched(settings, companies):
+    seen = Recording()
+    (published,) = enrich(settings(), companies, "a test", seen)
+    assert sorted(seen.steps) == sorted(
+        ["plan", *(f"{what} shard {n}" for what in ("fetch", "stage") for n in (1, 2, 3)), "publish"]
+    )
+    for shard in ("1", "2", "3"):
+        assert seen.steps.index(f"fetch shard {shard}") < seen.steps.index(f"stage shard {shard}")
+    assert seen.lines["fetch shard 3"] == "6 answered, 0 not found, 0 failed, 0 open"
+    assert seen.plans == [("", 12)]
+    assert seen.published_runs == [published]
+    assert shortfall([published]) is None
+
+
+def test_what_a_budget_leaves_out_is_staged_too_and_the_next_call_goes_on(settings, companies, sandbox):
+    seen = Recording()
+    (first,) = enrich(settings(run__max_requests=3), companies, "a test", seen)
+    assert seen.steps[-1] == "publish"
+    assert {f"stage shard {n}" for n in (1, 2, 3)} <= set(seen.steps)
+    error = shortfall([first])
+    assert isinstance(error, Stopped)
+    assert "stopped: " in str(error)
+    (second,) = enrich(settings(), companies, "a test")
+    assert second.outcome.outcome == "done"
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+
+
+def test_a_step_that_fails_ends_the_run_before_it_is_published(settings, companies):
+    seen = Recording("stage shard 2")
+    with pytest.raises(AuthorizationError, match="Refused"):
+        enrich(settings(), companies, "a test", seen)
+    assert "publish" not in seen.steps
+    assert enrich(settings(), companies, "a test")[0].outcome.outcome == "done"
+
+
+def test_expand_needs_its_dataset_before_anything_is_sent(settings, companies, sandbox):
+    with pytest.raises(SettingsError, match="needs the dataset relationships"):
+        enrich(settings(run__expand="parents", run__datasets="financials"), companies, "a test")
+    assert sandbox.ledger()["summary"]["requests"] == 0
+
+
+def test_each_step_outward_is_a_run_with_a_title_of_its_own(settings, companies):
+    seen = Recording()
+    made = enrich(settings(run__expand="lookalikes", run__max_credits=20), companies, "a test", seen)
+    assert [title for title, _ in seen.plans] == ["", "Step 1 of 1, lookalikes"]
+    assert len(made) == 2
+    assert "Step 1 of 1, lookalikes: publish" in seen.steps
+    assert made[1].summary.company_count > 0
+    assert isinstance(shortfall(made), Stopped), "the budget is that of both"
+
+
+def test_redrive_asks_only_for_what_failed_and_for_nobody_where_nothing_did(settings, companies, sandbox):
+    country, number = firmlake_sandbox.sample_numbers(12)[0]
+    poison = {"kind": "status", "endpoint": "lookalikes", "companies": [country + number], "status": 500}
+    sandbox.set_faults([poison])
+    (first,) = enrich(settings(), companies, "a test")
+    assert isinstance(shortfall([first]), SomeFailedError)
+    sandbox.set_faults([])
+    (second,) = redrive(settings(), "a test")
+    assert (second.summary.target_count, second.outcome.outcome) == (1, "done")
+    seen = Recording()
+    assert redrive(settings(), "a test", seen) == []
+    assert (seen.plans, seen.steps) == ([("", 0)], ["plan"])
+
+
+def test_what_fails_makes_the_other_shards_end_and_none_is_under_way_afterwards():
+    stop, both, ended = threading.Event(), threading.Barrier(2), []
+
+    def work(shard: int) -> None:
+        if shard > 2:
+            return
+        both.wait(10)
+        if shard == 1:
+            raise FirmlakeError("The service is down")
+        assert stop.wait(10)
+        ended.append(shard)
+
+    with pytest.raises(FirmlakeError, match="The service is down"):
+        _in_threads(work, range(1, 9), stop)
+    assert ended == [2]
+
+
+def test_a_shard_that_stops_lets_the_others_go_on():
+    done = []
+
+    def work(shard: int) -> None:
+        if shard == 2:
+            raise Stopped("No credits")
+        done.append(shard)
+
+    assert _in_threads(work, range(1, 5), threading.Event()) == "No credits"
+    assert sorted(done) == [1, 3, 4]
