@@ -14,7 +14,7 @@ from firmlake.core.errors import EXIT_SIGINT
 __all__ = ["catch_signals", "exit_code_of_signal", "graceful", "ignore_signals", "was_interrupted"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_STOPPING = b"\nfirmlake: stopping; waiting for the requests in flight (again to stop at once)\n"
+_STOPPING = b"\nStopping; waiting for the requests in flight (again to stop at once)\n"
 
 _stop = threading.Event()
 _is_graceful = threading.Event()
