@@ -1,4 +1,4 @@
-"""A sources file for dbt: the tables of an export with their comments, tests of keys and nulls, and freshness."""
+"""Writes a sources file for dbt: the tables of an export with comments, tests of keys and nulls, and freshness."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _WARN_DAYS, _ERROR_DAYS = 8, 15
 def render_sources(manifest: Manifest) -> str:
     """Write the sources file.
 
-    The age of `company_state` is that of the data: its newest answer. Single columns are tested for null, and keys for
-    being unique where a key is one column; for others there is a test in the package dbt_utils.
+    `company_state` tells the age of the data by its newest answer. Every column that is never null has a `not_null`
+    test. A key of one column has a `unique` test, a longer key the corresponding test of the package dbt_utils.
     """
     return "\n".join(_lines(manifest)) + "\n"
 

@@ -1,7 +1,7 @@
-"""CREATE TABLE with comments, and the statements that load an export, for the warehouses that analysts have.
+"""Prints CREATE TABLE with comments, and the statements that load an export, for common warehouses.
 
-Types are sqlglot's, but where it is known to be wrong (`_MENDED`). A whole export takes the place of what a table held;
-an export of changes is appended to `<table>_changes`. Every script can be run again.
+Types come from sqlglot, with corrections (`_MENDED`). A whole export replaces the rows of its tables; an export of
+changes is appended to `<table>_changes`. Every script can be repeated.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ __all__ = ["DIALECTS", "render_ddl"]
 
 
 class Dialect(NamedTuple):
-    """What a warehouse wants.
+    """What a warehouse supports.
 
     Attributes:
-        inline: Gives the comment on a column where it stands behind the column, and that on a table behind the table;
-            None where comments are statements of their own.
-        schemes: Where it can read an export from; "" is a folder.
-        format: Of the files that it can read.
+        inline: Renders a comment inside CREATE TABLE; None if comments need statements of their own.
+        schemes: Where the warehouse can read an export from; "" is a folder.
+        format: The file format that it reads.
     """
 
     schemes: tuple[str, ...]
@@ -46,10 +45,10 @@ _MENDED = {
 
 
 def render_ddl(manifest: Manifest, url: str, dialect: str) -> str:
-    """Write the script that makes the tables of an export and loads it.
+    """Write the script that creates the tables of an export and loads them.
 
     Raises:
-        UsageError: The warehouse cannot read this export from where it is, or sqlglot is missing.
+        UsageError: The warehouse cannot read this format or this place.
     """
     wanted = DIALECTS[dialect]
     scheme = url.partition("://")[0] if "://" in url else ""
@@ -103,14 +102,14 @@ def _type(column: ColumnShape, dialect: str) -> str:
 
 
 def _identifier(name: str, dialect: str) -> str:
-    """Quote a name, but for Snowflake, where that would make it another one than everybody types."""
+    """Quote a name, except for Snowflake, where a quoted name would have to be quoted in every query."""
     from sqlglot import exp
 
     return exp.to_identifier(name, quoted=dialect != "snowflake").sql(dialect)
 
 
 def _quoted(text: str, dialect: str) -> str:
-    """Quote a text; sqlglot escapes for Redshift with backslashes, which it takes for text as PostgreSQL does."""
+    """Quote a text. Redshift reads backslashes literally, as PostgreSQL does, but sqlglot would escape with them."""
     from sqlglot import exp
 
     return exp.Literal.string(text).sql("postgres" if dialect == "redshift" else dialect)

@@ -1,4 +1,4 @@
-"""Whether anything is to be exported, whether as changes or whole, and under which name."""
+"""Decides whether to export anything, whether as changes or whole, and under which name."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def check_order(held: Manifest, load: Load, target: Target) -> None:
     """Make sure that a target does not go back in time.
 
     Raises:
-        FirmlakeError: It holds what was published later.
+        FirmlakeError: The target holds a later generation.
     """
     if held.published_at > load.published_at:
         raise FirmlakeError(
             f"{target.url} holds a newer export, of generation {held.generation} from {held.published_at} UTC",
-            "Export from the data folder that it came from, or to another place",
+            "Export from the data folder that the newer export came from, or to another target",
         )
 
 
 def holds(held: Manifest, load: Load, request: Request) -> bool:
-    """Tell whether an export has all that a request asks for."""
+    """Tell whether an export has everything that a request asks for."""
     return (
         (held.generation, held.published_at) == (load.generation, load.published_at)
         and held.format == request.format
@@ -44,10 +44,10 @@ def holds(held: Manifest, load: Load, request: Request) -> bool:
 def choose_mode(
     connection: duckdb.DuckDBPyConnection, folders: Folders, request: Request, held: Manifest | None
 ) -> tuple[str, str]:
-    """Decide whether changes can be told; the generation that they start from is then attached.
+    """Decide whether changes can be exported; if so, attach the generation that they start from.
 
     Returns:
-        The mode, and why it is not the one asked for.
+        The mode, and why it differs from the requested one.
     """
     if request.mode != "changes":
         return request.mode, ""
@@ -66,7 +66,7 @@ def choose_mode(
 
 
 def start(request: Request, mode: str, load: Load, held: Manifest | None) -> Manifest:
-    """Name an export by all that goes into it."""
+    """Make the manifest of a new export; its name is derived from everything that goes into it."""
     previous = held.export_id if held and mode == "changes" else ""
     content = (request.format, request.tables, request.file_bytes, load.generation, load.published_at, previous)
     digest = hashlib.sha256(msgspec.json.encode((*content, SCHEMA_VERSION, __version__))).hexdigest()[:8]

@@ -1,10 +1,10 @@
-"""Delta Lake: a table keeps its place and gets a version with each export.
+"""Delta Lake: each export adds a version to its tables.
 
     delta/<table>              overwritten by each whole export
-    delta/<table>_changes      gets appended what changed
+    delta/<table>_changes      appended to by each export of changes
 
-The table's log remembers, under our name, when the generation was published that was exported last; an export that was
-killed after its commit finds that there and does not commit again.
+The log of each table records, under our name, the publication time of the generation that was exported last. An export
+that was killed after its commit finds that record and does not commit again.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Committed(NamedTuple):
 
 
 def commit(source: Source, url: str, export_id: str, published_at: datetime, *, is_whole: bool) -> Committed:
-    """Commit the selected rows to the table's place below `url`, unless that is done already.
+    """Commit the selected rows to the table below `url`, unless they are committed already.
 
     Raises:
-        UsageError: The library for it is missing.
+        UsageError: The library deltalake is missing.
         FirmlakeError: The table cannot be written.
     """
     try:

@@ -1,7 +1,8 @@
-"""Exporting: from the newest generation to a target, in an order in which a kill at any moment does no harm.
+"""Exports the newest generation to a target, in an order that makes a kill at any moment harmless.
 
-Files first, then the manifest, then `_SUCCESS`, then `latest.json`: whoever follows that sees the export before or this
-one, whole. An export is named by what goes into it; the same one again finds what is done and goes on there.
+Files are written first, then the manifest, then `_SUCCESS`, then `latest.json`. A reader that follows `latest.json`
+sees the previous export or this one, always whole. The name of an export is derived from its content, so that a
+repeated export finds what is done and resumes.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ __all__ = ["Exported", "Request", "export", "request_of"]
 
 
 class Exported(NamedTuple):
-    """What came of it.
+    """The result of an export.
 
     Attributes:
-        is_new: Whether anything was written; not where the same export was there already.
-        note: Why it is whole although changes were asked for; empty otherwise.
+        is_new: Whether anything was written; False if the same export existed already.
+        note: Why the export is whole although changes were requested; empty otherwise.
     """
 
     manifest: Manifest
@@ -52,19 +53,19 @@ def export(
     *,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Exported:
-    """Export from the newest generation, unless exactly this is done already.
+    """Export the newest generation, unless the target has exactly this export already.
 
     Args:
         folders: The data folder.
-        request: What.
-        target: Where.
-        tell: Gets a line for each table.
-        now: Gives the time, UTC.
+        request: What to export.
+        target: Where to.
+        tell: Receives a line for each table.
+        now: The clock, UTC.
 
     Raises:
-        UsageError: The request names what there is not, or does not go with what the target holds.
+        UsageError: The request names an unknown table, run or format, or contradicts what the target holds.
         LockHeldError: Another process exports from this data folder to this target.
-        FirmlakeError: Nothing is published yet; the target fails; an export from elsewhere came between.
+        FirmlakeError: Nothing is published yet, the target fails, or another export has replaced `latest.json`.
     """
     check_request(request)
     with open_warehouse(folders) as connection, lock(folders, f"an export to {target.url}", lock_name(target.url)):
@@ -98,4 +99,4 @@ def _read_held(target: Target) -> _Held:
     if latest is None:
         return _Held(None, None)
     manifest = read_manifest(target, latest[0].export_id)
-    return _Held(manifest, latest[1])  # a manifest that was removed is as good as none: the next export is whole
+    return _Held(manifest, latest[1])  # without its manifest, the next export is whole

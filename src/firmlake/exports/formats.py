@@ -1,7 +1,8 @@
-"""The files of a table: Parquet for machines, CSV and XLSX for people. Each format gives open files, one at a time.
+"""Writes the files of a table: Parquet for machines, CSV and XLSX for people. Each format yields its files one by one.
 
-Parquet files lie apart by country, with the country in the path alone. In CSV and XLSX all that is text stays text, and
-text that a spreadsheet would take for a formula is made harmless; numbers are left as they are.
+Parquet is split by country, and only the path names the country. We write it with pyarrow rather than with DuckDB's
+COPY, which keeps neither column comments nor NOT NULL, and needs named files that a kill would leave behind. In CSV and
+XLSX, text that a spreadsheet would take for a formula is made harmless; numbers stay as they are.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _EXACT_DIGITS = 15  # of a number in a sheet
 
 
 class TableFile(NamedTuple):
-    """A file, open at its start, and the rows that are in it; whoever gets it closes it.
+    """A file, open at its start, and its number of rows; the receiver closes it.
 
     Attributes:
-        path: Below the export's folder.
-        country: Of all its rows; empty where they are mixed.
+        path: Path below the export's folder.
+        country: The country of all its rows; empty if they are mixed.
     """
 
     path: str
@@ -48,11 +49,11 @@ class TableFile(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Selected rows and what reads them.
+    """Selected rows and the connection that reads them.
 
     Attributes:
-        scratch: Folder for files in the making; they have no name there, so that a kill leaves nothing.
-        file_bytes: About how large a Parquet file becomes.
+        scratch: Folder for unfinished files. They have no name there, so that a kill leaves nothing behind.
+        file_bytes: Approximate size of a Parquet file.
         batch_rows: Rows written at once.
     """
 
@@ -64,11 +65,11 @@ class Source(NamedTuple):
 
     @property
     def table(self) -> Table:
-        """The table as it leaves."""
+        """The table as it is exported."""
         return self.selected.table
 
     def batches(self, table: Table, where: str = "") -> Iterator[pa.RecordBatch]:
-        """Read the rows in the order of their key, so that the same rows give the same files."""
+        """Yield the rows in the order of their key, so that equal rows make equal files."""
         names = ", ".join(column.name for column in table.columns)
         order = ", ".join(self.table.key) or "ALL"
         query = f"SELECT {names} FROM ({self.selected.query}) {where} ORDER BY {order}"  # noqa: S608 - our own names
@@ -83,7 +84,7 @@ class Source(NamedTuple):
 
     @contextmanager
     def scratch_file(self) -> Iterator[IO[bytes]]:
-        """Open a file without a name; it is closed where something fails, else left open at its start."""
+        """Open a file without a name; leave it open at its start, or close it if something fails."""
         with ExitStack() as stack:
             file = stack.enter_context(tempfile.TemporaryFile(dir=self.scratch))
             yield file
@@ -92,9 +93,9 @@ class Source(NamedTuple):
 
 
 def write_parquet(source: Source) -> Iterator[TableFile]:
-    """Write Parquet, zstd, in files of about the same size; by country where the rows have one.
+    """Write Parquet, compressed with zstd, in files of similar size; split by country if the rows have one.
 
-    A table without rows is one file without rows, so that whoever reads its folder finds its columns.
+    A table without rows becomes one empty file, so that readers of its folder find the columns.
     """
     counts = source.counts("country") if source.selected.has_country else []
     if not counts:
@@ -116,7 +117,7 @@ def write_csv(source: Source) -> Iterator[TableFile]:
 
 
 def write_xlsx(source: Source) -> Iterator[TableFile]:
-    """Write one workbook; rows that a sheet has no room for go on in the next sheet.
+    """Write one workbook; rows that do not fit into a sheet continue in the next one.
 
     Raises:
         UsageError: The library for it is missing.
@@ -170,7 +171,7 @@ def _parquet_files(source: Source, table: Table, where: str, country: str, total
 
 
 def _is_full(size: int, count: int, wanted: int, rest: int | None) -> bool:
-    """Tell whether a file is to be closed: it is large enough, and what is left gives more than a scrap."""
+    """Tell whether to start another file: this one is large enough, and the rest fills at least half a file."""
     return size >= wanted and (rest is None or size / count * rest >= wanted / 2)
 
 
@@ -195,7 +196,7 @@ def _add_sheet(book: Any, table: Table) -> Any:
 
 
 def _cells(book: Any) -> Callable[[Any, int, int, Any], None]:
-    """Make what writes a value into a cell: a number as number where a sheet holds it exactly, else as text."""
+    """Return the function that writes a value into a cell: a number that a sheet cannot hold exactly becomes text."""
     day = book.add_format({"num_format": "yyyy-mm-dd"})
     moment = book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
     quoted = book.add_format({"quote_prefix": True})

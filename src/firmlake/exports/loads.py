@@ -1,4 +1,4 @@
-"""How each warehouse loads the files of one exported table. The country stands in the path of Parquet files alone."""
+"""How each warehouse loads the files of one exported table. Parquet files have the country only in their path."""
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
 
@@ -13,14 +13,14 @@ __all__ = ["LOADS", "Loaded"]
 
 
 class Loaded(NamedTuple):
-    """What is loaded.
+    """A table to load.
 
     Attributes:
-        name: Of the table there.
+        name: Name of the table in the warehouse.
         folder: Address of the export.
-        columns: Names and types there.
-        replaces: Whether it takes the place of what the table holds.
-        quote: Quotes a text.
+        columns: Names and types in the warehouse.
+        replaces: Whether the load replaces the rows of the table.
+        quote: Quotes a text in the warehouse's dialect.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Loaded(NamedTuple):
 
     @property
     def countries(self) -> list[str]:
-        """Countries that the files lie apart by; none where they do not."""
+        """The countries that the files are split by; empty if they are not split."""
         return sorted({file.country for file in self.table.files if file.country})
 
     @property
@@ -41,7 +41,7 @@ class Loaded(NamedTuple):
         return tuple(column for column in self.columns if column[0] != "country" or not self.countries)
 
     def at(self, path: str = "") -> str:
-        """Give the quoted address of the table's folder, or of something in it."""
+        """Return the quoted address of the table's folder, or of a path in it."""
         return self.quote(f"{self.folder}/{self.table.name}/{path}")
 
 
@@ -102,7 +102,7 @@ def _databricks(loaded: Loaded) -> Iterator[str]:
 
 
 def _postgres(loaded: Loaded) -> Iterator[str]:
-    """For psql: its client reads the files. The guard against formulas is undone on the way in."""
+    """For psql, whose client reads the files. The load undoes the guard against formulas."""
     aside = f"load_{loaded.name}"
     values = ", ".join(_unguarded(name) if kind == "TEXT" else f'"{name}"' for name, kind in loaded.columns)
     yield "BEGIN;"

@@ -41,7 +41,7 @@ class ExportedFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         path: Below the export's folder.
-        country: Of all its rows, where the files of a table are apart by country; empty otherwise.
+        country: The country of all its rows if the table is split by country, else empty.
     """
 
     path: str
@@ -64,9 +64,10 @@ class ExportedTable(msgspec.Struct, frozen=True, omit_defaults=True):
     """One table.
 
     Attributes:
-        key: Columns that name a row; none where the export lacks one of them.
-        changes: Rows by kind of change, where the export holds what changed.
-        delta_version: Version of the Delta Lake table that holds it, and its path below the target.
+        key: Columns that identify a row; empty if the export lacks one of them.
+        changes: Rows by kind of change, in an export of changes.
+        delta_path: Path of the Delta Lake table below the target, if it was written to one.
+        delta_version: Version of the Delta Lake table that holds the export.
     """
 
     name: str
@@ -89,11 +90,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What an export holds and where it comes from.
 
     Attributes:
-        mode: whole: takes the place of all before; changes: what changed since `previous`; as_of: as it was after a
-            run, which `latest.json` never names.
-        run_id: Last run that is in it.
-        generation: Number of the generation that it was made from, published at `published_at`, UTC.
-        previous: Export whose state `changes` start from; empty for the other modes.
+        mode: `whole` replaces all exports before it; `changes` holds the changes since `previous`; `as_of` holds the
+            state after a run, and `latest.json` never names it.
+        run_id: The last run included.
+        generation: The generation it was made from, published at `published_at`, UTC.
+        previous: The export that `changes` apply to; empty for the other modes.
     """
 
     export_id: str
@@ -128,40 +129,40 @@ class Latest(msgspec.Struct, frozen=True):
 
 
 def describe_rows(part: Manifest | ExportedTable) -> str:
-    """Say how much an export or a table of it is; the files of a Delta Lake table are its own affair."""
+    """Describe the size of an export or one of its tables; the bytes of a Delta Lake table are not counted."""
     return f"{part.row_count:,} rows" + (f", {part.byte_count:,} bytes" if part.byte_count else "")
 
 
 def folder_of(export_id: str) -> str:
-    """Give the folder of an export, below the target."""
+    """Return the folder of an export, below the target."""
     return f"exports/{export_id}"
 
 
 def read_manifest(target: Target, export_id: str) -> Manifest | None:
-    """Read the manifest of an export that is complete; None where it is not."""
+    """Read the manifest of a complete export; None if the export is incomplete."""
     folder = folder_of(export_id)
     found = target.read(f"{folder}/_SUCCESS") and target.read(f"{folder}/manifest.json")
     return _decode(f"{target.url}/{folder}/manifest.json", found.content, Manifest) if found else None
 
 
 def write_manifest(target: Target, manifest: Manifest) -> None:
-    """Complete an export whose files are there."""
+    """Write the manifest and the success marker of an export whose files are written."""
     folder = folder_of(manifest.export_id)
     target.put(f"{folder}/manifest.json", io.BytesIO(_encode(manifest)))
     target.put(f"{folder}/_SUCCESS", io.BytesIO())
 
 
 def read_latest(target: Target) -> tuple[Latest, Found] | None:
-    """Read which export is the newest; None before the first."""
+    """Read which export is the newest; None before the first export."""
     found = target.read(LATEST)
     return (_decode(f"{target.url}/{LATEST}", found.content, Latest), found) if found else None
 
 
 def name_latest(target: Target, manifest: Manifest, held: Found | None) -> None:
-    """Let `latest.json` name an export, in place of what was read before.
+    """Make `latest.json` name an export, provided that the file is still the one that was read.
 
     Raises:
-        FirmlakeError: It was replaced meanwhile.
+        FirmlakeError: Another export has replaced it.
     """
     path = f"{folder_of(manifest.export_id)}/manifest.json"
     found = target.read(path)

@@ -1,4 +1,4 @@
-"""What is to be exported, as the settings and the command line say."""
+"""The request for an export, from the settings and the command line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Request", "check_request", "request_of"]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be exported.
+    """What to export.
 
     Attributes:
-        mode: whole; changes: what changed since the last export to the target, and a whole one where that cannot be
-            told any more; as_of: as it was after the run `as_of`.
-        format: A key of `FORMATS`, or delta.
-        file_bytes: About how large a Parquet file becomes.
+        mode: `whole`; `changes` since the last export to the target, or whole if these can no longer be told; `as_of`,
+            the state after the run `as_of`.
+        format: A key of `FORMATS`, or `delta`.
+        file_bytes: Approximate size of a Parquet file.
     """
 
     mode: str = "whole"
@@ -44,10 +44,10 @@ def request_of(settings: Settings, as_of: str = "") -> Request:
 
 
 def check_request(request: Request) -> None:
-    """Make sure that a request asks for what there is.
+    """Check the format of a request.
 
     Raises:
-        UsageError: It does not.
+        UsageError: The format is unknown or does not support the mode.
     """
     if request.format not in (*FORMATS, "delta"):
         raise UsageError(f"There is no format {request.format}", f"There are {', '.join(FORMATS)} and delta")

@@ -1,7 +1,7 @@
-"""Which rows leave: whole tables, tables as of a run, or what changed between two generations; each as a query.
+"""Which rows are exported: whole tables, tables as of a run, or the changes between two generations; each as a query.
 
-What changed is found by comparing the two generations themselves, key by key: whatever a load, a replay or a later
-version did, applying the changes to the one gives the other.
+Changes are found by comparing the two generations key by key. Applying them to the first generation always gives the
+second, whatever a load, a replay or a later version did in between.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
@@ -47,7 +47,7 @@ __all__ = [
 BASE = "base"
 """Name under which the earlier generation is attached."""
 
-CHANGE = Column("change_type", "text", "insert, update or delete; a deleted row is given as it stood last")
+CHANGE = Column("change_type", "text", "insert, update or delete; a deleted row has its last values")
 
 EXPORTED_TABLES = (
     "companies",
@@ -55,18 +55,18 @@ EXPORTED_TABLES = (
     "company_state",
     "runs",
 )
-"""What leaves where nothing else is said: the data, what is known of each company, and the runs it comes from."""
+"""Exported by default: the data, the state of each company, and the runs they come from."""
 
 
 class Selected(NamedTuple):
-    """A table as it leaves: its columns, and the query that gives them."""
+    """A table as it is exported: its columns, and the query that selects them."""
 
     table: Table
     query: str
 
     @property
     def has_country(self) -> bool:
-        """Whether its rows belong to a country each."""
+        """Whether each row belongs to a country."""
         return any(column.name == "country" for column in self.table.columns)
 
 
@@ -79,10 +79,10 @@ class Load(NamedTuple):
 
 
 def last_load(connection: duckdb.DuckDBPyConnection, database: str = "") -> Load:
-    """Read what was loaded last.
+    """Read the last load of a generation.
 
     Raises:
-        FirmlakeError: Nothing was.
+        FirmlakeError: Nothing was loaded yet.
     """
     prefix = f"{database}." if database else ""
     rows = connection.execute(
@@ -103,7 +103,7 @@ def select_whole(names: Iterable[str]) -> list[Selected]:
 
 
 def select_as_of(names: Iterable[str], run_id: str, known: Iterable[str]) -> list[Selected]:
-    """Select tables as they were after a run; columns whose earlier values are not kept are left out.
+    """Select tables as they were after a run, without the columns whose earlier values are not kept.
 
     Raises:
         UsageError: There is no such run or table.
@@ -116,7 +116,7 @@ def select_as_of(names: Iterable[str], run_id: str, known: Iterable[str]) -> lis
 def select_changes(names: Iterable[str]) -> list[Selected]:
     """Select the rows in which the newest generation differs from the one attached as `base`.
 
-    A row whose key only one of them has is an insert or a delete, one that differs otherwise is an update.
+    A key that only one of the two has is an insert or a delete; any other difference is an update.
     """
     return [_changes(_table(name)) for name in names]
 
@@ -128,12 +128,12 @@ def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 
 def exported_type(column: Column) -> str:
-    """Give the type of a column as it leaves, as DuckDB spells it: times are in UTC and say so, JSON is text."""
+    """Return the exported type of a column, in DuckDB's spelling: times carry their zone (UTC), JSON is text."""
     return {"timestamp": "TIMESTAMPTZ", "json": "VARCHAR"}.get(column.type) or duckdb_type(column)
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """Give the Arrow schema of a table that leaves, with a comment on each column; times are in UTC."""
+    """Return the Arrow schema of an exported table, with a comment on each column; times are in UTC."""
     return pa.schema(
         [
             pa.field(column.name, _arrow_type(kind), bool(column.null), {"comment": column.comment})
@@ -154,7 +154,7 @@ def _table(name: str) -> Table:
 def _as_of(table: Table, run_id: str) -> Selected:
     if table.name not in TABLES:
         raise UsageError(
-            f"{table.name} holds what was superseded, which is not asked for as of a run", "Export it whole"
+            f"{table.name} holds superseded rows and cannot be exported as of a run", "Export it whole"
         )
     keeps = TABLES[table.name].volatile is not None
     names = {*as_of_columns(TABLES[table.name]), "valid_from_run"} if keeps else {c.name for c in table.columns}

@@ -1,4 +1,4 @@
-"""Where an export or an archive goes: a folder of this machine, or a bucket of an object store; both can do the same.
+"""Where an export or an archive is written: a local folder or a bucket of an object store, behind one interface.
 
 s3://bucket/prefix, gs://bucket/prefix, az://container/prefix     credentials from the store's usual environment
 anything else                                                     a folder
@@ -32,14 +32,14 @@ _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 
 
 class Found(NamedTuple):
-    """A small file and what tells whether it was replaced since."""
+    """A small file and its version, which tells whether somebody has replaced the file since."""
 
     content: bytes
     version: Any
 
 
 class Target(Protocol):
-    """What is needed of the place; paths are relative, with `/`."""
+    """A place to write to; paths are relative and use `/`."""
 
     @property
     def url(self) -> str:
@@ -47,23 +47,23 @@ class Target(Protocol):
         ...
 
     def put(self, path: str, file: IO[bytes]) -> None:
-        """Write a file, whole or not at all, over one that may be there."""
+        """Write a file, whole or not at all, replacing an earlier one."""
         ...
 
     def create(self, path: str, content: bytes) -> bool:
-        """Write a file, whole or not at all, unless there is one already; tells whether it did."""
+        """Write a file, whole or not at all, unless it exists; return whether it was written."""
         ...
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """List the files below a folder: path to bytes, by path."""
+        """List the files below a folder: path to size in bytes, sorted by path."""
         ...
 
     def read(self, path: str) -> Found | None:
-        """Read a small file; None where there is none."""
+        """Read a small file; None if it does not exist."""
         ...
 
     def replace(self, path: str, content: bytes, held: Found | None) -> None:
-        """Replace a small file, but only the one that was read before (None: there was none).
+        """Replace a small file, provided that it is still the one that was read (None: there was none).
 
         Raises:
             FirmlakeError: Somebody else has replaced it since.
@@ -76,11 +76,11 @@ class Target(Protocol):
 
 
 def open_target(address: str) -> Target:
-    """Open the place an export goes to.
+    """Open the place that an address names.
 
     Raises:
-        UsageError: It is an address of a kind that is not known, or the library for it is missing.
-        FirmlakeError: The store cannot be addressed with what the environment holds.
+        UsageError: The address has an unknown scheme, or the library for it is missing.
+        FirmlakeError: The store cannot be reached with the credentials of the environment.
     """
     scheme, separator, _ = address.partition("://")
     if not separator or scheme == "file":
@@ -164,7 +164,7 @@ class Bucket:
         self._store = store
 
     def put(self, path: str, file: IO[bytes]) -> None:
-        """Write an object; a big one in parts, which the store shows only when all are there."""
+        """Write an object; a large one in parts, which become visible together."""
         import obstore
 
         _tried(self._at(path), lambda: obstore.put(self._store, path, file))
@@ -207,7 +207,7 @@ class Bucket:
         return _tried(self._at(path), get)
 
     def replace(self, path: str, content: bytes, held: Found | None) -> None:
-        """Replace a small object that was read before: the store itself refuses where it is another by now."""
+        """Replace a small object that was read before; the store itself refuses if the object has changed."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
@@ -237,7 +237,7 @@ class Bucket:
 
 
 def _tried(where: str, action: Callable[[], T]) -> T:
-    """Do something with a store; what goes wrong is told in one line without a signature that an address may carry."""
+    """Do something with a store; turn its errors into one line, without the signature that an address may carry."""
     from obstore.exceptions import BaseError
 
     try:

@@ -1,4 +1,4 @@
-"""Writing an export: the files of its tables or the commits of its Delta Lake tables, then its manifest."""
+"""Writes an export: the files of its tables or the commits to its Delta Lake tables, then its manifest."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def write_export(
     started: Manifest,
     tell: Callable[[str], object],
 ) -> Manifest:
-    """Write all tables that a request asks for, over what a killed one left.
+    """Write all tables of a request, replacing what a killed export left behind.
 
     Returns:
         `started`, with the tables.
     """
-    target.clear(folder_of(started.export_id))  # what a killed one left
+    target.clear(folder_of(started.export_id))
     make_folder(folders.state)
     tables = []
     for selected in _select(connection, request, started):
