@@ -153,9 +153,7 @@ def _table(name: str) -> Table:
 
 def _as_of(table: Table, run_id: str) -> Selected:
     if table.name not in TABLES:
-        raise UsageError(
-            f"{table.name} holds superseded rows and cannot be exported as of a run", "Export it whole"
-        )
+        raise UsageError(f"{table.name} holds superseded rows and cannot be exported as of a run", "Export it whole")
     keeps = TABLES[table.name].volatile is not None
     names = {*as_of_columns(TABLES[table.name]), "valid_from_run"} if keeps else {c.name for c in table.columns}
     key = table.key if names.issuperset(table.key) else ()
