@@ -414,7 +414,7 @@ def test_the_service_belongs_to_its_data_folder(call: Call):
     assert call("run", "list.csv").code == 0
     result = call("run", "list.csv", "--set", "api.base_url=https://service.example")
     assert result.code == 2
-    assert "this machine" in result.err
+    assert "holds the answers of http://127.0.0.1" in result.err
 
 
 def test_a_service_that_never_answered_leaves_the_data_folder_free(call: Call):
@@ -425,7 +425,7 @@ def test_a_service_that_never_answered_leaves_the_data_folder_free(call: Call):
     result = call("run", "few.csv")
     assert (result.code, "goes on" in result.err) == (0, False)
     services = call("query", "SELECT DISTINCT service FROM runs", "--json").content
-    assert "this machine" in str(services)
+    assert "127.0.0.1" in str(services)
     assert "127.0.0.2" not in str(services)
     assert call("status", "--json").content["unfinished"] == []
     assert call("run", "few.csv", *wrong).code == 2

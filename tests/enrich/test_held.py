@@ -37,6 +37,7 @@ from support import (
 )
 
 NEW = Company("BE", "0770493071")
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -225,3 +226,37 @@ def test_status_names_who_is_at_work(folders):
         status = read_status(folders)
     assert "firmlake run list.csv" in status.running
     assert status.next_step.startswith("Wait")
+
+
+AHEAD = NOON + 365 * DAY
+
+
+def publish_ahead(folders):
+    run = make_run(folders, [ACME], ["lookalikes"], at=AHEAD)
+    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike()), at=AHEAD))
+    publish_landed(run, at=AHEAD + MINUTE)
+
+
+@pytest.mark.parametrize("now", [NOON, AHEAD - 2 * HOUR])
+def test_a_time_in_the_future_makes_nothing_fresh_and_pays_for_nothing_and_is_named(folders, now):
+    publish_ahead(folders)
+    with open_warehouse(folders) as connection:
+        held = read_held(connection, now, 30, 30)
+    assert held.state["is_fresh"].to_list() == [False]
+    assert held.paid.is_empty()
+    assert held.ahead == (1, AHEAD.replace(tzinfo=None))
+
+
+@pytest.mark.parametrize("now", [AHEAD - timedelta(minutes=5), AHEAD, AHEAD + DAY])
+def test_clocks_that_differ_by_minutes_are_ordinary(folders, now):
+    publish_ahead(folders)
+    with open_warehouse(folders) as connection:
+        held = read_held(connection, now, 30, 30)
+    assert (held.state["is_fresh"].to_list(), held.paid.height, held.ahead) == ([True], 1, None)
+
+
+@pytest.mark.parametrize("now", [AHEAD - timedelta(minutes=5), AHEAD, AHEAD + DAY])
+def test_nothing_is_fresh_for_a_refresh(folders, now):
+    publish_ahead(folders)
+    with open_warehouse(folders) as connection:
+        assert read_held(connection, now, 0, 30).state["is_fresh"].to_list() == [False]

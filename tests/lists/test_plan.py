@@ -39,7 +39,7 @@ def test_requests_hold_each_contact_once_within_both_limits_and_are_as_few_as_ca
 def test_a_plan_sends_nothing_and_holds_the_list_as_it_was(desk: Desk):
     plan = desk.plan(contacts_of(3, 2))
     assert desk.sent() == 0
-    assert (plan.list_id, plan.list_type, plan.service) == (STATIC, "STATIC", "this machine")
+    assert (plan.list_id, plan.list_type, plan.service) == (STATIC, "STATIC", desk.settings.api.base_url)
     assert plan.list_name.endswith(str(STATIC))
     assert sorted(plan.contacts()) == sorted(contacts_of(3, 2))
 

@@ -38,11 +38,14 @@ FIRST, SECOND, THIRD = "20260105T120000Z-0001", "20260106T120000Z-0002", "202601
 LATER = NOON + DAY
 
 
-def run_of(folders, *landed, run_id=FIRST, at=NOON, companies=(ACME, BOLT), outcome="done", datasets=("lookalikes",)):
+def run_of(
+    folders, *landed, run_id=FIRST, at=NOON, companies=(ACME, BOLT), outcome="done", datasets=("lookalikes",),
+    published_at=None,
+):  # fmt: skip
     """A run over companies from start to publish; a company nothing landed of waits."""
     run = make_run(folders, companies, datasets, run_id=run_id, at=at)
     land(run, *landed)
-    publish_landed(run, outcome, at=at + MINUTE)
+    publish_landed(run, outcome, at=(published_at or at) + MINUTE)
     return run
 
 
@@ -157,7 +160,7 @@ def test_codes_stay_with_a_period_that_cannot_be_read_and_follow_one_that_can(fo
 
 def test_who_waits_in_a_run_that_ends_late_is_not_waiting_where_another_asked_since(folders):
     run_of(folders, similar(ACME, 0.9, at=LATER), gone(BOLT, LATER), run_id=SECOND, at=LATER)
-    run_of(folders, similar(CIRC, 0.3), companies=[ACME, BOLT, CIRC], outcome="stopped")
+    run_of(folders, similar(CIRC, 0.3), companies=[ACME, BOLT, CIRC], outcome="stopped", published_at=LATER)
     assert [state(folders, company)[0] for company in (ACME, BOLT, CIRC)] == ["reported", "not_found", "reported"]
 
 
@@ -181,13 +184,31 @@ def test_an_answer_that_is_published_late_replaces_no_newer_one(folders):
     """A run was killed before its publish, and goes on after another one has asked for the same companies."""
     run_of(folders, similar(ACME, 0.9, at=LATER), gone(BOLT, LATER), run_id=SECOND, at=LATER)
     late = [*similar(ACME, 0.1), *similar(BOLT, 0.2), *similar(CIRC, 0.3)]
-    run_of(folders, *zip(late[::2], late[1::2], strict=True), companies=[ACME, BOLT, CIRC])
+    run_of(folders, *zip(late[::2], late[1::2], strict=True), companies=[ACME, BOLT, CIRC], published_at=LATER)
     assert [row[:2] for row in scores(folders, ACME)] == [(0.9, SECOND)]
     assert scores(folders, BOLT) == []
     assert [row[:2] for row in scores(folders, CIRC)] == [(0.3, FIRST)]
     assert state(folders, ACME) == ("reported", 1, naive(LATER), SECOND)
     assert state(folders, BOLT)[0] == "not_found"
     assert query(folders, f"SELECT fetched_at FROM companies WHERE country = '{ACME.country}'") == [(naive(LATER),)]
+
+
+def test_an_answer_whose_time_is_in_the_future_gives_way_to_any_other(folders):
+    """A clock that was once a year ahead must not keep new answers out for a year."""
+    ahead = NOON + 365 * DAY
+    run_of(folders, similar(ACME, 0.9, at=ahead), gone(BOLT, ahead), at=ahead, companies=[ACME, BOLT])
+    run_of(folders, similar(ACME, 0.1), similar(BOLT, 0.2), run_id=SECOND, companies=[ACME, BOLT])
+    assert [row[:2] for row in scores(folders, ACME)] == [(0.1, SECOND)]
+    assert state(folders, ACME) == ("reported", 1, naive(NOON), SECOND)
+    assert query(folders, "SELECT DISTINCT fetched_at, paid_at FROM companies") == [(naive(NOON), naive(NOON))]
+
+
+def test_an_answer_whose_time_is_in_the_future_replaces_none_of_now(folders):
+    ahead = NOON + 365 * DAY
+    run_of(folders, similar(ACME, 0.1), companies=[ACME])
+    run_of(folders, similar(ACME, 0.9, at=ahead), run_id=SECOND, at=ahead, companies=[ACME], published_at=NOON)
+    assert [row[:2] for row in scores(folders, ACME)] == [(0.1, FIRST)]
+    assert query(folders, "SELECT DISTINCT fetched_at FROM companies") == [(naive(NOON),)]
 
 
 def test_a_company_found_again_has_its_rows_again(folders):

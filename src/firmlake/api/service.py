@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -22,7 +23,7 @@ from firmlake.core.files import read_json, write_json
 from firmlake.core.run import Folders
 from firmlake.core.settings import SANDBOX, Settings
 
-__all__ = ["check_access", "check_service", "connect", "service_name", "stamp_service"]
+__all__ = ["check_access", "check_service", "connect", "is_service", "service_name", "stamp_service"]
 
 
 class _Stamp(msgspec.Struct, frozen=True):
@@ -69,9 +70,24 @@ def connect(settings: Settings, stop: threading.Event | None = None) -> Iterator
 
 
 def service_name(settings: Settings) -> str:
-    """Name the service: its host, or that it is on this machine, where ports change."""
-    host = urlsplit(settings.api.base_url).hostname or settings.api.base_url
-    return "this machine" if host in ("127.0.0.1", "localhost", "::1", SANDBOX, "") else host
+    """Name the service: `api.service_name`, else "embedded", else scheme, host, port and path of its address.
+
+    Example:
+        >>> service_name(Settings(api=ApiSettings(base_url="https://GW.example.com:443/prod/")))
+        'https://gw.example.com/prod'
+    """
+    api = settings.api
+    if api.service_name or api.base_url == SANDBOX:
+        return api.service_name or _EMBEDDED
+    parts = urlsplit(read_address(api.base_url).url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = "" if parts.port in (None, _DEFAULT_PORTS[parts.scheme]) else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}{parts.path}"
+
+
+def is_service(settings: Settings, name: str) -> bool:
+    """Tell whether a name is that of the service, as this version or an earlier one writes it."""
+    return name in (service_name(settings), _earlier_name(settings))
 
 
 def stamp_service(settings: Settings, folders: Folders) -> None:
@@ -82,19 +98,45 @@ def stamp_service(settings: Settings, folders: Folders) -> None:
 def check_service(settings: Settings, folders: Folders) -> None:
     """Refuse a data folder that holds the answers of another service.
 
+    Earlier versions noted only the host, or "this machine". Such a folder is taken for the service of the settings if
+    its host fits, with a warning; the first answer then writes the full name.
+
     Raises:
         SettingsError: Name another folder.
-        DamagedError: The file that says whose answers they are is not what was written.
+        DamagedError: The file that names the service is not what was written.
     """
     path = _stamp_path(folders)
     if not (settings.api.base_url and path.exists()):
         return
-    service = read_json(path, _Stamp, "Remove it; the next run writes it again").service
-    if service != service_name(settings):
+    held = read_json(path, _Stamp, "Remove it; the next run writes it again").service
+    name = service_name(settings)
+    if not is_service(settings, held):
         raise SettingsError(
-            f"{folders.data} holds the answers of {service}, not of {service_name(settings)}",
-            "Name another folder in paths.data, so that they do not mix",
+            f"{folders.data} holds the answers of {held}, not of {name}",
+            "Name another folder in paths.data, so that they do not mix. If it is the same service at a new address, "
+            f'set api.service_name = "{held}"',
         )
+    if held != name:
+        _LOG.warning(
+            "%s holds the answers of %s, as an earlier version named the service; from the next answer on it belongs "
+            "to %s. If that is another service, stop and name another folder in paths.data",
+            folders.data,
+            held,
+            name,
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_LOG = logging.getLogger(__name__)
+_EMBEDDED = "embedded"
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def _earlier_name(settings: Settings) -> str:
+    """Name the service as earlier versions did: its host, or that it is on this machine."""
+    host = urlsplit(settings.api.base_url).hostname or settings.api.base_url
+    return "this machine" if host in ("127.0.0.1", "localhost", "::1", SANDBOX, "") else host
 
 
 def _stamp_path(folders: Folders) -> Path:

@@ -60,6 +60,13 @@ class ApiSettings(_Section, frozen=True):
     base_url: Annotated[
         str, Meta(description='address of the service, https outside this machine; "sandbox" starts the embedded one')
     ] = ""
+    service_name: Annotated[
+        str,
+        Meta(
+            pattern=r"^[ -~]{0,200}$",
+            description='what a data folder calls the service, where its address changes (a tunnel); "" is the address',
+        ),
+    ] = ""
     language: Annotated[Literal["EN", "NL", "FR"], Meta(description="language of names and texts")] = "EN"
     companies_per_request: Annotated[
         int, Meta(ge=1, le=10_000, description="companies in one bulk request; the service allows 100")

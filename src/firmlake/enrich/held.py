@@ -12,7 +12,7 @@ import polars as pl
 from firmlake.api.contract import DATASETS
 from firmlake.enrich.underway import Underway
 from firmlake.intake.key import KEY_SQL
-from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.load import AHEAD, loaded_runs
 
 __all__ = ["Held", "read_held"]
 
@@ -28,6 +28,7 @@ class Held(NamedTuple):
         totals: Numbers of financial periods that companies have: some hundred, evenly over their range.
         runs: Runs loaded, oldest first.
         underway: What has landed of others.
+        ahead: How many answers carry a time in the future, and the latest such time (UTC); None where there is none.
     """
 
     state: pl.DataFrame
@@ -35,6 +36,7 @@ class Held(NamedTuple):
     totals: list[int]
     runs: list[str]
     underway: tuple[Underway, ...] = ()
+    ahead: tuple[int, datetime] | None = None
 
 
 def read_held(
@@ -46,10 +48,13 @@ def read_held(
 ) -> Held:
     """Read what planning needs.
 
+    An answer or a payment with a time in the future was written while the clock was wrong. Nobody knows when it really
+    was, so the answer is not fresh and the company not paid for.
+
     Args:
         connection: The newest generation, or None before the first.
         now: UTC.
-        refresh_after_days: An answer younger than this is fresh.
+        refresh_after_days: An answer younger than this is fresh; 0 makes none fresh.
         window_days: A company paid for less than this ago costs nothing, but for the last `_MARGIN`.
         underway: What has landed of runs that are not in the warehouse, oldest first: it is paid for as well.
     """
@@ -60,15 +65,18 @@ def read_held(
         paid = _frame(connection, _PAID, [moment - 2 * window], _PAID_SCHEMA)
     for each in underway:
         paid = _add_windows(paid, each.paid, window)
-    paid = paid.filter(pl.col("paid_at") > moment - window + _MARGIN).select(*_KEY)
+    latest = moment + AHEAD
+    paid = paid.filter(pl.col("paid_at").is_between(moment - window + _MARGIN, latest, closed="right")).select(*_KEY)
     if connection is None:
         return Held(pl.DataFrame(schema=_STATE_SCHEMA), paid, [], [], underway)
+    fresh: list[object] = [moment - timedelta(days=refresh_after_days), latest if refresh_after_days else moment]
     return Held(
-        _frame(connection, _STATE, [moment - timedelta(days=refresh_after_days)], _STATE_SCHEMA),
+        _frame(connection, _STATE, fresh, _STATE_SCHEMA),
         paid,
         [total for (total,) in connection.execute(_TOTALS).fetchall()],
         loaded_runs(connection),
         underway,
+        _read_ahead(connection, latest),
     )
 
 
@@ -90,12 +98,14 @@ _STATE_SCHEMA = pl.Schema(
 _ROWS_AT_ONCE = 100_000
 _STATE = f"""
     SELECT {KEY_SQL} AS company, dataset,
-           coalesce(status <> 'failed' AND reject_count = 0 AND fetched_at > ?, false) AS is_fresh,
+           coalesce(status <> 'failed' AND reject_count = 0 AND fetched_at > ? AND fetched_at <= ?, false)
+               AS is_fresh,
            status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
            nullif(record_count + reject_count, 0) AS expected_count,
            if(reject_count = 0, try_cast('0x' || left(payload_hash, 16) AS UBIGINT), NULL) AS held_hash
     FROM company_state
 """  # noqa: S608 - of our own words alone
+_AHEAD = "SELECT count(*), max(fetched_at) FROM company_state WHERE fetched_at > ?"
 _PAID = "SELECT country, company_number, paid_at FROM companies WHERE paid_at > ?"
 # Where a run stopped midway, only short histories are whole: they are no picture of those that wait.
 _TOTALS = """
@@ -110,6 +120,11 @@ _TOTALS = """
         WHERE dataset = 'financials' AND status = 'waiting' AND record_count IS NULL
     )
 """
+
+
+def _read_ahead(connection: duckdb.DuckDBPyConnection, latest: datetime) -> tuple[int, datetime] | None:
+    count, last = connection.execute(_AHEAD, [latest]).fetchall()[0]
+    return (count, last) if count else None
 
 
 def _add_windows(paid: pl.DataFrame, landed: pl.DataFrame, window: timedelta) -> pl.DataFrame:

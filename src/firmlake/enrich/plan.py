@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 
 from firmlake import __version__
-from firmlake.api.service import check_service, service_name
+from firmlake.api.service import check_service, is_service, service_name
 from firmlake.core.errors import DamagedError, SettingsError, UsageError
 from firmlake.core.run import Folders, Run, RunPlan, list_runs, new_run_id, open_runs, start_run
 from firmlake.core.settings import Settings
@@ -49,6 +49,7 @@ class Planned(NamedTuple):
         targets: As `find_targets` gives them; of an unfinished run what is left of them.
         unfinished: An earlier run over the same companies that can be continued instead.
         others: Unfinished runs over other companies, and of how many of these they hold answers.
+        ahead: As in `Held`.
     """
 
     companies: CompanyList
@@ -57,6 +58,7 @@ class Planned(NamedTuple):
     waiting_count: int
     unfinished: Run | None
     others: tuple[tuple[Run, int], ...] = ()
+    ahead: tuple[int, datetime] | None = None
 
 
 def check_expand(settings: Settings) -> None:
@@ -243,7 +245,8 @@ def _plan(
         targets = targets.filter("has_failed") if only_failed else targets
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
     cost = estimate(settings.api, targets, held.totals, settings.run.max_requests)
-    return Planned(companies, targets, cost, waiting, unfinished, _find_others(settings, companies, targets, held, now))
+    others = _find_others(settings, companies, targets, held, now)
+    return Planned(companies, targets, cost, waiting, unfinished, others, held.ahead)
 
 
 def _targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
@@ -289,7 +292,7 @@ def _find_unfinished(
     subject = companies.sha256, settings.run.datasets, settings.api.language
     for run in reversed(open_runs(list_runs(folders, held.runs), held.runs)):
         is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
-        is_same &= not settings.api.base_url or run.plan.service == service_name(settings)
+        is_same &= not settings.api.base_url or is_service(settings, run.plan.service)
         if is_same and run.plan.started_at > oldest and not _is_refused(settings, run):
             return run
     return None

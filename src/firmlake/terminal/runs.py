@@ -62,6 +62,12 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         yield f"Left out by run.max_credits: {count_of(content['waiting_count'], 'company', 'companies')}"
     if left := content["left_out_requests"]:
         yield f"Left to the next run by run.max_requests: about {count_of(left, 'request', 'requests')}"
+    if planned.ahead:
+        count, latest = planned.ahead
+        yield (
+            f"{count_of(count, 'answer has a time', 'answers have times')} in the future, up to "
+            f"{latest:%Y-%m-%d %H:%M} UTC: the clock was wrong then, so none of it counts as fresh or paid for"
+        )
     for other in content["unfinished_elsewhere"]:
         yield (
             f"Run {other['run_id']} of {other['list']} is unfinished and has paid for "

@@ -75,6 +75,8 @@ def show_spared(spared: Sequence[Spared], is_dry: bool) -> None:
 
 def _ago(now: datetime, at: datetime) -> str:
     seconds = (now - (at if at.tzinfo else at.replace(tzinfo=UTC))).total_seconds()
+    if seconds < -3600:
+        return "in the future: a clock was wrong"
     return f"{seconds / 86_400:.0f} days ago" if seconds > 2 * 86_400 else f"{duration(max(seconds, 0))} ago"
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -25,7 +25,7 @@ from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.macros import create_macros
 from firmlake.warehouse.version import check_version
 
-__all__ = ["create_tables", "load_run", "loaded_runs"]
+__all__ = ["AHEAD", "create_tables", "load_run", "loaded_runs"]
 
 _COMPANY = ("country", "company_number")
 _IDENTITIES = {
@@ -34,6 +34,8 @@ _IDENTITIES = {
     "relationships": (("direction", "related_country", "related_company_number", "related_name"),),
 }
 """What a record of an answer is about: the one with the same takes its place, whatever else it says."""
+AHEAD = timedelta(hours=1)
+"""Clocks differ by minutes; a time further in the future than this was written while the clock was wrong."""
 _OF_A_RUN = ("dead_letters", "rejects", "refused_lines", "drift", "requests")
 
 
@@ -85,7 +87,8 @@ def load_run(
     for table in TABLES:
         _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
     connection.execute(_WINDOWS.format(targets=_quote(str(run.checked("targets")))))
-    changed_count = _find_changed(connection, run)
+    latest = _timestamp(now + AHEAD)
+    changed_count = _find_changed(connection, run, latest)
     is_all_changed = count_rows(connection, _IS_ALL_CHANGED) == 1
     counts = {}
     for dataset, tables in COMPANY_TABLES.items():
@@ -93,7 +96,7 @@ def load_run(
             counts[table] = _replace_changed(connection, dataset, table, run.run_id, is_all_changed)
     expected_credits = count_rows(connection, _BOUGHT.format(days=run.plan.credit_window_days))
     merge(connection, "company_state", run.run_id)
-    compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days))
+    compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days, latest=latest))
     merge(connection, "companies", run.run_id)
     settle(connection)
     counts["changes"] = record_changes(connection, run.run_id, run.plan.lookalikes_watched)
@@ -123,7 +126,8 @@ _LACKING = """
 """
 
 # A run that was killed before its publish may go on after another one has fetched the same companies anew. What is held
-# stays described when an attempt failed or was not made: only status and run are those of the attempt.
+# stays described when an attempt failed or was not made: only status and run are those of the attempt. An answer with a
+# time in the future gives way to any other, because a wrong clock wrote it.
 _STATE = """
     SELECT s.country, s.company_number, s.dataset, s.status,
            if(answered, s.record_count, c.record_count) AS record_count,
@@ -135,7 +139,9 @@ _STATE = """
            c AS held, c.rowid AS held_row
     FROM (SELECT *, status IN ('reported', 'empty', 'not_found') AS answered FROM staged_company_state) s
     LEFT JOIN company_state c USING (country, company_number, dataset)
-    WHERE NOT coalesce(s.fetched_at < c.fetched_at OR s.status = 'waiting' AND c.fetched_at >= {started}, false)
+    WHERE NOT coalesce(c.fetched_at <= {latest} AND (
+        s.fetched_at < c.fetched_at OR s.fetched_at > {latest} OR s.status = 'waiting' AND c.fetched_at >= {started}
+    ), false)
 """
 
 _CHANGED = """
@@ -150,16 +156,18 @@ _IS_ALL_CHANGED = """
 
 _COMPANIES = """
     SELECT s.country, s.company_number,
-           if(s.fetched_at IS NULL OR s.fetched_at < c.fetched_at, c.name, s.name) AS name,
-           if(s.fetched_at IS NULL OR s.fetched_at < c.fetched_at, c.place, s.place) AS place,
-           greatest(s.fetched_at, c.fetched_at) AS fetched_at,
+           if(is_older, c.name, s.name) AS name, if(is_older, c.place, s.place) AS place,
+           if(is_older, c.fetched_at, s.fetched_at) AS fetched_at,
            CASE WHEN c.paid_at IS NULL OR s.paid_at >= c.paid_at + INTERVAL {days} DAY
                 THEN coalesce(s.paid_at, c.paid_at)
                 WHEN NOT paid_before THEN least(s.paid_at, c.paid_at)
                 ELSE c.paid_at END AS paid_at,
            s.run_id,
            c AS held, c.rowid AS held_row
-    FROM staged_windows s LEFT JOIN companies c USING (country, company_number)
+    FROM staged_windows s LEFT JOIN companies c USING (country, company_number),
+         LATERAL (SELECT s.fetched_at IS NULL
+                         OR coalesce(c.fetched_at <= {latest}
+                                     AND (s.fetched_at < c.fetched_at OR s.fetched_at > {latest}), false) AS is_older)
 """
 
 # Companies that this run found outside any window already paid for: one credit each. A run that is loaded later may
@@ -230,9 +238,12 @@ def _lacks_records(connection: duckdb.DuckDBPyConnection, run: Run, manifest: Ma
     return count_rows(connection, _LACKING.format(targets=_quote(str(run.checked("targets"))))) > 0
 
 
-def _find_changed(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
-    started = f"TIMESTAMP '{run.plan.started_at:%Y-%m-%d %H:%M:%S.%f}'"
-    compare(connection, "company_state", _STATE.format(started=started))
+def _timestamp(moment: datetime) -> str:
+    return f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S.%f}'"
+
+
+def _find_changed(connection: duckdb.DuckDBPyConnection, run: Run, latest: str) -> int:
+    compare(connection, "company_state", _STATE.format(started=_timestamp(run.plan.started_at), latest=latest))
     connection.execute(_CHANGED)
     return count_rows(connection, "SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)")
 

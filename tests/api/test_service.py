@@ -1,0 +1,72 @@
+"""Which service a data folder belongs to."""
+
+import pytest
+
+from firmlake.api.service import check_service, service_name, stamp_service
+from firmlake.core.errors import SettingsError
+from firmlake.core.files import write_json
+from firmlake.core.settings import ApiSettings, Settings
+
+
+def settings(base_url, service_name=""):
+    return Settings(api=ApiSettings(base_url=base_url, service_name=service_name))
+
+
+@pytest.mark.parametrize(
+    ("base_url", "name"),
+    [
+        ("sandbox", "embedded"),
+        ("https://gw.example.com/prod", "https://gw.example.com/prod"),
+        ("https://GW.Example.com:443/prod/", "https://gw.example.com/prod"),
+        ("https://gw.example.com:8443", "https://gw.example.com:8443"),
+        ("http://127.0.0.1:4711/a", "http://127.0.0.1:4711/a"),
+        ("http://[::1]:80", "http://[::1]"),
+    ],
+)
+def test_a_service_is_named_by_scheme_host_port_and_path(base_url, name):
+    assert service_name(settings(base_url)) == name
+
+
+PAIRS = [
+    ("https://gw.example.com/prod", "https://gw.example.com/staging"),
+    ("sandbox", "http://127.0.0.1:4711"),
+    ("http://127.0.0.1:4711", "http://127.0.0.1:4712"),
+    ("http://localhost:4711", "https://localhost:4711"),
+]
+
+
+@pytest.mark.parametrize(("held", "asked"), PAIRS + [(b, a) for a, b in PAIRS])
+def test_a_folder_of_another_service_is_refused_with_the_way_out(folders, held, asked):
+    stamp_service(settings(held), folders)
+    with pytest.raises(SettingsError, match=r"holds the answers of") as caught:
+        check_service(settings(asked), folders)
+    assert f'api.service_name = "{service_name(settings(held))}"' in caught.value.next_step
+    check_service(settings(asked, service_name(settings(held))), folders)
+
+
+def test_a_tunnel_whose_port_changes_has_a_name(folders):
+    stamp_service(settings("http://127.0.0.1:4711", "production"), folders)
+    check_service(settings("http://127.0.0.1:4712", "production"), folders)
+    with pytest.raises(SettingsError, match="production"):
+        check_service(settings("http://127.0.0.1:4712"), folders)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "base_url"),
+    [("this machine", "http://127.0.0.1:4711"), ("this machine", "sandbox"), ("gw.test", "https://gw.test/prod")],
+)
+def test_a_folder_of_an_earlier_version_is_adopted_once_and_that_is_said(folders, caplog, earlier, base_url):
+    write_json(folders.state / "service.json", {"service": earlier})
+    check_service(settings(base_url), folders)
+    assert earlier in caplog.text
+    assert service_name(settings(base_url)) in caplog.text
+    caplog.clear()
+    stamp_service(settings(base_url), folders)
+    check_service(settings(base_url), folders)
+    assert not caplog.text
+
+
+def test_a_folder_of_an_earlier_version_is_not_adopted_by_another_host(folders):
+    write_json(folders.state / "service.json", {"service": "gw.example.com"})
+    with pytest.raises(SettingsError, match="holds the answers of gw"):
+        check_service(settings("https://other.example.com"), folders)
