@@ -16,7 +16,8 @@ from firmlake.core.settings import ApiSettings
 
 from .throttle.simulation import VirtualTime
 
-CANARY = "canary-0123456789abcdef"
+CANARY = "canary/01+23456789~abc.def=="
+"""Holds what JSON, addresses and base64 spell otherwise."""
 
 
 @pytest.fixture

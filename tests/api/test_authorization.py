@@ -8,6 +8,7 @@ import pytest
 
 from firmlake.api.authorization import Token, read_token
 from firmlake.core.errors import SettingsError
+from firmlake.core.redaction import redact
 
 from .conftest import CANARY
 
@@ -90,7 +91,11 @@ def test_a_key_has_one_name_at_each_service_that_does_not_give_it_away():
     assert CANARY not in name
 
 
-def test_the_token_is_taken_out_of_what_the_service_repeats():
-    token = Token(CANARY)
-    assert token.redact(f"bad key {CANARY}!") == "bad key [token]!"
-    assert token.redact(f"bad key {CANARY}!".encode()) == b"bad key [token]!"
+def test_a_token_is_redacted_from_the_moment_it_is_read_and_when_it_was_replaced(tmp_path):
+    file = tmp_path / "token"
+    file.write_text(CANARY)
+    token = read_token({"FIRMLAKE_API_TOKEN_FILE": str(file)})
+    assert redact(f"bad key {CANARY}!") == "bad key [token]!"
+    file.write_text("the-next-canary==")
+    assert token.reread() == 2
+    assert redact(f"{CANARY}, the-next-canary==") == "[token], [token]"

@@ -102,7 +102,7 @@ def test_a_request_may_have_a_landing_of_its_own(make_client, landed):
 
 @pytest.mark.parametrize("status", [400, 404, 405, 409, 413, 422])
 def test_a_refusal_is_not_repeated_and_says_why(make_client, landed, status):
-    with pytest.raises(errors.RequestRefusedError, match=rf"\({status}: too many companies\)") as caught:
+    with pytest.raises(errors.RequestRefusedError, match=rf"\({status}: too many \\x1b companies\)") as caught:
         make_client(script(refusal(status, "too many\r\n\x1b companies"))).send(REQUEST)
     assert len(landed) == 1
     assert caught.value.answer.status == status

@@ -1,6 +1,6 @@
 """What is kept of an answer besides its body."""
 
-from firmlake.api.exchange import choose_headers, printable
+from firmlake.api.exchange import choose_headers
 from firmlake.core.settings import NameSettings
 
 
@@ -30,8 +30,3 @@ def test_the_names_of_the_credits_headers_are_settings():
         "x-cost": "1",
         "x-left": "2",
     }
-
-
-def test_a_text_of_the_service_cannot_write_on_a_terminal():
-    assert printable("a\x1b[31m\r\nb\t\x00c \u202e", 50) == "a [31m b c"
-    assert printable("x" * 100, 10) == "x" * 9 + "…"

@@ -10,11 +10,13 @@ import msgspec
 import pytest
 
 from firmlake.api import requests
+from firmlake.api.answers import read_answer
 from firmlake.api.authorization import Token, read_token
 from firmlake.api.throttle.choose import open_throttle
 from firmlake.core import errors
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
+from spellings import SPELLINGS, decodings, holds_piece
 
 from .conftest import CANARY, script
 
@@ -60,6 +62,34 @@ def test_a_service_that_repeats_the_token_gets_it_nowhere(make_client, landed, c
     assert CANARY not in "".join(shown)
     if isinstance(answer, httpx.Response):
         assert b"[token]" in landed[0].body
+
+
+@pytest.mark.parametrize("status", [200, 401, 404, 500])
+@pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
+def test_a_token_in_another_spelling_gets_nowhere(make_client, landed, spell, status):
+    """A service writes its JSON as it likes; a header is cut after 256 characters, and a message after 200."""
+    spelled = spell(CANARY)
+    body = b'{"message": "%s%s"}' % (b"x" * 190, spelled.encode().replace(b'"', b""))
+    headers = {"X-Request-Id": spelled, "RateLimit": "x" * 245 + spelled, "Location": f"https://a.test/{spelled}"}
+    shown = []
+    client = make_client(script(httpx.Response(status, content=body, headers=headers)))
+    try:
+        client.send(REQUEST, lambda body: read_answer("financials", body))
+    except errors.FirmlakeError as error:
+        shown += [str(error), repr(error)]
+    shown += [value for answer in landed for value in answer.headers.values()]
+    assert len(landed) >= 1
+    assert not any(holds_piece(text, CANARY) for text in shown), shown
+    assert not any(CANARY in text for answer in landed for text in decodings(answer.body.decode()))
+
+
+def test_a_piece_of_the_token_is_in_no_message_and_no_header(make_client, landed):
+    body = b'{"message": "the key %s... is unknown"}' % CANARY[:16].encode()
+    client = make_client(script(httpx.Response(401, content=body, headers={"X-Request-Id": CANARY[3:]})))
+    with pytest.raises(errors.AuthorizationError, match=r"the key \[token\]\.\.\. is unknown"):
+        client.send(REQUEST)
+    assert landed[0].headers["x-request-id"] == "[token]"
+    assert landed[0].body == body, "what lands stays as it is but for the whole token"
 
 
 def test_nothing_we_write_holds_the_token(make_client, sandbox, tmp_path, caplog, monkeypatch):

@@ -14,10 +14,12 @@ from msgspec import Raw
 from firmlake.api.contract import DATASETS, Envelope, Identifier, Page
 from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import UnusableAnswerError
+from firmlake.core.text import LOOKED_AT_MAX, one_line, shown
 
 __all__ = ["Element", "read_answer", "read_single_answer"]
 
 _MESSAGE_MAX = 300
+_GLIMPSE_MAX = 60
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
@@ -181,11 +183,10 @@ def _keys(raw: Raw) -> set[str]:
 
 
 def _shorten(text: str) -> str:
-    """Make a text of the service's safe for one line of ours."""
-    printable = "".join(c if c.isprintable() else " " for c in text[:_MESSAGE_MAX])
-    return printable.strip()
+    """Make a text of the service safe for one line of ours; the same from the same answer, so nothing is redacted."""
+    return shown(" ".join(text[:_MESSAGE_MAX].split()))[:_MESSAGE_MAX]
 
 
 def _glimpse(body: bytes) -> str:
-    start = _shorten(body[:60].decode("utf-8", "replace"))
+    start = one_line(body[:LOOKED_AT_MAX].decode("utf-8", "replace"), _GLIMPSE_MAX)
     return f"it starts {start!r}" if body else "it is empty"

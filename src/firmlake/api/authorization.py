@@ -8,9 +8,10 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from firmlake.core.errors import SettingsError
+from firmlake.core.redaction import keep_secret
 
 __all__ = ["TOKEN", "TOKEN_FILE", "Token", "read_token"]
 
@@ -20,11 +21,11 @@ TOKEN_FILE = "FIRMLAKE_API_TOKEN_FILE"  # noqa: S105
 _SENDABLE = re.compile(r"[\x21-\x7e]{1,8192}")
 """Visible ASCII without spaces: what RFC 6750 allows in a bearer token, and a little more."""
 
-_Text = TypeVar("_Text", str, bytes)
-
 
 class Token:
     """A bearer token that neither `repr`, `str`, a traceback with locals nor a pickle shows.
+
+    From the moment there is one, `core.redaction` takes it out of bodies, headers, messages and logs.
 
     Args:
         secret: The token itself.
@@ -38,6 +39,7 @@ class Token:
 
     def __init__(self, secret: str, file: Path | None = None) -> None:
         self._secret = _checked(secret, str(file) if file else TOKEN)
+        keep_secret(self._secret)
         self._file = file
         self.version = 1
 
@@ -63,15 +65,10 @@ class Token:
             with contextlib.suppress(SettingsError):
                 secret = _read(self._file)
                 if secret != self._secret:
+                    keep_secret(secret)
                     self._secret = secret
                     self.version += 1
         return self.version
-
-    def redact(self, text: _Text) -> _Text:
-        """Replace the token in a text of the service, which may repeat it to us."""
-        if isinstance(text, bytes):
-            return text.replace(self._secret.encode(), b"[token]")
-        return text.replace(self._secret, "[token]")
 
     def key_hash(self, service: str) -> str:
         """Give a name for this key at this service that does not lead back to the token: 32 hex digits."""

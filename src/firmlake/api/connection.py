@@ -25,6 +25,7 @@ from firmlake.api.requests import Request
 from firmlake.api.transport import PoolTransport, environment_proxy
 from firmlake.api.wire import Deadline
 from firmlake.core.errors import SettingsError
+from firmlake.core.redaction import redact_whole
 from firmlake.core.settings import ApiSettings
 
 __all__ = ["Connection"]
@@ -128,8 +129,8 @@ class Connection:
             attempt,
             status,
             problem,
-            {name: self._token.redact(value) for name, value in headers.items()},
-            self._token.redact(body.content().removeprefix(_BYTE_ORDER_MARK)),
+            headers,
+            redact_whole(body.content().removeprefix(_BYTE_ORDER_MARK)),
             self._utc_now(),
             self._clock() - began,
             body.wire_bytes,

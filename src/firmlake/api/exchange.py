@@ -11,6 +11,7 @@ import msgspec
 from firmlake.api.address import without_query
 from firmlake.api.requests import Request
 from firmlake.core.settings import NameSettings
+from firmlake.core.text import one_line
 
 __all__ = ["Answer", "choose_headers"]
 
@@ -54,18 +55,12 @@ def choose_headers(headers: Mapping[str, str], names: NameSettings) -> dict[str,
     """Keep the headers that say something about the answer, the rate limit and the credits.
 
     Returns:
-        Names in lower case to values without control characters, cut to 256 characters; of a redirect's target only
-        what holds no parameters.
+        Names in lower case to values without secrets and control characters, cut to 256 characters; of a redirect's
+        target only what holds no parameters.
     """
     credits = {names.credits_charged_header.lower(), names.credits_remaining_header.lower()}
     return {
-        name: printable(without_query(value) if name == "location" else value, _HEADER_LENGTH_MAX)
+        name: one_line(without_query(value) if name == "location" else value, _HEADER_LENGTH_MAX)
         for name, value in ((name.lower(), value) for name, value in headers.items())
         if name in credits or _KEPT.fullmatch(name)
     }
-
-
-def printable(text: str, length_max: int) -> str:
-    """Make a text of the service fit for one line of a terminal, a log or a file."""
-    text = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * length_max]).split())
-    return text if len(text) <= length_max else text[: length_max - 1] + "…"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from firmlake.api.exchange import Answer, printable
+from firmlake.api.exchange import Answer
 from firmlake.api.retry import Kind, TryAgainError
 from firmlake.api.throttle.hints import read_wait
 from firmlake.core.errors import (
@@ -18,6 +18,7 @@ from firmlake.core.errors import (
     ServiceError,
     UnusableAnswerError,
 )
+from firmlake.core.text import one_line
 
 __all__ = ["judge"]
 
@@ -106,7 +107,7 @@ def _check(answer: Answer, check: Check | None) -> None:
     try:
         check(answer.body)
     except UnusableAnswerError as error:
-        raise TryAgainError("unusable", answer, printable(error.message, _MESSAGE_LENGTH_MAX)) from None
+        raise TryAgainError("unusable", answer, one_line(error.message, _MESSAGE_LENGTH_MAX)) from None
 
 
 def _message(answer: Answer) -> str:
@@ -118,7 +119,7 @@ def _message(answer: Answer) -> str:
     if isinstance(content, dict):
         text = next((content[key] for key in _MESSAGE_KEYS if isinstance(content.get(key), str)), "")
     elif answer.headers.get("content-type", "").startswith("text/plain"):
-        text = answer.body[: 4 * _MESSAGE_LENGTH_MAX].decode(errors="replace")
+        text = answer.body.decode(errors="replace")
     else:
         text = ""
-    return printable(text, _MESSAGE_LENGTH_MAX)
+    return one_line(text, _MESSAGE_LENGTH_MAX)

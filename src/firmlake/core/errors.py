@@ -26,6 +26,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from firmlake.core.redaction import redact
+from firmlake.core.text import shown
+
 EXIT_DONE = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -42,16 +45,17 @@ class FirmlakeError(Exception):
     """Something failed.
 
     Args:
-        message: What happened, naming the file, line, key or company. Never holds a header or a token.
+        message: What happened, naming the file, line, key or company.
         next_step: What the reader can do about it.
+
+    Both may repeat texts from outside, so they hold no secret and nothing that a terminal obeys.
     """
 
     exit_code = EXIT_FAILED
 
     def __init__(self, message: str, next_step: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.next_step = next_step
+        self.message, self.next_step = shown(redact(message)), shown(redact(next_step))
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message}. {self.next_step}" if self.next_step else self.message

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from firmlake.core.errors import FirmlakeError
+from firmlake.core.redaction import redact
 
 __all__ = ["log", "log_to"]
 
@@ -61,4 +62,4 @@ class _JsonLines(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC)
         fields: dict[str, Any] = getattr(record, "fields", {})
         line = {"at": at, "level": record.levelname.lower(), "message": record.getMessage(), **fields}
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        return redact(msgspec.json.encode(line, enc_hook=str).decode())

@@ -11,13 +11,13 @@ import msgspec
 
 from firmlake.api import requests
 from firmlake.api.client import Answer, Client
-from firmlake.api.exchange import printable
 from firmlake.api.service import stamp_service
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, UsageError
 from firmlake.core.files import write_json
 from firmlake.core.run import Folders
 from firmlake.core.settings import Settings
+from firmlake.core.text import one_line
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.lists.additions import SETTLED, Progress, added_to, list_applied, open_applied
 from firmlake.lists.answers import read_addition
@@ -197,7 +197,7 @@ class _Sender:
         """Make an error that names the list and the contacts."""
         plan, first, more = self._progress.plan, contacts[0], len(contacts) - 1
         which = f"contact {first.contact_id} of {first.company}" + (f" and {more:,} others" if more else "")
-        name = printable(plan.list_name, _NAME_MAX)
+        name = one_line(plan.list_name, _NAME_MAX)
         return RequestRefusedError(f"{which} for list {plan.list_id} ({name}): {error.message}", next_step)
 
     def _land(self, header: Header, body: bytes) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 from firmlake import __version__
 from firmlake.api.client import Client
 from firmlake.api.contract import ListEntry
-from firmlake.api.exchange import printable
 from firmlake.api.service import service_name
 from firmlake.core.errors import DamagedError, UsageError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.run import Folders, new_run_id
 from firmlake.core.settings import ApiSettings, NameSettings, Settings
+from firmlake.core.text import one_line
 from firmlake.lists.additions import Progress, Standing, added_to, list_applied, merge_standings
 from firmlake.lists.contact_list import ContactList
 from firmlake.lists.contact_plan import Contact, ContactPlan, Entry, as_entries
@@ -113,7 +113,7 @@ def find_list(settings: Settings, client: Client, list_id: int, now: Callable[[]
     entry = seen.listed.entry
     if entry.type != "STATIC":
         raise UsageError(
-            f"List {list_id} ({printable(entry.name or '', 80)}) is {printable(entry.type.lower(), 20)}; "
+            f"List {list_id} ({one_line(entry.name or '', 80)}) is {one_line(entry.type.lower(), 20)}; "
             "contacts can be added to static lists only",
             "`firmlake service-lists --type STATIC` shows those",
         )

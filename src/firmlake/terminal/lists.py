@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from firmlake.api.exchange import printable
+from firmlake.core.text import one_line
 from firmlake.lists.additions import Progress
 from firmlake.lists.contact_plan import ContactPlan, Entry
 from firmlake.lists.overview import Overview
@@ -64,7 +64,7 @@ def describe_contact_plan(plan: ContactPlan) -> Iterator[str]:
     """Say what a plan would add to which list."""
     facts = plan_facts(plan)
     companies = "" if plan.list_company_count is None else f", {plan.list_company_count:,} companies"
-    yield f"List {plan.list_id}: {printable(plan.list_name, _NAME_MAX)} ({plan.list_type.lower()}{companies})"
+    yield f"List {plan.list_id}: {one_line(plan.list_name, _NAME_MAX)} ({plan.list_type.lower()}{companies})"
     yield (
         f"To add: {count_of(facts['to_add_count'], 'contact')} of "
         f"{count_of(facts['company_count'], 'company', 'companies')} in {count_of(facts['request_count'], 'request')}; "
@@ -132,11 +132,11 @@ def show_progress_of(progress: Progress) -> None:
     show_rows(("country", "number", "contact", "status", "because"), failed[:_ROWS_MAX], title)
     for remark in progress.remarks[:_ROWS_MAX]:
         example = remark.example or remark.kind.replace("_", " ")
-        click.echo(f"An answer also says, in {remark.path}: {printable(example, _EXAMPLE_MAX)}")
+        click.echo(f"An answer also says, in {remark.path}: {one_line(example, _EXAMPLE_MAX)}")
     again = sum(one.sent_count > 1 for one in progress.standings.values())
     if again:
         click.echo(f"Sent more than once, which does no harm: {count_of(again, 'contact')}")
-    click.echo(f"Plan {plan.plan_id}, list {plan.list_id}: {printable(plan.list_name, _NAME_MAX)}")
+    click.echo(f"Plan {plan.plan_id}, list {plan.list_id}: {one_line(plan.list_name, _NAME_MAX)}")
 
 
 def describe_lacking(progress: Progress) -> str:

@@ -1,0 +1,234 @@
+"""Take secrets out of texts, in every spelling that JSON, addresses, headers, HTML and base64 give them.
+
+Secrets are known to the process, as they are in the log filters of other tools: whatever way a text takes to a
+message, a header or a log, it is redacted by the same rule. `Token` makes itself known here when it is read.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import accumulate
+from typing import NamedTuple
+
+__all__ = ["PIECE_LENGTH", "keep_secret", "redact", "redact_whole"]
+
+PIECE_LENGTH = 12
+"""A shorter run of characters tells nobody a token, and occurs in ordinary texts."""
+SECRET_LENGTH_MIN = 8
+"""A shorter secret cannot be told from an ordinary word, which must stay as it is in data that was paid for."""
+
+_SHOWN = b"[token]"
+_SECRETS_MAX = 16
+"""A token that is replaced while we run is still a secret; one of long ago is not worth the time."""
+_DECODED_MAX = 4
+"""Encodings around each other: JSON in a JSON string in an address is three."""
+_WINDOW = 131_072
+"""Bytes decoded at once, so that a hostile body costs time but no memory."""
+_LONGEST_SPELLING = 16
+"""Bytes that one character may take, through all encodings."""
+
+Span = tuple[int, int]
+
+_secrets: dict[str, None] = {}
+_lock = threading.Lock()
+
+
+def keep_secret(secret: str) -> None:
+    """Take a secret out of all texts from now on; one of fewer than 8 characters cannot be found with certainty."""
+    if len(secret) >= SECRET_LENGTH_MIN:
+        with _lock:
+            _secrets.pop(secret, None)
+            _secrets[secret] = None
+            while len(_secrets) > _SECRETS_MAX:
+                del _secrets[next(iter(_secrets))]
+
+
+def redact(text: str) -> str:
+    """Replace secrets and their pieces of 12 characters or more in a message, header or line of a log.
+
+    Redact first and cut afterwards: the beginning of a secret that was cut is found only if it is long enough.
+    """
+    content = text.encode("utf-8", "surrogatepass")
+    found = _find(content, with_pieces=True)
+    return _replace(content, found).decode("utf-8", "surrogatepass") if found else text
+
+
+def redact_whole(body: bytes) -> bytes:
+    """Replace secrets that are in a body whole; a piece stays, because it may be data that was paid for."""
+    found = _find(body, with_pieces=False)
+    return _replace(body, found) if found else body
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Spellings:
+    """What to look for of one secret: itself, and what is the same in every base64 text that holds it."""
+
+    def __init__(self, secret: bytes) -> None:
+        standard = dict.fromkeys(_base64_core(secret, before) for before in range(3))
+        encoded = dict.fromkeys((*standard, *(core.translate(_URL_SAFE) for core in standard)))
+        self.longest = max(map(len, (secret, *encoded)))
+        self._secret = secret
+        self._encoded = [(core, re.compile(_AROUND % re.escape(core))) for core in encoded]
+        whole = (secret, *encoded)
+        self._pieces = {word[at : at + PIECE_LENGTH] for word in whole for at in range(len(word) - PIECE_LENGTH + 1)}
+        self._halves = {piece[at : at + _HALF] for piece in self._pieces for at in range(_HALF)}
+
+    def find_whole(self, content: bytes) -> Iterator[Span]:
+        at = content.find(self._secret)
+        while at >= 0:
+            yield at, at + len(self._secret)
+            at = content.find(self._secret, at + 1)
+        for core, around in self._encoded:
+            if core in content:
+                yield from (match.span() for match in around.finditer(content))
+
+    def find_pieces(self, content: bytes) -> Iterator[Span]:
+        """Look at every sixth place only: a piece of 12 bytes holds a half of 6 that begins at one."""
+        for half in range(0, len(content) - _HALF + 1, _HALF):
+            if content[half : half + _HALF] in self._halves:
+                for at in range(max(0, half - _HALF), half + 1):
+                    if content[at : at + PIECE_LENGTH] in self._pieces:
+                        yield at, at + PIECE_LENGTH
+
+
+_HALF = PIECE_LENGTH // 2
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_AROUND = rb"[A-Za-z0-9+/_-]?%s[A-Za-z0-9+/_-]?={0,2}"
+"""The character before and after may hold some bits of the secret."""
+
+_spellings = lru_cache(maxsize=_SECRETS_MAX)(_Spellings)
+
+
+def _base64_core(secret: bytes, before: int) -> bytes:
+    """Give the base64 characters that depend on the secret alone, after so many other bytes (modulo 3)."""
+    bits = 8 * (before + len(secret))
+    return base64.b64encode(bytes(before) + secret)[-(-8 * before // 6) : bits // 6]
+
+
+_ENCODED = re.compile(
+    rb"""\\u00(?P<json>[2-7][0-9A-Fa-f])     # JSON: any character
+    |    \\(?P<quoted>[!-/:-@\[-`{-~])       # JSON: \/ and \"; quoted strings of headers: any character
+    |    %(?P<address>[2-7][0-9A-Fa-f])      # addresses
+    |    &\#[xX]0{0,4}(?P<hex>[2-7][0-9A-Fa-f]); # HTML
+    |    &\#0{0,4}(?P<decimal>[0-9]{2,3});
+    |    &(?P<name>amp|quot|apos|lt|gt);""",
+    re.VERBOSE,
+)
+_MARKS = tuple(map(re.compile, (rb"\\(?:u00[2-7]|[!-/:-@\[-`{-~])", rb"%[2-7][0-9A-Fa-f]", rb"&[#aqlg]")))
+"""What begins an encoded character; each begins with a literal, so that most bodies are passed at once."""
+_NAMED = {b"amp": b"&", b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">"}
+
+
+def _find(content: bytes, *, with_pieces: bool) -> list[Span]:
+    """Find where secrets stand, as spans in order that do not touch."""
+    known = [_spellings(secret.encode()) for secret in _secrets]
+    if not known:
+        return []
+    found = list(_find_in(content, known, with_pieces))
+    if any(mark.search(content) for mark in _MARKS):
+        overlap = _LONGEST_SPELLING * max(spelling.longest for spelling in known)
+        for start in range(0, max(len(content) - overlap, 1), _WINDOW):
+            window = content[start : start + _WINDOW + overlap]
+            found += ((start + a, start + b) for a, b in _find_encoded(window, known, with_pieces))
+    return list(_join(found))
+
+
+def _find_in(content: bytes, known: Iterable[_Spellings], with_pieces: bool) -> Iterator[Span]:
+    for spelling in known:
+        yield from spelling.find_whole(content)
+        if with_pieces:
+            yield from spelling.find_pieces(content)
+
+
+def _find_encoded(content: bytes, known: Iterable[_Spellings], with_pieces: bool) -> Iterator[Span]:
+    """Decode again and again, and translate what is found each time into places of the content."""
+    contents = [content]
+    for _ in range(_DECODED_MAX):
+        decoded = _ENCODED.sub(_decode, contents[-1])
+        if decoded == contents[-1]:
+            return
+        if found := list(_find_in(decoded, known, with_pieces)):
+            layers = [_places(before) for before in reversed(contents)]
+            for start, end in found:
+                for places in layers:
+                    start, end = places.start_of(start), places.end_of(end - 1)
+                yield start, end
+        contents.append(decoded)
+
+
+class _Decoded(dict[bytes, bytes]):
+    """What an encoded character stands for, worked out once for each spelling."""
+
+    def __missing__(self, spelling: bytes) -> bytes:
+        match = _ENCODED.fullmatch(spelling)
+        assert match
+        kind, text = match.lastgroup, match[match.lastindex or 0]
+        if kind == "quoted":
+            character = text
+        elif kind == "name":
+            character = _NAMED[text]
+        else:
+            character = bytes([int(text, 10 if kind == "decimal" else 16) % 256])
+        return self.setdefault(spelling, character)
+
+
+_decoded = _Decoded()
+
+
+def _decode(match: re.Match[bytes]) -> bytes:
+    return _decoded[match[0]]
+
+
+class _Places(NamedTuple):
+    """Of each encoded character: where it stands once decoded, and where it begins and ends before that."""
+
+    decoded: list[int]
+    starts: list[int]
+    ends: list[int]
+
+    def start_of(self, at: int) -> int:
+        """Find where a decoded character begins."""
+        last = bisect_right(self.decoded, at) - 1
+        if last < 0:
+            return at
+        return self.starts[last] if self.decoded[last] == at else self.ends[last] + at - self.decoded[last] - 1
+
+    def end_of(self, at: int) -> int:
+        """Find where a decoded character ends."""
+        last = bisect_right(self.decoded, at) - 1
+        return at + 1 if last < 0 else self.ends[last] + at - self.decoded[last]
+
+
+def _places(content: bytes) -> _Places:
+    matches = list(_ENCODED.finditer(content))
+    lost = accumulate((len(match[0]) - 1 for match in matches), initial=0)
+    decoded = [match.start() - before for match, before in zip(matches, lost, strict=False)]
+    return _Places(decoded, [match.start() for match in matches], [match.end() for match in matches])
+
+
+def _join(spans: Iterable[Span]) -> Iterator[Span]:
+    """Join spans that overlap or touch."""
+    start = end = -1
+    for a, b in sorted(spans):
+        if a > end:
+            if end > 0:
+                yield start, end
+            start, end = a, b
+        end = max(end, b)
+    if end > 0:
+        yield start, end
+
+
+def _replace(content: bytes, spans: Iterable[Span]) -> bytes:
+    parts, at = [], 0
+    for start, end in spans:
+        parts += [content[at:start], _SHOWN]
+        at = end
+    return b"".join((*parts, content[at:]))

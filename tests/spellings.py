@@ -1,0 +1,67 @@
+"""How a service may spell a token that it repeats, and decoders that never heard of firmlake, to look for it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+import urllib.parse
+
+SPELLINGS = {
+    "plain": lambda t: t,
+    "json": lambda t: json.dumps(t),
+    "json, as PHP writes it": lambda t: json.dumps(t).replace("/", "\\/"),
+    "json, all escaped": lambda t: "".join(f"\\u{ord(c):04x}" for c in t),
+    "json, all escaped, capitals": lambda t: "".join(f"\\u{ord(c):04X}" for c in t),
+    "json in json": lambda t: json.dumps(json.dumps(t).replace("/", "\\/")),
+    "percent": lambda t: urllib.parse.quote(t, safe=""),
+    "percent, all": lambda t: "".join(f"%{ord(c):02x}" for c in t),
+    "percent twice": lambda t: urllib.parse.quote(urllib.parse.quote(t, safe=""), safe=""),
+    "header": lambda t: '"' + "".join(f"\\{c}" if not c.isalnum() else c for c in t) + '"',
+    "html": lambda t: html.escape(t),
+    "html, all": lambda t: "".join(f"&#{ord(c)};" for c in t),
+    "html, all, hex": lambda t: "".join(f"&#x{ord(c):X};" for c in t),
+    "base64": lambda t: base64.b64encode(t.encode()).decode(),
+    "base64 of the header": lambda t: base64.b64encode(f"Bearer {t}".encode()).decode(),
+    "base64 without padding": lambda t: base64.b64encode(f"user:{t}".encode()).decode().rstrip("="),
+    "base64 for addresses": lambda t: base64.urlsafe_b64encode(f"{t}, and so on".encode()).decode(),
+    "base64 as PHP's JSON": lambda t: base64.b64encode(f"Bearer {t}".encode()).decode().replace("/", "\\/"),
+    "base64 in an address": lambda t: urllib.parse.quote(base64.b64encode(f"a:{t}".encode()), safe=""),
+}  # fmt: skip
+
+
+def decodings(text: str) -> set[str]:
+    """All that a reader may make of a text, by decoders that are not ours."""
+    found, new = set(), {text}
+    while new and len(found) < 500:
+        found |= new
+        made = set()
+        for each in new:
+            made |= {
+                urllib.parse.unquote(each),
+                html.unescape(each),
+                each.replace("\\/", "/"),
+                re.sub(r"\\(.)", r"\1", each),
+            }
+            for quoted in (each, f'"{each}"'):
+                try:
+                    content = json.loads(quoted)
+                except ValueError:
+                    continue
+                made |= {content} if isinstance(content, str) else set()
+            for run in each.replace("-", "+").replace("_", "/").replace("[token]", " ").split():
+                for start in range(3):
+                    part = run[start:].rstrip("=")
+                    try:
+                        made.add(base64.b64decode(part[: len(part) // 4 * 4], validate=True).decode("latin-1"))
+                    except ValueError:
+                        continue
+        new = made - found
+    return found
+
+
+def holds_piece(text: str, token: str) -> bool:
+    """Whether somebody can read 12 characters of a token in a text, by whatever decoder."""
+    pieces = {token[at : at + 12] for at in range(len(token) - 11)}
+    return any(piece in decoded for decoded in decodings(text) for piece in pieces)
