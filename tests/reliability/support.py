@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pytest
+import zstandard
 
 import firmlake_sandbox
 from firmlake.cli import firmlake
@@ -22,9 +23,10 @@ from firmlake.core.run import Folders
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import Sandbox
+from spellings import SPELLINGS, holds_piece
 
-TOKEN = "canary-7f3a9c51e0d24b86-token"
-"""The token of all runs here; it must be found nowhere."""
+TOKEN = "canary/7f3a9c51+e0d24b86~token=="
+"""The token of all runs here; it must be found nowhere. It holds what JSON, addresses and base64 spell otherwise."""
 
 Content = dict[str, tuple[int, str]]
 
@@ -202,10 +204,21 @@ def faults(sandbox: Sandbox, *rules: dict[str, Any]) -> Iterator[None]:
 
 
 def find_token(folder: Path, said: Iterable[str]) -> list[str]:
-    """Where the token is to be read, though it must not be."""
-    secret = TOKEN.encode()
+    """Where the token is to be read, though it must not be: whole, in any spelling, also in what is compressed."""
+    spelled = {spell(TOKEN).encode() for spell in SPELLINGS.values()} | {spell(TOKEN[:-2]).encode() for spell in _PLAIN}
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    return [str(path) for path in files if secret in path.read_bytes()] + [text for text in said if TOKEN in text]
+    found = [str(path) for path in files if any(secret in content for content in _contents(path) for secret in spelled)]
+    return found + [text for text in said if holds_piece(text, TOKEN)]
+
+
+_PLAIN = (SPELLINGS["plain"], SPELLINGS["base64"])
+
+
+def _contents(path: Path) -> Iterator[bytes]:
+    yield path.read_bytes()
+    if path.suffix == ".zst":
+        with path.open("rb") as file, suppress(zstandard.ZstdError):  # damaged by a test
+            yield zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True).read()
 
 
 def _hash(connection: Any, table: str) -> tuple[int, str]:

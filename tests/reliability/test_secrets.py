@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from spellings import SPELLINGS, holds_piece
+
 from .support import TOKEN, assert_whole, faults, poll, sized
 
 COUNT = 120
@@ -116,6 +118,42 @@ def test_a_wrong_token_is_not_repeated_in_what_is_said(sandbox, make_lake):
     with faults(sandbox, {"kind": "status", "status": 401, "message": f"Bad token {TOKEN}"}):
         assert lake.run().code == 5
     assert lake.run().code == 0
+
+
+@pytest.fixture
+def echo() -> Iterator[HTTPServer]:
+    yield from _served(HTTPServer(("127.0.0.1", 0), _Echo))
+
+
+class _Echo(BaseHTTPRequestHandler):
+    """A service that repeats the token as its framework happens to spell it, in headers and body."""
+
+    def do_POST(self) -> None:
+        token = self.headers["Authorization"].removeprefix("Bearer ")
+        spelled = self.server.spell(token).replace('"', "")
+        body = b'{"status": 401, "message": "bad token %s"}' % spelled.encode()
+        self.send_response(self.server.status)
+        self.send_header("X-Request-Id", "x" * 245 + spelled)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("status", [401, 404])
+@pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
+def test_the_token_in_any_spelling_of_the_service_is_written_nowhere(spell, status, echo, make_lake):
+    """Neither on stderr, into the log, the folder of failures, what status says, nor the landed answers."""
+    echo.spell, echo.status = spell, status
+    lake = make_lake(3, api__base_url=f"http://127.0.0.1:{echo.server_port}", api__tries=1)
+    result = lake.run("--log", str(lake.folder / "log.jsonl"))
+    assert result.code == (5 if status == 401 else 1), result.err
+    assert lake.call("status").code == lake.call("status", "--json").code == 0
+    texts = [path.read_text() for path in (lake.data / "state").glob("*.json")] + lake.said
+    texts.append((lake.folder / "log.jsonl").read_text())
+    assert not [text for text in texts if holds_piece(text, TOKEN)]
 
 
 @pytest.mark.parametrize("days", sized([], [-4000, -400, -2, -1, 1, 20, 25]))
