@@ -32,8 +32,9 @@ BOLT = Company("NL", "24202194")
 CIRC = Company("FR", "552032534")
 DATASETS = ("financials", "lookalikes", "relationships")
 LISTS = {"service_lists", "service_list_columns", "list_changes", "contact_additions"}
-STAGED = TABLES.keys() - LISTS - {"runs", "loads", "changes"}
-"""Tables whose rows a run stages; those of the service's lists come another way, the others are made by the load."""
+COMPANY_LISTS = {"company_lists", "list_members"}
+STAGED = TABLES.keys() - LISTS - COMPANY_LISTS - {"runs", "loads", "changes"}
+"""Tables whose rows a run stages; those of lists come another way, the others are made by the load."""
 
 # --- answers ---------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -15,15 +15,17 @@ import polars as pl
 
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError
-from firmlake.core.files import read_json, sha256_of, write_json, write_parquet
+from firmlake.core.files import read_json, sha256_of, write_file, write_json, write_parquet
 from firmlake.core.settings import NameSettings
 
 __all__ = [
     "OUTCOME_LOST",
     "Folders",
+    "Frozen",
     "Outcome",
     "Run",
     "RunPlan",
+    "freeze_again",
     "list_runs",
     "new_run_id",
     "open_run",
@@ -56,6 +58,11 @@ class Folders(msgspec.Struct, frozen=True):
     def state(self) -> Path:
         """The lock and what service the folder belongs to."""
         return self.data / "state"
+
+    @property
+    def list_names(self) -> Path:
+        """Log of the company lists that were renamed or removed."""
+        return self.state / "list_names.json"
 
     @property
     def runs(self) -> Path:
@@ -104,6 +111,12 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     shard_count: int
     sha256: dict[str, str] = {}
     """Of the frozen tables, by name: Parquet may read a flipped bit as another value."""
+    files: dict[str, str] = {}
+    """File of a frozen table where that is not its name, because it was frozen again."""
+    company_list: str = ""
+    """Name under which the list is kept; empty where the companies are of no list."""
+    list_columns: tuple[str, ...] = ()
+    """Columns of the list that are kept, in its order."""
     firmlake_version: str
     refresh_after_days: int = 30
     credit_window_days: int = 30
@@ -222,7 +235,7 @@ class Run(msgspec.Struct, frozen=True):
         Raises:
             DamagedError: It is not.
         """
-        path = self.folder / f"{name}.parquet"
+        path = self.folder / self.plan.files.get(name, f"{name}.parquet")
         if not path.exists() or _hash(path, *_LOOK(path.stat())) != self.plan.sha256.get(name):
             raise DamagedError(f"{path} is missing or not what was written", plan_lost(self.folders, self.run_id))
         return path
@@ -242,18 +255,31 @@ def new_run_id(now: datetime) -> str:
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
 
 
-def start_run(folders: Folders, plan: RunPlan, targets: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> Run:
+Frozen = pl.DataFrame | Callable[[Path], object]
+"""A table to freeze, or what writes its file."""
+
+
+def start_run(folders: Folders, plan: RunPlan, targets: pl.DataFrame, tables: Mapping[str, Frozen]) -> Run:
     """Freeze a plan; `plan.json` is written last, so that a run exists whole or not at all."""
     _remove_never_started(folders)
-    folder = folders.run(plan.run_id)
-    sha256 = {}
-    for name, frame in {**tables, "targets": targets}.items():
-        path = folder / f"{name}.parquet"
-        write_parquet(path, frame)
-        sha256[name] = sha256_of(path)
-    plan = msgspec.structs.replace(plan, sha256=sha256)
-    write_json(folder / "plan.json", plan)
-    return Run(folders, plan)
+    return _freeze(Run(folders, plan), {**tables, "targets": targets})
+
+
+def freeze_again(run: Run, plan: RunPlan, tables: Mapping[str, Frozen]) -> Run:
+    """Freeze some tables of a run anew, under other names, so that the run is whole with the old ones or the new.
+
+    Args:
+        run: The run.
+        plan: Its plan with what changes beside.
+        tables: The tables.
+    """
+    mark = secrets.token_hex(3)
+    files = {name: f"{name}-{mark}.parquet" for name in tables}
+    old = [run.folder / run.plan.files.get(name, f"{name}.parquet") for name in tables]
+    again = _freeze(Run(run.folders, msgspec.structs.replace(plan, files={**run.plan.files, **files})), tables)
+    for path in old:
+        path.unlink(missing_ok=True)
+    return again
 
 
 def remove_run(run: Run) -> None:
@@ -345,6 +371,20 @@ def open_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _freeze(run: Run, tables: Mapping[str, Frozen]) -> Run:
+    sha256 = dict(run.plan.sha256)
+    for name, table in tables.items():
+        path = run.folder / run.plan.files.get(name, f"{name}.parquet")
+        if isinstance(table, pl.DataFrame):
+            write_parquet(path, table)
+        else:
+            write_file(path, table)
+        sha256[name] = sha256_of(path)
+    plan = msgspec.structs.replace(run.plan, sha256=sha256)
+    write_json(run.folder / "plan.json", plan)
+    return Run(run.folders, plan)
 
 
 def _remove_never_started(folders: Folders) -> None:

@@ -133,6 +133,29 @@ class IntakeSettings(_Section, frozen=True):
     encoding: Annotated[str, Meta(description='encoding of text files; "" finds it')] = ""
     header: Annotated[Literal["auto", "yes", "no"], Meta(description="whether the first line holds names")] = "auto"
     sheet: Annotated[str, Meta(description='sheet of a workbook; "" is the first')] = ""
+    keep_columns: Annotated[
+        tuple[str, ...],
+        Meta(
+            min_length=1,
+            description='columns of a list that are kept and given back: ["all"], ["none"], or their names; also of '
+            "refused lines",
+        ),
+    ] = ("all",)
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether every column of a list is kept."""
+        return self.keep_columns == ("all",)
+
+    @property
+    def keeps_none(self) -> bool:
+        """Whether no column of a list is kept."""
+        return self.keep_columns == ("none",)
+
+    def keeps(self, column: str) -> bool:
+        """Tell whether a column of a list is kept; upper and lower case are the same."""
+        named = {name.casefold() for name in self.keep_columns}
+        return self.keeps_all or (not self.keeps_none and column.casefold() in named)
 
 
 Dataset = Literal["financials", "lookalikes", "relationships"]
@@ -146,6 +169,9 @@ class RunSettings(_Section, frozen=True):
         "lookalikes",
         "relationships",
     )
+    list_name: Annotated[
+        str, Meta(max_length=100, description='name of the list; "" is that of its file without the ending')
+    ] = ""
     refresh_after_days: Annotated[
         int, Meta(ge=0, description="an answer younger than this is not fetched again; 0 fetches always")
     ] = 30

@@ -14,7 +14,17 @@ import polars as pl
 from firmlake import __version__
 from firmlake.api.service import check_service, is_service, service_name
 from firmlake.core.errors import DamagedError, SettingsError, UsageError
-from firmlake.core.run import Folders, Run, RunPlan, list_runs, new_run_id, open_runs, start_run
+from firmlake.core.run import (
+    Folders,
+    Frozen,
+    Run,
+    RunPlan,
+    freeze_again,
+    list_runs,
+    new_run_id,
+    open_runs,
+    start_run,
+)
 from firmlake.core.settings import Settings
 from firmlake.enrich.expand import neighbours
 from firmlake.enrich.held import Held, read_held
@@ -22,6 +32,7 @@ from firmlake.enrich.targets import Estimate, count_companies, estimate, find_ta
 from firmlake.enrich.underway import read_underway
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.key import company_key, names_of
+from firmlake.intake.members import list_name_of, open_members, write_members
 from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
 
@@ -165,7 +176,7 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
     """
     if planned.unfinished:
         _check_budget(settings, planned.unfinished, planned.estimate.credit_count)
-        return planned.unfinished
+        return _renew_list(settings, planned.companies, planned.unfinished)
     folders = Folders(Path(settings.paths.data))
     companies, targets = planned.companies, planned.targets
     asked = count_companies(targets)
@@ -190,8 +201,39 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
         lookalikes_watched=settings.run.lookalikes_watched,
         names=settings.api.names,
     )
-    tables = {"companies": companies.companies, "repaired": companies.repaired, "refused_lines": companies.refused}
+    frozen, tables = _list_tables(settings, companies, frozen)
     return start_run(folders, frozen, targets, tables)
+
+
+def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> tuple[RunPlan, dict[str, Frozen]]:
+    """Give the tables of a list that are frozen, and the plan with its name and columns."""
+    tables: dict[str, Frozen] = {
+        "companies": companies.companies,
+        "repaired": companies.repaired,
+        "refused_lines": companies.refused,
+    }
+    if not companies.is_file:
+        return plan, tables
+    members = open_members(companies, settings.intake)
+    line_count = companies.line_count - companies.header_count
+    tables["members"] = lambda path: write_members(path, members, line_count)
+    if not settings.intake.keeps_all:
+        tables["refused_lines"] = companies.refused.with_columns(given=pl.lit(None, pl.String))
+    name = settings.run.list_name or list_name_of(companies.path)
+    return msgspec.structs.replace(plan, company_list=name, list_columns=members.columns), tables
+
+
+def _renew_list(settings: Settings, companies: CompanyList, unfinished: Run) -> Run:
+    """Let an unfinished run go on with the list as it is now: other lines and cells, but the same companies."""
+    changed = msgspec.structs.replace(
+        unfinished.plan,
+        list_name=companies.path.name,
+        line_count=companies.companies.height + companies.refused.height + companies.repeated_count,
+        refused_count=companies.refused.height,
+        repeated_count=companies.repeated_count,
+    )
+    plan, tables = _list_tables(settings, companies, changed)
+    return freeze_again(unfinished, plan, tables) if "members" in tables else unfinished
 
 
 def _check_budget(settings: Settings, unfinished: Run, may_cost: int) -> None:

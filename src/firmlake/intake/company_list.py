@@ -46,6 +46,7 @@ class CompanyList:
         repaired: line, given, country, company_number, reason. One row for each line with a number not in normal form,
             also where it repeats a company.
         refused: line, given, reason. One row for each line that names no company the service can be asked for.
+        is_file: Whether `path` can be read again; else the companies were known already, and `path` only names them.
     """
 
     path: Path
@@ -57,6 +58,7 @@ class CompanyList:
     companies: pl.DataFrame
     repaired: pl.DataFrame
     refused: pl.DataFrame
+    is_file: bool = True
 
 
 def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()) -> CompanyList:  # noqa: B008 - frozen
@@ -116,6 +118,7 @@ def known_companies(companies: pl.DataFrame, name: str) -> CompanyList:
     return CompanyList(
         Path(name), _identity(companies), companies.height, 0, 0, 0, lines,
         none.select("line", "given", "country", "company_number", "reason"), none.select("line", "given", "reason"),
+        is_file=False,
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from firmlake.warehouse.changes import record_changes
 from firmlake.warehouse.generations import settle
 from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.macros import create_macros
+from firmlake.warehouse.members import load_members
 from firmlake.warehouse.version import check_version
 
 __all__ = ["AHEAD", "create_tables", "load_run", "loaded_runs"]
@@ -98,6 +99,8 @@ def load_run(
     merge(connection, "company_state", run.run_id)
     compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days, latest=latest))
     merge(connection, "companies", run.run_id)
+    settle(connection)
+    counts["list_members"] = load_members(connection, run)
     settle(connection)
     counts["changes"] = record_changes(connection, run.run_id, run.plan.lookalikes_watched)
     for table in _OF_A_RUN:

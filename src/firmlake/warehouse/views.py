@@ -30,6 +30,7 @@ from typing import NamedTuple
 import duckdb
 
 from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.warehouse.members import create_list_views
 
 __all__ = ["SEVERITIES", "Definition", "create_views", "definitions", "describe_columns"]
 
@@ -63,6 +64,7 @@ def create_views(connection: duckdb.DuckDBPyConnection) -> None:
     for definition in definitions():
         if definition.kind != "check":
             connection.execute(_CREATE[definition.kind].format(definition))
+    create_list_views(connection)
     for statement in _comments(connection):
         connection.execute(statement)
 

@@ -6,6 +6,7 @@ Polars and DuckDB schemas, comments and the data dictionary are made from these.
 from __future__ import annotations
 
 from firmlake.tables.schemas.companies import TABLES_OF_COMPANIES
+from firmlake.tables.schemas.company_lists import TABLES_OF_COMPANY_LISTS
 from firmlake.tables.schemas.runs import TABLES_OF_FAILURES, TABLES_OF_RUNS
 from firmlake.tables.schemas.service_lists import TABLES_OF_SERVICE_LISTS
 from firmlake.tables.schemas.shape import KIND_TYPES, Column, Table, duckdb_type, history_of, polars_schema
@@ -22,7 +23,13 @@ __all__ = [
     "polars_schema",
 ]
 
-_ALL = (*TABLES_OF_COMPANIES, *TABLES_OF_FAILURES, *TABLES_OF_SERVICE_LISTS, *TABLES_OF_RUNS)
+_ALL = (
+    *TABLES_OF_COMPANIES,
+    *TABLES_OF_COMPANY_LISTS,
+    *TABLES_OF_FAILURES,
+    *TABLES_OF_SERVICE_LISTS,
+    *TABLES_OF_RUNS,
+)
 
 TABLES = {table.name: table for table in _ALL}
 

@@ -30,10 +30,10 @@ CROSS JOIN (
         max(l.score) AS best_score,
         list(l.country || ' ' || l.company_number ORDER BY l.score DESC, l.country, l.company_number) AS seeds
     FROM lookalikes l
-    SEMI JOIN query_table(seed_table) seed ON seed.country = l.country AND seed.company_number = l.company_number
-    ANTI JOIN query_table(seed_table) own
+    SEMI JOIN query_table(list_or_table(seed_table)) seed ON seed.country = l.country AND seed.company_number = l.company_number
+    ANTI JOIN query_table(list_or_table(seed_table)) own
         ON own.country = l.lookalike_country AND own.company_number = l.lookalike_company_number
-    ANTI JOIN query_table(known_table) known
+    ANTI JOIN query_table(list_or_table(known_table)) known
         ON known.country = l.lookalike_country AND known.company_number = l.lookalike_company_number
     GROUP BY ALL
 ) found

@@ -1,0 +1,135 @@
+"""The lines of a company list as they are kept: each with its company or its problem, and its cells as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.company_list import CompanyList
+from firmlake.intake.entries import read_entries
+from firmlake.intake.table import BLANK, field
+
+__all__ = ["Members", "list_name_of", "open_members", "write_members"]
+
+_SCHEMA = pl.Schema(
+    {
+        "line": pl.Int64(),
+        "country": pl.String(),
+        "company_number": pl.String(),
+        "status": pl.String(),
+        "reason": pl.String(),
+        "given": pl.String(),
+        "columns": pl.String(),
+    }
+)
+_ROWS = 50_000
+"""Lines written at once: cells as JSON take several times the room of the file."""
+
+_COMPRESSED = (".gz", ".zip", ".zst")
+
+
+class Members(NamedTuple):
+    """The lines of a list while they are read.
+
+    Attributes:
+        columns: Names of the columns that are kept, in the order of the file.
+        batches: Frames with one row for each line after the header, in file order: line, country, company_number,
+            status (accepted, refused or blank), reason (why it was refused, or what was repaired), given, and columns
+            (the cells by column name, as a JSON object of texts).
+    """
+
+    columns: tuple[str, ...]
+    batches: Iterator[pl.DataFrame]
+
+
+def list_name_of(path: Path) -> str:
+    """Give the name that a list has where nobody names it: that of its file, without the ending.
+
+    Example:
+        >>> list_name_of(Path("lists/key accounts.csv.gz"))
+        'key accounts'
+    """
+    name = path.name
+    for ending in _COMPRESSED:
+        name = name.removesuffix(ending)
+    return Path(name).stem or "list"
+
+
+def open_members(companies: CompanyList, options: IntakeSettings) -> Members:
+    """Read the lines of a list that was read before, this time with all its cells.
+
+    Args:
+        companies: What the list came to.
+        options: How it was read, and which columns are kept (`intake.keep_columns`).
+
+    Raises:
+        CompanyListError: The file cannot be used any more, now or while the batches are read.
+    """
+    entries = read_entries(companies.path, options, with_cells=True)
+    kept = {field(n): name for n, name in enumerate(entries.columns) if options.keeps(name)}
+    shape = (_shaped(batch, companies.repaired, kept, options) for batch in entries.batches)
+    return Members(tuple(kept.values()), shape)
+
+
+def write_members(path: Path, members: Members, expected: int) -> None:
+    """Write lines as Parquet, a part at a time.
+
+    Args:
+        path: The file.
+        members: As `open_members` gives them.
+        expected: Lines the list had when it was read first, header left out.
+
+    Raises:
+        CompanyListError: The file has more or fewer lines by now.
+    """
+    count = 0
+    with pq.ParquetWriter(path, _SCHEMA.to_frame().to_arrow().schema, compression="zstd") as writer:
+        for batch in members.batches:
+            count += batch.height
+            for part in batch.iter_slices(_ROWS):
+                writer.write_table(part.to_arrow())
+    if count != expected:
+        raise CompanyListError(
+            f"The list changed while it was read: it had {expected:,} lines, and now {count:,}", "Run it again"
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _shaped(batch: pl.DataFrame, repaired: pl.DataFrame, kept: dict[str, str], options: IntakeSettings) -> pl.DataFrame:
+    is_blank = pl.col("problem").eq_missing(pl.lit(BLANK))
+    has_problem = pl.col("problem").is_not_null()
+    lines = batch.join(repaired.select("line", repair="reason"), on="line", how="left", maintain_order="left")
+    return lines.select(
+        "line",
+        "country",
+        "company_number",
+        status=pl.when(is_blank).then(pl.lit("blank")).when(has_problem).then(pl.lit("refused")).otherwise(
+            pl.lit("accepted")
+        ),
+        reason=pl.when(~is_blank).then(pl.coalesce("problem", "repair")),
+        given=_given(options),
+        columns=_as_json(kept),
+    ).cast(_SCHEMA)  # fmt: skip
+
+
+def _given(options: IntakeSettings) -> pl.Expr:
+    """Give what stood there: a whole line only where all columns are kept, and nothing where none is."""
+    if options.keeps_none:
+        return pl.lit(None, pl.String)
+    if options.keeps_all:
+        return pl.coalesce("text", "given")
+    return pl.when(pl.col("text").is_null()).then("given")
+
+
+def _as_json(kept: dict[str, str]) -> pl.Expr:
+    if not kept:
+        return pl.lit("{}")
+    return pl.struct(pl.col(place).alias(name) for place, name in kept.items()).struct.json_encode()

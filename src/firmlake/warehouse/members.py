@@ -1,0 +1,131 @@
+"""Company lists in the warehouse: the lines of each, its versions, and a view of its own in the schema `lists`."""
+
+# ruff: noqa: S608 - statements are put together from our own names and quoted names of lists
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+import duckdb
+
+from firmlake.core.run import Run
+from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.warehouse.history import supersede
+from firmlake.warehouse.list_names import current_name, read_name_changes
+
+__all__ = ["create_list_views", "drop_list", "load_members", "quote_name", "rename_list"]
+
+_TABLES = ("company_lists", "list_members")
+
+
+def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
+    """Let the list of a run take the place of the version that is held; a run planned earlier changes nothing.
+
+    Args:
+        connection: A generation in the making, in a transaction; what was loaded before is settled.
+        run: The run.
+
+    Returns:
+        Lines written: none where the list is as it was.
+    """
+    plan = run.plan
+    given = (
+        current_name(plan.company_list, plan.started_at, read_name_changes(run.folders)) if plan.company_list else ""
+    )
+    if not given:
+        return 0
+    name, listed_at, held_hash = _held(connection, given)
+    started_at = plan.started_at.replace(tzinfo=None)
+    if listed_at is not None and listed_at > started_at:
+        return 0
+    content_hash = plan.sha256["members"]
+    connection.execute(_STAGED_LIST.format(members=_text(str(run.checked("members")))), {
+        "name": name, "file": plan.list_name, "columns": json.dumps(plan.list_columns, ensure_ascii=False),
+        "hash": content_hash, "at": started_at, "run": run.run_id,
+    })  # fmt: skip
+    scope = f"(SELECT {_text(name)} AS list_name)"
+    supersede(connection, "company_lists", ("list_name",), scope, "staged_list", run.run_id)
+    if held_hash == content_hash:
+        return 0
+    connection.execute(
+        _STAGED_MEMBERS.format(members=_text(str(run.checked("members"))), name=_text(name), run=_text(run.run_id))
+    )
+    return supersede(connection, "list_members", ("list_name",), scope, "staged_lines", run.run_id)
+
+
+def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the view of each list anew, and the function that finds it by the name of the list."""
+    connection.execute("DROP SCHEMA IF EXISTS lists CASCADE")
+    connection.execute("CREATE SCHEMA lists")
+    rows = connection.execute("SELECT list_name, file_name FROM company_lists ORDER BY ALL").fetchall()
+    for name, file_name in rows:
+        view = f"lists.{quote_name(name)}"
+        connection.execute(f"CREATE VIEW {view} AS {_VIEW.format(name=_text(name))}")
+        meaning = f"One row for each line of the list {name} ({file_name}), in its order: what came of it"
+        connection.execute(f"COMMENT ON VIEW {view} IS {_text(meaning)}")
+    found = " ".join(
+        f"WHEN {_text(name.lower())} THEN {_text(f'lists.{quote_name(name)}')}"
+        for name, _ in rows
+        if name.lower() not in WAREHOUSE_TABLES
+    )
+    body = f"CASE lower(relation_name) {found} ELSE relation_name END" if found else "relation_name"
+    connection.execute(f"CREATE OR REPLACE MACRO list_or_table(relation_name) AS {body}")
+
+
+def rename_list(connection: duckdb.DuckDBPyConnection, name: str, new_name: str) -> None:
+    """Give a list, and all that is held of its past, another name."""
+    for table in _TABLES:
+        for each in (table, f"{table}_history"):
+            connection.execute(f"UPDATE {each} SET list_name = ? WHERE list_name = ?", [new_name, name])
+
+
+def drop_list(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Remove a list and its past; the companies on it stay."""
+    for table in _TABLES:
+        for each in (table, f"{table}_history"):
+            connection.execute(f"DELETE FROM {each} WHERE list_name = ?", [name])
+
+
+def quote_name(name: str) -> str:
+    """Write the name of a list as SQL wants it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_HELD = "SELECT list_name, listed_at, content_hash FROM company_lists WHERE lower(list_name) = lower(?)"
+
+_STAGED_LIST = """
+    CREATE OR REPLACE TEMP TABLE staged_list AS
+    SELECT $name AS list_name, $file AS file_name, $columns::JSON AS column_names, count(*) AS line_count,
+           count(DISTINCT country || company_number) AS company_count, $hash AS content_hash,
+           $at::TIMESTAMP AS listed_at, $run AS run_id
+    FROM read_parquet({members})
+"""
+
+_STAGED_MEMBERS = """
+    CREATE OR REPLACE TEMP VIEW staged_lines AS
+    SELECT {name} AS list_name, line, country, company_number,
+           if(status = 'accepted' AND row_number() OVER (PARTITION BY country, company_number ORDER BY line) > 1,
+              'repeated', status) AS status,
+           reason, given, columns::JSON AS columns, {run} AS run_id
+    FROM read_parquet({members})
+"""
+
+# What came of a line is asked for when somebody asks: the next run may have answered it.
+_VIEW = """
+    SELECT l.* EXCLUDE (list_name, columns), f.* EXCLUDE (country, company_number), l.columns
+    FROM list_lines l LEFT JOIN company_figures f USING (country, company_number)
+    WHERE l.list_name = {name} ORDER BY l.line
+"""
+
+
+def _held(connection: duckdb.DuckDBPyConnection, given: str) -> tuple[str, datetime | None, str]:
+    """Give the name under which a list is held, when it was listed last, and the hash of its lines."""
+    rows = connection.execute(_HELD, [given]).fetchall()
+    return rows[0] if rows else (given, None, "")
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,56 @@
+-- view company_figures
+-- One row for each company ever accepted from a list: its name, its newest accounts with growth and ratios, and its place
+-- in its group. What a list that is given back shows beside its own columns.
+--
+-- accounts_from: First day of the newest accounts. Null: no accounts are held
+-- accounts_to: Last day of the newest accounts. Null: no accounts are held
+-- overdue_days: Days since the next accounts were to be expected, at the moment of asking. Null: they are not overdue
+-- altman_z: Altman's Z'' of these accounts, see altman. Null: a part is missing
+-- altman_zone: safe (Z'' above 2.6), grey or distress (below 1.1). Null: there is no score
+-- parent_count: Parents that the service names. Null: it never answered
+-- child_count: Children that the service names. Null: it never answered
+-- ultimate_parent: Name of whoever holds it over stakes of at least a half and is held by nobody so; several are separated
+-- by semicolons. Null: nobody is known
+-- ultimate_parent_company: Country and company number of that owner. Null: it has none, or nobody is known
+SELECT
+    c.country, c.company_number, c.name, c.place,
+    p.start_date AS accounts_from,
+    p.end_date AS accounts_to,
+    o.overdue_days,
+    p.revenue, p.revenue_growth, p.net_profit, p.net_margin,
+    p.total_assets, p.equity, p.equity_fraction, p.debt, p.current_ratio,
+    p.employee_count, p.employee_growth,
+    p.health_indicator,
+    p.z AS altman_z,
+    p.zone AS altman_zone,
+    p.loss_period_count,
+    CASE WHEN s.country IS NOT NULL THEN coalesce(r.parent_count, 0) END AS parent_count,
+    CASE WHEN s.country IS NOT NULL THEN coalesce(r.child_count, 0) END AS child_count,
+    u.ultimate_parent,
+    u.ultimate_parent_company
+FROM companies c
+LEFT JOIN portfolio p USING (country, company_number)
+LEFT JOIN overdue(current_date) o USING (country, company_number)
+LEFT JOIN (
+    SELECT country, company_number FROM company_state
+    WHERE dataset = 'relationships' AND payload_hash <> ''
+) s USING (country, company_number)
+LEFT JOIN (
+    SELECT
+        country, company_number,
+        count(*) FILTER (direction = 'parent') AS parent_count,
+        count(*) FILTER (direction = 'child') AS child_count
+    FROM relationships
+    GROUP BY country, company_number
+) r USING (country, company_number)
+LEFT JOIN (
+    SELECT
+        g.id,
+        string_agg(DISTINCT h.name, '; ' ORDER BY h.name) AS ultimate_parent,
+        string_agg(DISTINCT h.country || ' ' || h.company_number, '; ' ORDER BY h.country || ' ' || h.company_number)
+            AS ultimate_parent_company
+    FROM groups(0.5) g
+    JOIN parties h ON h.id = g.head_id
+    WHERE g.id <> g.head_id
+    GROUP BY g.id
+) u ON u.id = c.country || c.company_number

@@ -1,0 +1,21 @@
+-- view list_lines
+-- One row for each line of each company list, in its newest version, with what came of it.
+--
+-- status: enriched, not found, failed, waiting or not asked, as in company_status; repeated: an earlier line names the same
+-- company; refused: the line names none; blank
+-- reason: Why, or what was repaired. Null: there is nothing to say
+-- company: Country and company number in normal form. Null: the line names no company
+SELECT
+    m.list_name, m.line,
+    CASE m.status WHEN 'accepted' THEN coalesce(s.status, 'not asked') ELSE m.status END AS status,
+    CASE m.status
+        WHEN 'repeated' THEN 'line ' || m.first_line || ' names the same company'
+        WHEN 'accepted' THEN nullif(concat_ws('; ', m.reason, s.reason), '')
+        ELSE m.reason
+    END AS reason,
+    m.country || ' ' || m.company_number AS company,
+    m.country, m.company_number, m.given, m.columns
+FROM (
+    SELECT *, min(line) OVER (PARTITION BY list_name, country, company_number) AS first_line FROM list_members
+) m
+LEFT JOIN company_status s USING (country, company_number)
