@@ -99,6 +99,6 @@ def test_an_outcome_is_read_back_and_there_is_none_before(folders):
 def test_a_run_that_cannot_be_frozen_whole_is_none(folders):
     run = make_run(folders)
     plan = msgspec.structs.replace(run.plan, run_id="20260106T120000Z-0002")
-    with pytest.raises(AttributeError):
+    with pytest.raises(TypeError):
         start_run(folders, plan, run.targets(), {"companies": None})
     assert list_runs(folders) == [run]

@@ -11,7 +11,6 @@ from datetime import datetime
 
 import msgspec
 
-from firmlake.core.errors import DamagedError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.run import Folders
 
@@ -39,15 +38,8 @@ def read_name_changes(folders: Folders) -> tuple[NameChange, ...]:
         DamagedError: The log is not what was written.
     """
     path = folders.list_names
-    try:
-        return read_json(path, tuple[NameChange, ...])
-    except FileNotFoundError:
-        return ()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedError(
-            f"{path} cannot be read: {error}",
-            "Restore it from a copy, or remove it: lists then have the names under which they were run",
-        ) from None
+    next_step = "Restore it from a copy, or remove it: lists then have the names under which they were run"
+    return read_json(path, tuple[NameChange, ...], next_step) if path.exists() else ()
 
 
 def log_name_change(folders: Folders, change: NameChange) -> None:
