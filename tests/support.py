@@ -18,7 +18,7 @@ from firmlake.core.run import Folders, Outcome, Run, RunPlan, start_run
 from firmlake.enrich.held import read_held
 from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter
-from firmlake.rebuild.restage import stage_whole
+from firmlake.rebuild.restage import complete
 from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.generations import newest, open_warehouse, publish
@@ -267,7 +267,7 @@ def publish_landed(run: Run, outcome: str = "done", *, at: datetime = NOON + MIN
 def publish_staged(run: Run, manifest: Manifest, ended: Outcome, *, at: datetime = NOON, keep: int = 5) -> Path:
     return publish(
         run.folders,
-        lambda connection, number: load_run(connection, run, manifest, ended, number, at, stage_whole),
+        lambda connection, number: load_run(connection, run, complete(connection, run, manifest), ended, number, at),
         memory_limit="256MB",
         keep=keep,
         start=newest(run.folders),

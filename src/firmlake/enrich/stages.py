@@ -19,7 +19,7 @@ from firmlake.core.memory import give_back
 from firmlake.core.run import Outcome, Run, remove_run
 from firmlake.core.settings import Settings
 from firmlake.landing.fetch import Fetcher, read_landed
-from firmlake.rebuild.restage import stage_whole
+from firmlake.rebuild.restage import complete
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.generations import newest, publish
@@ -90,7 +90,7 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
     give_back()
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
-        load_run(connection, run, manifest, outcome, number, now, stage_whole)
+        load_run(connection, run, complete(connection, run, manifest), outcome, number, now)
         create_views(connection)
 
     return publish(

@@ -17,7 +17,7 @@ from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.run import OUTCOME_LOST, Folders, Outcome, Run, plan_lost, read_runs, restore_outcome
 from firmlake.lists.load import lists_loaded_at, load_additions, load_overview, newest_applied
 from firmlake.lists.overview import Overview, list_overviews
-from firmlake.rebuild.restage import all_there_is, restage, stage_whole
+from firmlake.rebuild.restage import all_there_is, complete, restage, stage_whole
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import Manifest, check_landed, check_staged, read_manifest
 from firmlake.warehouse.generations import open_warehouse, publish
@@ -141,7 +141,7 @@ def load_staged(
         now: The clock, UTC.
         memory_limit: For DuckDB, such as "512MB".
         keep: Generations kept, the new one included.
-        stage_whole: As for `load_run`.
+        stage_whole: As `stage` for `complete`.
         without: Names of runs that are left out.
         storage_version: As for `publish`.
 
@@ -260,7 +260,7 @@ def _publish_all(
         now: The clock, UTC.
         memory_limit: For DuckDB.
         keep: Generations kept.
-        stage_whole: As for `load_run`.
+        stage_whole: As `stage` for `complete`.
         until: Additions that had landed by then; None takes all.
         storage_version: As for `publish`.
     """
@@ -302,7 +302,7 @@ def _load_run(
     connection: duckdb.DuckDBPyConnection,
     generation: int,
 ) -> None:
-    load_run(connection, run, manifest, outcome, generation, now(), stage_whole)
+    load_run(connection, run, complete(connection, run, manifest, stage_whole), outcome, generation, now())
 
 
 def _load_overview(

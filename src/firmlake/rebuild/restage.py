@@ -1,8 +1,14 @@
-"""Staging a run again from what has landed, whatever is staged already."""
+"""Staging a run again from what has landed, whatever is staged already.
+
+The staged files of a run leave out records that the warehouse held when the run was frozen: `complete` stages the run
+again where the warehouse lacks them by now. This is the one place that looks at both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import duckdb
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.run import Run
@@ -16,8 +22,9 @@ from firmlake.tables.stage import (
     read_manifest,
     stage_shards,
 )
+from firmlake.warehouse.load import create_tables
 
-__all__ = ["all_there_is", "restage", "stage_whole"]
+__all__ = ["all_there_is", "complete", "restage", "stage_whole"]
 
 
 def restage(
@@ -54,7 +61,7 @@ def restage(
 
 
 def stage_whole(run: Run, processes: int = 1) -> Manifest:
-    """Stage a run again with all its records: what `load_run` needs where the warehouse lacks some that were left out.
+    """Stage a run again with all its records.
 
     Args:
         run: The run.
@@ -64,6 +71,34 @@ def stage_whole(run: Run, processes: int = 1) -> Manifest:
         DamagedError: As for `restage`.
     """
     return restage(run, processes=processes, is_whole=True)
+
+
+def complete(
+    connection: duckdb.DuckDBPyConnection,
+    run: Run,
+    manifest: Manifest,
+    stage: Callable[[Run], Manifest] = stage_whole,
+) -> Manifest:
+    """Give the staged files that a generation needs to load a run.
+
+    Args:
+        connection: The generation in the making.
+        run: The run.
+        manifest: Its staged files, which may leave out records.
+        stage: Stages it again with all its records, where the generation lacks one that was left out.
+
+    Raises:
+        DamagedError: As for `restage`.
+    """
+    if manifest.is_whole:
+        return manifest
+    create_tables(connection)
+    folder = run.folders.staged(run.run_id)
+    states = [str(folder / file.path) for file in manifest.files if file.table == "company_state"]
+    if not states:
+        return manifest
+    ((count,),) = connection.execute(_LACKING, [states, str(run.checked("targets"))]).fetchall()
+    return stage(run) if count else manifest
 
 
 def all_there_is(run: Run, *, is_whole: bool = False) -> Manifest:
@@ -88,3 +123,17 @@ def all_there_is(run: Run, *, is_whole: bool = False) -> Manifest:
         )
     check_staged(run, held)
     return held
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+# A run frozen by an earlier version has no hashes: nothing was left out of it.
+_LACKING = """
+    SELECT count(*) FROM read_parquet($1, hive_partitioning = false) s
+    ANTI JOIN (FROM company_state WHERE reject_count = 0) c
+        USING (country, company_number, dataset, payload_hash)
+    SEMI JOIN (FROM (FROM read_parquet($2) UNION ALL BY NAME SELECT NULL::UBIGINT AS held_hash WHERE false)
+               WHERE held_hash IS NOT NULL) t
+        ON s.country = t.country AND s.company_number = t.company_number AND s.dataset = t.dataset
+        AND try_cast('0x' || left(s.payload_hash, 16) AS UBIGINT) = t.held_hash
+"""

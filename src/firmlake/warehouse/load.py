@@ -10,7 +10,7 @@ been. The row in `loads` is the commit mark: a run is in the warehouse when it s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -68,23 +68,18 @@ def load_run(
     outcome: Outcome,
     generation: int,
     now: datetime,
-    stage_whole: Callable[[Run], Manifest],
 ) -> None:
     """Load a staged run.
 
     Args:
         connection: A generation in the making, in a transaction; what is loaded is settled table by table.
         run: The run.
-        manifest: Its staged files.
+        manifest: Its staged files; see `firmlake.rebuild.restage.complete`.
         outcome: How fetching ended.
         generation: Number of the generation.
         now: When it is published, UTC.
-        stage_whole: Stages it again with all its records. It was frozen when another generation was the newest: this
-            one may lack records that its staged files leave out.
     """
     create_tables(connection)
-    if not manifest.is_whole and _lacks_records(connection, run, manifest):
-        manifest = stage_whole(run)
     for table in TABLES:
         _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
     connection.execute(_WINDOWS.format(targets=_quote(str(run.checked("targets")))))
@@ -116,17 +111,6 @@ def load_run(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-# Staging left out the records of answers that were held when the run was frozen; an earlier version froze no hashes.
-_LACKING = """
-    SELECT count(*) FROM staged_company_state s
-    ANTI JOIN (FROM company_state WHERE reject_count = 0) c
-        USING (country, company_number, dataset, payload_hash)
-    SEMI JOIN (FROM (FROM read_parquet({targets}) UNION ALL BY NAME SELECT NULL::UBIGINT AS held_hash WHERE false)
-               WHERE held_hash IS NOT NULL) t
-        ON s.country = t.country AND s.company_number = t.company_number AND s.dataset = t.dataset
-        AND try_cast('0x' || left(s.payload_hash, 16) AS UBIGINT) = t.held_hash
-"""
 
 # A run that was killed before its publish may go on after another one has fetched the same companies anew. What is held
 # stays described when an attempt failed or was not made: only status and run are those of the attempt. An answer with a
@@ -233,12 +217,6 @@ def _view_staged(connection: duckdb.DuckDBPyConnection, table: str, files: list[
         f"read_parquet([{', '.join(map(_quote, files))}], hive_partitioning = false)" if files else f"{table} LIMIT 0"
     )
     connection.execute(f"CREATE OR REPLACE TEMP VIEW staged_{table} AS SELECT * FROM {source}")
-
-
-def _lacks_records(connection: duckdb.DuckDBPyConnection, run: Run, manifest: Manifest) -> bool:
-    """Tell whether staged files leave out records that this generation does not hold."""
-    _view_staged(connection, "company_state", [str(path) for path in _files(run, manifest, "company_state")])
-    return count_rows(connection, _LACKING.format(targets=_quote(str(run.checked("targets"))))) > 0
 
 
 def _timestamp(moment: datetime) -> str:
