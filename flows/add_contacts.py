@@ -14,7 +14,6 @@ if __name__ == "__main__":
     # Before Prefect is imported, which reads its environment then. It imports this file again and does not come back.
     add_contacts_by_hand()
 
-from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 
@@ -25,18 +24,14 @@ from prefect.input import RunInput
 
 from artifacts import plan_markdown, show_markdown, show_table
 from firmlake import __version__
-from firmlake.api import service
-from firmlake.core.errors import EXIT_SOME_FAILED, FirmlakeError, Stopped
-from firmlake.core.lock import lock
-from firmlake.core.run import Folders
+from firmlake.core.errors import SomeFailedError, Stopped
 from firmlake.core.settings import Settings
+from firmlake.lists import run as runner
 from firmlake.lists.additions import Progress
-from firmlake.lists.apply import apply_plan
-from firmlake.lists.contact_list import read_contact_list
 from firmlake.lists.contact_plan import ContactPlan
-from firmlake.lists.plan import name_next_step, plan_contacts, write_plan
+from firmlake.lists.plan import name_next_step, write_plan
 from firmlake.terminal.lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
-from job import end, in_one_line, read_settings, show, step, tell
+from job import as_task, end, in_one_line, read_settings, show, tell
 
 _ROWS_MAX = 200
 
@@ -49,12 +44,6 @@ class Approval(RunInput):
 
     approve: bool = False
     name: str = ""
-
-
-class ContactsFailedError(FirmlakeError):
-    """What could be added was, but some contacts were not."""
-
-    exit_code = EXIT_SOME_FAILED
 
 
 @flow(version=__version__, persist_result=False, retries=0)
@@ -74,24 +63,17 @@ def add_contacts(
         The plan's name.
     """
     settings = read_settings(config, overrides)
-    service.check_access(settings)
-    made = plan(settings, Path(contacts), list_id, return_state=True).result()
+    made = as_task("plan", lambda: plan(settings, Path(contacts), list_id))
     if made.requests and settings.lists.needs_approval:
         wait_for_approval(settings, made)
-    progress = apply(settings, made, return_state=True).result()
+    progress = as_task("apply", lambda: apply(settings, made))
     return conclude(settings, progress)
 
 
-@step("plan")
 def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
     """Work out what is to be added, and show it; nothing is added."""
-    read = read_contact_list(contacts, settings.intake)
-    folders = Folders(Path(settings.paths.data))
-    with lock(folders, f"the flow add_contacts over {contacts}"):
-        service.check_service(settings, folders)
-        with service.connect(settings) as client:
-            made = plan_contacts(settings, client, read, list_id, _now)
-        write_plan(folders.data / "plans" / f"{made.plan_id}.json", made)
+    made = runner.plan(settings, contacts, list_id, f"the flow add_contacts over {contacts}")
+    write_plan(_path(settings, made), made)
     for line in describe_contact_plan(made):
         tell(line)
     show_markdown("add-contacts-plan", plan_markdown(made), f"Plan {made.plan_id} for list {made.list_id}")
@@ -104,8 +86,7 @@ def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
     Raises:
         Stopped: Nobody approved; nothing was added.
     """
-    path = Path(settings.paths.data) / "plans" / f"{made.plan_id}.json"
-    again = f"`firmlake contacts apply {quote(str(path))}` adds them after all"
+    again = f"`firmlake contacts apply {quote(str(_path(settings, made)))}` adds them after all"
     unapproved.append(again)
     tell(f"Waiting for somebody to approve plan {made.plan_id} in Prefect")
     try:
@@ -121,12 +102,9 @@ def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
     tell(f"Approved by {answer.name or 'somebody without a name'}")
 
 
-@step("apply")
 def apply(settings: Settings, made: ContactPlan) -> Progress:
     """Send what the plan says, and publish what came of it."""
-    folders = Folders(Path(settings.paths.data))
-    with lock(folders, f"the flow add_contacts with plan {made.plan_id}"), service.connect(settings) as client:
-        progress = apply_plan(settings, client, made, _now)
+    progress = runner.apply(settings, made, f"the flow add_contacts with plan {made.plan_id}")
     show(lambda: show_progress_of(progress))
     rows = progress_content(progress)["not_added"][:_ROWS_MAX]
     show_table("add-contacts-failures", rows, f"What plan {made.plan_id} did not add, or may not have")
@@ -138,9 +116,9 @@ def conclude(settings: Settings, progress: Progress) -> str:
     lacking = describe_lacking(progress)
     line = f"{progress.counts()['added']} contacts added to list {progress.plan.list_id}"
     if lacking:
-        raise ContactsFailedError(f"{line}; {lacking}", name_next_step(progress, settings.api.names))
+        raise SomeFailedError(f"{line}; {lacking}", name_next_step(progress, settings.api.names))
     return end(progress.plan.plan_id, line)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+def _path(settings: Settings, made: ContactPlan) -> Path:
+    return Path(settings.paths.data) / "plans" / f"{made.plan_id}.json"

@@ -7,21 +7,13 @@ An export that is there already is not made again, so that it does no harm when 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from prefect import flow
-from prefect.artifacts import create_table_artifact
 
+from artifacts import show_table
 from firmlake import __version__
-from firmlake.core.errors import UsageError
-from firmlake.core.run import Folders
-from firmlake.core.settings import Settings
-from firmlake.core.settings_layers import load_settings
-from firmlake.exports.export import Exported, request_of
-from firmlake.exports.export import export as send
+from firmlake.exports.export import Exported, export_as_set
 from firmlake.exports.manifest import describe_rows
-from firmlake.exports.targets import open_target
-from job import end, in_one_line, step, tell
+from job import as_task, end, in_one_line, read_settings, tell
 
 
 @flow(version=__version__, persist_result=False, retries=0)
@@ -36,24 +28,15 @@ def export(config: str | None = None, overrides: dict[str, str] | None = None) -
     Returns:
         The export's name.
     """
-    settings, _ = load_settings(Path(config) if config else None, overrides)
-    if not settings.export.target:
-        raise UsageError("No place to export to is named", "Set export.target")
-    done = export_tables(settings, settings.export.target, return_state=True).result()
-    return end(done.manifest.export_id, describe(done))
-
-
-@step("export to {target}")
-def export_tables(settings: Settings, target: str) -> Exported:
-    """Export, and show on the run's page what left."""
-    done = send(Folders(Path(settings.paths.data)), request_of(settings), open_target(target), tell)
+    settings = read_settings(config, overrides)
+    done, _ = as_task(f"export to {settings.export.target}", lambda: export_as_set(settings, tell=tell))
     tell(describe(done))
     rows = [
         {"table": table.name, "rows": table.row_count, "files": len(table.files), **table.changes}
         for table in done.manifest.tables
     ]
-    create_table_artifact(rows, key="export-tables", description=describe(done))
-    return done
+    show_table("export-tables", rows, describe(done))
+    return end(done.manifest.export_id, describe(done))
 
 
 def describe(done: Exported) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.core.errors import UsageError
 
 if TYPE_CHECKING:
     from firmlake.exports.export import Exported
@@ -48,10 +46,7 @@ def export(
 
     The same export again does nothing. Readers follow TARGET/latest.json, which always names a whole one.
     """
-    from firmlake.core.run import Folders
-    from firmlake.exports.export import export as start
-    from firmlake.exports.export import request_of
-    from firmlake.exports.targets import open_target
+    from firmlake.exports.export import export_as_set
 
     settings = call.settings(
         export__target=target,
@@ -59,10 +54,7 @@ def export(
         export__changes=None if changes is None else "true",
         export__tables=",".join(tables) or None,
     )
-    if not settings.export.target:
-        raise UsageError("No place to export to is named", "`firmlake export FOLDER`, or set export.target")
-    place = open_target(settings.export.target)
-    done = start(Folders(Path(settings.paths.data)), request_of(settings, as_of or ""), place, call.say)
+    done, place = export_as_set(settings, as_of or "", call.say)
     _say(call, done, place)
     if ddl:
         from firmlake.exports.ddl import render_ddl

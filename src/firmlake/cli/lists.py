@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -12,13 +10,10 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
-from firmlake.core.signals import graceful
 from firmlake.core.steps import utc_now
 
 if TYPE_CHECKING:
-    from firmlake.api.client import Client
     from firmlake.api.requests import ListKind
-    from firmlake.core.settings import Settings
     from firmlake.lists.additions import Progress
     from firmlake.lists.contact_plan import ContactPlan
 
@@ -37,21 +32,10 @@ __all__ = ["contacts", "service_lists"]
 @command
 def service_lists(call: Call, kind: ListKind) -> None:
     """Read all lists of the service into the warehouse, and show them. Costs nothing."""
-    from firmlake.api import service
-    from firmlake.core.run import Folders
-    from firmlake.lists.load import publish_lists, read_list_changes
-    from firmlake.lists.overview import take_overview
+    from firmlake.lists.run import read_lists
     from firmlake.terminal.lists import show_lists
-    from firmlake.warehouse.generations import open_warehouse
 
-    settings = call.settings()
-    folders = Folders(Path(settings.paths.data))
-    with _connected(settings, "firmlake service-lists") as client:
-        overview = take_overview(client, settings, folders, service.service_name(settings), kind, utc_now)
-        service.stamp_service(settings, folders)
-        publish_lists(folders, settings.run, overview.plan.overview_id, utc_now, overview)
-    with open_warehouse(folders) as connection:
-        events = read_list_changes(connection, overview.plan.overview_id)
+    overview, events = read_lists(call.settings(), kind, "firmlake service-lists")
     rows = [seen.listed.entry for _, seen in sorted(overview.lists.items())]
     content = {
         "overview": overview.plan.overview_id,
@@ -77,13 +61,9 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
 
     FILE has a country, a company number and a contact id on each line: CSV, XLSX, Parquet or NDJSON.
     """
-    from firmlake.lists.contact_list import read_contact_list
-    from firmlake.lists.plan import plan_contacts
+    from firmlake.lists import run as runner
 
-    settings = call.settings()
-    read = read_contact_list(file, settings.intake)
-    with _connected(settings, "firmlake contacts plan") as client:
-        made = plan_contacts(settings, client, read, list_id, utc_now)
+    made = runner.plan(call.settings(), file, list_id, "firmlake contacts plan")
     return _write(call, made, out or Path(f"{file.stem}-list{list_id}.plan.json"))
 
 
@@ -94,11 +74,9 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
 @command
 def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) -> int:
     """Plan to send again what was not added to a list and is worth trying; apply that plan to do it."""
-    from firmlake.lists.plan import plan_redrive
+    from firmlake.lists import run as runner
 
-    settings = call.settings()
-    with _connected(settings, "firmlake contacts redrive") as client:
-        made = plan_redrive(settings, client, list_id, utc_now, also_not_found=also_not_found)
+    made = runner.redrive(call.settings(), list_id, "firmlake contacts redrive", also_not_found=also_not_found)
     if made is None:
         call.answer({"to_add_count": 0}, lambda: click.echo("Nothing that failed is worth trying again"))
         return EXIT_DONE
@@ -110,7 +88,7 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 @command
 def apply(call: Call, plan_file: Path) -> int:
     """Add what PLAN says to its list, exactly that. Run it again to go on where it stopped."""
-    from firmlake.lists.apply import apply_plan
+    from firmlake.lists import run as runner
     from firmlake.lists.plan import check_plan, read_plan
     from firmlake.terminal.lists import describe_contact_plan, progress_content, show_progress_of
     from firmlake.terminal.progress import Counter, show_progress
@@ -120,8 +98,8 @@ def apply(call: Call, plan_file: Path) -> int:
     for line in describe_contact_plan(read):
         call.say(line)
     counter = Counter(sum(1 for _ in read.contacts()), settings.api.names, "contacts")
-    with _connected(settings, "firmlake contacts apply") as client, show_progress(counter):
-        progress = apply_plan(settings, client, read, utc_now, counter.count)
+    with show_progress(counter):
+        progress = runner.apply(settings, read, "firmlake contacts apply", counter.count)
     call.answer(progress_content(progress), lambda: show_progress_of(progress))
     return _end(call, progress)
 
@@ -142,21 +120,6 @@ def status(call: Call) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _connected(settings: Settings, what: str) -> Iterator[Client]:
-    """Hold the data folder and a client for it; a signal waits for the request in flight."""
-    from firmlake.api import service
-    from firmlake.core.lock import lock
-    from firmlake.core.run import Folders
-
-    service.check_access(settings)
-    folders = Folders(Path(settings.paths.data))
-    with lock(folders, what):
-        service.check_service(settings, folders)
-        with graceful() as stop, service.connect(settings, stop) as client:
-            yield client
 
 
 def _write(call: Call, made: ContactPlan, out: Path) -> int:

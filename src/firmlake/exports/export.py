@@ -9,20 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
+from firmlake.core.errors import UsageError
 from firmlake.core.lock import lock
 from firmlake.core.run import Folders
+from firmlake.core.settings import Settings
 from firmlake.exports.decision import check_order, choose_mode, holds, start
 from firmlake.exports.manifest import Manifest, name_latest, read_latest, read_manifest
 from firmlake.exports.request import Request, check_request, request_of
 from firmlake.exports.selection import last_load
-from firmlake.exports.targets import Found, Target
+from firmlake.exports.targets import Found, Target, open_target
 from firmlake.exports.write import write_export
 from firmlake.warehouse.exported import LastExport, lock_name, record_export
 from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["Exported", "Request", "export", "request_of"]
+__all__ = ["Exported", "Request", "export", "export_as_set", "request_of"]
 
 
 class Exported(NamedTuple):
@@ -89,6 +92,29 @@ def export(
         )
         record_export(folders, last)
     return Exported(manifest, is_new=not is_named, note=note)
+
+
+def export_as_set(
+    settings: Settings, as_of: str = "", tell: Callable[[str], object] = lambda line: None
+) -> tuple[Exported, Target]:
+    """Export what the settings say to where they say.
+
+    Args:
+        settings: `export.target` names the place.
+        as_of: A run; empty for the newest state.
+        tell: As for `export`.
+
+    Returns:
+        What came of it, and the place.
+
+    Raises:
+        UsageError: No place is named.
+        FirmlakeError: As `export`.
+    """
+    if not settings.export.target:
+        raise UsageError("No place to export to is named", "`firmlake export FOLDER`, or set export.target")
+    place = open_target(settings.export.target)
+    return export(Folders(Path(settings.paths.data)), request_of(settings, as_of), place, tell), place
 
 
 # ---------------------------------------------------------------------------------------------------------------------

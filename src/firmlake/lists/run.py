@@ -1,0 +1,133 @@
+"""The runner for the service's lists: the overview, and contacts that are planned and added, whoever starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from firmlake.api import service
+from firmlake.api.client import Answer, Client
+from firmlake.api.requests import ListKind
+from firmlake.core.lock import lock
+from firmlake.core.run import Folders
+from firmlake.core.settings import Settings
+from firmlake.core.signals import graceful
+from firmlake.core.steps import Step, at_once, utc_now
+from firmlake.lists.additions import Progress
+from firmlake.lists.apply import apply_plan
+from firmlake.lists.contact_list import read_contact_list
+from firmlake.lists.contact_plan import ContactPlan
+from firmlake.lists.load import publish_lists, read_list_changes
+from firmlake.lists.overview import Overview, take_overview
+from firmlake.lists.plan import check_plan, plan_contacts, plan_redrive
+from firmlake.warehouse.generations import open_warehouse
+
+__all__ = ["apply", "plan", "read_lists", "redrive"]
+
+
+def read_lists(
+    settings: Settings, kind: ListKind, holder: str, step: Step = at_once
+) -> tuple[Overview, list[dict[str, Any]]]:
+    """Read all lists of the service into the next generation of the warehouse.
+
+    Args:
+        settings: The service and the data folder.
+        kind: Static lists, smart ones or both.
+        holder: Who holds the data folder meanwhile, for others to read.
+        step: Carries out "read lists" and "publish".
+
+    Returns:
+        The overview, and the events it found, as `read_list_changes` gives them.
+
+    Raises:
+        FirmlakeError: As `take_overview`; nothing is published.
+    """
+    folders, name = _folders(settings), service.service_name(settings)
+    with _held(settings, holder):
+
+        def ask() -> Overview:
+            with _connected(settings) as client:
+                return take_overview(client, settings, folders, name, kind, utc_now)
+
+        overview = step("read lists", ask)
+        return overview, step("publish", partial(_publish, settings, folders, overview))
+
+
+def plan(settings: Settings, contacts: Path, list_id: int, holder: str) -> ContactPlan:
+    """Plan which contacts of a file are still to be added to a list; nothing is added.
+
+    Raises:
+        UsageError: The file cannot be used; there is no such list, or it is not static.
+        FirmlakeError: As `take_overview`.
+    """
+    service.check_access(settings)
+    read = read_contact_list(contacts, settings.intake)
+    with _held(settings, holder), _connected(settings) as client:
+        return plan_contacts(settings, client, read, list_id, utc_now)
+
+
+def redrive(settings: Settings, list_id: int, holder: str, *, also_not_found: bool = False) -> ContactPlan | None:
+    """Plan to send again what was not added to a list and is worth trying; None where nothing is.
+
+    Raises:
+        UsageError: There is no such list, or it is not static.
+        FirmlakeError: As `take_overview`.
+    """
+    with _held(settings, holder), _connected(settings) as client:
+        return plan_redrive(settings, client, list_id, utc_now, also_not_found=also_not_found)
+
+
+def apply(
+    settings: Settings,
+    made: ContactPlan,
+    holder: str,
+    on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
+) -> Progress:
+    """Add what a plan says to its list, exactly that, and publish what came of it.
+
+    Args:
+        settings: Limits, and how old a plan may be.
+        made: The plan.
+        holder: Who holds the data folder meanwhile, for others to read.
+        on_answer: As for `apply_plan`.
+
+    Raises:
+        UsageError: The plan is stale, for another service, or for a list that has changed; nothing was sent.
+        FirmlakeError: As `Client.send`; the same call goes on.
+    """
+    check_plan(settings, made, utc_now())
+    with _held(settings, holder), _connected(settings) as client:
+        return apply_plan(settings, client, made, utc_now, on_answer)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _folders(settings: Settings) -> Folders:
+    return Folders(Path(settings.paths.data))
+
+
+@contextmanager
+def _held(settings: Settings, holder: str) -> Iterator[None]:
+    """Hold the data folder, which must be one of this service."""
+    service.check_access(settings)
+    with lock(_folders(settings), holder):
+        service.check_service(settings, _folders(settings))
+        yield
+
+
+@contextmanager
+def _connected(settings: Settings) -> Iterator[Client]:
+    """Open a client; a signal waits for the request in flight."""
+    with graceful() as stop, service.connect(settings, stop) as client:
+        yield client
+
+
+def _publish(settings: Settings, folders: Folders, overview: Overview) -> list[dict[str, Any]]:
+    service.stamp_service(settings, folders)
+    publish_lists(folders, settings.run, overview.plan.overview_id, utc_now, overview)
+    with open_warehouse(folders) as connection:
+        return read_list_changes(connection, overview.plan.overview_id)
