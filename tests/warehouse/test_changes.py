@@ -10,7 +10,7 @@ import pytest
 from firmlake.core.company import Company
 from firmlake.core.run import Run
 from firmlake.tables.schemas import TABLES
-from firmlake.warehouse.changes import KINDS
+from firmlake.warehouse.kinds import KINDS
 from support import (
     ACME,
     BOLT,
@@ -85,6 +85,44 @@ def test_neither_the_same_answer_nor_a_failure_is_an_event(folders):
     assert events(folders, SECOND) == []
 
 
+def test_a_company_that_returns_is_compared_with_its_last_answer(folders):
+    """The accounts that came while it was away are news, the others are not, nor are its parents."""
+    run_of(folders, FIRST, NOON, "financials", (ACME, [period(2023), period(2022)]))
+    run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, None))
+    back = [period(2024), period(2023, profitability__revenue=2), period(2022)]
+    run_of(folders, "third", NOON + 14 * DAY, "financials", (ACME, back))
+    rows = events(folders, "third", "kind, year(end_date)")
+    assert rows == [("company_appeared", None), ("new_accounts", 2024), ("period_restated", 2023)]
+
+
+def test_accounts_that_come_back_after_an_empty_answer_are_not_new(folders):
+    run_of(folders, FIRST, NOON, "financials", (ACME, [period(2023), period(2022)]))
+    run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, []))
+    assert [kind for kind, *_ in events(folders, SECOND)] == ["period_removed", "period_removed"]
+    back = [period(2024), period(2023, profitability__revenue=2), period(2022)]
+    run_of(folders, "third", NOON + 14 * DAY, "financials", (ACME, back))
+    assert events(folders, "third", "kind, year(end_date)") == [
+        ("new_accounts", 2024), ("period_returned", 2023), ("period_returned", 2022), ("period_restated", 2023),
+    ]  # fmt: skip
+
+
+def test_another_name_or_place_is_told_and_another_language_is_not(folders):
+    def week(number, language, **names):
+        run_id, at = f"2026020{number}T120000Z-0001", NOON + number * 7 * DAY
+        run = make_run(folders, [ACME], ["lookalikes"], run_id=run_id, at=at)
+        element = found(ACME, "lookalikes")
+        element["identifier"] |= names
+        land(run, answer("lookalikes", element, at=at))
+        publish_landed(Run(folders, msgspec.structs.replace(run.plan, language=language)), at=at + MINUTE)
+        return events(folders, run_id)
+
+    assert [kind for kind, *_ in week(1, "EN", name="Old", place="Ghent")] == ["company_appeared"]
+    assert week(2, "NL", name="Oud", place="Gent") == []
+    assert week(3, "NL", name="Nieuw", place="Brugge") == [
+        ("company_renamed", "Oud", "Nieuw"), ("company_moved", "Gent", "Brugge"),
+    ]  # fmt: skip
+
+
 # --- accounts --------------------------------------------------------------------------------------------------------
 
 
@@ -105,6 +143,35 @@ def test_a_restatement_names_each_figure_with_old_and_new(folders):
         {"field": "revenue", "old": "1234567.89", "new": "2.00"},
         {"field": "employee_count", "old": "12", "new": None},
     ]
+
+
+def test_a_filing_beside_another_is_new_and_the_other_is_as_it_was(folders):
+    older, newer = period(2024), period(2024, dateReceived="2025-09-01", profitability__revenue=2)
+    run_of(folders, FIRST, NOON, "financials", (ACME, [older]))
+    run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, [newer, older]))
+    assert events(folders, SECOND, "kind, dup_no") == [("new_accounts", 1)]
+    assert query(folders, "SELECT revenue::INT FROM changes JOIN financials USING (country, company_number, start_date, "
+                 "end_date, dup_no)") == [(2,)]  # fmt: skip
+    run_of(folders, "third", NOON + 14 * DAY, "financials", (ACME, [newer]))
+    assert events(folders, "third", "kind, dup_no") == [("period_removed", 0)]
+
+
+def test_a_filing_in_the_place_of_another_is_a_restatement_of_its_date_as_well(folders):
+    newer = period(2024, dateReceived="2025-09-01")
+    run_of(folders, FIRST, NOON, "financials", (ACME, [period(2024)]))
+    run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, [newer]))
+    ((kind, fields),) = events(folders, SECOND, "kind, fields::VARCHAR")
+    assert (kind, [field["field"] for field in json.loads(fields)]) == ("period_restated", ["date_received"])
+
+
+def test_joint_committees_are_told_by_their_numbers_whatever_their_zeros_and_order(folders):
+    before, after = period(2024, jointCommitteeCodes=["0200", "124"]), period(2024, jointCommitteeCodes=["124", "200"])
+    assert two_weeks(folders, "financials", [before, period(2023)], [after, period(2023)]) == []
+    other = period(2024, jointCommitteeCodes=["111", "124"])
+    run_of(folders, "third", NOON + 14 * DAY, "financials", (ACME, [other, period(2023, jointCommitteeCodes=[])]))
+    assert events(folders, "third") == [
+        ("committees_changed", "124, 200", "111, 124"), ("committees_changed", "124, 200", None),
+    ]  # fmt: skip
 
 
 def test_an_unknown_field_alone_is_drift_and_no_restatement(folders):
@@ -149,6 +216,20 @@ def test_a_stake_is_that_of_all_rows_of_a_party(folders):
 def test_stakes_in_another_order_are_no_change(folders):
     before = [party(BOLT, percentage=0.2), party(BOLT, percentage=0.1)]
     assert two_weeks(folders, "relationships", before, before[::-1]) == []
+
+
+def test_another_function_is_told_and_so_is_the_stake_in_it(folders):
+    owner, other = party(BOLT), party(CIRC, function="BENEFICIAL_OWNER")
+    after = [party(BOLT, function="BENEFICIAL_OWNER", percentage=0.5), other, party(CIRC)]
+    assert two_weeks(folders, "relationships", [owner, other], after) == [
+        ("function_changed", "BENEFICIAL_OWNER", "BENEFICIAL_OWNER, SHAREHOLDER"),
+        ("function_changed", "SHAREHOLDER", "BENEFICIAL_OWNER"),
+        ("stake_changed", "0.250000", "0.500000"),
+    ]  # fmt: skip
+
+
+def test_an_entry_that_is_said_twice_is_one(folders):
+    assert two_weeks(folders, "relationships", [party(BOLT)], [party(BOLT), party(BOLT)]) == []
 
 
 def test_children_are_told_apart_from_parents(folders):

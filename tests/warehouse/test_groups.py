@@ -122,6 +122,8 @@ def owners():
     made.answered(131)
     made.names_parent(141, 140, 0.3)
     made.names_parent(141, 140, 0.4)
+    for stake in (0.3, 0.3):
+        made.names_parent(141, None, stake, name="Ann")
     made.names_parent(151, 150, 0.7)
     made.answered(150)
     # 200: a diamond. 200 holds 0.6 of 201 and 0.8 of 202, which hold 0.5 and 0.4 of 203.
@@ -200,8 +202,10 @@ def test_a_side_that_was_never_asked_is_none(owners):
     assert merged(owners, 131) == (0.7, 0.7, None, "child", None)
 
 
-def test_an_owner_named_twice_counts_once_with_its_greatest_stake(owners):
-    assert merged(owners, 141)[0] == 0.4
+def test_different_stakes_of_an_owner_add_up_and_the_same_entry_twice_is_one(owners):
+    assert owners.ask("SELECT parent_id, stake_fraction FROM ownership WHERE child_id = 'NL00000141' ORDER BY 1") == [
+        ("NL00000140", Decimal("0.7")), ("NL00000141/p/Ann", Decimal("0.3")),
+    ]  # fmt: skip
 
 
 def test_stakes_are_multiplied_along_paths_and_added_over_them(owners):
@@ -285,10 +289,11 @@ def test_owners_without_identifier_are_leaves_with_a_name(owners):
     ]
 
 
-def test_a_stake_that_nobody_states_is_listed_and_not_followed(owners):
+def test_owners_that_nobody_names_are_one_with_all_their_stakes(owners):
     anonymous = "child_id = 'NL00000700' AND parent_kind = 'anonymous'"
-    stakes = owners.ask(f"SELECT stake_fraction FROM ownership WHERE {anonymous} ORDER BY stake_fraction NULLS LAST")
-    assert stakes == [(Decimal("0.100000"),), (None,)]
+    assert owners.ask(f"SELECT parent_id, stake_fraction FROM ownership WHERE {anonymous}") == [
+        ("NL00000700/p/", Decimal("0.1"))
+    ]
     assert len(owners.ask("SELECT * FROM owners_of('NL', '00000700') WHERE kind = 'anonymous'")) == 1
 
 

@@ -42,8 +42,8 @@ def changes(
     from firmlake.lists.load import LIST_KINDS
     from firmlake.report.feed import WRITERS, read_changes
     from firmlake.terminal.runs import show_changes
-    from firmlake.warehouse.changes import KINDS
     from firmlake.warehouse.generations import open_warehouse
+    from firmlake.warehouse.kinds import KINDS
 
     kind_of_file = kind_of_file or _by_ending(out, list(WRITERS)) or ("json" if call.as_json else "table")
     known = (*KINDS, *LIST_KINDS)

@@ -53,6 +53,7 @@ class Event(msgspec.Struct, frozen=True):
     related_country: str | None
     related_company_number: str | None
     related_name: str | None
+    function: str | None
     old_value: str | None
     new_value: str | None
     fields: list[Restated]
@@ -156,7 +157,7 @@ _EVENTS = """
         SELECT * FROM list_changes LEFT JOIN list_names USING (list_id)
     )
     SELECT run_id, found_at, country, company_number, list_id, name, kind, start_date, end_date, dup_no, direction,
-           related_country, related_company_number, related_name, old_value, new_value, fields
+           related_country, related_company_number, related_name, "function", old_value, new_value, fields
     FROM events JOIN known USING (run_id)
     WHERE if($since IS NULL, is_last, generation > generation_at($since))
       AND (len($kinds) = 0 OR kind IN $kinds)

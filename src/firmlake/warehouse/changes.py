@@ -1,55 +1,55 @@
 """Changes: what a run found changed, as typed events, made while it is loaded.
 
-Every kind of event is a query over the rows of companies whose answer changed, as they were (`before_<table>`) and as
-they are (`after_<table>`). A company that is seen for the first time has no before: its first sight is one event, and
-so is its end. A dataset that is asked for the first time is none.
+Each kind of event is a query in `kinds` over two states of the companies whose answers changed: as they were
+(`before_<table>`) and as they are (`after_<table>`).
+
+- A company that is seen for the first time has no state before: its appearance is one event. Its disappearance is one
+  event too.
+- A company that returns is compared with the last answer before it disappeared.
+- A dataset that is asked for the first time gives no events.
+- A filing that returns after the service removed it is no new one.
 """
 
 # ruff: noqa: S608 - statements are put together from our own names, never from data
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import duckdb
 
-from firmlake.tables.schemas import COMPANY_TABLES, TABLES
+from firmlake.core.run import RunPlan
+from firmlake.tables.schemas import COMPANY_TABLES
+from firmlake.warehouse.kinds import KINDS
 
-__all__ = ["KINDS", "Kind", "record_changes"]
-
-
-class Kind(NamedTuple):
-    """One kind of event: what it says, and the query that finds it, giving columns of the table `changes`."""
-
-    meaning: str
-    query: str
+__all__ = ["record_changes"]
 
 
-def record_changes(connection: duckdb.DuckDBPyConnection, run_id: str, lookalikes_watched: int) -> int:
+def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> int:
     """Write the events of a run that has just been loaded, from what `supersede` closed and the table `changed`.
 
     Args:
         connection: Of the load, after all tables of companies were replaced.
-        run_id: The run.
-        lookalikes_watched: Places among the lookalikes that count.
+        plan: Of the run; its language says which names can be compared, and how many lookalikes count.
 
     Returns:
         Events written.
     """
-    connection.execute(_STATES.format(run_id=run_id))
+    connection.execute(_STATES.format(run_id=plan.run_id))
     connection.execute(_WATCHED)
-    for dataset, (table, *_) in COMPANY_TABLES.items():
-        connection.execute(_AFTER.format(table=table, dataset=dataset))
-        connection.execute(_BEFORE.format(table=table, dataset=dataset, run_id=run_id))
+    for dataset, tables in COMPANY_TABLES.items():
+        for table in tables:
+            connection.execute(_AFTER.format(table=table, dataset=dataset))
+            connection.execute(_BEFORE.format(table=table, dataset=dataset, run_id=plan.run_id))
     for view in _VIEWS:
         for when in ("before", "after"):
-            connection.execute(view.format(when=when, watched=lookalikes_watched))
+            connection.execute(view.format(when=when, watched=plan.lookalikes_watched))
+    connection.execute(_FILINGS)
+    connection.execute(_NAMES.format(language=plan.language))
     connection.execute(_NONE_YET)
     for number, (name, kind) in enumerate(KINDS.items()):  # one by one: together they would have to fit into memory
         connection.execute(
             f"INSERT INTO events BY NAME SELECT {number} AS kind_number, '{name}' AS kind, * FROM ({kind.query})"
         )
-    written = connection.execute(_RECORD, [run_id]).fetchone()
+    written = connection.execute(_RECORD, [plan.run_id]).fetchone()
     connection.execute("DROP TABLE events")
     return int(written[0]) if written else 0
 
@@ -68,16 +68,27 @@ _STATES = """
     FROM company_state SEMI JOIN changed USING (country, company_number)
 """
 
+# `gone_in` is the run that found a company gone that is there again: it closed the last rows held.
 _WATCHED = """
     CREATE OR REPLACE TEMP TABLE presence AS
     SELECT country, company_number,
            coalesce(bool_or(is_found) FILTER (is_before), false) AS was_found,
            coalesce(bool_or(is_found) FILTER (NOT is_before), false) AS is_found
     FROM states GROUP BY country, company_number;
+    CREATE OR REPLACE TEMP TABLE gone AS
+    SELECT country, company_number, dataset, arg_max(valid_to_run, generation) AS gone_in
+    FROM company_state_history h
+    SEMI JOIN (FROM states WHERE is_before AND NOT is_found) USING (country, company_number, dataset)
+    JOIN loads ON loads.run_id = h.valid_to_run
+    WHERE payload_hash <> ''
+    GROUP BY ALL;
     CREATE OR REPLACE TEMP TABLE watched AS
-    SELECT country, company_number, dataset
-    FROM changed SEMI JOIN (FROM states WHERE is_before AND is_found) USING (country, company_number, dataset)
-    SEMI JOIN (FROM presence p WHERE p.is_found) USING (country, company_number)
+    SELECT country, company_number, dataset, CASE WHEN NOT was_found THEN gone_in END AS gone_in
+    FROM changed
+    JOIN presence USING (country, company_number)
+    JOIN (SELECT country, company_number, dataset, NULL AS gone_in FROM states WHERE is_before AND is_found
+          UNION ALL FROM gone) USING (country, company_number, dataset)
+    WHERE presence.is_found
 """
 
 _AFTER = """
@@ -91,6 +102,11 @@ _BEFORE = """
     UNION ALL BY NAME
     SELECT t.* EXCLUDE (valid_to_run)
     FROM closed_{table} t SEMI JOIN (FROM watched WHERE dataset = '{dataset}') w USING (country, company_number)
+    UNION ALL BY NAME
+    SELECT t.* EXCLUDE (valid_to_run)
+    FROM {table}_history t
+    SEMI JOIN (FROM watched WHERE dataset = '{dataset}') w
+        ON w.country = t.country AND w.company_number = t.company_number AND w.gone_in = t.valid_to_run
 """
 
 _VIEWS = (
@@ -102,14 +118,31 @@ _VIEWS = (
     QUALIFY row_number() OVER (
         PARTITION BY country, company_number ORDER BY end_date DESC, start_date DESC, dup_no DESC) = 1
     """,
-    # A party is known by its number, else by its name; those without both are one. It may hold several stakes.
+    """
+    CREATE OR REPLACE TEMP TABLE {when}_codes AS
+    SELECT country, company_number, start_date, end_date, dup_no,
+           array_to_string(list_sort(list(DISTINCT ltrim(code, '0'))), ', ') AS codes
+    FROM {when}_financial_joint_committees GROUP BY ALL
+    """,
+    # A party is known by its number, else by its name; those without both are one. In `ownership` stands the rule of
+    # how the entries of a party count.
+    """
+    CREATE OR REPLACE TEMP TABLE {when}_holdings AS
+    SELECT country, company_number, direction, related_country, related_company_number, "function",
+           coalesce(related_country || related_company_number, 'named ' || related_name, '') AS party,
+           min(coalesce(related_identifier_name, related_name)) AS related_name,
+           CASE WHEN party = '' THEN sum(stake_fraction) ELSE sum(DISTINCT stake_fraction) END AS stake,
+           count(*) OVER (PARTITION BY country, company_number, direction, party) = 1 AS is_only
+    FROM {when}_relationships
+    GROUP BY country, company_number, direction, related_country, related_company_number, party, "function"
+    """,
     """
     CREATE OR REPLACE TEMP TABLE {when}_parties AS
-    SELECT country, company_number, direction, related_country, related_company_number,
-           coalesce(related_country || related_company_number, 'named ' || related_name, '') AS party,
-           min(coalesce(related_identifier_name, related_name)) AS related_name, sum(stake_fraction) AS stake
-    FROM {when}_relationships
-    GROUP BY country, company_number, direction, related_country, related_company_number, party
+    SELECT country, company_number, direction, party, related_country, related_company_number,
+           min(related_name) AS related_name, string_agg("function", ', ' ORDER BY "function") AS "function",
+           coalesce(max(stake) FILTER ("function" = 'SHAREHOLDER'), max(stake)) AS stake
+    FROM {when}_holdings
+    GROUP BY country, company_number, direction, party, related_country, related_company_number
     """,
     """
     CREATE OR REPLACE TEMP TABLE {when}_ranks AS
@@ -118,6 +151,54 @@ _VIEWS = (
     FROM {when}_lookalikes GROUP BY ALL
     """,
 )
+
+# A filing is the one of its period that was received on the same day. What is left over on both sides is paired in
+# order: the service gave a filing another date. A filing that has no counterpart before may have had one earlier.
+_FILINGS = """
+    CREATE OR REPLACE TEMP TABLE same_day AS
+    SELECT country, company_number, start_date, end_date, a.dup_no, b.dup_no AS old_no
+    FROM (SELECT *, row_number() OVER day AS nth FROM after_financials
+          WINDOW day AS (PARTITION BY country, company_number, start_date, end_date, date_received ORDER BY dup_no)) a
+    JOIN (SELECT *, row_number() OVER day AS nth FROM before_financials
+          WINDOW day AS (PARTITION BY country, company_number, start_date, end_date, date_received ORDER BY dup_no)) b
+    USING (country, company_number, start_date, end_date, nth)
+    WHERE a.date_received IS NOT DISTINCT FROM b.date_received;
+    CREATE OR REPLACE TEMP TABLE paired AS
+    FROM same_day
+    UNION ALL
+    SELECT country, company_number, start_date, end_date, a.dup_no, b.dup_no
+    FROM (SELECT *, row_number() OVER (PARTITION BY country, company_number, start_date, end_date ORDER BY dup_no) AS nth
+          FROM after_financials ANTI JOIN same_day USING (country, company_number, start_date, end_date, dup_no)) a
+    JOIN (SELECT *, row_number() OVER (PARTITION BY country, company_number, start_date, end_date ORDER BY dup_no) AS nth
+          FROM before_financials
+          ANTI JOIN (SELECT country, company_number, start_date, end_date, old_no AS dup_no FROM same_day)
+              USING (country, company_number, start_date, end_date, dup_no)) b
+    USING (country, company_number, start_date, end_date, nth);
+    CREATE OR REPLACE TEMP TABLE unpaired AS
+    SELECT country, company_number, start_date, end_date, date_received, dup_no
+    FROM after_financials ANTI JOIN paired USING (country, company_number, start_date, end_date, dup_no);
+    CREATE OR REPLACE TEMP TABLE filings AS
+    SELECT b.* REPLACE (p.dup_no AS dup_no), p.old_no
+    FROM before_financials b JOIN paired p
+        ON (p.country, p.company_number, p.start_date, p.end_date, p.old_no)
+         = (b.country, b.company_number, b.start_date, b.end_date, b.dup_no)
+    UNION ALL BY NAME
+    SELECT h.* EXCLUDE (valid_to_run) REPLACE (u.dup_no AS dup_no), NULL AS old_no
+    FROM financials_history h
+    JOIN unpaired u ON (u.country, u.company_number, u.start_date, u.end_date)
+        = (h.country, h.company_number, h.start_date, h.end_date) AND u.date_received IS NOT DISTINCT FROM h.date_received
+    JOIN loads ON loads.run_id = h.valid_to_run
+    QUALIFY row_number() OVER (
+        PARTITION BY h.country, h.company_number, h.start_date, h.end_date, u.dup_no
+        ORDER BY loads.generation DESC, h.dup_no) = 1
+"""
+
+# A name that came in another language is no other name.
+_NAMES = """
+    CREATE OR REPLACE TEMP VIEW names_before AS
+    FROM closed_companies SEMI JOIN (FROM runs WHERE language = '{language}') r ON r.run_id = valid_from_run
+    WHERE fetched_at IS NOT NULL
+"""
 
 _NONE_YET = """
     CREATE OR REPLACE TEMP TABLE events AS SELECT * EXCLUDE (run_id, position), 0 AS kind_number FROM changes LIMIT 0
@@ -129,89 +210,6 @@ _RECORD = """
            row_number() OVER (
                PARTITION BY country, company_number
                ORDER BY kind_number, end_date DESC, start_date, dup_no, direction, related_country,
-                        related_company_number, related_name) - 1 AS position
+                        related_company_number, related_name, "function", old_value, new_value) - 1 AS position
     FROM events
 """
-
-# --- the kinds of events ---------------------------------------------------------------------------------------------
-
-_PERIOD = "country, company_number, start_date, end_date, dup_no"
-_PARTY = "country, company_number, direction, party"
-_PARTY_COLUMNS = "country, company_number, direction, related_country, related_company_number, related_name"
-_LOOKALIKE = "country, company_number, related_country, related_company_number"
-
-# Fields that the contract does not know may come and go for all companies at once: that is drift.
-_FIELDS = [name for name in TABLES["financials"].content if name not in (*_PERIOD.split(", "), "extra_json")]
-_PAIRS = ", ".join(f"{{'field': '{name}', 'old': b.{name}::VARCHAR, 'new': a.{name}::VARCHAR}}" for name in _FIELDS)
-
-_DIFFER = " OR ".join(f"b.{name} IS DISTINCT FROM a.{name}" for name in _FIELDS)
-
-_RESTATED = f"""
-    SELECT {_PERIOD}, to_json(differing) AS fields
-    FROM (SELECT {_PERIOD}, list_filter([{_PAIRS}], lambda pair: pair.old IS DISTINCT FROM pair.new) AS differing
-          FROM before_financials b JOIN after_financials a USING ({_PERIOD}) WHERE {_DIFFER})
-"""
-
-
-def _health(sign: str) -> str:
-    return f"""
-        SELECT country, company_number, a.start_date, a.end_date,
-               b.health_indicator::VARCHAR AS old_value, a.health_indicator::VARCHAR AS new_value
-        FROM before_health b JOIN after_health a USING (country, company_number)
-        WHERE a.health_indicator {sign} b.health_indicator
-    """
-
-
-def _party(direction: str, when: str, other: str, value: str) -> str:
-    return f"""
-        SELECT {_PARTY_COLUMNS}, stake::VARCHAR AS {value}
-        FROM {when}_parties ANTI JOIN {other}_parties USING ({_PARTY}) WHERE direction = '{direction}'
-    """
-
-
-def _lookalike(when: str, other: str, here: str, there: str) -> str:
-    return f"""
-        SELECT {_LOOKALIKE}, h.rank::VARCHAR AS {here}, t.rank::VARCHAR AS {there}
-        FROM {when}_ranks h LEFT JOIN {other}_ranks t USING ({_LOOKALIKE})
-        WHERE h.is_watched AND NOT coalesce(t.is_watched, false)
-    """
-
-
-_STAKES = f"""
-    SELECT {", ".join(f"a.{name}" for name in _PARTY_COLUMNS.split(", "))},
-           b.stake::VARCHAR AS old_value, a.stake::VARCHAR AS new_value
-    FROM before_parties b JOIN after_parties a USING ({_PARTY}) WHERE a.stake IS DISTINCT FROM b.stake
-"""
-
-KINDS = {
-    "company_appeared": Kind(
-        "the service has the company: for the first time, or again",
-        "SELECT country, company_number FROM presence WHERE is_found AND NOT was_found",
-    ),
-    "company_gone": Kind(
-        "the service no longer finds the company",
-        "SELECT country, company_number FROM presence WHERE was_found AND NOT is_found",
-    ),
-    "new_accounts": Kind(
-        "a period, or another filing of one, that was not there",
-        f"SELECT {_PERIOD} FROM after_financials ANTI JOIN before_financials USING ({_PERIOD})",
-    ),
-    "period_restated": Kind("same dates, other figures: see fields", _RESTATED),
-    "period_removed": Kind(
-        "a period that is no longer there",
-        f"SELECT {_PERIOD} FROM before_financials ANTI JOIN after_financials USING ({_PERIOD})",
-    ),
-    "health_up": Kind("the health indicator of the newest period that states one rose", _health(">")),
-    "health_down": Kind("likewise, it fell", _health("<")),
-    "parent_in": Kind("a parent that was not there; its stake", _party("parent", "after", "before", "new_value")),
-    "parent_out": Kind("a parent that is no longer there", _party("parent", "before", "after", "old_value")),
-    "child_in": Kind("a child that was not there; its stake", _party("child", "after", "before", "new_value")),
-    "child_out": Kind("a child that is no longer there", _party("child", "before", "after", "old_value")),
-    "stake_changed": Kind("another stake of the same parent or child, all its rows together", _STAKES),
-    "lookalike_in": Kind(
-        "a company that is now among the first lookalikes; ranks",
-        _lookalike("after", "before", "new_value", "old_value"),
-    ),
-    "lookalike_out": Kind("one that no longer is", _lookalike("before", "after", "old_value", "new_value")),
-}
-"""Every kind of event, in the order in which those of a company are listed."""

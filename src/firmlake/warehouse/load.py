@@ -97,7 +97,7 @@ def load_run(
     settle(connection)
     counts["list_members"] = load_members(connection, run)
     settle(connection)
-    counts["changes"] = record_changes(connection, run.run_id, run.plan.lookalikes_watched)
+    counts["changes"] = record_changes(connection, run.plan)
     for table in _OF_A_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run.run_id])
         counts[table] = _insert(connection, table, _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}")
@@ -181,7 +181,7 @@ _DRIFT = """
 
 _RUN = """
     INSERT INTO runs BY NAME
-    SELECT ? AS run_id, ? AS list_name, ? AS list_sha256, ? AS service, ? AS datasets, ?::TIMESTAMP AS started_at,
+    SELECT ? AS run_id, ? AS list_name, ? AS list_sha256, ? AS service, ? AS language, ? AS datasets, ?::TIMESTAMP AS started_at,
            ?::TIMESTAMP AS finished_at, ? AS outcome, ? AS line_count, ? AS company_count, ? AS refused_count,
            ? AS repeated_count, ? AS fresh_count, ? AS target_count, ? AS firmlake_version,
            (SELECT count(*) FROM staged_requests) AS request_count,
@@ -256,7 +256,7 @@ def _add_run(connection: duckdb.DuckDBPyConnection, run: Run, outcome: Outcome, 
     connection.execute(
         _RUN,
         [
-            plan.run_id, plan.list_name, plan.list_sha256, plan.service, ",".join(plan.datasets),
+            plan.run_id, plan.list_name, plan.list_sha256, plan.service, plan.language, ",".join(plan.datasets),
             plan.started_at.replace(tzinfo=None),
             outcome.finished_at.replace(tzinfo=None), outcome.outcome, plan.line_count, plan.company_count,
             plan.refused_count, plan.repeated_count, plan.fresh_count, plan.target_count, plan.firmlake_version,

@@ -80,8 +80,9 @@ TABLES_OF_RUNS = (
             Column(
                 "kind",
                 "text",
-                "company_appeared, company_gone, new_accounts, period_restated, period_removed, health_up, "
-                "health_down, parent_in, parent_out, child_in, child_out, stake_changed, lookalike_in or lookalike_out",
+                "company_appeared, company_gone, company_renamed, company_moved, new_accounts, period_returned, "
+                "period_restated, period_removed, committees_changed, health_up, health_down, parent_in, parent_out, "
+                "child_in, child_out, function_changed, stake_changed, lookalike_in or lookalike_out",
             ),
             Column("start_date", "date", "First day of the period", "not about a period"),
             Column("end_date", "date", "Last day of the period", "not about a period"),
@@ -90,8 +91,19 @@ TABLES_OF_RUNS = (
             Column("related_country", "text", "Country of the other company", "none, or not identified"),
             Column("related_company_number", "text", "Its company number", "none, or not identified"),
             Column("related_name", "text", "Name of the related party", "none, or the service states none"),
-            Column("old_value", "text", "Before: health indicator, stake (0 to 1) or rank", "none, or not stated"),
-            Column("new_value", "text", "After, likewise", "none, or not stated"),
+            Column(
+                "function",
+                "text",
+                "Kind of relationship; of a party in several functions all of them, and its stake as SHAREHOLDER",
+                "not about a related party, or the service states none",
+            ),
+            Column(
+                "old_value",
+                "text",
+                "Before: name, place, joint committees, health indicator, function, stake (0 to 1) or rank",
+                "none, or not stated",
+            ),
+            Column("new_value", "text", "After, in the same terms", "none, or not stated"),
             Column(
                 "fields", "json", "Figures that were restated: list of field, old and new", "not about a restatement"
             ),
@@ -107,6 +119,7 @@ TABLES_OF_RUNS = (
             Column("list_name", "text", "File name of the company list"),
             Column("list_sha256", "text", "Hash of the accepted companies, whatever their order and spelling"),
             Column("service", "text", "Host of the service"),
+            Column("language", "text", "Language in which names and places were asked for: EN, NL or FR"),
             Column("datasets", "text", "What was asked for, separated by commas"),
             Column("started_at", "timestamp", "When the run was planned, UTC"),
             Column("finished_at", "timestamp", "When its last answer had landed, UTC"),

@@ -1,10 +1,12 @@
 -- table ownership
 -- One row for each owner, owned company and kind of relationship, merged from what either of them says of it. Made at
--- load, since every question about groups needs it. An owner without an identifier (a person, or nobody named) is an owner
--- of its own in each company: equal names need not be one person.
+-- load, since every question about groups needs it. An owner without an identifier is known by its name within the
+-- company: equal names in two companies need not be one person. Entries of one answer that name the same party in the
+-- same function count as follows: equal ones are one entry said twice, different stakes are parcels and add up. Entries
+-- that name nobody cannot be told apart, so they all add up. The order of an answer has no effect.
 --
--- parent_id: Owner: country and company number in one, or the owned company's and a place where it has no identifier
--- child_id: Owned company, likewise
+-- parent_id: Owner: country and company number in one. Without an identifier: those of the owned company, /p/ and the name
+-- child_id: Owned company in the same form; without an identifier: country and number of the owner, /c/ and the name
 -- parent_country: Country of the owner. Null: it has no identifier
 -- parent_company_number: Company number of the owner. Null: it has no identifier
 -- parent_name: Name of the owner, (unidentified) where nobody is named
@@ -14,29 +16,29 @@
 -- child_name: Name of the owned company, (unidentified) where there is none
 -- stake_fraction: Share of the child that is held: as the child says, or else the parent; raw, also where above 1. Null:
 -- nobody says
--- stake_by_child: Share as the owned company's list of parents has it; the greatest where it names it more than once
--- stake_by_parent: Share as the owner's list of children has it, likewise
+-- stake_by_child: Share as the owned company's list of parents has it, all its entries together
+-- stake_by_parent: Share as the owner's list of children has it, all its entries together
 -- seen_from: child, parent or both: whose answer names it
 -- conflict: Null: none. Else: stakes differ; the child does not name it, or the parent does not, though it was asked
 WITH claims AS (
     SELECT
         'child' AS side,
         country || company_number AS child_id,
-        coalesce(related_country || related_company_number, country || company_number || '/p' || position) AS parent_id,
+        coalesce(related_country || related_company_number, country || company_number || '/p/' || coalesce(related_name, '')) AS parent_id,
         country AS child_country, company_number AS child_company_number,
         related_country AS parent_country, related_company_number AS parent_company_number,
         coalesce(related_name, related_identifier_name) AS parent_name, NULL AS child_name, related_kind AS parent_kind,
-        "function", stake_fraction
+        "function", stake_fraction, related_kind = 'anonymous' AS is_anonymous
     FROM relationships WHERE direction = 'parent'
     UNION ALL
     SELECT
         'parent',
-        coalesce(related_country || related_company_number, country || company_number || '/c' || position),
+        coalesce(related_country || related_company_number, country || company_number || '/c/' || coalesce(related_name, '')),
         country || company_number,
         related_country, related_company_number,
         country, company_number,
         NULL, coalesce(related_name, related_identifier_name), 'company',
-        "function", stake_fraction
+        "function", stake_fraction, related_kind = 'anonymous'
     FROM relationships WHERE direction = 'child'
 ),
 merged AS (
@@ -47,8 +49,14 @@ merged AS (
         any_value(child_country) AS child_country, any_value(child_company_number) AS child_company_number,
         max(child_name) AS child_name,
         "function",
-        max(stake_fraction) FILTER (side = 'child') AS stake_by_child,
-        max(stake_fraction) FILTER (side = 'parent') AS stake_by_parent,
+        CASE
+            WHEN bool_or(is_anonymous) THEN sum(stake_fraction) FILTER (side = 'child')
+            ELSE sum(DISTINCT stake_fraction) FILTER (side = 'child')
+        END::DECIMAL(18, 6) AS stake_by_child,
+        CASE
+            WHEN bool_or(is_anonymous) THEN sum(stake_fraction) FILTER (side = 'parent')
+            ELSE sum(DISTINCT stake_fraction) FILTER (side = 'parent')
+        END::DECIMAL(18, 6) AS stake_by_parent,
         CASE WHEN min(side) = max(side) THEN min(side) ELSE 'both' END AS seen_from
     FROM claims
     GROUP BY parent_id, child_id, "function"
