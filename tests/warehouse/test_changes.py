@@ -150,8 +150,8 @@ def test_a_filing_beside_another_is_new_and_the_other_is_as_it_was(folders):
     run_of(folders, FIRST, NOON, "financials", (ACME, [older]))
     run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, [newer, older]))
     assert events(folders, SECOND, "kind, dup_no") == [("new_accounts", 1)]
-    assert query(folders, "SELECT revenue::INT FROM changes JOIN financials USING (country, company_number, start_date, "
-                 "end_date, dup_no)") == [(2,)]  # fmt: skip
+    about = "changes JOIN financials USING (country, company_number, start_date, end_date, dup_no)"
+    assert query(folders, f"SELECT revenue::INT FROM {about}") == [(2,)]
     run_of(folders, "third", NOON + 14 * DAY, "financials", (ACME, [newer]))
     assert events(folders, "third", "kind, dup_no") == [("period_removed", 0)]
 

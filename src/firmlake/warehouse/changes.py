@@ -154,29 +154,31 @@ _VIEWS = (
 
 # A filing is the one of its period that was received on the same day. What is left over on both sides is paired in
 # order: the service gave a filing another date. A filing that has no counterpart before may have had one earlier.
-_FILINGS = """
+_DATES = "country, company_number, start_date, end_date"
+
+_FILINGS = f"""
     CREATE OR REPLACE TEMP TABLE same_day AS
-    SELECT country, company_number, start_date, end_date, a.dup_no, b.dup_no AS old_no
+    SELECT {_DATES}, a.dup_no, b.dup_no AS old_no
     FROM (SELECT *, row_number() OVER day AS nth FROM after_financials
-          WINDOW day AS (PARTITION BY country, company_number, start_date, end_date, date_received ORDER BY dup_no)) a
+          WINDOW day AS (PARTITION BY {_DATES}, date_received ORDER BY dup_no)) a
     JOIN (SELECT *, row_number() OVER day AS nth FROM before_financials
-          WINDOW day AS (PARTITION BY country, company_number, start_date, end_date, date_received ORDER BY dup_no)) b
-    USING (country, company_number, start_date, end_date, nth)
+          WINDOW day AS (PARTITION BY {_DATES}, date_received ORDER BY dup_no)) b
+    USING ({_DATES}, nth)
     WHERE a.date_received IS NOT DISTINCT FROM b.date_received;
     CREATE OR REPLACE TEMP TABLE paired AS
     FROM same_day
     UNION ALL
-    SELECT country, company_number, start_date, end_date, a.dup_no, b.dup_no
-    FROM (SELECT *, row_number() OVER (PARTITION BY country, company_number, start_date, end_date ORDER BY dup_no) AS nth
-          FROM after_financials ANTI JOIN same_day USING (country, company_number, start_date, end_date, dup_no)) a
-    JOIN (SELECT *, row_number() OVER (PARTITION BY country, company_number, start_date, end_date ORDER BY dup_no) AS nth
+    SELECT {_DATES}, a.dup_no, b.dup_no
+    FROM (SELECT *, row_number() OVER (PARTITION BY {_DATES} ORDER BY dup_no) AS nth
+          FROM after_financials ANTI JOIN same_day USING ({_DATES}, dup_no)) a
+    JOIN (SELECT *, row_number() OVER (PARTITION BY {_DATES} ORDER BY dup_no) AS nth
           FROM before_financials
-          ANTI JOIN (SELECT country, company_number, start_date, end_date, old_no AS dup_no FROM same_day)
-              USING (country, company_number, start_date, end_date, dup_no)) b
-    USING (country, company_number, start_date, end_date, nth);
+          ANTI JOIN (SELECT {_DATES}, old_no AS dup_no FROM same_day)
+              USING ({_DATES}, dup_no)) b
+    USING ({_DATES}, nth);
     CREATE OR REPLACE TEMP TABLE unpaired AS
-    SELECT country, company_number, start_date, end_date, date_received, dup_no
-    FROM after_financials ANTI JOIN paired USING (country, company_number, start_date, end_date, dup_no);
+    SELECT {_DATES}, date_received, dup_no
+    FROM after_financials ANTI JOIN paired USING ({_DATES}, dup_no);
     CREATE OR REPLACE TEMP TABLE filings AS
     SELECT b.* REPLACE (p.dup_no AS dup_no), p.old_no
     FROM before_financials b JOIN paired p
@@ -186,7 +188,8 @@ _FILINGS = """
     SELECT h.* EXCLUDE (valid_to_run) REPLACE (u.dup_no AS dup_no), NULL AS old_no
     FROM financials_history h
     JOIN unpaired u ON (u.country, u.company_number, u.start_date, u.end_date)
-        = (h.country, h.company_number, h.start_date, h.end_date) AND u.date_received IS NOT DISTINCT FROM h.date_received
+        = (h.country, h.company_number, h.start_date, h.end_date)
+        AND u.date_received IS NOT DISTINCT FROM h.date_received
     JOIN loads ON loads.run_id = h.valid_to_run
     QUALIFY row_number() OVER (
         PARTITION BY h.country, h.company_number, h.start_date, h.end_date, u.dup_no
