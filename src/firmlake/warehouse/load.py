@@ -182,7 +182,8 @@ _DRIFT = """
 _RUN = """
     INSERT INTO runs BY NAME
     SELECT ? AS run_id, ? AS list_name, ? AS list_sha256, ? AS service, ? AS language, ? AS datasets,
-           ?::TIMESTAMP AS started_at, ?::TIMESTAMP AS finished_at, ? AS outcome, ? AS line_count, ? AS company_count, ? AS refused_count,
+           ?::TIMESTAMP AS started_at, ?::TIMESTAMP AS finished_at, ? AS outcome,
+           ? AS line_count, ? AS company_count, ? AS refused_count,
            ? AS repeated_count, ? AS fresh_count, ? AS target_count, ? AS firmlake_version,
            (SELECT count(*) FROM staged_requests) AS request_count,
            (SELECT sum(credits_charged)::BIGINT FROM staged_requests) AS credit_count,
