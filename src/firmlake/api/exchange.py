@@ -15,7 +15,9 @@ from firmlake.core.text import one_line
 
 __all__ = ["Answer", "choose_headers"]
 
-_KEPT = re.compile(r"content-type|location|retry-after|date|x-request-id|(x-)?ratelimit(-[a-z-]+)?")
+_KEPT = re.compile(
+    r"content-type|location|retry-after|date|x-request-id|(x-)?rate-?limit(-[a-z-]+)?|[a-z-]*(credit|quota)[a-z-]*"
+)
 _HEADER_LENGTH_MAX = 256
 """An honest value of these headers has some tens of characters."""
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,9 +22,11 @@ from firmlake.api.throttle.throttle import Throttle
 from firmlake.core.errors import SettingsError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.run import Folders
-from firmlake.core.settings import SANDBOX, Settings
+from firmlake.core.settings import SANDBOX, ApiSettings, Settings
 
-__all__ = ["check_access", "check_service", "connect", "is_service", "service_name", "stamp_service"]
+__all__ = [
+    "Access", "check_access", "check_service", "connect", "is_service", "open_access", "service_name", "stamp_service",
+]  # fmt: skip
 
 
 class _Stamp(msgspec.Struct, frozen=True):
@@ -51,9 +54,17 @@ def check_access(settings: Settings) -> Token | None:
     return read_token()
 
 
+class Access(NamedTuple):
+    """What a client is made of: where the service is, the token, and when a request may be sent."""
+
+    api: ApiSettings
+    token: Token
+    throttle: Throttle
+
+
 @contextmanager
-def connect(settings: Settings, stop: threading.Event | None = None) -> Iterator[Client]:
-    """Open a client for the service the settings name, starting the embedded one where they say so.
+def open_access(settings: Settings) -> Iterator[Access]:
+    """Find the service the settings name, starting the embedded one where they say so.
 
     Raises:
         SettingsError: There is no address or no token, or they cannot be used.
@@ -66,7 +77,14 @@ def connect(settings: Settings, stop: threading.Event | None = None) -> Iterator
         throttle: Throttle = stack.enter_context(closing(open_throttle(api, token.key_hash(api.base_url))))
         if settings.run.max_requests >= 0:
             throttle = RequestBudget(throttle, settings.run.max_requests)
-        yield stack.enter_context(Client(api, token, throttle, stop=stop))
+        yield Access(api, token, throttle)
+
+
+@contextmanager
+def connect(settings: Settings, stop: threading.Event | None = None) -> Iterator[Client]:
+    """Open a client for the service the settings name; see `open_access`."""
+    with open_access(settings) as access, Client(*access, stop=stop) as client:
+        yield client
 
 
 def service_name(settings: Settings) -> str:

@@ -15,6 +15,7 @@ from firmlake import __version__
 from firmlake.cli.archive import archive
 from firmlake.cli.around import config, sandbox
 from firmlake.cli.changes import changes
+from firmlake.cli.check import check
 from firmlake.cli.export import export
 from firmlake.cli.lists import contacts, service_lists
 from firmlake.cli.look import company, query, report, status
@@ -56,7 +57,7 @@ def firmlake() -> None:
     """
 
 
-_FETCHING = (run, plan, redrive, demo)
+_FETCHING = (check, run, plan, redrive, demo)
 _LOOKING = (status, query, changes, report, company)
 _LISTS = (service_lists, contacts)
 _KEEPING = (export, archive, replay, verify, prune)

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from firmlake.core.errors import SettingsError, UsageError
 from firmlake.core.settings import Settings
 
-__all__ = ["changed_keys", "load_settings", "read_flags", "render_toml"]
+__all__ = ["changed_keys", "load_settings", "read_flags", "render_changes", "render_toml", "value_of"]
 
 ENVIRONMENT_PREFIX = "FIRMLAKE_"
 NOT_SETTINGS = (
@@ -95,9 +95,36 @@ def render_toml(settings: Settings, origins: Mapping[str, str] | None = None) ->
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
+def render_changes(changes: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
+    """Write a few settings as TOML, each below the reason for it.
+
+    Args:
+        changes: Dotted key to value.
+        reasons: Dotted key to one line; without one the setting's own description.
+    """
+    lines: list[str] = []
+    for section in sorted(_SECTIONS):
+        names = [key for key in changes if key.rpartition(".")[0] == section]
+        lines += ["", f"[{section}]"] if names else []
+        for key in names:
+            reason = "".join(
+                c if c.isprintable() else " " for c in reasons.get(key) or _meta(_KEYS[key]).description or ""
+            )
+            lines += [f"# {reason}", f"{key.rpartition('.')[2]} = {_toml_value(changes[key])}"]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
 def changed_keys(settings: Settings) -> list[str]:
     """List the dotted keys whose values are not the defaults."""
-    return [key for key in _KEYS if _value_at(settings, key) != _value_at(Settings(), key)]
+    return [key for key in _KEYS if value_of(settings, key) != value_of(Settings(), key)]
+
+
+def value_of(settings: Settings, key: str) -> Any:
+    """Read a setting by its dotted key."""
+    value: Any = settings
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -182,13 +209,6 @@ def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
             "api.records_per_request is smaller than api.companies_per_request: no page would fit",
             "Lower companies_per_request, or lift records_per_request with 0",
         )
-
-
-def _value_at(settings: Settings, key: str) -> Any:
-    value: Any = settings
-    for name in key.split("."):
-        value = getattr(value, name)
-    return value
 
 
 def _is_tuple(kind: Any) -> bool:

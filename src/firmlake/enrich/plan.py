@@ -43,6 +43,7 @@ __all__ = [
     "freeze",
     "open_steps",
     "plan",
+    "plan_companies",
     "plan_outward",
     "plan_redrive",
     "plan_steps",
@@ -94,6 +95,23 @@ def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
     check_service(settings, folders)
     companies = read_company_list(company_list, settings.intake)
     return _plan(settings, folders, companies, _read_held(settings, folders, now), now)
+
+
+def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: datetime) -> Planned:
+    """Work out what to fetch of companies that are known already, instead of reading a list.
+
+    Args:
+        settings: Budgets and limits.
+        companies: country, company_number: each once, in normal form.
+        name: In place of a file's.
+        now: UTC.
+
+    Raises:
+        SettingsError: The data folder belongs to another service.
+    """
+    folders = Folders(Path(settings.paths.data))
+    check_service(settings, folders)
+    return _plan(settings, folders, known_companies(companies, name), _read_held(settings, folders, now), now)
 
 
 def plan_redrive(settings: Settings, now: datetime) -> Planned:

@@ -34,7 +34,7 @@ from firmlake.report.summary import RunSummary, failures, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.generations import LINK, open_warehouse
 
-__all__ = ["Published", "enrich", "redrive", "shortfall"]
+__all__ = ["Published", "carry_out", "enrich", "redrive", "shortfall"]
 
 _SHARDS_AT_ONCE = 2
 """So that none waits for the end of another; more would only share the same allowance."""
@@ -81,7 +81,7 @@ def enrich(
     planning.check_expand(settings)
     observer = observer or Observer()
     with _data_folder(settings, holder):
-        first = _carry_out(settings, lambda: planning.plan(settings, company_list, now()), observer, now)
+        first = carry_out(settings, lambda: planning.plan(settings, company_list, now()), observer, now)
         return [first, *_go_outward(settings, first, observer, now)] if first else []
 
 
@@ -94,8 +94,52 @@ def redrive(
         The run; none where there is nobody to ask.
     """
     with _data_folder(settings, holder):
-        made = _carry_out(settings, lambda: planning.plan_redrive(settings, now()), observer or Observer(), now)
+        made = carry_out(settings, lambda: planning.plan_redrive(settings, now()), observer or Observer(), now)
     return [made] if made else []
+
+
+def carry_out(
+    settings: Settings,
+    plan: Callable[[], planning.Planned],
+    observer: Observer,
+    now: Callable[[], datetime],
+    title: str = "",
+) -> Published | None:
+    """Carry out one run, for a caller that holds the data folder.
+
+    Args:
+        settings: Its settings.
+        plan: Makes the plan.
+        observer: Follows the run.
+        now: The clock, UTC.
+        title: Which step outward it is; empty for a list.
+
+    Returns:
+        The run that was published; None where there is nobody to ask.
+
+    Raises:
+        FirmlakeError: As `enrich`.
+    """
+    name = f"{title}: {{}}".format if title else "{}".format
+    frozen = observer.step(name("plan"), partial(_freeze, settings, plan, observer, now, title))
+    if frozen is None:
+        return None
+    run, expected = frozen
+    stopped, staged = "", dict[int, Manifest]()
+    if run.plan.shard_count and not run.is_fetched:
+        stopped, staged = _fetch(settings, run, expected, observer, name)
+        observer.fetched(stopped)
+    shards = [
+        staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))
+        for shard in run.shards()
+    ]
+    outcome = observer.step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
+    with open_warehouse(run.folders) as connection:
+        summary = summarise(connection, run.run_id, run.folders.warehouse / LINK)
+        assert summary
+        published = Published(run, outcome, summary, failures(connection, run.run_id, _FAILED_MAX))
+    observer.published(published)
+    return published
 
 
 def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
@@ -134,41 +178,11 @@ def _go_outward(
         settings = planning.spend(settings, last.summary.expected_credit_count, last.summary.request_count)
         plan = partial(planning.plan_outward, settings, inner, known, step, now())
         title = f"Step {step} of {settings.run.depth}, {settings.run.expand}"
-        ended = _carry_out(settings, plan, observer, now, title)
+        ended = carry_out(settings, plan, observer, now, title)
         if ended is None:
             break
         made.append(ended)
     return made[1:]
-
-
-def _carry_out(
-    settings: Settings,
-    plan: Callable[[], planning.Planned],
-    observer: Observer,
-    now: Callable[[], datetime],
-    title: str = "",
-) -> Published | None:
-    """Carry out one run; None where there is nobody to ask."""
-    name = f"{title}: {{}}".format if title else "{}".format
-    frozen = observer.step(name("plan"), partial(_freeze, settings, plan, observer, now, title))
-    if frozen is None:
-        return None
-    run, expected = frozen
-    stopped, staged = "", dict[int, Manifest]()
-    if run.plan.shard_count and not run.is_fetched:
-        stopped, staged = _fetch(settings, run, expected, observer, name)
-        observer.fetched(stopped)
-    shards = [
-        staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))
-        for shard in run.shards()
-    ]
-    outcome = observer.step(name("publish"), partial(_publish, settings, run, shards, stopped, now))
-    with open_warehouse(run.folders) as connection:
-        summary = summarise(connection, run.run_id, run.folders.warehouse / LINK)
-        assert summary
-        published = Published(run, outcome, summary, failures(connection, run.run_id, _FAILED_MAX))
-    observer.published(published)
-    return published
 
 
 def _freeze(

@@ -1,0 +1,1 @@
+"""The bridge to a real service: asks for a few companies and compares what it sees with every assumption we made."""

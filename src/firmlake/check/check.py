@@ -1,0 +1,216 @@
+"""A check from end to end: ask, compare, land what was bought, and write the settings that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import polars as pl
+
+from firmlake.api.exchange import Answer
+from firmlake.api.service import open_access
+from firmlake.api.throttle.budget import RequestBudget
+from firmlake.check.finding import Finding
+from firmlake.check.questions import ask_questions
+from firmlake.check.talk import Talk
+from firmlake.core.company import Company
+from firmlake.core.errors import FirmlakeError, Stopped, UsageError
+from firmlake.core.files import write_file
+from firmlake.core.run import Run
+from firmlake.core.settings import Settings
+from firmlake.core.settings_layers import render_changes
+from firmlake.core.signals import graceful
+from firmlake.enrich import plan as planning
+from firmlake.enrich.observer import Observer
+from firmlake.enrich.run import carry_out, shortfall
+from firmlake.intake.company_list import read_company_list
+from firmlake.landing.segments import Header, SegmentWriter, answered
+
+__all__ = ["REQUESTS_MAX", "STRANGER", "Asking", "Checked", "check", "choose_companies", "write_settings"]
+
+REQUESTS_MAX = 200
+"""A check of a service that names nothing takes about a hundred; an ordinary one takes forty."""
+WELL_KNOWN = (
+    Company("BE", "0403227515"),  # KBC Groep
+    Company("FR", "552032534"),  # Danone
+    Company("NL", "33011433"),  # Heineken
+    Company("BE", "0403091220"),  # Solvay
+    Company("FR", "542051180"),  # TotalEnergies
+    Company("NL", "17001910"),  # Koninklijke Philips
+)
+STRANGER = Company("BE", "0999983193")
+"""Well formed, and so far never given to anybody: to see what is said of a company that does not exist."""
+
+
+class Asking(NamedTuple):
+    """Whom a check asks for: companies that should exist, and one that does not, where the credits allow it."""
+
+    companies: tuple[Company, ...]
+    stranger: Company | None
+
+    @property
+    def credit_count(self) -> int:
+        """What it may cost: some services charge for a company that does not exist."""
+        return len(self.companies) + (self.stranger is not None)
+
+
+class Checked(NamedTuple):
+    """What a check found out.
+
+    Attributes:
+        settings: Those of the start, made right for the service.
+        changes: By dotted key, what of them differs.
+        request_count: Requests that were answered before the run.
+        charged: Credits that the service says it charged.
+        run_id: The run in which everything landed; empty where nothing was bought.
+    """
+
+    findings: list[Finding]
+    settings: Settings
+    changes: dict[str, Any]
+    request_count: int
+    charged: int
+    run_id: str = ""
+
+
+def choose_companies(settings: Settings, named: Sequence[Company], company_list: Path | None, most: int) -> Asking:
+    """Choose whom to ask for.
+
+    Args:
+        settings: How to read a list.
+        named: Named by the user: asked for all of them.
+        company_list: Else the first of each country of it, then the others; None takes well-known companies.
+        most: Credits at most.
+
+    Raises:
+        UsageError: More companies are named than there are credits.
+        CompanyListError: The list cannot be used.
+    """
+    if len(named) > most:
+        raise UsageError(f"{len(named)} companies are named, and --companies allows {most}", "Raise --companies")
+    wanted = most - (most > 1)  # one credit is for the company that does not exist
+    if named:
+        return Asking(tuple(dict.fromkeys(named)), STRANGER if len(named) <= wanted else None)
+    companies: Iterable[Company] = WELL_KNOWN
+    if company_list is not None:
+        rows = read_company_list(company_list, settings.intake).companies
+        companies = [Company(*row) for row in rows.select("country", "company_number").head(10_000).iter_rows()]
+        if not companies:
+            raise UsageError(f"{company_list} names no company", "Name a list with companies, or none")
+    return Asking(tuple(_mix(companies)[:wanted]), STRANGER if most > 1 else None)
+
+
+def check(
+    settings: Settings,
+    asking: Asking,
+    now: Callable[[], datetime],
+    on_finding: Callable[[Finding], object] = lambda finding: None,
+) -> Checked:
+    """Ask a service for a few companies, compare what it does with what is assumed, and publish what was bought.
+
+    Args:
+        settings: The service and the data folder, which the caller holds.
+        asking: For whom; as many credits at most.
+        now: UTC.
+        on_finding: Gets each finding as soon as it is known.
+
+    Raises:
+        FirmlakeError: The service cannot be asked, or asks for more than the budget.
+    """
+    findings: list[Finding] = []
+    with (
+        graceful() as stop,
+        open_access(settings) as (api, token, throttle),
+        Talk(api, token, RequestBudget(throttle, REQUESTS_MAX), asking.credit_count, stop) as talk,
+    ):
+        for finding in ask_questions(talk, asking.companies, asking.stranger):
+            findings.append(finding)
+            on_finding(finding)
+    changes = {key: value for finding in findings for key, value in finding.settings.items()}
+    settings = apply_changes(settings, changes)
+    checked = Checked(findings, settings, changes, len(talk.answers), talk.charged)
+    if not any(answer.status == 200 and answer.request.companies for answer in talk.answers):
+        return checked
+    run_id, finding = _land(settings, talk, now)
+    findings.append(finding)
+    on_finding(finding)
+    return checked._replace(run_id=run_id)
+
+
+def apply_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """Change settings by dotted key."""
+    for key, value in changes.items():
+        settings = _replace(settings, key.split("."), value)
+    return settings
+
+
+def write_settings(path: Path, checked: Checked, kept: Mapping[str, Any], now: datetime) -> None:
+    """Write a settings file with which runs fit the service.
+
+    Args:
+        path: The file; it is replaced.
+        checked: What was found out.
+        kept: By dotted key, settings that were in force before and still hold.
+        now: For its first line.
+    """
+    reasons = {key: f"{one.assumption}: {one.seen}" for one in checked.findings for key in one.settings}
+    text = f"# Written by `firmlake check` on {now:%Y-%m-%d}: what differs from the defaults with this service.\n\n"
+    text += render_changes({**kept, **checked.changes}, reasons)
+    write_file(path, lambda aside: aside.write_bytes(text.encode()))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _mix(companies: Iterable[Company]) -> list[Company]:
+    """Put one of each country first, the Belgian one before the others: its number has two spellings."""
+    companies = list(companies)
+    firsts = {company.country: company for company in reversed(companies)}
+    first = [firsts[country] for country in sorted(firsts)]
+    return [*first, *(company for company in companies if company not in first)]
+
+
+def _replace(section: Any, names: list[str], value: Any) -> Any:
+    name, *rest = names
+    return msgspec.structs.replace(section, **{name: _replace(getattr(section, name), rest, value) if rest else value})
+
+
+def _land(settings: Settings, talk: Talk, now: Callable[[], datetime]) -> tuple[str, Finding]:
+    """Fetch the companies once more, by a run with the settings that fit: it costs nothing, and publishes them.
+
+    What was answered so far lands in the same run.
+    """
+    row = "a run with these settings"
+    companies = pl.DataFrame(talk.asked, schema=["country", "company_number"], orient="row")
+    fresh = _replace(settings, ["run", "refresh_after_days"], 0)
+
+    def plan() -> planning.Planned:
+        return planning.plan_companies(fresh, companies, "check", now())
+
+    run = planning.freeze(fresh, plan(), now())
+    with SegmentWriter(run.folders.landing(run.run_id, 1)) as writer:
+        for answer in talk.answers:
+            if answer.request.companies:
+                writer.append(_header(run, answer), answer.body)
+    try:
+        published = carry_out(fresh, plan, Observer(), now)
+        problem = shortfall([published]) if published else None
+    except Stopped:
+        raise
+    except FirmlakeError as error:  # the findings say more about the service than this does
+        problem = error
+    if problem is None:
+        return run.run_id, Finding(row, f"{run.run_id}: every value landed and fits", "as_assumed")
+    return run.run_id, Finding(row, f"{run.run_id}: {problem.message}", "needs_you", next_step=problem.next_step)
+
+
+def _header(run: Run, answer: Answer) -> Header:
+    """Describe an answer to a question as what it is: none that a company waits for, but one that may have cost."""
+    base = Header(
+        kind="probe", request_id="", run_id=run.run_id, shard=1, dataset=answer.request.endpoint, companies=(),
+        language=run.plan.language, fetched_at=answer.fetched_at,
+    )  # fmt: skip
+    return msgspec.structs.replace(answered(base, answer), kind="probe")

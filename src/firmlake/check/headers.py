@@ -1,0 +1,81 @@
+"""What the headers of answers say of the rate limit and of credits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from firmlake.api.throttle.hints import read_allowance
+from firmlake.check.finding import Finding
+from firmlake.check.talk import Talk, is_charge
+from firmlake.core.company import Company
+
+__all__ = ["find_credits", "find_rate_limit"]
+
+_REMAINING = re.compile(r"credit.*(remain|left|balance|available)|(remain|left|balance|available).*credit")
+_RATE_LIMIT = re.compile(r"(x-)?rate-?limit(-limit)?|(x-)?rate-limit-limit")
+
+
+def find_rate_limit(talk: Talk) -> Finding:
+    """Find what the headers say of the rate limit; a lower one than ours is adopted."""
+    row, ours = "rate limit", talk.api.requests_per_minute
+    told = [read_allowance(answer.headers, datetime.now(UTC)).requests_per_minute for answer in talk.answers]
+    limit = next((pace for pace in told if pace), None)
+    known = f"{ours} a minute is assumed" if ours else "none is assumed"
+    if limit is None:
+        others = sorted({name for answer in talk.answers for name in answer.headers if _RATE_LIMIT.fullmatch(name)})
+        seen = f"told by {', '.join(others)}, which is not read" if others else "no header tells it"
+        return Finding(row, f"{seen}; {known}, and a 429 is waited out", "not_observed")
+    if not ours or limit >= ours:
+        return Finding(row, f"{limit} a minute; {known}", "as_assumed")
+    return Finding(row, f"{limit} a minute; {known}", "covered", {"api.requests_per_minute": limit})
+
+
+def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Iterator[Finding]:
+    """Find the headers that tell credits, and whether a company costs one."""
+    names, row = talk.api.names, "credit headers"
+    charged_header, remaining_header = names.credits_charged_header.lower(), names.credits_remaining_header.lower()
+    told = {name for answer in talk.answers for name in answer.headers}
+    found: dict[str, str] = {}
+    for key, usual, is_like in (
+        ("credits_charged_header", charged_header, is_charge),
+        ("credits_remaining_header", remaining_header, _REMAINING.search),
+    ):
+        like = [name for name in sorted(told) if is_like(name)]
+        if usual not in told and like:
+            found[key] = like[0]
+    if found:
+        talk.api = msgspec.structs.replace(talk.api, names=msgspec.structs.replace(names, **found))
+        settings = {f"api.names.{key}": name for key, name in found.items()}
+        yield Finding(row, ", ".join(found.values()), "covered", settings)
+    elif {charged_header, remaining_header} <= told:
+        yield Finding(row, f"{names.credits_charged_header}, {names.credits_remaining_header}", "as_assumed")
+    else:
+        yield Finding(row, "none; what a run cost is counted, not told by the service", "covered")
+    yield _find_price(talk, companies, stranger)
+
+
+def _find_price(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Finding:
+    row, header = "credits", talk.api.names.credits_charged_header.lower()
+    charges = [
+        (answer.request.companies, int(answer.headers[header]))
+        for answer in talk.answers
+        if answer.headers.get(header, "").isdecimal()
+    ]
+    if not charges:
+        return Finding(row, "not told by the service", "not_observed")
+    total = sum(count for _, count in charges)
+    most = len(companies)
+    if total == 0:
+        return Finding(row, "none charged: these companies were paid for within the last 30 days", "not_observed")
+    if total <= most:
+        return Finding(row, f"{total} for {most} companies, then free", "as_assumed")
+    if stranger is not None and total == most + 1:
+        return Finding(row, f"{total} for {most} companies and one that does not exist", "covered")
+    return Finding(
+        row, f"{total} for {most} companies", "needs_you",
+        next_step="The service charges otherwise than one credit for a company in 30 days: settle that before a run",
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""How much the service takes in one request: records of a page, companies, and companies times records.
+
+Companies are asked for several times in one request, which costs nothing more, so that a hundred of them need not be
+bought to see whether a hundred are allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from firmlake.api.exchange import Answer
+from firmlake.check.finding import Finding
+from firmlake.check.names import describe_refusal
+from firmlake.check.refusal import find_bounds, read_lines
+from firmlake.check.talk import Talk, is_refusal, pagination, read_json
+from firmlake.core.company import Company
+
+__all__ = ["find_companies_cap", "find_page_cap", "find_records_cap"]
+
+_HALVINGS_MAX = 12
+
+
+def find_page_cap(talk: Talk, company: Company) -> Finding:
+    """Find the largest page."""
+    assumed = talk.api.page_limit_max
+    answer = talk.single("financials", company, assumed, 0)
+    if answer.status == 200:
+        page = pagination(answer)
+        limit = page.get("limit", assumed)
+        if limit >= assumed or limit == page.get("total"):
+            return Finding("largest page", f"{assumed} are accepted", "as_assumed")
+        return _capped(talk, "largest page", f"pages are cut to {limit} of {assumed} asked for", page_limit_max=limit)
+    largest = _largest(lambda size: talk.single("financials", company, size, 0), 1, assumed, answer)
+    if largest is None:
+        return _unclear("largest page", answer)
+    return _capped(talk, "largest page", f"{largest}, {assumed} are refused", page_limit_max=largest)
+
+
+def find_companies_cap(talk: Talk, dataset: str, company: Company) -> Finding:
+    """Find how many companies a bulk request may name."""
+    assumed = talk.api.companies_per_request
+    row = "companies in a bulk request"
+    twice = talk.bulk(dataset, [company], copies=2)
+    if twice.status != 200:
+        return Finding(row, f"a company named twice is refused ({describe_refusal(twice)})", "not_observed")
+    if _count(twice) != 2:
+        return Finding(row, "a company named twice is answered once, so a hundred were not tried", "not_observed")
+    answer = talk.bulk(dataset, [company], copies=assumed)
+    if answer.status == 200:
+        return Finding(row, f"{assumed} are accepted", "as_assumed")
+    largest = _largest(lambda count: talk.bulk(dataset, [company], copies=count), 2, assumed, answer)
+    if largest is None:
+        return _unclear(row, answer)
+    return _capped(talk, row, f"{largest}, {assumed} are refused", companies_per_request=largest)
+
+
+def find_records_cap(talk: Talk, company: Company) -> Finding:
+    """Find how many records, companies times limit, a bulk request for financials may ask for.
+
+    Args:
+        talk: With a page size and a number of companies that are accepted.
+        company: May be named several times in a request.
+    """
+    assumed, page, most = talk.api.records_per_request, talk.api.page_limit_max, talk.api.companies_per_request
+    row = "records in a bulk request"
+
+    def ask(records: int) -> Answer:
+        """Ask for so many records, or a few less, with as few companies as possible."""
+        count = -(-records // page)
+        return talk.bulk("financials", [company], records // count, 0, copies=count)
+
+    if most == 1:
+        return Finding(row, "one company in a request", "not_observed")
+    if not assumed:
+        return Finding(row, "no cap is set", "not_observed")
+    answer = ask(min(assumed, page * most))
+    if answer.status != 200:
+        largest = _largest(ask, 1, assumed, answer)
+        if largest is None:
+            return _unclear(row, answer)
+        fitting = {"companies_per_request": largest} if largest < most else {}
+        return _capped(talk, row, f"companies x limit up to {largest}", records_per_request=largest, **fitting)
+    if page * most <= assumed:
+        return Finding(row, f"companies x limit of {page * most} is accepted, more is not possible", "as_assumed")
+    if _refused(ask(min(2 * assumed, page * most))):
+        return Finding(row, f"companies x limit up to {assumed}; {2 * assumed} is refused", "as_assumed")
+    if _refused(ask(page * most)):
+        return Finding(row, f"companies x limit of {2 * assumed} is accepted, {page * most} is not", "as_assumed")
+    return _capped(talk, row, f"no cap: companies x limit of {page * most} is accepted", records_per_request=0)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal: Answer) -> int | None:
+    """Find the largest number that is accepted: by what the refusal says, else by halves.
+
+    Returns:
+        The number; None where the service does not refuse because of numbers, as far as one can see.
+    """
+    for bound in find_bounds(read_lines(refusal.body), refused)[:3]:
+        if bound >= accepted and ask(bound).status == 200:
+            if bound + 1 == refused or _refused(ask(bound + 1)):
+                return bound
+            accepted = bound
+    if not is_refusal(refusal) or ask(accepted).status != 200:
+        return None
+    for _ in range(_HALVINGS_MAX):
+        if refused - accepted <= 1:
+            break
+        middle = (accepted + refused) // 2
+        accepted, refused = (accepted, middle) if _refused(ask(middle)) else (middle, refused)
+    return accepted
+
+
+def _refused(answer: Answer) -> bool:
+    return answer.status != 200
+
+
+def _count(answer: Answer) -> int:
+    content = read_json(answer.body)
+    return len(content) if isinstance(content, list) else 0
+
+
+def _capped(talk: Talk, row: str, seen: str, **found: int) -> Finding:
+    talk.api = msgspec.structs.replace(talk.api, **found)
+    return Finding(row, seen, "covered", {f"api.{key}": value for key, value in found.items()})
+
+
+def _unclear(row: str, answer: Answer) -> Finding:
+    return Finding(
+        row, f"refused, and not for its size as far as one can see: {describe_refusal(answer)}", "needs_you",
+        next_step="Compare the message with the service's documentation",
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""How the service wants companies and pages to be named in a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import msgspec
+
+from firmlake.api.exchange import Answer
+from firmlake.check.finding import Finding
+from firmlake.check.refusal import read_lines, suggest_names
+from firmlake.check.talk import Talk, is_refusal, pagination, read_json
+from firmlake.core.company import Company, normal_form
+
+__all__ = ["describe_refusal", "elements_of", "find_body_names", "find_page_names"]
+
+_BODY = ("companies", "country", "company_number")
+_PAGE = ("limit", "offset")
+_OTHERS: dict[str, tuple[str, ...]] = {
+    "companies": ("companies", "identifiers", "companyIds", "items"),
+    "country": ("countryCode", "country", "countryIso"),
+    "company_number": ("companyNumber", "number", "id", "registrationNumber"),
+    "limit": ("limit", "pageSize", "size", "take", "perPage", "count", "top", "$top"),
+    "offset": ("offset", "skip", "start", "from", "$skip"),
+}
+"""What a name may be where the service refuses ours and does not say which it wants: what other services call it."""
+_HINTS_MAX = 8
+_GUESSES_MAX = 50
+
+
+def elements_of(answer: Answer, companies: list[Company]) -> list[dict[str, Any]] | None:
+    """Read a bulk answer, if it is an array of elements about companies that were asked for."""
+    content = read_json(answer.body) if answer.status == 200 else None
+    if not isinstance(content, list) or not all(isinstance(element, dict) for element in content):
+        return None
+    return content if any(_company_of(element) in companies for element in content) else None
+
+
+def find_body_names(talk: Talk, dataset: str, company: Company) -> Finding:
+    """Find the names of a bulk body, by what refusals say, else by trying those of other services."""
+
+    def ask() -> Answer:
+        return talk.bulk(dataset, [company])
+
+    answer = _hunt(talk, _BODY, ask, lambda answer: elements_of(answer, [company]) is not None)
+    names = ", ".join(getattr(talk.api.names, role) for role in _BODY)
+    assumption = "bulk body"
+    if answer is None:
+        last = talk.answers[-1]
+        what = describe_refusal(last) if last.status != 200 else f"another shape: {_glimpse(last.body)}"
+        return Finding(
+            assumption, what, "needs_you",
+            next_step="Find this request in the service's documentation and set api.names: no bulk request works as is",
+        )  # fmt: skip
+    return _named(talk, assumption, _BODY, f"array and fields are called {names}")
+
+
+def find_page_names(talk: Talk, company: Company) -> Finding:
+    """Find the names of the paging parameters; a service that ignores ours shows that in `pagination`."""
+
+    def ask() -> Answer:
+        return talk.single("financials", company, 2, 1)
+
+    def understands(answer: Answer) -> bool:
+        page = pagination(answer)
+        is_short = page.get("limit") == page.get("total", 2) < 2
+        return (page.get("limit") == 2 or is_short) and page.get("offset") == 1
+
+    answer = _hunt(talk, _PAGE, ask, understands)
+    assumption = "paging parameters"
+    if answer is None:
+        return Finding(
+            assumption, f"limit and offset are not understood: {describe_refusal(talk.answers[-1])}", "needs_you",
+            next_step="Find the paging parameters in the service's documentation and set api.names.limit and .offset",
+        )  # fmt: skip
+    in_body = talk.bulk("financials", [company], 2, 1)
+    names = " and ".join(getattr(talk.api.names, role) for role in _PAGE)
+    if not understands(in_body):
+        return Finding(
+            assumption, f"{names} in the query, but not in the body of a bulk request: {describe_refusal(in_body)}",
+            "needs_you", next_step="firmlake uses the same two names in both places: report this service",
+        )  # fmt: skip
+    return _named(talk, assumption, _PAGE, f"{names}, in the query and in the body")
+
+
+def describe_refusal(answer: Answer) -> str:
+    """Say in one line what the service answered."""
+    lines = read_lines(answer.body) if answer.status != 200 else [_glimpse(answer.body)]
+    text = "; ".join(dict.fromkeys(lines))[:160]
+    return f"{answer.status}: {text}" if text else str(answer.status)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _hunt(
+    talk: Talk, roles: tuple[str, ...], ask: Callable[[], Answer], is_right: Callable[[Answer], bool]
+) -> Answer | None:
+    """Try names until the answer is right; the names that were right stay in `talk.api`, else those before."""
+    before, tried = talk.api.names, set()
+    guesses = _guess(talk, roles)
+    for attempt in range(_HINTS_MAX + _GUESSES_MAX):
+        tried.add(tuple(getattr(talk.api.names, role) for role in roles))
+        answer = ask()
+        if is_right(answer):
+            return answer
+        if answer.status != 200 and not is_refusal(answer):
+            break
+        names = {role: getattr(talk.api.names, role) for role in roles}
+        hinted = names | (suggest_names(read_lines(answer.body), names) if is_refusal(answer) else {})
+        if attempt >= _HINTS_MAX or tuple(hinted.values()) in tried:
+            hinted = next((dict(zip(roles, guess, strict=True)) for guess in guesses if guess not in tried), {})
+        if not hinted:
+            break
+        _rename(talk, hinted)
+    talk.api = msgspec.structs.replace(talk.api, names=before)
+    return None
+
+
+def _guess(talk: Talk, roles: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield combinations of names that other services use, those with fewest changes first."""
+    ours = tuple(getattr(talk.api.names, role) for role in roles)
+    choices = [dict.fromkeys((name, *_OTHERS[role])) for role, name in zip(roles, ours, strict=True)]
+    combinations = sorted(product(*choices), key=lambda names: sum(map(str.__ne__, names, ours)))
+    return iter(combinations[:_GUESSES_MAX])
+
+
+def _rename(talk: Talk, names: dict[str, str]) -> None:
+    talk.api = msgspec.structs.replace(talk.api, names=msgspec.structs.replace(talk.api.names, **names))
+
+
+def _named(talk: Talk, assumption: str, roles: tuple[str, ...], seen: str) -> Finding:
+    usual = type(talk.api.names)()
+    names = {role: getattr(talk.api.names, role) for role in roles}
+    changed = {f"api.names.{role}": name for role, name in names.items() if name != getattr(usual, role)}
+    return Finding(assumption, seen, "covered" if changed else "as_assumed", changed)
+
+
+def _company_of(element: dict[str, Any]) -> Company | None:
+    identifier = element.get("identifier")
+    if not isinstance(identifier, dict):
+        return None
+    return normal_form(str(identifier.get("country")), str(identifier.get("companyNumber")))
+
+
+def _glimpse(body: bytes) -> str:
+    return " ".join(body[:60].decode("utf-8", "replace").split())

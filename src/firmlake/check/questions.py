@@ -1,0 +1,170 @@
+"""The questions of a check, in an order in which each rests on what the ones before found out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from firmlake.api import requests
+from firmlake.api.contract import DATASETS
+from firmlake.api.exchange import Answer
+from firmlake.check.finding import Finding
+from firmlake.check.headers import find_credits, find_rate_limit
+from firmlake.check.limits import find_companies_cap, find_page_cap, find_records_cap
+from firmlake.check.names import describe_refusal, find_body_names, find_page_names
+from firmlake.check.records import Records, examine_records
+from firmlake.check.talk import Talk, read_json
+from firmlake.check.wording import find_errors, find_language, find_not_found
+from firmlake.core.company import Company
+
+__all__ = ["ask_questions"]
+
+_UNPAGED = ("lookalikes", "relationships", "financials")
+"""For questions about companies: the datasets that do not page come first."""
+
+
+def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Iterator[Finding]:
+    """Compare a service with every assumption.
+
+    Args:
+        talk: With a budget for all of these companies; `talk.api` becomes what is right for the service.
+        companies: Known to the service, as far as one can tell; at least one.
+        stranger: A company that does not exist; None leaves that out.
+
+    Yields:
+        One finding for each assumption, as soon as it is known.
+
+    Raises:
+        FirmlakeError: The service cannot be asked at all, or the token is refused.
+    """
+    yield from _find_lists(talk)
+    known, statuses, spelling = _find_first(talk, companies)
+    yield spelling
+    allowed = [dataset for dataset, status in statuses.items() if status == 200]
+    if known is None or not allowed:
+        yield from _describe_endpoints(statuses, {})
+        return
+    body = next(dataset for dataset in _UNPAGED if dataset in allowed)
+    named = find_body_names(talk, body, known)
+    yield named
+    if "financials" in allowed:
+        yield find_page_names(talk, known)
+        yield find_page_cap(talk, known)
+    if named.verdict == "needs_you":
+        yield from _describe_endpoints(statuses, {})
+        return
+    cap = find_companies_cap(talk, body, known)
+    yield cap
+    if "financials" in allowed and cap.verdict != "not_observed":
+        yield find_records_cap(talk, known)
+    others = [company for company in companies if company != known]
+    answers = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in statuses}
+    yield from _describe_endpoints(statuses, answers)
+    yield find_not_found(talk, body, known, stranger)
+    yield find_language(talk, body, [known, *others])
+    yield from examine_records(_gather(answers))
+    yield find_errors(talk, known)
+    yield find_rate_limit(talk)
+    yield from find_credits(talk, [known, *others], stranger)
+    yield Finding("contacts body", "nothing is written by a check", "not_observed")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _find_lists(talk: Talk) -> Iterator[Finding]:
+    """Ask for the lists first: that is free, and tells whether there is a service and whether it takes the token."""
+    answer = talk.ask(requests.service_lists(talk.api, "OVERVIEW"))
+    address = talk.api.base_url
+    transport = "encrypted, with a certificate that is trusted" if address.startswith("https") else "on this machine"
+    yield Finding("address", f"{address} answers, {transport}", "as_assumed")
+    yield Finding("token", "accepted", "as_assumed")
+    if answer.status == 200:
+        yield Finding("lists", "may be read", "as_assumed")
+    else:
+        what = f"{describe_refusal(answer)}; runs do not need them, `service-lists` and `contacts` do"
+        yield Finding("lists", what, "covered")
+
+
+def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, int | None], Finding]:
+    """Find a company that the service knows, and so the spelling of Belgian numbers, at every endpoint for one company.
+
+    Returns:
+        The company, or None; the status of each dataset; the finding about the spelling.
+    """
+    usual, row = talk.api.keep_leading_zero, "spelling of Belgian numbers"
+    statuses: dict[str, int | None] = {}
+    for company in companies:
+        spellings = (usual, not usual) if _is_ambiguous(company) else (usual,)
+        for keep in spellings:
+            talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
+            statuses = {dataset: talk.single(dataset, company).status for dataset in DATASETS}
+            if 200 in statuses.values():
+                return company, statuses, _spelling(talk, company, statuses, keep != usual)
+    talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=usual)
+    asked = ", ".join(map(str, companies))
+    if set(statuses.values()) == {404}:
+        step = "Name companies that the service is sure to know, with --company or a list"
+        return None, statuses, Finding(row, f"the service knows none of {asked}", "needs_you", next_step=step)
+    return None, statuses, Finding(row, f"nothing was answered about {asked}", "not_observed")
+
+
+def _spelling(talk: Talk, company: Company, statuses: dict[str, int | None], is_other: bool) -> Finding:
+    row = "spelling of Belgian numbers"
+    if not _is_ambiguous(company):
+        return Finding(row, f"{company} has only one", "not_observed")
+    keep = talk.api.keep_leading_zero
+    if is_other:
+        seen = f"known with{'' if keep else 'out'} the leading zero only"
+        return Finding(row, seen, "covered", {"api.keep_leading_zero": keep})
+    dataset = next(dataset for dataset, status in statuses.items() if status == 200)
+    other = talk.single(dataset, company, keep_leading_zero=not keep)
+    both = "with and without the leading zero" if other.status == 200 else requests.spell_number(talk.api, company)
+    return Finding(row, f"known {both}" if other.status == 200 else f"only {both} is known", "as_assumed")
+
+
+def _is_ambiguous(company: Company) -> bool:
+    return company.country == "BE" and company.company_number.startswith("0")
+
+
+def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
+    """Ask for all companies and as many of their records as one request may carry."""
+    chosen = companies[: talk.api.companies_per_request]
+    if not DATASETS[dataset].is_paged:
+        return talk.bulk(dataset, chosen)
+    most = talk.api.records_per_request // len(chosen) if talk.api.records_per_request else talk.api.page_limit_max
+    return talk.bulk(dataset, chosen, max(1, min(talk.api.page_limit_max, most)), 0)
+
+
+def _describe_endpoints(statuses: dict[str, int | None], bulk: dict[str, Answer]) -> Iterator[Finding]:
+    for dataset, status in statuses.items():
+        row, answer = f"endpoints of {dataset}", bulk.get(dataset)
+        seen = f"GET {status}" + (f", POST {answer.status}" if answer else "")
+        worst = max(status or 0, (answer and answer.status) or 0)
+        if worst == 200:
+            is_known = answer is None or read_json(answer.body) is not None
+            yield Finding(row, f"{seen}: allowed" if is_known else f"{seen}, but no JSON", "as_assumed")
+        elif worst == 404:
+            yield Finding(row, f"{seen}: not found", "not_observed")
+        else:
+            what = "forbidden" if worst == 403 else "fails"
+            yield Finding(
+                row, f"{seen}: {what}", "needs_you",
+                next_step=f"Get {dataset} allowed or repaired, or leave it out of run.datasets; runs end with exit 3",
+            )  # fmt: skip
+
+
+def _gather(answers: dict[str, Answer]) -> Records:
+    """Take the records out of bulk answers."""
+    records: Records = {}
+    for dataset, answer in answers.items():
+        content = read_json(answer.body) if answer.status == 200 else None
+        groups = records[dataset] = {name: [] for name in DATASETS[dataset].groups}
+        for element in content if isinstance(content, list) else []:
+            data: Any = element.get("data") if isinstance(element, dict) else None
+            for name, group in DATASETS[dataset].groups.items():
+                rows = data.get(group.key) if isinstance(data, dict) and group.key else data
+                groups[name] += rows if isinstance(rows, list) else []
+    return records

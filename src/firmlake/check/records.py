@@ -1,0 +1,251 @@
+"""What the records of a service look like beside the contract: keys, types, scales, shapes and order."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+from msgspec import UNSET
+
+from firmlake.api.contract import DATASETS, KNOWN_VALUES, Field
+from firmlake.check.finding import Finding
+
+__all__ = ["Records", "examine_records"]
+
+Records = dict[str, dict[str, list[dict[str, Any]]]]
+"""Records by dataset and group, as read from JSON with exact decimals."""
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_PLACES = {"money": 2, "ratio": 4, "fraction": 6}
+_EXAMPLES_MAX = 3
+
+
+def examine_records(records: Records) -> list[Finding]:
+    """Compare records with the contract; one finding for each assumption about them.
+
+    Args:
+        records: All that was received, whatever it is.
+
+    References:
+        docs/service_gaps.md.
+    """
+    if not any(group for groups in records.values() for group in groups.values()):
+        return [Finding(row, "no records came", "not_observed") for row in _EXAMINED]
+    return [examine(records) for examine in _EXAMINED.values()]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _values(records: Records, kinds: Iterable[str]) -> Iterator[tuple[str, Field, Any]]:
+    """Yield dataset, field and value of every field of these kinds; UNSET where its key is absent."""
+    wanted = set(kinds)
+    for dataset, group, record in _each(records):
+        for field in DATASETS[dataset].groups[group].fields.values():
+            if field.kind in wanted:
+                yield f"{dataset} {field.path}", field, _at(record, field.path)
+
+
+def _each(records: Records) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for dataset, groups in records.items():
+        for group, rows in groups.items():
+            yield from ((dataset, group, row) for row in rows if isinstance(row, dict))
+
+
+def _at(record: Any, path: str) -> Any:
+    """Read a value; null where the branch it hangs on is null."""
+    for name in path.split("."):
+        if record is None:
+            return None
+        record = record.get(name, UNSET) if isinstance(record, dict) else UNSET
+    return record
+
+
+def _find_absent(records: Records) -> Finding:
+    absent: Counter[str] = Counter()
+    for place, field, value in _values(records, _KINDS):
+        is_child = "child" in DATASETS[place.split()[0]].groups and "identifier" in field.path
+        absent[place] += value is UNSET and not field.may_miss and not is_child
+    missing = +absent
+    if not missing:
+        return Finding("absent keys", "every key is there, null where there is no value", "as_assumed")
+    return Finding("absent keys", f"absent: {_list(missing)}; read as null", "covered")
+
+
+def _find_unknown(records: Records) -> Finding:
+    unknown: Counter[str] = Counter()
+    for dataset, group, record in _each(records):
+        if group == "child":
+            continue
+        known = {field.path for field in DATASETS[dataset].groups[group].fields.values()}
+        unknown.update(f"{dataset} {path}" for path in _paths(record) if not _is_known(path, known))
+    if not unknown:
+        return Finding("unknown fields", "none", "as_assumed")
+    return Finding("unknown fields", f"{_list(unknown)}; kept in extra_json", "covered")
+
+
+def _is_known(path: str, known: set[str]) -> bool:
+    return path in known or any(other.startswith(f"{path}.") for other in known)
+
+
+def _paths(record: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in record.items():
+        yield prefix + key
+        if isinstance(value, dict) and not prefix:
+            yield from _paths(value, f"{key}.")
+
+
+def _find_integers(records: Records) -> Finding:
+    odd = _odd(records, ["integer"], lambda value: isinstance(value, Decimal) and value != value.to_integral_value())
+    if not odd:
+        return Finding("integers", "whole numbers", "as_assumed")
+    return Finding("integers", f"with decimals: {odd}", "covered")
+
+
+def _find_types(records: Records) -> Finding:
+    fits: dict[str, Callable[[Any], bool]] = {
+        "text": lambda value: isinstance(value, str),
+        "date": lambda value: isinstance(value, str) and bool(_DATE.fullmatch(value)),
+        "codes": lambda value: isinstance(value, list) and all(isinstance(code, str) for code in value),
+    }
+    odd = [
+        _odd(records, [kind], lambda value, kind=kind: not fits.get(kind, _is_number)(value))  # type: ignore[misc]
+        for kind in _KINDS
+    ]
+    seen = "; ".join(filter(None, odd))
+    if not seen:
+        return Finding("types", "as the specification says", "as_assumed")
+    return Finding("types", f"other types: {seen}", "needs_you", next_step="Look at these fields before a large run")
+
+
+def _find_decimals(records: Records) -> Finding:
+    odd = [
+        _odd(records, [kind], lambda value, most=most: _is_number(value) and _places(value) > most)  # type: ignore[misc]
+        for kind, most in _PLACES.items()
+    ]
+    seen = "; ".join(filter(None, odd))
+    if not seen:
+        return Finding("decimals", "amounts 2, ratios 4, fractions 6 at most", "as_assumed")
+    return Finding("decimals", f"more decimals: {seen}", "covered")
+
+
+def _find_fractions(records: Records) -> Finding:
+    values = [value for _, _, value in _values(records, ["fraction"]) if _is_number(value)]
+    if not values:
+        return Finding("scale of fractions", "no stake and no ratio came", "not_observed")
+    if max(values) <= 1:
+        return Finding("scale of fractions", "0 to 1", "as_assumed")
+    return Finding("scale of fractions", f"up to {max(values)}: of 100, not of 1", "covered")
+
+
+def _find_scores(records: Records) -> Finding:
+    values = [value for _, _, value in _values(records, ["score"]) if _is_number(value)]
+    if not values:
+        return Finding("scale of scores", "no lookalikes came", "not_observed")
+    if max(values) <= 1:
+        return Finding("scale of scores", f"{min(values)} to {max(values)}", "as_assumed")
+    return Finding("scale of scores", f"{min(values)} to {max(values)}: of 100, not of 1", "covered")
+
+
+def _find_children(records: Records) -> Finding:
+    row = "`children` of relationships"
+    children = records.get("relationships", {}).get("child", [])
+    shapes = Counter(_shape(child) for child in children)
+    if not children:
+        return Finding(row, "none of the companies has any", "not_observed")
+    if set(shapes) <= {"identifier"}:
+        return Finding(row, f"{len(children)} like parents", "as_assumed")
+    seen = ", ".join(f"{count} by {shape}" for shape, count in shapes.items())
+    if "unknown" in shapes:
+        example = next(child for child in children if _shape(child) == "unknown")
+        keys = ", ".join(example) if isinstance(example, dict) else type(example).__name__
+        return Finding(row, f"{seen} ({keys}); kept as JSON, related_kind 'unknown'", "covered")
+    return Finding(row, seen, "covered")
+
+
+def _shape(child: Any) -> str:
+    if not isinstance(child, dict):
+        return "unknown"
+    if "identifier" in child:
+        return "identifier"
+    if isinstance(child.get("companyId"), dict):
+        return "companyId"
+    return "country and companyNumber" if {"country", "companyNumber"} <= child.keys() else "unknown"
+
+
+def _find_order(records: Records) -> Finding:
+    row = "item order"
+    ends = [str(record.get("endDate")) for _, group, record in _each(records) if group == "period"]
+    newest = sum(first > second for first, second in pairwise(ends))
+    oldest = sum(first < second for first, second in pairwise(ends))  # one of them between any two companies
+    if newest == oldest:
+        return Finding(row, "too few periods to tell", "not_observed")
+    if newest > oldest:
+        return Finding(row, "newest first", "as_assumed")
+    return Finding(row, "oldest first; dates tell the order of periods", "covered")
+
+
+def _find_functions(records: Records) -> Finding:
+    row, known = "`function`", KNOWN_VALUES["relationships", "function"]
+    seen = Counter(
+        record["function"] for _, _, record in _each(records) if isinstance(record.get("function"), str)
+    )  # fmt: skip
+    if not seen:
+        return Finding(row, "no parents and no children came", "not_observed")
+    new = ", ".join(sorted(value for value in seen if value not in known))
+    if not new:
+        return Finding(row, ", ".join(seen), "as_assumed")
+    return Finding(row, f"others too: {new}; kept, and recorded in drift", "covered")
+
+
+def _find_health(records: Records) -> Finding:
+    values = [value for place, _, value in _values(records, ["integer"]) if "health" in place and _is_number(value)]
+    if not values:
+        return Finding("`healthIndicator`", "never given", "not_observed")
+    return Finding("`healthIndicator`", f"{min(values)} to {max(values)}, stored as it is", "as_assumed")
+
+
+def _odd(records: Records, kinds: Iterable[str], is_odd: Callable[[Any], bool]) -> str:
+    """List the fields with values that are odd, each with its first one."""
+    found: dict[str, list[Any]] = {}
+    for place, _, value in _values(records, kinds):
+        if value is not None and value is not UNSET and is_odd(value):
+            found.setdefault(place, []).append(value)
+    listed = [f"{place} ({values[0]!s:.40}, {len(values)} times)" for place, values in found.items()]
+    more = f" and {len(listed) - _EXAMPLES_MAX} more fields" if len(listed) > _EXAMPLES_MAX else ""
+    return ", ".join(listed[:_EXAMPLES_MAX]) + more
+
+
+def _list(counts: Counter[str]) -> str:
+    most = counts.most_common(_EXAMPLES_MAX)
+    more = f" and {len(counts) - _EXAMPLES_MAX} more" if len(counts) > _EXAMPLES_MAX else ""
+    return ", ".join(f"{place} ({count})" for place, count in most) + more
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def _places(value: Any) -> int:
+    exponent = Decimal(value).normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+_KINDS = ("text", "date", "integer", "money", "ratio", "fraction", "score", "codes")
+_EXAMINED: dict[str, Callable[[Records], Finding]] = {
+    "absent keys": _find_absent,
+    "unknown fields": _find_unknown,
+    "types": _find_types,
+    "integers": _find_integers,
+    "decimals": _find_decimals,
+    "scale of fractions": _find_fractions,
+    "scale of scores": _find_scores,
+    "`children` of relationships": _find_children,
+    "item order": _find_order,
+    "`function`": _find_functions,
+    "`healthIndicator`": _find_health,
+}

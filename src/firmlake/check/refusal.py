@@ -1,0 +1,169 @@
+"""Reading a refusal: which name the service wanted instead of ours, and which number it allows at most.
+
+Services say that in many ways: a sentence, a list of sentences, a map from field to sentences, a path of keys beside a
+sentence. All of it is flattened to lines of text first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+__all__ = ["find_bounds", "read_lines", "suggest_names"]
+
+_TAG = re.compile(r"<[^>]*>")
+_QUOTED = re.compile("['\"`\u2018\u201c]([A-Za-z_][\\w.\\[\\]$]*)['\"`\u2019\u201d]")
+_SUBJECT = re.compile(
+    r"([A-Za-z_][\w.\[\]$]*)\s+(?:property |field |parameter )?"
+    r"(?:should|must|is (?:required|missing|not|unknown|invalid|mandatory)|cannot|may not|Field required|not allowed)"
+)
+_OBJECT = re.compile(
+    r"(?:property|properties|field|parameter|key|attribute|expected|mean|missing|required:?)\s+([A-Za-z_]\w*)"
+)
+_PATHS = ("loc", "path", "field", "property", "instancePath", "pointer", "source", "param", "parameter")
+_MAPS = ("errors", "fieldErrors", "violations", "fields")
+_NUMBER = re.compile(r"(?<![\w.])\d{1,7}(?![\w.]*\w)")
+
+_FRAGMENTS: dict[str, tuple[str, ...]] = {
+    "country": ("country", "land", "pays", "nation"),
+    "company_number": (
+        "number",
+        "nummer",
+        "numero",
+        "siren",
+        "kvk",
+        "vat",
+        "regist",
+        "enterpriseid",
+        "companyid",
+        "id",
+    ),
+    "companies": ("compan", "identif", "items", "entities", "organi", "enterprises", "businesses", "elements"),
+    "limit": ("limit", "size", "take", "count", "perpage", "per_page", "top", "rows", "max"),
+    "offset": ("offset", "skip", "start", "from", "begin"),
+}
+"""By role of a name in a request, what services call it; the first role that fits a word wins."""
+
+_NOT_NAMES = {
+    "a", "an", "and", "array", "bad", "body", "data", "error", "expected", "field", "fields", "input", "integer", "is",
+    "it", "json", "key", "list", "message", "missing", "must", "not", "null", "object", "of", "one", "or", "parameter",
+    "properties", "property", "query", "request", "required", "should", "string", "the", "to", "type", "unknown",
+    "value", "values", "you", "your",
+}  # fmt: skip
+
+
+def read_lines(body: bytes) -> list[str]:
+    """Flatten the body of a refusal to lines of text, whatever its shape.
+
+    Example:
+        >>> read_lines(b'{"detail": [{"loc": ["body", "limit"], "msg": "Field required"}]}')
+        ['body.limit Field required']
+    """
+    try:
+        content = msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = _TAG.sub(" ", body[:20_000].decode("utf-8", "replace"))
+        return [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
+    return list(_flatten(content, depth=0))
+
+
+def suggest_names(lines: list[str], names: Mapping[str, str]) -> dict[str, str]:
+    """Work out which names of ours the service would rather have called otherwise.
+
+    Args:
+        lines: From `read_lines`.
+        names: By role (`companies`, `country`, `company_number`, `limit`, `offset`), the names that were sent.
+
+    Returns:
+        By role, the name that the service seems to expect; empty where it says nothing of the kind.
+
+    Example:
+        >>> suggest_names(["unknown property 'companyNumber', expected 'number'"], {"company_number": "companyNumber"})
+        {'company_number': 'number'}
+    """
+    found: dict[str, str] = {}
+    ours = {name: role for role, name in names.items()}
+    for line in lines:
+        words = list(dict.fromkeys(_names_in(line)))
+        refused = [ours[word] for word in words if word in ours]
+        others = [word for word in words if word not in ours and word.lower() not in _NOT_NAMES]
+        for word in others:
+            role = refused[0] if len(refused) == len(others) == 1 else _role(word, names)
+            if role is not None and word != names[role]:
+                found.setdefault(role, word)
+    return found
+
+
+def find_bounds(lines: list[str], asked: int) -> list[int]:
+    """Find the numbers in a refusal that may be the largest allowed one, the likeliest first.
+
+    Args:
+        lines: From `read_lines`.
+        asked: What was refused: every bound is less.
+
+    Example:
+        >>> find_bounds(["101 companies, but a request may have at most 100"], 101)
+        [100]
+    """
+    numbers = {int(text) for line in lines for text in _NUMBER.findall(line)}
+    return sorted((number for number in numbers if 0 < number < asked), reverse=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _flatten(value: Any, depth: int) -> Iterator[str]:
+    if depth > 8:
+        return
+    if isinstance(value, str):
+        yield " ".join(value.split())
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _flatten(inner, depth + 1)
+    elif isinstance(value, dict):
+        place = next((text for key in _PATHS if (text := _path(value.get(key)))), "")
+        for key, inner in value.items():
+            if key in _PATHS and _path(inner):
+                continue
+            prefix = f"{place} " if place else ""
+            for text in _flatten(inner, depth + 1):
+                yield prefix + text
+        for key in _MAPS:
+            if isinstance(value.get(key), dict):
+                yield from (f"{field} is refused" for field in value[key])
+
+
+def _path(value: Any) -> str:
+    if isinstance(value, list) and value and all(isinstance(part, str | int) for part in value):
+        return ".".join(map(str, value))
+    if isinstance(value, str) and re.fullmatch(r"[/$]?[\w./\[\]$-]+", value):
+        return value.strip("/$.").replace("/", ".")
+    return ""
+
+
+def _names_in(line: str) -> Iterator[str]:
+    """Yield the words of a line that look like names of fields; of a path its last part that is none of an index."""
+    for pattern in (_QUOTED, _SUBJECT, _OBJECT):
+        for text in pattern.findall(line):
+            yield _last(text)
+    first = line.partition(" ")[0]
+    if "." in first.strip("."):
+        yield _last(first)
+
+
+def _last(path: str) -> str:
+    parts = [part for part in re.split(r"[.\[\]]+", path) if part and not part.isdecimal()]
+    return parts[-1] if parts else path
+
+
+def _role(word: str, names: Mapping[str, str]) -> str | None:
+    text = word.lower()
+    if text == "page":  # the number of a page, which is no offset
+        return None
+    for role, fragments in _FRAGMENTS.items():
+        if role in names and any(text == part if len(part) < 3 else part in text for part in fragments):
+            return role
+    return None

@@ -1,0 +1,94 @@
+"""The words of a service: its language, what it says of a company that does not exist, and how it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from firmlake.api.exchange import Answer
+from firmlake.check.finding import Finding
+from firmlake.check.names import describe_refusal
+from firmlake.check.talk import Talk, is_refusal, read_json
+from firmlake.core.company import Company
+
+__all__ = ["find_errors", "find_language", "find_not_found"]
+
+_LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Language", "X-Accept-Language", "Lang")
+_MESSAGE_KEYS = ("message", "error", "detail", "title")
+
+
+def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding:
+    """Find the header that chooses the language, by names and places that change with it."""
+    row, ours = "language header", talk.api.names.language_header
+    for header in dict.fromkeys((ours, *_LANGUAGE_HEADERS)):
+        names = msgspec.structs.replace(talk.api.names, language_header=header)
+        told = [_names(talk.bulk(dataset, companies, names=names, language=language)) for language in ("NL", "FR")]
+        if told[0] == told[1] or not all(told):
+            continue
+        talk.api = msgspec.structs.replace(talk.api, names=names)
+        example = next(f"{dutch!r}, {french!r}" for dutch, french in zip(*told, strict=False) if dutch != french)
+        settings = {} if header == ours else {"api.names.language_header": header}
+        return Finding(row, f"{header}: {example}", "covered" if settings else "as_assumed", settings)
+    return Finding(row, f"names are the same in every language with {ours} and five other headers", "not_observed")
+
+
+def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company | None) -> Finding:
+    """Find what is said of a company that does not exist."""
+    row, usual = "company not found", talk.api.names.not_found_message
+    if stranger is None:
+        return Finding(row, "a company that does not exist was not asked for", "not_observed")
+    alone = talk.bulk(dataset, [stranger])
+    both = read_json(talk.bulk(dataset, [known, stranger]).body)
+    elements: list[Any] = both if isinstance(both, list) else []
+    said = [
+        element.get("message") for element in elements if isinstance(element, dict) and element.get("data") is None
+    ]  # fmt: skip
+    if not said and alone.status == 200:
+        if len(elements) > 1:
+            return Finding(row, f"the service knows {stranger} too", "not_observed")
+        return Finding(
+            row, f"no element about {stranger}, which does not exist", "needs_you",
+            next_step="firmlake counts such companies as failed, and asks for them again: report this service",
+        )  # fmt: skip
+    message = next((text for text in said if isinstance(text, str) and text), None)
+    also = f"; alone in a request: {describe_refusal(alone)}" if alone.status != 200 else ""
+    if message is None:
+        return Finding(
+            row, f"an element without data or message{also}", "needs_you",
+            next_step="firmlake cannot tell such companies from failed ones: report this service",
+        )  # fmt: skip
+    if message == usual:
+        return Finding(row, f"{message!r}{also}", "covered" if also else "as_assumed")
+    names = msgspec.structs.replace(talk.api.names, not_found_message=message)
+    talk.api = msgspec.structs.replace(talk.api, names=names)
+    return Finding(row, f"{message!r}{also}", "covered", {"api.names.not_found_message": message})
+
+
+def find_errors(talk: Talk, company: Company) -> Finding:
+    """See how a whole request is refused: by what was refused on the way, else by a page that is far too large."""
+    row = "whole-request errors"
+    refused = next((answer for answer in reversed(talk.answers) if is_refusal(answer)), None)
+    refused = refused or _provoke(talk, company)
+    if refused is None:
+        return Finding(row, "no request was refused", "not_observed")
+    content = read_json(refused.body)
+    if isinstance(content, dict) and isinstance(content.get("message"), str) and "status" in content:
+        return Finding(row, describe_refusal(refused), "as_assumed")
+    key = next((key for key in _MESSAGE_KEYS if isinstance(content, dict) and key in content), None)
+    form = f"JSON with {key!r}" if key else refused.headers.get("content-type", "no content type")
+    return Finding(row, f"{form}: {describe_refusal(refused)}", "covered")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _names(answer: Answer) -> list[str]:
+    content = read_json(answer.body) if answer.status == 200 else None
+    identifiers = [element.get("identifier") for element in content] if isinstance(content, list) else []
+    return [f"{one.get('name')}, {one.get('place')}" for one in identifiers if isinstance(one, dict)]
+
+
+def _provoke(talk: Talk, company: Company) -> Answer | None:
+    answer = talk.single("financials", company, 10**6, 0)
+    return answer if is_refusal(answer) else None

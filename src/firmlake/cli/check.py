@@ -1,0 +1,95 @@
+"""The command that compares a service with what is assumed of it: check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from firmlake.cli.call import Call, command
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, Stopped, UsageError
+from firmlake.core.steps import utc_now
+
+if TYPE_CHECKING:
+    from firmlake.core.company import Company
+    from firmlake.core.settings import Settings
+
+__all__ = ["check"]
+
+
+@click.command()
+@click.argument("company_list", metavar="[LIST]", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--company", "named", multiple=True, metavar="NUMBER", help='Ask for this one, such as "BE 0403.227.515".'
+)
+@click.option(
+    "--companies", "most", type=click.IntRange(1, 100), default=3, show_default=True, metavar="N",
+    help="Ask for so many companies at most, the one that does not exist included; each costs a credit at most.",
+)  # fmt: skip
+@click.option("--write", "path", type=click.Path(path_type=Path), metavar="FILE", help="Write the settings that fit.")
+@command
+def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: int, path: Path | None) -> int:
+    """Ask a service for a few companies, and compare what it does with every assumption about it.
+
+    Asks for companies of LIST, else for well-known ones. What was bought lands as a run of its own. Nothing is written
+    at the service.
+    """
+    from firmlake.api import service
+    from firmlake.check.check import REQUESTS_MAX, choose_companies, write_settings
+    from firmlake.check.check import check as start
+    from firmlake.check.finding import needs_you
+    from firmlake.core.lock import lock
+    from firmlake.core.run import Folders
+    from firmlake.terminal.check import check_content, describe_asking, show_checked
+
+    settings, origins = call.settings_with_origins()
+    service.check_access(settings)
+    asking = choose_companies(settings, _read(named), company_list, _budget(settings, most))
+    folders = Folders(Path(settings.paths.data))
+    with lock(folders, "firmlake check"):
+        service.check_service(settings, folders)
+        call.say(describe_asking(settings, asking, REQUESTS_MAX))
+        checked = start(settings, asking, utc_now)
+    if path is not None:
+        write_settings(path, checked, _kept(settings, origins), utc_now())
+    call.answer(check_content(checked), lambda: show_checked(checked))
+    if path is not None:
+        call.say(f"Written: {path}. `firmlake run LIST --config {path}` uses it")
+    return EXIT_FAILED if needs_you(checked.findings) else EXIT_DONE
+
+
+def _budget(settings: Settings, most: int) -> int:
+    """Give the credits that may be spent.
+
+    Raises:
+        Stopped: There are none.
+    """
+    credits = most if settings.run.max_credits < 0 else min(most, settings.run.max_credits)
+    if not credits:
+        raise Stopped(
+            "run.max_credits = 0 leaves nothing to ask for", "A check costs a credit at least, once in 30 days"
+        )
+    return credits
+
+
+def _read(named: tuple[str, ...]) -> list[Company]:
+    from firmlake.enrich.lookup import read_company
+
+    companies = []
+    for text in named:
+        country, _, number = text.strip().partition(" ")
+        if not number:
+            country, number = text[:2], text[2:]
+        if country.upper() not in ("BE", "NL", "FR"):
+            raise UsageError(f"--company {text}: no country", 'Write BE, NL or FR first: --company "BE 0403.227.515"')
+        companies.append(read_company(country.upper(), number))
+    return companies
+
+
+def _kept(settings: Settings, origins: dict[str, str]) -> dict[str, Any]:
+    """Give what the written file takes over: the settings of the file in use, and the address."""
+    from firmlake.core.settings_layers import changed_keys, value_of
+
+    is_lasting = {key for key, origin in origins.items() if origin.endswith(".toml")} | {"api.base_url"}
+    return {key: value_of(settings, key) for key in changed_keys(settings) if key in is_lasting}

@@ -1,0 +1,47 @@
+"""What a person sees of a check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from firmlake.check.check import Asking, Checked
+from firmlake.check.finding import VERDICTS, needs_you
+from firmlake.core.settings import Settings
+from firmlake.terminal.rows import count_of, show_table
+
+__all__ = ["check_content", "describe_asking", "show_checked"]
+
+
+def describe_asking(settings: Settings, asking: Asking, request_max: int) -> str:
+    """Say what a check will ask and cost, before anything is sent."""
+    names = ", ".join(map(str, asking.companies))
+    stranger = f", and for {asking.stranger}, which does not exist" if asking.stranger else ""
+    return (
+        f"Asks {settings.api.base_url} for {names}{stranger}: at most {count_of(asking.credit_count, 'credit')} and "
+        f"{request_max} requests. Nothing is written there: lists are only read"
+    )
+
+
+def check_content(checked: Checked) -> dict[str, Any]:
+    """Give a check as plain values for JSON."""
+    return {
+        "findings": checked.findings, "settings": checked.changes, "request_count": checked.request_count,
+        "credits_charged": checked.charged, "run_id": checked.run_id or None,
+        "needs_you_count": len(needs_you(checked.findings)),
+    }  # fmt: skip
+
+
+def show_checked(checked: Checked) -> None:
+    """Print the findings as a table, then what a person has to do."""
+    show_table(
+        ("assumption", "seen", "verdict"),
+        [(one.assumption, one.seen, VERDICTS[one.verdict]) for one in checked.findings],
+    )
+    click.echo(
+        f"{count_of(checked.request_count, 'request')}, {count_of(checked.charged, 'credit')} charged; "
+        f"{count_of(len(checked.changes), 'setting')} to change"
+    )
+    for one in needs_you(checked.findings):
+        click.echo(f"- {one.assumption}: {one.seen}. {one.next_step}")
