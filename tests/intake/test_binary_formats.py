@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import io
+import json
 
 import polars as pl
 import pytest
@@ -131,7 +132,7 @@ def test_objects_on_lines_are_read(read):
     assert (companies.line_count, companies.blank_count) == (8, 1)
 
 
-def test_keys_can_be_mapped_whatever_their_characters_save_quotation_marks(read, refusal):
-    key = "a.b['c'] $é"
-    assert read(f'{{"{key}":"BE0403227515"}}\n', number_column=key).companies.height == 1
-    assert "quotation mark" in refusal('{"a\\"b":"BE0403227515"}\n', number_column='a"b').message
+@pytest.mark.parametrize("key", ["a.b['c'] $é", 'a"b', "a\\b"])
+def test_keys_can_be_mapped_whatever_their_characters(read, key):
+    line = json.dumps({key: "BE0403227515"})
+    assert read(f"{line}\n", number_column=key).companies.height == 1

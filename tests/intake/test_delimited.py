@@ -130,8 +130,8 @@ def test_hostile_content_in_the_number_is_refused_and_cut(read):
 
 
 def test_very_many_columns_are_no_trouble(read):
-    names = ";".join(f"c{n}" for n in range(20_000))
-    values = ";".join("1" for _ in range(20_000))
+    names = ";".join(f"c{n}" for n in range(16_000))
+    values = ";".join("1" for _ in range(16_000))
     assert found(read(f"{names};kbo\n{values};0403227515\n")) == [("BE", "0403227515", 2)]
 
 

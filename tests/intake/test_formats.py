@@ -31,10 +31,11 @@ def parquet() -> bytes:
     return buffer.getvalue()
 
 
-def archive() -> bytes:
+def archive(*names: str) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
-        file.writestr("list.csv", LIST)
+        for name in names:
+            file.writestr(name, LIST)
     return buffer.getvalue()
 
 
@@ -47,7 +48,7 @@ UNUSABLE = {
     "picture": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "a PNG picture"),
     "document": (b"%PDF-1.7\n", "a PDF document"),
     "web page": (b"<html><table>", "an HTML or XML document"),
-    "old spreadsheet": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000), "an old Office file"),
+    "old spreadsheet": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000), "cannot be read as a workbook"),
     "password": (
         b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"),
         "protected with a password",
@@ -57,7 +58,7 @@ UNUSABLE = {
     "UTF-16 cut in a character": (LIST.encode("utf-16")[:-1], "is not utf-16 all through"),
     "gzip cut": (gzip.compress(LIST.encode())[:-10], "gzip file that was cut or damaged"),
     "gzip damaged": (gzip.compress(LIST.encode())[:20] + b"damage" * 10, "gzip file that was cut or damaged"),
-    "archive": (archive(), "a ZIP archive, but not an XLSX workbook"),
+    "archive": (archive("a.csv", "b.csv"), "a ZIP archive with 2 files"),
     "workbook cut": (xlsx()[:2000], "ZIP or XLSX file that was cut"),
     "workbook cut at its end": (xlsx()[:-30], "ZIP or XLSX file that was cut"),
     "Parquet cut": (parquet()[:-3], "Parquet file that was cut"),
@@ -69,7 +70,8 @@ UNUSABLE = {
     "quote left open in the header": (b'country,"kbo\nBE,0403227515\n', "mark that opens on line 1 is not closed"),
     "quote closed by the next line": (b'kbo,name\n1,"a\n2,"b"\n', "mark that opens on line 2 is not closed"),
     "quote over too many lines": (b'kbo,name\n1,"' + b"a\n" * 2000 + b'"\n', "mark that opens on line 2 is not closed"),
-    "no column": (b"name,place\nKBC,Leuven\n", "no column is known as company number"),
+    "no column": (b"id,place\n7,Leuven\n", "no column is known as company number"),
+    "names alone": (b"name,place\nKBC,Leuven\n", "has no company numbers, by which the service knows them"),
 }
 
 
@@ -79,7 +81,7 @@ def test_a_file_that_is_no_usable_list_is_refused_whole(refusal, content, messag
 
 
 def test_what_is_no_file_is_refused(tmp_path):
-    for path, message in ((tmp_path / "none.csv", "No such file"), (tmp_path, "is a directory")):
+    for path, message in ((tmp_path / "none.csv", "No such file"), (tmp_path, "a folder without Parquet files")):
         with pytest.raises(CompanyListError, match=message):
             read_company_list(path)
 

@@ -131,8 +131,17 @@ class IntakeSettings(_Section, frozen=True):
     default_country: Annotated[Literal["", "BE", "NL", "FR"], Meta(description="country of lines that name none")] = ""
     delimiter: Annotated[str, Meta(max_length=1, description='field separator of CSV; "" finds it')] = ""
     encoding: Annotated[str, Meta(description='encoding of text files; "" finds it')] = ""
-    header: Annotated[Literal["auto", "yes", "no"], Meta(description="whether the first line holds names")] = "auto"
-    sheet: Annotated[str, Meta(description='sheet of a workbook; "" is the first')] = ""
+    header: Annotated[Literal["auto", "yes", "no"], Meta(description="whether a line holds names")] = "auto"
+    header_row: Annotated[int, Meta(ge=0, description="line with the names of the columns; 0 finds it")] = 0
+    sheet: Annotated[str, Meta(description='sheet of a workbook; "" is the first with company numbers')] = ""
+    max_rows: Annotated[int, Meta(ge=1, description="lines of a list; more of them are refused")] = 50_000_000
+    max_columns: Annotated[int, Meta(ge=1, description="columns of a list")] = 16_384
+    max_cells: Annotated[
+        int, Meta(ge=1, description="cells of a worksheet, rows times columns, filled or not: each takes 50 bytes")
+    ] = 25_000_000
+    max_inflated_megabytes: Annotated[
+        int, Meta(ge=1, description="what a compressed list may inflate to: a small file may hold any number of bytes")
+    ] = 8192
     keep_columns: Annotated[
         tuple[str, ...],
         Meta(

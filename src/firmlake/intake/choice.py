@@ -1,15 +1,22 @@
-"""Which columns of a list are read, for each thing that is sought: by mapping, by header name, or by content."""
+"""Which columns of a list are read, for each thing that is sought: by mapping, by name, or by name and values."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import polars as pl
+
+from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import COUNTRY, NUMBER_ROLES, Synonyms, find_columns, quoted_names, role_of
-from firmlake.intake.content import columns_by_content
+from firmlake.intake.content import Evidence, column_texts, country_shares, number_evidence
+from firmlake.intake.countries import country_codes
+from firmlake.intake.hints import hint_of, is_company_name
 from firmlake.intake.table import Table
 
 __all__ = ["Choice", "choose_columns"]
@@ -18,11 +25,35 @@ Choice = dict[str, tuple[int, ...]]
 """Positions from 0 of the columns for each role; none where the file has no such column."""
 
 _NUMBER: Final = NUMBER_ROLES[0]
+_MOST: Final = 0.5
+"""Share of a column's filled cells that are valid numbers (or countries), so that it is taken for what holds them."""
+
+_ALIKE: Final = 0.9
+"""Two columns qualify equally where the one has so large a share of the other's valid numbers."""
+
+
+@dataclass
+class _Search:
+    """One list, what is sought in it, and what was found by now."""
+
+    path: Path
+    table: Table
+    default_country: str | None
+    choice: Choice
+    guesses: list[str] = field(default_factory=list)
+
+    def name(self, position: int) -> str:
+        """Name a column for a message, as it can be mapped."""
+        return repr(self.table.names[position]) if self.table.names else str(position + 1)
+
+    def examples(self, position: int) -> str:
+        """Show the first values of a column."""
+        return ", ".join(column_texts(self.table.sample, position).drop_nulls().head(3))
 
 
 def choose_columns(
     path: Path, table: Table, options: IntakeSettings, synonyms: Synonyms, mapping: Mapping[str, str]
-) -> Choice:
+) -> tuple[Choice, tuple[str, ...]]:
     """Choose the columns for each role of `synonyms`.
 
     Of the number roles one must be found; the country may be missing; every other role must be found.
@@ -34,21 +65,26 @@ def choose_columns(
         synonyms: The roles sought, with their header names.
         mapping: Columns mapped for further roles: header names, or positions from 1 where there is no header.
 
+    Returns:
+        The choice, and one sentence for each column that was chosen by more than its name.
+
     Raises:
-        CompanyListError: A column is not found or not there: map it as the next step says.
+        CompanyListError: A column is not found, or two would do: map the right one as the next step says.
     """
     wanted = {COUNTRY: options.country_column, _NUMBER: options.number_column, **mapping}
     wanted = {role: column for role, column in wanted.items() if column}
-    if table.names is None:
-        choice = _by_position(path, table, wanted)
-        country, number = columns_by_content(table.sample, options.default_country or None)
-        for role, position in ((COUNTRY, country), (_NUMBER, number)):
-            if position is not None:
-                choice.setdefault(role, (position,))
-    else:
-        choice = _by_name(path, table.names, synonyms, wanted)
-    _require(path, table, choice, synonyms)
-    return choice
+    known = _by_position(path, table, wanted) if table.names is None else _by_name(path, table.names, synonyms, wanted)
+    search = _Search(path, table, options.default_country or None, known)
+    if COUNTRY not in wanted:
+        _guess_country(search)
+    if _NUMBER not in wanted:
+        _guess_number(search)
+    _require(search, synonyms)
+    for positions in search.choice.values():
+        for position in positions:
+            if position in table.unusable:
+                raise CompanyListError(*table.unusable[position])
+    return search.choice, tuple(search.guesses)
 
 
 def _by_name(path: Path, names: tuple[str, ...], synonyms: Synonyms, wanted: Mapping[str, str]) -> Choice:
@@ -57,7 +93,7 @@ def _by_name(path: Path, names: tuple[str, ...], synonyms: Synonyms, wanted: Map
         return choice
     # The mapped column alone is read, but what its name says of the country holds.
     mapped = choice[_NUMBER]
-    named = role_of(names[mapped[0]], synonyms)
+    named = role_of(names[mapped[0]], synonyms) or hint_of(names[mapped[0]]).role
     role = named if named in NUMBER_ROLES else _NUMBER
     return {**choice, **dict.fromkeys(NUMBER_ROLES, ()), role: mapped}
 
@@ -74,21 +110,148 @@ def _by_position(path: Path, table: Table, wanted: Mapping[str, str]) -> Choice:
     return choice
 
 
-def _require(path: Path, table: Table, choice: Choice, synonyms: Synonyms) -> None:
+def _guess_country(search: _Search) -> None:
+    """Choose the column whose values are countries; a name must suggest it, since languages are spelled alike."""
+    names = search.table.names
+    if search.choice.get(COUNTRY):
+        return
+    taken = {position for positions in search.choice.values() for position in positions}
+    shares = {position: share for position, share in country_shares(search.table.sample).items() if share >= _MOST}
+    if names is not None:
+        shares = {position: share for position, share in shares.items() if hint_of(names[position]).role == COUNTRY}
+    ranked = sorted(shares.keys() - taken, key=lambda position: -shares[position])
+    if not ranked:
+        return
+    best = ranked[0]
+    if names is not None:
+        codes = [country_codes(column_texts(search.table.sample, position)) for position in ranked]
+        if any((codes[0] != other).any() for other in codes[1:]):
+            raise _ambiguous(search, ranked, "country")
+        search.guesses.append(
+            f"Countries are read from column {search.name(best)} ({search.examples(best)}); "
+            "another one: --map country=COLUMN"
+        )
+    search.choice[COUNTRY] = (best,)
+
+
+def _guess_number(search: _Search) -> None:
+    """Choose the column with numbers by its name and values, where no name is known or those known hold none."""
+    sample, choice = search.table.sample, search.choice
+    if not sample.height:
+        return
+    by_name = {position: role for role in NUMBER_ROLES for position in choice.get(role, ())}
+    if by_name and not any(role == _NUMBER for role in by_name.values()):
+        return
+    weighed = _weigh(search, by_name)
+    if by_name and (not weighed or any(position in by_name for position in weighed)):
+        _leave_out(search, weighed, by_name)
+        return
+    best = _best(search, weighed)
+    if best is None:
+        return
+    for role in NUMBER_ROLES:
+        choice.pop(role, None)
+    names = search.table.names
+    role = hint_of(names[best]).role if names else _NUMBER
+    choice[role] = (best,)
+    if names is not None:
+        search.guesses.append(
+            f"Company numbers are read from column {search.name(best)} ({', '.join(weighed[best].examples)}); "
+            "another one: --map number=COLUMN"
+        )
+
+
+def _weigh(search: _Search, by_name: Mapping[int, str]) -> dict[int, Evidence]:
+    """Give the columns most of whose values are valid numbers."""
+    names, choice, sample = search.table.names, search.choice, search.table.sample
+    roles = {}
+    for position in range(search.table.width):
+        role = hint_of(names[position]).role if names and position < len(names) else _NUMBER
+        if role != COUNTRY and position not in choice.get(COUNTRY, ()):
+            roles[position] = by_name.get(position, role)
+    codes = pl.Series([None] * sample.height, dtype=pl.String)
+    for position in choice.get(COUNTRY, ()):
+        found = country_codes(column_texts(sample, position))
+        codes = codes.fill_null(found.set(~found.is_in(COUNTRIES), None))
+    evidence = number_evidence(sample, roles, codes, search.default_country)
+    # A column that is known by its name needs no more than one number.
+    return {
+        position: each
+        for position, each in evidence.items()
+        if each.valid_count and (each.share >= _MOST or position in by_name)
+    }
+
+
+def _leave_out(search: _Search, weighed: Mapping[int, Evidence], by_name: Mapping[int, str]) -> None:
+    """Leave out columns with the name of a number in which no value is one, where another has them."""
+    empty = [position for position, role in by_name.items() if role == _NUMBER and position not in weighed]
+    if not weighed or not empty:
+        return
+    search.choice[_NUMBER] = tuple(position for position in search.choice[_NUMBER] if position not in empty)
+    for position in empty:
+        if values := search.examples(position):
+            search.guesses.append(
+                f"Column {search.name(position)} is not read: its values are no company numbers ({values}); "
+                "to read it: --map number=COLUMN"
+            )
+
+
+def _best(search: _Search, weighed: Mapping[int, Evidence]) -> int | None:
+    """Give the column that qualifies best by its name and values; refuse where two qualify equally."""
+    names = search.table.names
+    strength = {position: hint_of(names[position]).strength if names else 1 for position in weighed}
+    # Eight digits alone are a KVK number, a customer number or a telephone number.
+    eligible = [position for position in weighed if strength[position] or weighed[position].is_checked]
+    if not eligible:
+        return None
+    strongest = max(strength[position] for position in eligible)
+    eligible.sort(key=lambda position: -weighed[position].valid_count)
+    rivals = [position for position in eligible if strength[position] == strongest]
+    best = rivals[0]
+    equals = [each for each in rivals[1:] if weighed[each].valid_count >= _ALIKE * weighed[best].valid_count]
+    if any((weighed[best].companies != weighed[each].companies).any() for each in equals):
+        raise _ambiguous(search, [best, *equals], "number")
+    return best
+
+
+def _ambiguous(search: _Search, positions: list[int], role: str) -> CompanyListError:
+    columns = " and ".join(f"{search.name(each)} ({search.examples(each)})" for each in sorted(positions)[:3])
+    what = "company numbers" if role == "number" else "countries"
+    first = search.name(min(positions)).strip("'\"")
+    return CompanyListError(
+        f"{search.path}: columns {columns} hold {what} alike",
+        f"Name the right one: --map {role}={shlex.quote(first)} (the setting intake.{role}_column)",
+    )
+
+
+def _require(search: _Search, synonyms: Synonyms) -> None:
     """Refuse the file where a column that is needed is missing."""
+    path, table, choice = search.path, search.table, search.choice
     missing = [role for role in synonyms if role not in {COUNTRY, *NUMBER_ROLES} and not choice.get(role)]
     if not any(choice.get(role) for role in NUMBER_ROLES):
         missing.insert(0, _NUMBER)
     if not missing:
         return
     sought = " and ".join(role.replace("_", " ") for role in missing)
+    flag = "--map " + " --map ".join(f"{_FLAGS.get(role, role)}=COLUMN" for role in missing)
     if table.names is None:
         raise CompanyListError(
             f"{path} has no header, and no column looks like a {sought}",
-            f"Map it by its position from 1 to {table.width} (intake.number_column), or set intake.header to yes",
+            f"Map it by its position from 1 to {table.width} ({flag}), or set intake.header to yes",
+        )
+    named = next((name for name in table.names if is_company_name(name)), None)
+    if named is not None and _NUMBER in missing:
+        raise CompanyListError(
+            f"{path} names companies (column {named!r}), but has no company numbers, by which the service knows them. "
+            f"Its columns are {quoted_names(table.names)}",
+            f"Look them up in a register file of yours: `firmlake match {shlex.quote(str(path))} --register FILE`; or, "
+            f"if a column holds them, {flag}",
         )
     raise CompanyListError(
         f"{path}: no column is known as {sought}. Its columns are {quoted_names(table.names)}",
-        "Map the right one by its name (intake.number_column, intake.country_column), or set intake.header to no if "
-        "these are data",
+        f"Map the right one by its name ({flag}), or set intake.header to no if these are data, or intake.header_row "
+        "to the line with the names",
     )
+
+
+_FLAGS: Final = {_NUMBER: "number", "contact_id": "contact"}

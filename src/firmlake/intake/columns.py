@@ -17,9 +17,11 @@ __all__ = [
     "COUNTRY",
     "FALLBACK_COUNTRY",
     "NUMBER_ROLES",
+    "SEVERAL",
     "Synonyms",
     "find_columns",
     "header_names",
+    "one_role",
     "quoted_names",
     "role_of",
 ]
@@ -29,7 +31,15 @@ Synonyms = Mapping[str, frozenset[str]]
 
 COUNTRY: Final = "country"
 
-NUMBER_ROLES: Final = ("company_number", "enterprise_number", "be_number", "nl_number", "siren", "siret", "vat_number")
+SEVERAL: Final = {
+    "be_nl_number": ("BE", "NL"), "be_fr_number": ("BE", "FR"), "nl_fr_number": ("NL", "FR"),
+    "be_nl_fr_number": ("BE", "NL", "FR"),
+}  # fmt: skip
+"""Roles of columns whose name tells of several registers (`KBO/KvK`), and the countries of these."""
+
+NUMBER_ROLES: Final = (
+    "company_number", *SEVERAL, "enterprise_number", "be_number", "nl_number", "siren", "siret", "vat_number",
+)  # fmt: skip
 """Roles of columns with company numbers, by precedence: of those filled on a line, the first is read."""
 
 COLUMN_COUNTRY: Final = {"be_number": "BE", "nl_number": "NL", "siren": "FR", "siret": "FR"}
@@ -61,7 +71,8 @@ COMPANY_COLUMNS: Final[Synonyms] = {
     COUNTRY: header_names(
         "country", "country code", "country iso", "country iso2", "country iso code", "iso country", "iso country code",
         "country name", "company country", "land", "landcode", "land code", "landcode iso", "iso landcode", "landnaam",
-        "pays", "code pays", "pays code", "code pays iso", "pays iso", "code iso pays", "nom pays", "nom du pays",
+        "land1", "pays", "code pays", "pays code", "code pays iso", "pays iso", "code iso pays", "nom pays",
+        "nom du pays",
     ),
     "company_number": _number_of(
         "company", "company registration", "company reg", "registration", "trade register", "organisatie",
@@ -74,27 +85,49 @@ COMPANY_COLUMNS: Final[Synonyms] = {
     "siren": _register("SIREN"),
     "siret": _register("SIRET"),
     "vat_number": _register(
-        "VAT", "VAT registration", "VAT identification", "BTW", "BTW identificatie", "TVA", "TVA intra", "TVA intracom",
+        "STCEG", "VAT", "VAT registration", "VAT reg", "VAT identification",
+         "BTW", "BTW identificatie", "TVA", "TVA intra",
+        "TVA intracom",
         "TVA intracommunautaire", "intracommunautaire",
     ),
 }  # fmt: skip
 
 
+_PARTS: Final = re.compile(r"[/(|\[+&]|\b(?:of|or|ou|en|et|and|oder)\b", re.IGNORECASE)
+_ELLIPSIS: Final = re.compile(r"-\s*$")
+"""A Dutch compound that leaves its last word to the next: `Ondernemings- of KvK-nummer`."""
+
+
 def role_of(name: str, synonyms: Synonyms) -> str | None:
     """Give the role of a column by its header name, None where it is not known by it.
 
-    A name in two languages or with a remark (`Land / Pays`, `KvK (8 digits)`) counts by its first part that is known.
+    A name in two languages or with a remark (`Land / Pays`, `KvK (8 digits)`) counts by its first part that is known. A
+    name of several registers (`KBO/KvK`) has a role of its own.
 
     Example:
         >>> role_of("N° d'entreprise / Ondernemingsnr.", COMPANY_COLUMNS), role_of("KBO-nummer", COMPANY_COLUMNS)
         ('enterprise_number', 'be_number')
     """
-    for part in (name, *re.split(r"[/(|\[]", name)):
-        folded = fold(part)
-        for role, names in synonyms.items():
-            if folded in names:
-                return role
-    return None
+    whole = _role_of_part(name, synonyms)
+    if whole is not None:
+        return whole
+    found = [_role_of_part(_ELLIPSIS.sub("nummer", part), synonyms) for part in _PARTS.split(name)]
+    roles = [role for role in found if role is not None]
+    return one_role(roles) if roles else None
+
+
+def one_role(roles: Sequence[str]) -> str:
+    """Give the role of a column whose name has several: the first, unless they are numbers of several registers."""
+    named = {(COLUMN_COUNTRY | FALLBACK_COUNTRY).get(role, "") for role in roles} - {""}
+    several = [role for role, countries in SEVERAL.items() if set(countries) == named]
+    if several:
+        return several[0]
+    return "enterprise_number" if named == {"BE"} and len(set(roles)) > 1 else roles[0]
+
+
+def _role_of_part(name: str, synonyms: Synonyms) -> str | None:
+    folded = fold(name)
+    return next((role for role, names in synonyms.items() if folded in names), None)
 
 
 def find_columns(
@@ -113,11 +146,11 @@ def find_columns(
     Raises:
         CompanyListError: The mapping names a column that is not there; the nearest is named.
     """
-    found: dict[str, list[int]] = {role: [] for role in synonyms}
+    found: dict[str, list[int]] = {}
     for position, name in enumerate(names):
         role = role_of(name, synonyms)
         if role is not None:
-            found[role].append(position)
+            found.setdefault(role, []).append(position)
     for role, wanted in mapping.items():
         found[role] = _positions_of(path, names, wanted)
     return {role: tuple(positions) for role, positions in found.items()}

@@ -47,6 +47,7 @@ class CompanyList:
             also where it repeats a company.
         refused: line, given, reason. One row for each line that names no company the service can be asked for.
         is_file: Whether `path` can be read again; else the companies were known already, and `path` only names them.
+        guesses: One sentence for each thing that was not plain in the list, and how to overrule it.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class CompanyList:
     repaired: pl.DataFrame
     refused: pl.DataFrame
     is_file: bool = True
+    guesses: tuple[str, ...] = ()
 
 
 def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()) -> CompanyList:  # noqa: B008 - frozen
@@ -95,6 +97,7 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
         companies=companies,
         repaired=repaired,
         refused=refused,
+        guesses=entries.guesses,
     )
 
 

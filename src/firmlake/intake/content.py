@@ -1,56 +1,92 @@
-"""Which columns of a list without header hold the country and the company number, told by what is in them."""
+"""What the values of a list's columns tell: which of them are countries, which are numbers of companies that hold."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 import polars as pl
 
 from firmlake.core.company import COUNTRIES
 from firmlake.intake.countries import country_codes
-from firmlake.intake.identifiers import identify
+from firmlake.intake.numbers import identify_column
 
-__all__ = ["columns_by_content"]
+__all__ = ["Evidence", "column_texts", "country_shares", "number_evidence"]
 
-_FEWEST_COUNTRIES: Final = 0.5
+_MOST_CELLS: Final = 200_000
+_MOST_COLUMNS: Final = 40
+"""Columns that are looked at closely: the leftmost of those that look like numbers."""
+
 _LIKE_A_NUMBER: Final = r"^(?:[^0-9]*[0-9]){7,14}[^0-9]*$"
+_LIKE_A_DATE: Final = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
+_BARE: Final = r"^[0-9]{7,8}$"
 
 
-def columns_by_content(sample: pl.DataFrame, default_country: str | None) -> tuple[int | None, int | None]:
-    """Give the positions of the country column and of the number column.
+class Evidence(NamedTuple):
+    """What the values of one column tell.
 
-    The country column has countries in at least half of its rows. The number column is, of the others, the one with the
-    most company numbers that hold, then the most texts of 7 to 14 digits, then the leftmost.
+    Attributes:
+        share: Of its filled cells, those that are numbers of companies.
+        valid_count: How many these are.
+        is_checked: Whether most of them have a check digit or a prefix, so that they are hardly anything else.
+        companies: For each row the company, null where there is none.
+        examples: The first texts.
+    """
+
+    share: float
+    valid_count: int
+    is_checked: bool
+    companies: pl.Series
+    examples: tuple[str, ...]
+
+
+def column_texts(sample: pl.DataFrame, position: int) -> pl.Series:
+    """Give the texts of one column of a sample; empty ones are null."""
+    text = pl.col("fields").list.get(position, null_on_oob=True).str.strip_chars()
+    return sample.select(pl.when(text != "").then(text).alias("text"))["text"]
+
+
+def country_shares(sample: pl.DataFrame) -> dict[int, float]:
+    """Give for each column the share of its filled cells that name a country the service knows."""
+    cells = _cells(sample)
+    known = cells.with_columns(known=country_codes(cells["text"]).is_in(COUNTRIES).fill_null(value=False))
+    return dict(known.group_by("position", maintain_order=True).agg(pl.col("known").mean()).sort("position").rows())
+
+
+def number_evidence(
+    sample: pl.DataFrame, roles: Mapping[int, str], country: pl.Series, default_country: str | None
+) -> dict[int, Evidence]:
+    """Weigh the columns whose values look like numbers.
 
     Args:
-        sample: `fields`: lists of text, all of one length.
+        sample: `fields`: lists of text.
+        roles: The role of each column that may be chosen.
+        country: For each row `BE`, `NL`, `FR` or null.
         default_country: The country of numbers that nothing names.
-
-    Returns:
-        Two positions from 0, None where no column will do.
     """
-    rows = sample.select(row=pl.int_range(pl.len()), position=pl.int_ranges(pl.col("fields").list.len()), text="fields")
-    cells = rows.explode("position", "text")
-    if not cells.height:
-        return None, None
-    cells = cells.with_columns(code=country_codes(cells["text"]))
-    cells = cells.with_columns(known=pl.col("code").is_in(COUNTRIES).fill_null(value=False))
-    country = _country_column(cells)
-    in_country = pl.lit(value=False) if country is None else pl.col("position") == country
-    named = cells.filter(in_country & pl.col("known")).select("row", country="code")
-    others = cells.filter(~in_country).join(named, on="row", how="left", maintain_order="left")
-    return country, _number_column(others.with_columns(pl.coalesce("country", pl.lit(default_country, pl.String))))
+    looks = _cells(sample).filter(pl.col("text").str.contains(_LIKE_A_NUMBER))["position"].unique().sort()
+    likely = [position for position in looks if position in roles][:_MOST_COLUMNS]
+    return {
+        position: _weigh(column_texts(sample, position), country, roles[position], default_country)
+        for position in likely
+    }
 
 
-def _country_column(cells: pl.DataFrame) -> int | None:
-    shares = cells.group_by("position", maintain_order=True).agg(pl.col("known").mean())
-    position, share = shares.sort("known", descending=True, maintain_order=True).row(0)
-    return position if share >= _FEWEST_COUNTRIES else None
+def _weigh(texts: pl.Series, country: pl.Series, role: str, default_country: str | None) -> Evidence:
+    found = identify_column(texts, country, role, default_country)
+    holds = found["problem"].is_null()
+    count, filled = int(holds.sum()), texts.len() - texts.null_count()
+    bare = (texts.str.contains(_BARE) & (found["country"] == "NL")).fill_null(value=False)
+    dates = (texts.str.contains(_LIKE_A_DATE) & bare).sum()
+    is_checked = count > 0 and int((holds & ~bare).sum()) * 2 > count
+    share = 0.0 if dates * 2 > count else count / max(filled, 1)
+    companies = found.select(pl.concat_str("country", "company_number", separator=" "))["country"]
+    return Evidence(share, count, is_checked, companies, tuple(texts.filter(holds).head(3)))
 
 
-def _number_column(cells: pl.DataFrame) -> int | None:
-    holds = identify(cells["text"], cells["country"])["problem"].is_null()
-    likely = cells.with_columns(holds=holds, looks=pl.col("text").str.contains(_LIKE_A_NUMBER))
-    counts = likely.group_by("position", maintain_order=True).agg(pl.col("holds", "looks").sum())
-    ranked = counts.filter(pl.col("looks") > 0).sort("holds", "looks", descending=True, maintain_order=True)
-    return ranked.row(0)[0] if ranked.height else None
+def _cells(sample: pl.DataFrame) -> pl.DataFrame:
+    """Give the filled cells of some first rows: position, text."""
+    width = int(sample["fields"].list.len().max() or 1)  # type: ignore[arg-type]
+    rows = sample.head(max(20, _MOST_CELLS // width))
+    cells = rows.select(position=pl.int_ranges(pl.col("fields").list.len()), text="fields").explode("position", "text")
+    return cells.filter(pl.col("text").str.strip_chars() != "")

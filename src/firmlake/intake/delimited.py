@@ -12,11 +12,11 @@ import polars as pl
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.columns import Synonyms, role_of
-from firmlake.intake.header import is_header
+from firmlake.intake.columns import Synonyms
+from firmlake.intake.header import describe_header, find_header, known_names
 from firmlake.intake.quoting import is_well_formed, join_quoted_lines, split_fields, unquoted
 from firmlake.intake.table import BLANK, SAMPLE_ROWS, Table, field
-from firmlake.intake.text import MAX_LINE_CHARACTERS, line_blocks
+from firmlake.intake.text import MAX_LINE_CHARACTERS, TextFile, line_blocks
 
 __all__ = ["open_delimited"]
 
@@ -36,38 +36,36 @@ _SEPARATOR_LINE: Final = re.compile(r"sep=(.)", re.IGNORECASE)
 class _Layout(NamedTuple):
     """How the lines of one file are read."""
 
-    path: Path
-    encoding: str
+    file: TextFile
     delimiter: str
     skipped: tuple[int, ...] = ()
     width: int = 0
 
 
-def open_delimited(path: Path, encoding: str, options: IntakeSettings, synonyms: Synonyms) -> Table:
+def open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) -> Table:
     """Open delimited text.
 
     Raises:
         CompanyListError: It has only blank lines, or a quotation mark that is never closed (its line is named).
     """
+    path = file.path
     if len(options.delimiter) > 1 or options.delimiter in _NO_DELIMITERS:
         raise CompanyListError(f"{options.delimiter!r} cannot be the delimiter of {path}", "Use one of , ; | or a tab")
-    sample = next(line_blocks(path, encoding)).head(SAMPLE_ROWS)
+    sample = next(line_blocks(file)).head(SAMPLE_ROWS)
     separator = _SEPARATOR_LINE.fullmatch(sample["text"][0].strip())
-    found = separator[1] if separator else _find_delimiter(sample, synonyms)
-    layout = _Layout(path, encoding, options.delimiter or found, skipped=(1,) if separator else ())
+    found = separator[1] if separator else _find_delimiter(path, sample, options, synonyms)
+    layout = _Layout(file, options.delimiter or found, skipped=(1,) if separator else ())
     records = _first_records(layout)
     rows = _fields(records["text"], layout.delimiter)
-    first: list[str] = rows[0].to_list()
-    width = len(first)
-    names = None
-    if is_header(first, options.header, synonyms):
-        names, rows = tuple(name.strip() for name in first), rows[1:]
-        layout = layout._replace(skipped=(*layout.skipped, records["line"][0]))
-    elif len(rows):
-        width = rows.list.len().mode(maintain_order=True)[0]
-    layout = layout._replace(width=width)
-    fields = rows.filter(rows.list.len() == width)
-    return Table(names, width, len(layout.skipped), pl.DataFrame({"fields": fields}), partial(_batches, layout))
+    header = find_header(path, records["line"], rows, options, synonyms)
+    first: list[str] | None = None if header.row is None else rows[header.row].to_list()
+    data = rows[header.data :]
+    width = (data if len(data) else rows).list.len().mode(maintain_order=True)[0] if first is None else len(first)
+    names = None if first is None else tuple(name.strip() for name in first)
+    layout = layout._replace(skipped=(*layout.skipped, *records["line"][: header.data]), width=width)
+    sample = pl.DataFrame({"fields": data.filter(data.list.len() <= width)})
+    guesses = describe_header(header, records["line"], first)
+    return Table(names, width, len(layout.skipped), sample, partial(_batches, layout), guesses)
 
 
 def _first_records(layout: _Layout) -> pl.DataFrame:
@@ -77,20 +75,24 @@ def _first_records(layout: _Layout) -> pl.DataFrame:
         data = records.filter(is_data).head(SAMPLE_ROWS)
         if data.height:
             return data
-    raise CompanyListError(f"{layout.path} is empty: it has only blank lines", "Export the list again")
+    raise CompanyListError(f"{layout.file.path} is empty: it has only blank lines", "Export the list again")
 
 
-def _find_delimiter(sample: pl.DataFrame, synonyms: Synonyms) -> str:
-    """Give the delimiter by which the first line has known names, or else by which most lines have as many fields."""
-    best, best_rank = _NO_DELIMITER, (False, _FEWEST_ALIKE, 1)
+def _find_delimiter(path: Path, sample: pl.DataFrame, options: IntakeSettings, synonyms: Synonyms) -> str:
+    """Give the delimiter by which the header has known names, or else by which most lines have as many fields."""
+    best, best_rank = _NO_DELIMITER, (0, _FEWEST_ALIKE, 1)
     for delimiter in _DELIMITERS:
         records, _ = join_quoted_lines(sample, delimiter)
-        rows = _fields(records["text"].filter(~records["text"].str.contains(_blank(delimiter))), delimiter)
+        records = records.filter(~pl.col("text").str.contains(_blank(delimiter)))
+        rows = _fields(records["text"], delimiter)
         # Where a quotation mark is never closed, what its line begins with still tells.
-        first = rows[0] if len(rows) else sample["text"].str.split(delimiter)[0]
+        first = sample["text"].str.split(delimiter)[0].to_list()
+        if len(rows):
+            header = find_header(path, records["line"], rows, options, synonyms)
+            first = rows[header.data if header.row is None else header.row].to_list()
         if len(first) > 1:
             alike = rows.list.len().to_list().count(len(first)) / max(len(rows), 1)
-            rank = any(role_of(name, synonyms) for name in first), alike, len(first)
+            rank = int(known_names(first, synonyms) > 0), alike, len(first)
             best, best_rank = max((best, best_rank), (delimiter, rank), key=lambda pair: pair[1])
     return best
 
@@ -98,19 +100,19 @@ def _find_delimiter(sample: pl.DataFrame, synonyms: Synonyms) -> str:
 def _records(layout: _Layout) -> Iterator[pl.DataFrame]:
     """Give the records of a file, block by block: `line` where it begins, and `text`."""
     rest: pl.DataFrame | None = None
-    for block in line_blocks(layout.path, layout.encoding):
+    for block in line_blocks(layout.file):
         lines = block if rest is None else pl.concat([rest, block])
         records, rest = join_quoted_lines(lines, layout.delimiter)
         if records.height + rest.height < lines.height:
             swallowing = pl.col("text").str.contains("\n", literal=True) & (
                 ~is_well_formed(layout.delimiter) | (pl.col("text").str.count_matches("\n", literal=True) >= _MAX_LINES)
             )
-            _refuse_open_quote(layout.path, records.filter(swallowing))
+            _refuse_open_quote(layout.file.path, records.filter(swallowing))
         if rest.height > _MAX_LINES or rest["text"].str.len_bytes().sum() > MAX_LINE_CHARACTERS:
             break
         yield records
     if rest is not None:
-        _refuse_open_quote(layout.path, rest)
+        _refuse_open_quote(layout.file.path, rest)
 
 
 def _refuse_open_quote(path: Path, records: pl.DataFrame) -> None:

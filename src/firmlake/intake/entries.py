@@ -27,11 +27,13 @@ class Entries:
         columns: The names of the columns of the list, in its order, each only once: see `Table.columns`.
         header_count: Lines before the data.
         batches: What `firmlake.intake.resolve.resolve_lines` gives for one batch of lines after the other.
+        guesses: One sentence for each thing that was not plain in the list, and how to overrule it.
     """
 
     columns: tuple[str, ...]
     header_count: int
     batches: Iterator[pl.DataFrame]
+    guesses: tuple[str, ...]
 
 
 def read_entries(
@@ -56,9 +58,9 @@ def read_entries(
         CompanyListError: The file cannot be used, now or while its batches are read; do what the next step says.
     """
     table = open_table(path, options, synonyms)
-    choice = choose_columns(path, table, options, synonyms, mapping or {})
+    choice, guesses = choose_columns(path, table, options, synonyms, mapping or {})
     positions = sorted({position for positions in choice.values() for position in positions})
     kept = ("text", *map(field, range(table.width))) if with_cells else ()
     resolve = partial(resolve_lines, choice=choice, default_country=options.default_country or None, kept=kept)
     batches = table.batches(range(table.width) if with_cells else positions)
-    return Entries(table.columns, table.header_count, map(resolve, batches))
+    return Entries(table.columns, table.header_count, map(resolve, batches), (*table.guesses, *guesses))

@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import Final, Literal
 
 from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
 
-__all__ = ["GZIP", "Format", "find_format"]
+__all__ = ["GZIP", "Format", "find_format", "only_member", "too_large"]
 
-Format = Literal["text", "xlsx", "parquet"]
+Format = Literal["text", "xlsx", "workbook", "parquet", "folder", "zip"]
+"""`workbook` is any but XLSX; `zip` an archive with one file."""
 
 GZIP: Final = b"\x1f\x8b"
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _PARQUET: Final = b"PAR1"
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_WORKBOOK: Final = "xl/workbook.xml"
+_XLSX: Final = "xl/workbook.xml"
+_XLSB: Final = "xl/workbook.bin"
+_OPEN_DOCUMENT: Final = "content.xml"
 _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
-_MAX_INFLATED_BYTES: Final = 8 * 2**30
-"""The largest worksheet (1,048,576 rows) inflates to about 1 GB; far beyond that an archive is made to do harm."""
 
 _SAVE_AS: Final = "Save the list as CSV or XLSX"
 _NO_LIST: Final = {
@@ -41,32 +43,58 @@ _NO_LIST: Final = {
 """First bytes of files that get mistaken for lists."""
 
 
-def find_format(path: Path) -> Format:
+def find_format(path: Path, options: IntakeSettings) -> Format:
     """Give the format of a list; everything that is not binary is text, also inside gzip.
 
     Raises:
         CompanyListError: The file is missing, unreadable, empty, cut, damaged, encrypted or no list at all; correct the
             path or save the list in another format.
     """
+    if path.is_dir():
+        return "folder"
     start = _first_bytes(path)
     for magic, kind in _NO_LIST.items():
         if start.startswith(magic):
             raise CompanyListError(f"{path} is {kind}, not a list", _SAVE_AS)
+    if start[8:12] == b"DUCK":
+        raise CompanyListError(
+            f"{path} is a DuckDB database, not a list",
+            "Name the query that gives the list: --sql 'FROM my_table', with this file as LIST",
+        )
     if start.startswith(_OLE):
-        raise _ole_error(path)
+        if _ENCRYPTED in path.read_bytes():
+            raise CompanyListError(f"{path} is protected with a password", "Save it without one")
+        return "workbook"
     if start.startswith(_PARQUET):
         return _whole_parquet(path)
     if start.startswith(_ZIP):
-        return _whole_workbook(path)
+        return _whole_archive(path, options)
     return "text"
+
+
+def too_large(path: Path, limit: int, unit: str, setting: str) -> CompanyListError:
+    """Say that a file holds more than a setting allows."""
+    return CompanyListError(
+        f"{path} holds more than {limit:,} {unit}", f"Look whether it is a list; if it is, raise {setting}"
+    )
+
+
+def only_member(archive: zipfile.ZipFile) -> zipfile.ZipInfo | None:
+    """Give the only file of an archive, None where there are several; what macOS adds does not count."""
+    files = [
+        part
+        for part in archive.infolist()
+        if not part.is_dir() and not part.filename.startswith("__MACOSX/") and not part.filename.endswith(".DS_Store")
+    ]
+    return files[0] if len(files) == 1 else None
 
 
 def _first_bytes(path: Path) -> bytes:
     try:
-        if path.is_dir():
-            raise CompanyListError(f"{path} is a directory", "Name one file")
         if path.exists() and not path.is_file():
-            raise CompanyListError(f"{path} is not a regular file", "Copy its content to a file first")
+            raise CompanyListError(
+                f"{path} is not a regular file", f"Read it as standard input: `firmlake run - < {path}`"
+            )
         with path.open("rb") as file:
             start = file.read(16)
     except OSError as error:
@@ -78,12 +106,6 @@ def _first_bytes(path: Path) -> bytes:
     return start
 
 
-def _ole_error(path: Path) -> CompanyListError:
-    if _ENCRYPTED in path.read_bytes():
-        return CompanyListError(f"{path} is protected with a password", "Save it without one")
-    return CompanyListError(f"{path} is an old Office file (.xls or .doc)", _SAVE_AS)
-
-
 def _whole_parquet(path: Path) -> Format:
     with path.open("rb") as file:
         file.seek(-len(_PARQUET), 2)
@@ -92,16 +114,16 @@ def _whole_parquet(path: Path) -> Format:
     raise CompanyListError(f"{path} is a Parquet file that was cut: its end is missing", "Copy or export it again")
 
 
-def _whole_workbook(path: Path) -> Format:
+def _whole_archive(path: Path, options: IntakeSettings) -> Format:
     """Check every part of the archive, since a damaged worksheet can be read as other numbers."""
+    limit = options.max_inflated_megabytes
     try:
         with zipfile.ZipFile(path) as archive:
-            if _WORKBOOK not in archive.namelist():
-                raise CompanyListError(
-                    f"{path} is a ZIP archive, but not an XLSX workbook", "Unpack it and name one file"
-                )
-            if sum(part.file_size for part in archive.infolist()) > _MAX_INFLATED_BYTES:
-                raise CompanyListError(f"{path} inflates to more than 8 GiB", _SAVE_AS)
+            if sum(part.file_size for part in archive.infolist()) > limit << 20:
+                raise too_large(path, limit, "MB", "intake.max_inflated_megabytes")
+            if any(part.flag_bits & 1 for part in archive.infolist()):
+                raise CompanyListError(f"{path} is protected with a password", "Save it without one")
+            kind = _archive_kind(path, archive)
             damaged = archive.testzip()
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
         raise CompanyListError(
@@ -109,4 +131,17 @@ def _whole_workbook(path: Path) -> Format:
         ) from error
     if damaged:
         raise CompanyListError(f"{path} is damaged in {damaged}", "Copy or export it again")
-    return "xlsx"
+    return kind
+
+
+def _archive_kind(path: Path, archive: zipfile.ZipFile) -> Format:
+    names = archive.namelist()
+    if _XLSX in names:
+        return "xlsx"
+    if _XLSB in names or (_OPEN_DOCUMENT in names and b"spreadsheet" in archive.read("mimetype")[:100]):
+        return "workbook"
+    if only_member(archive) is None:
+        raise CompanyListError(
+            f"{path} is a ZIP archive with {len(names)} files and no XLSX workbook", "Unpack it and name one file"
+        )
+    return "zip"

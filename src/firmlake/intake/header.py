@@ -1,38 +1,142 @@
-"""Whether the first line of a list names its columns."""
+"""Which line of a list names its columns, told by its names and by what stands below it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
-from firmlake.intake.columns import Synonyms, role_of
+import polars as pl
+
+from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.columns import Synonyms, quoted_names, role_of
 from firmlake.intake.countries import is_country
+from firmlake.intake.table import SAMPLE_ROWS
 
-__all__ = ["is_header"]
+__all__ = ["Header", "describe_header", "find_header", "known_names", "locate_header"]
 
-_NOT_DIGIT: Final = re.compile(r"[^0-9]")
+_MOST_ROWS: Final = 31
+"""Rows in which a header is sought; what stands above it are titles."""
+
 _FEWEST_DIGITS: Final = 7
 """Digits of the shortest company number: a KVK number that lost its leading zero."""
 
+_MOST_LETTERS: Final = 8
+_DATE: Final = re.compile(r"\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
+_WIDE: Final = 0.5
+"""Share of the cells filled below it that a row of names fills at least; a title fills one or two."""
 
-def is_header(fields: Sequence[str], choice: str, synonyms: Synonyms) -> bool:
-    """Tell whether these fields are names and no data.
 
-    A name that is known settles it. Else a field that reads like a number or a country makes it a line of data.
+class Header(NamedTuple):
+    """Where the names of the columns stand.
+
+    Attributes:
+        row: Position from 0 of the row with the names; None where the columns have no names.
+        data: Position of the first row of data.
+    """
+
+    row: int | None
+    data: int
+
+
+def find_header(path: Path, lines: pl.Series, rows: pl.Series, options: IntakeSettings, synonyms: Synonyms) -> Header:
+    """Find the row that names the columns, among the first rows that are not blank.
+
+    Of the rows above the first one with a company number, the one with the most known names is the header. Where none
+    has a known name, it is the last one above the data that fills as many columns as they do.
 
     Args:
-        fields: The fields of the first line that is not blank.
-        choice: `yes`, `no`, or `auto` to look.
+        path: The file, for messages.
+        lines: The line numbers of the first rows that are not blank.
+        rows: Their fields: lists of text.
+        options: `header_row`, or `header`: `yes`, `no`, or `auto` to look.
         synonyms: The names that are known.
+
+    Raises:
+        CompanyListError: Line `intake.header_row` is blank, or too far below.
+    """
+    if options.header_row:
+        row = lines.index_of(options.header_row)
+        if row is None:
+            raise CompanyListError(
+                f"{path}: line {options.header_row} cannot be the header: it is blank, or below the first "
+                f"{SAMPLE_ROWS:,} lines",
+                "Set intake.header_row to the line with the names of the columns",
+            )
+        return Header(row, row + 1)
+    return locate_header(rows.head(_MOST_ROWS).to_list(), options.header, synonyms)
+
+
+def locate_header(rows: Sequence[Sequence[str]], choice: str, synonyms: Synonyms) -> Header:
+    """Find the row with names as `find_header` does, where no line is given.
 
     Example:
         >>> from firmlake.intake.columns import COMPANY_COLUMNS
-        >>> is_header(["Naam", "Nr."], "auto", COMPANY_COLUMNS), is_header(["BE 0403.227.515"], "auto", COMPANY_COLUMNS)
-        (True, False)
+        >>> locate_header([["Customers", ""], ["Naam", "KvK"], ["Fugro", "27120091"]], "auto", COMPANY_COLUMNS)
+        Header(row=1, data=2)
+        >>> locate_header([["BE 0403.227.515"]], "auto", COMPANY_COLUMNS)
+        Header(row=None, data=0)
     """
-    if choice != "auto":
-        return choice == "yes"
-    if any(role_of(text, synonyms) for text in fields):
-        return True
-    return not any(is_country(text) or len(_NOT_DIGIT.sub("", text)) >= _FEWEST_DIGITS for text in fields)
+    if choice == "no" or not rows:
+        return Header(None, 0)
+    data = next((n for n, row in enumerate(rows) if any(map(_is_number, row))), len(rows))
+    known = [known_names(row, synonyms) for row in rows[: max(data, 1)]]
+    if any(known):
+        row = max(range(len(known)), key=lambda n: (known[n], _filled(rows[n]), -n))
+        return Header(row, _end(rows, known, row))
+    header = _by_data(rows)
+    return Header(0, 1) if header == Header(None, 0) and choice == "yes" else header
+
+
+def _by_data(rows: Sequence[Sequence[str]]) -> Header:
+    """Find the header by what stands below it, where no name is known."""
+    data = next((n for n, row in enumerate(rows) if any(_is_number(cell) or is_country(cell) for cell in row)), None)
+    if data == 0:
+        return Header(None, 0)
+    width = max(map(_filled, rows)) if data is None else _filled(rows[data])
+    wide = [n for n, row in enumerate(rows[:data]) if _filled(row) >= width * _WIDE]
+    if not wide:
+        return Header(None, data or 0)
+    row = wide[0] if data is None else wide[-1]
+    return Header(row, row + 1)
+
+
+def describe_header(header: Header, lines: pl.Series, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Say where the header was found, unless it is where everybody looks: on the first line that is filled."""
+    if header.data <= 1:
+        return ()
+    if names is None:
+        return (f"The data begin on line {lines[header.data]}; if there is a header, name its line: intake.header_row",)
+    shown = quoted_names([name for name in names if name.strip()], 3)
+    return (
+        f"The header is on line {lines[header.row or 0]} ({shown}), and the data begin below line "
+        f"{lines[header.data - 1]}; another one: intake.header_row",
+    )
+
+
+def known_names(row: Sequence[str], synonyms: Synonyms) -> int:
+    """Count the cells that are known names of columns."""
+    return sum(role_of(cell, synonyms) is not None for cell in row if cell)
+
+
+def _end(rows: Sequence[Sequence[str]], known: Sequence[int], row: int) -> int:
+    """Give the first row of data below a header; the header in a second language is none."""
+    below = row + 1
+    for number, names in zip(known[below:], rows[below:], strict=False):
+        if not number or number * 2 < known[row] or any(map(is_country, names)):
+            break
+        below += 1
+    return below
+
+
+def _filled(row: Sequence[str]) -> int:
+    return sum(bool(cell.strip()) for cell in row)
+
+
+def _is_number(cell: str) -> bool:
+    """Tell whether a cell reads like a company number: digits, hardly a word, and no date."""
+    if sum(map(str.isdigit, cell)) < _FEWEST_DIGITS or _DATE.search(cell):
+        return False
+    return sum(map(str.isalpha, cell)) <= _MOST_LETTERS

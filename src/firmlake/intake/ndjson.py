@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -12,21 +11,22 @@ import polars as pl
 
 from firmlake.core.errors import CompanyListError
 from firmlake.intake.table import BLANK, SAMPLE_ROWS, Table, field
-from firmlake.intake.text import line_blocks
+from firmlake.intake.text import TextFile, line_blocks
 
 __all__ = ["open_ndjson"]
 
 _NO_OBJECT: Final = "not a JSON object: write one object on each line"
 
 
-def open_ndjson(path: Path, encoding: str) -> Table:
+def open_ndjson(file: TextFile) -> Table:
     """Open NDJSON; its columns are the keys of some first objects.
 
     Raises:
         CompanyListError: None of the first lines is an object, or (when read) the last line is cut.
     """
-    keys: dict[str, None] = {}
-    for line in next(line_blocks(path, encoding))["text"].head(SAMPLE_ROWS):
+    first = next(line_blocks(file)).head(SAMPLE_ROWS)
+    path, keys = file.path, dict[str, None]()
+    for line in first["text"]:
         try:
             keys.update(dict.fromkeys(msgspec.json.decode(line, type=dict[str, object])))
         except msgspec.MsgspecError:
@@ -35,16 +35,17 @@ def open_ndjson(path: Path, encoding: str) -> Table:
         raise CompanyListError(
             f"{path} looks like JSON, but has no object on a line", "Write one object on each line (NDJSON)"
         )
-    nothing = pl.DataFrame(schema={"fields": pl.List(pl.String)})
-    return Table(tuple(keys), len(keys), 0, nothing, partial(_batches, path, encoding, tuple(keys)))
+    sample = first.select(fields=pl.concat_list(_value(key).fill_null("") for key in keys))
+    return Table(tuple(keys), len(keys), 0, sample, partial(_batches, file, tuple(keys)))
 
 
-def _batches(path: Path, encoding: str, keys: Sequence[str], positions: Sequence[int]) -> Iterator[pl.DataFrame]:
+def _batches(file: TextFile, keys: Sequence[str], positions: Sequence[int]) -> Iterator[pl.DataFrame]:
     text = pl.col("text")
+    path = file.path
     is_blank = text.str.strip_chars() == ""
-    values = {field(n): text.str.json_path_match(_json_path(path, keys[n])) for n in positions}
+    values = {field(n): _value(keys[n]) for n in positions}
     last = "{}"
-    for lines in line_blocks(path, encoding):
+    for lines in line_blocks(file):
         last = lines.select(text.filter(~is_blank).last()).item() or last
         rows = lines.with_columns(**values)
         # Where nothing was found, the key may be missing or the line be no object.
@@ -62,7 +63,17 @@ def _is_object(text: pl.Series) -> pl.Series:
     return text.str.json_path_match("$").str.starts_with("{").fill_null(value=False)
 
 
-def _json_path(path: Path, key: str) -> str:
+def _value(key: str) -> pl.Expr:
+    """Give what an object holds for a key: text as it is, anything else as JSON."""
+    text = pl.col("text")
     if '"' in key or "\\" in key:  # which paths cannot quote
-        raise CompanyListError(f"{path}: key {key!r} has a quotation mark or backslash", "Rename it")
-    return f'$["{key}"]'
+        return text.map_elements(partial(_member, key), pl.String)
+    return text.str.json_path_match(f'$["{key}"]')
+
+
+def _member(key: str, line: str) -> str | None:
+    try:
+        value = msgspec.json.decode(line, type=dict[str, object]).get(key)
+    except msgspec.MsgspecError:
+        return None
+    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,57 +1,175 @@
-"""Parquet files as a table: columns of text, whole numbers, decimals or 64-bit floats."""
+"""Parquet files, and folders of them, as a table: columns of text, whole numbers, decimals or 64-bit floats."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from firmlake.core.errors import CompanyListError
-from firmlake.intake.table import BATCH_ROWS, Table, field
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.formats import too_large
+from firmlake.intake.table import SAMPLE_ROWS, Table, field
 
-__all__ = ["open_parquet"]
+__all__ = ["open_parquet", "open_parquet_folder"]
 
-_DAMAGE: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
-"""What Polars raises on damaged files; it panics on some."""
+_DAMAGE: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, OSError)
+"""What is raised on damaged files; Polars panics on some."""
+
+_BATCH_ROWS: Final = 65_536
+_MAX_BATCH_BYTES: Final = 512 * 2**20
+"""A text that stands once in the file and in every row of it takes its length for each."""
+
+_NO_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
-def open_parquet(path: Path) -> Table:
+class _Part(NamedTuple):
+    """One file, and what the folders around it say of all its rows."""
+
+    path: Path
+    values: dict[str, str | None]
+
+
+def open_parquet(path: Path, options: IntakeSettings) -> Table:
     """Open a Parquet file; its rows are counted from 1.
 
     Raises:
-        CompanyListError: The file is damaged, or (when read) a column cannot hold company numbers.
+        CompanyListError: The file is damaged, or has more rows or bytes than the settings allow.
     """
+    return _open(path, [_Part(path, {})], options)
+
+
+def open_parquet_folder(path: Path, options: IntakeSettings) -> Table:
+    """Open the Parquet files below a folder as one list, in the order of their paths.
+
+    Folders named `key=value` add a column, as Hive and DuckDB write them. Rows are counted from 1 over all files.
+
+    Raises:
+        CompanyListError: There is no Parquet file, one is damaged, or they hold more than the settings allow.
+    """
+    files = sorted(file for file in path.rglob("*.parquet") if not file.name.startswith((".", "_")))
+    if not files:
+        raise CompanyListError(f"{path} is a folder without Parquet files (*.parquet)", "Name one file")
+    return _open(path, [_Part(file, _partition(file.relative_to(path).parts[:-1])) for file in files], options)
+
+
+def _partition(folders: Sequence[str]) -> dict[str, str | None]:
+    pairs = (folder.partition("=") for folder in folders if "=" in folder)
+    return {unquote(key): None if value == _NO_PARTITION else unquote(value) for key, _, value in pairs}
+
+
+def _open(path: Path, parts: Sequence[_Part], options: IntakeSettings) -> Table:
+    names: dict[str, None] = {}
+    unusable: dict[str, tuple[str, str]] = {}
+    row_count = byte_count = 0
+    for part in parts:
+        try:
+            with pq.ParquetFile(part.path) as file:
+                found = file.metadata
+                schema = file.schema_arrow
+        except _DAMAGE as error:
+            raise _damaged(part.path) from error
+        row_count += found.num_rows
+        byte_count += sum(found.row_group(n).total_byte_size for n in range(found.num_row_groups))
+        names.update(dict.fromkeys((*schema.names, *part.values)))
+        unusable |= {each.name: reason for each in schema if (reason := _why_unusable(part.path, each))}
+    if row_count > options.max_rows:
+        raise too_large(path, options.max_rows, "lines", "intake.max_rows")
+    if len(names) > options.max_columns:
+        raise too_large(path, options.max_columns, "columns", "intake.max_columns")
+    if byte_count > options.max_inflated_megabytes << 20:
+        raise too_large(path, options.max_inflated_megabytes, "MB", "intake.max_inflated_megabytes")
+    columns = tuple(names)
+    batches = partial(_batches, parts, columns)
+    positions = range(len(columns))
+    first = next(batches(positions, SAMPLE_ROWS), pl.DataFrame())
+    texts = pl.concat_list(pl.col(field(position)).fill_null("") for position in positions)
+    sample = first.head(SAMPLE_ROWS).select(fields=texts) if first.height else _NOTHING
+    where = {position: unusable[name] for position, name in enumerate(columns) if name in unusable}
+    return Table(columns, len(columns), 0, sample, batches, unusable=where)
+
+
+_NOTHING: Final = pl.DataFrame(schema={"fields": pl.List(pl.String)})
+
+
+def _batches(
+    parts: Sequence[_Part], names: Sequence[str], positions: Sequence[int], batch_rows: int = _BATCH_ROWS
+) -> Iterator[pl.DataFrame]:
+    start = 1
+    for part in parts:
+        for columns in _read(part, [names[position] for position in positions], batch_rows):
+            texts = {field(n): _text(columns[names[n]]) for n in positions}
+            nothing = pl.lit(None, pl.String)
+            lines = pl.int_range(start, start + pl.len())
+            yield columns.select(**texts).with_columns(line=lines, defect=nothing, text=nothing)
+            start += columns.height
+
+
+def _read(part: _Part, names: Sequence[str], batch_rows: int) -> Iterator[pl.DataFrame]:
+    """Give some columns of one file, and those of its folders; a column that the file lacks is null."""
     try:
-        names = tuple(pl.read_parquet_schema(path))
+        with pq.ParquetFile(part.path) as file:
+            schema = file.schema_arrow
+            held = [name for name in names if name in schema.names and name not in part.values]
+            texts = [
+                each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_large_string(each.type)
+            ]
+        with pq.ParquetFile(part.path, read_dictionary=[name for name in texts if name in held]) as file:
+            for batch in file.iter_batches(batch_rows, columns=held):
+                _check_size(part.path, batch)
+                frame = pl.DataFrame({"": pl.repeat(None, batch.num_rows, dtype=pl.String, eager=True)})
+                if held:
+                    frame = frame.hstack(pl.DataFrame(pl.from_arrow(pa.table(batch))))
+                added = {name: part.values.get(name) for name in names if name not in held}
+                yield frame.with_columns(pl.lit(value, pl.String).alias(name) for name, value in added.items())
     except _DAMAGE as error:
-        raise _damaged(path) from error
-    nothing = pl.DataFrame(schema={"fields": pl.List(pl.String)})
-    return Table(names, len(names), 0, nothing, partial(_batches, path, names))
+        raise _damaged(part.path) from error
 
 
-def _batches(path: Path, names: Sequence[str], positions: Sequence[int]) -> Iterator[pl.DataFrame]:
-    try:
-        columns = pl.read_parquet(path, columns=[names[position] for position in positions])
-    except _DAMAGE as error:
-        raise _damaged(path) from error
-    texts = {field(position): _text(path, columns[names[position]]) for position in positions}
-    nothing = pl.lit(None, pl.String)
-    rows = pl.DataFrame(texts).with_columns(line=pl.int_range(1, pl.len() + 1), defect=nothing, text=nothing)
-    return rows.iter_slices(BATCH_ROWS)
-
-
-def _text(path: Path, column: pl.Series) -> pl.Series:
-    if column.dtype in {pl.Float32, pl.Float16}:
+def _check_size(path: Path, batch: Any) -> None:
+    """Refuse a batch whose texts would take too much memory where each is written out."""
+    size = 0
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type):
+            longest = max((len(text) for text in column.dictionary.to_pylist() if text), default=0)
+            size += longest * len(column)
+    if size > _MAX_BATCH_BYTES:
         raise CompanyListError(
-            f"{path}: column {column.name!r} is {column.dtype}, which holds 7 digits: the last ones are lost",
+            f"{path} has texts of so many characters that {len(batch):,} lines take {size >> 20:,} MB",
+            "Look whether it is a list, or leave out the column with the long texts",
+        )
+
+
+def _text(column: pl.Series) -> pl.Series:
+    """Give a column as text; what is nested as JSON."""
+    if column.dtype == pl.Binary:
+        return column.bin.encode("hex")
+    if isinstance(column.dtype, pl.Struct):
+        return column.struct.json_encode()
+    if column.dtype.is_nested():
+        return column.to_frame("value").select(pl.struct("value").struct.json_encode().str.slice(9).str.head(-1))[
+            "value"
+        ]
+    return column.cast(pl.String)
+
+
+def _why_unusable(path: Path, column: Any) -> tuple[str, str] | None:
+    """Say why a column cannot hold numbers: what is wrong, and the next step."""
+    kind = column.type
+    if kind in {pa.float32(), pa.float16()}:
+        return (
+            f"{path}: column {column.name!r} is {kind}, which holds 7 digits: the last ones are lost",
             "Write it as text from where it comes from",
         )
-    if column.dtype.is_nested() or column.dtype == pl.Binary:
-        raise CompanyListError(f"{path}: column {column.name!r} is {column.dtype}, not text", "Write it as text")
-    return column.cast(pl.String)
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return f"{path}: column {column.name!r} is {kind}, not text", "Write it as text"
+    return None
 
 
 def _damaged(path: Path) -> CompanyListError:

@@ -8,11 +8,12 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms
 from firmlake.intake.delimited import open_delimited
-from firmlake.intake.formats import find_format
+from firmlake.intake.formats import find_format, too_large
 from firmlake.intake.ndjson import open_ndjson
-from firmlake.intake.parquet import open_parquet
+from firmlake.intake.parquet import open_parquet, open_parquet_folder
 from firmlake.intake.table import Table
-from firmlake.intake.text import beginning, find_encoding
+from firmlake.intake.text import beginning, open_text
+from firmlake.intake.unpack import open_member
 from firmlake.intake.workbook import open_workbook
 
 __all__ = ["open_table"]
@@ -22,7 +23,8 @@ def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table
     """Open a list of any format as a table.
 
     Args:
-        path: CSV, TSV, plain text or NDJSON (also compressed with gzip), XLSX or Parquet.
+        path: CSV, TSV, plain text or NDJSON (also compressed with gzip), a workbook (XLSX, XLS, XLSB, ODS), Parquet, a
+            folder of Parquet files, or a ZIP archive with one of these.
         options: How to read it.
         synonyms: Header names by which the first line is known to be a header.
 
@@ -30,20 +32,35 @@ def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table
         CompanyListError: The file cannot be used; the message names it, and the line where there is one; do what the
             next step says.
     """
-    match find_format(path):
+    table = _open(path, options, synonyms)
+    if table.width > options.max_columns:
+        raise too_large(path, options.max_columns, "columns", "intake.max_columns")
+    return table
+
+
+def _open(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
+    match find_format(path, options):
         case "parquet":
-            return open_parquet(path)
+            return open_parquet(path, options)
+        case "folder":
+            return open_parquet_folder(path, options)
         case "xlsx":
-            return open_workbook(path, options, synonyms)
+            return open_workbook(path, options, synonyms, is_xlsx=True)
+        case "workbook":
+            return open_workbook(path, options, synonyms, is_xlsx=False)
+        case "zip":
+            return open_member(path, lambda member: open_table(member, options, synonyms))
         case "text":
             return _open_text(path, options, synonyms)
 
 
 def _open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
-    encoding = find_encoding(path, options.encoding)
-    start = beginning(path, encoding)
+    file = open_text(path, options)
+    start = beginning(file)
     if start.startswith("{"):
-        return open_ndjson(path, encoding)
+        return open_ndjson(file)
     if start in {"[{", "[]"}:
-        raise CompanyListError(f"{path} is a JSON array", "Write one object on each line (NDJSON)")
-    return open_delimited(path, encoding, options, synonyms)
+        raise CompanyListError(
+            f"{path} is a JSON array", f"Write one object on each line (NDJSON): jq -c '.[]' {path} > list.ndjson"
+        )
+    return open_delimited(file, options, synonyms)

@@ -9,10 +9,11 @@ from typing import Final
 import polars as pl
 
 from firmlake.intake.choice import Choice
-from firmlake.intake.columns import COLUMN_COUNTRY, COUNTRY, FALLBACK_COUNTRY, NUMBER_ROLES
+from firmlake.intake.columns import COUNTRY, NUMBER_ROLES
 from firmlake.intake.countries import OTHER_COUNTRY, country_codes
 from firmlake.intake.forms import EMPTY
-from firmlake.intake.identifiers import CONTRADICTION, identify
+from firmlake.intake.identifiers import CONTRADICTION
+from firmlake.intake.numbers import identify_column
 from firmlake.intake.table import field
 
 __all__ = ["resolve_lines"]
@@ -53,7 +54,7 @@ def resolve_lines(
     countries = _first_country([batch[field(position)] for position in choice.get(COUNTRY, ())], len(batch))
     known = countries["code"].set(countries["code"] == OTHER_COUNTRY, None)
     numbers = (
-        _named(batch[field(position)], known, default_country or FALLBACK_COUNTRY.get(role), COLUMN_COUNTRY.get(role))
+        _named(batch[field(position)], known, role, default_country)
         for role in NUMBER_ROLES
         for position in choice.get(role, ())
     )
@@ -95,10 +96,9 @@ def _first_country(columns: list[pl.Series], height: int) -> pl.DataFrame:
     )
 
 
-def _named(numbers: pl.Series, country: pl.Series, default: str | None, column_country: str | None) -> pl.DataFrame:
+def _named(numbers: pl.Series, country: pl.Series, role: str, default: str | None) -> pl.DataFrame:
     """Identify the numbers of one column; a text that is no number stays as it was given."""
-    country = country if default is None else country.fill_null(default)
-    return identify(numbers, country, column_country).with_columns(given=numbers)
+    return identify_column(numbers, country, role, default).with_columns(given=numbers)
 
 
 def _first_number(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:

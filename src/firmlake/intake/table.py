@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as member
 from typing import Final
 
 import polars as pl
@@ -33,6 +34,8 @@ class Table:
               fields than the header has a defect, and its first fields are given all the same.
             - `defect`: why its fields cannot be told, `BLANK` where it is blank, else null.
             - `text`: the line itself where it has a defect, else null.
+        guesses: One sentence for each thing that was not plain and how to overrule it.
+        unusable: Positions of columns that cannot hold numbers: the message and the next step where one is chosen.
     """
 
     names: tuple[str, ...] | None
@@ -40,6 +43,8 @@ class Table:
     header_count: int
     sample: pl.DataFrame
     batches: Callable[[Sequence[int]], Iterator[pl.DataFrame]]
+    guesses: tuple[str, ...] = ()
+    unusable: Mapping[int, tuple[str, str]] = member(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -10,14 +10,15 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 import polars as pl
 
 from firmlake.core.errors import CompanyListError
-from firmlake.intake.formats import GZIP
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.formats import GZIP, too_large
 
-__all__ = ["MAX_LINE_CHARACTERS", "beginning", "find_encoding", "line_blocks"]
+__all__ = ["MAX_LINE_CHARACTERS", "TextFile", "beginning", "line_blocks", "open_text"]
 
 MAX_LINE_CHARACTERS: Final = 64 * 2**20
 """The longest line, or quoted field of several lines, that is taken into memory."""
@@ -31,16 +32,36 @@ _MAX_CONTROL_SHARE: Final = 0.05
 """Of random bytes 13 % are control characters; text has none, or some NULs from a broken export."""
 
 
-def find_encoding(path: Path, wanted: str = "") -> str:
-    """Give the encoding of a text file: of its byte order mark, else as wanted, else UTF-8 if it is, else cp1252.
+class TextFile(NamedTuple):
+    """A text file and how to read it.
+
+    Attributes:
+        max_lines: More of them are refused.
+        max_bytes: Of a compressed file, more of them are refused when it is inflated.
+    """
+
+    path: Path
+    encoding: str
+    max_lines: int
+    max_bytes: int
+
+
+def open_text(path: Path, options: IntakeSettings) -> TextFile:
+    """Find the encoding of a text file: of its byte order mark, else as wanted, else UTF-8 if it is, else cp1252.
 
     Raises:
         CompanyListError: The encoding is unknown to Python, or the file is binary; name the encoding or another file.
     """
-    with _open(path) as file:
-        sample = file.read(_SAMPLE_BYTES)
+    file = TextFile(path, "", options.max_rows, options.max_inflated_megabytes * 2**20)
+    return file._replace(encoding=_find_encoding(file, options.encoding))
+
+
+def _find_encoding(file: TextFile, wanted: str) -> str:
+    path = file.path
+    with _open(file) as stream:
+        sample = stream.read(_SAMPLE_BYTES)
     marked = next((name for mark, name in _BOMS.items() if sample.startswith(mark)), "")
-    encoding = marked or wanted or ("utf-8" if _is_utf8(path) else _FALLBACK)
+    encoding = marked or wanted or ("utf-8" if _is_utf8(file) else _FALLBACK)
     try:
         text = sample.decode(encoding, "replace")
     except LookupError as error:
@@ -54,46 +75,45 @@ def find_encoding(path: Path, wanted: str = "") -> str:
     return encoding
 
 
-def beginning(path: Path, encoding: str) -> str:
+def beginning(file: TextFile) -> str:
     """Give the first characters, without white space, from which the kind of text can be told.
 
     Raises:
         CompanyListError: There is none: the file has only blank lines, or nothing behind its byte order mark.
     """
-    for block in _blocks(path, encoding):
+    for block in _blocks(file):
         if start := block.lstrip()[:_SAMPLE_BYTES]:
             return "".join(start.split())[:2]
-    raise CompanyListError(f"{path} is empty: it has only blank lines", "Export the list again")
+    raise CompanyListError(f"{file.path} is empty: it has only blank lines", "Export the list again")
 
 
-def line_blocks(path: Path, encoding: str) -> Iterator[pl.DataFrame]:
+def line_blocks(file: TextFile) -> Iterator[pl.DataFrame]:
     """Give the lines of a text file, block by block.
 
     LF, CR LF and CR end a line. The last line needs no end.
-
-    Args:
-        path: The file, plain or compressed with gzip.
-        encoding: As `find_encoding` gives it.
 
     Yields:
         One row for each line, in file order: `line` (from 1) and `text` without line end.
 
     Raises:
-        CompanyListError: The file is cut or damaged, does not have this encoding, or has a line that is too long.
+        CompanyListError: The file is cut or damaged, does not have this encoding, has a line that is too long, or is
+            larger than the settings allow.
     """
     first, begun = 1, ""
-    for block in _blocks(path, encoding):
+    for block in _blocks(file):
         whole, end, rest = (begun + block).rpartition("\n")
         begun = rest
         if len(begun) > MAX_LINE_CHARACTERS:
             raise CompanyListError(
-                f"{path}: line {first + block.count(chr(10))} has more than {MAX_LINE_CHARACTERS:,} characters",
+                f"{file.path}: line {first + block.count(chr(10))} has more than {MAX_LINE_CHARACTERS:,} characters",
                 "Look whether this file is a list",
             )
         if end:
             lines = _lines(whole + end, first)
-            yield lines
             first += lines.height
+            if first - 1 > file.max_lines:
+                raise too_large(file.path, file.max_lines, "lines", "intake.max_rows")
+            yield lines
     if begun:
         yield _lines(begun, first)
 
@@ -105,24 +125,24 @@ def _lines(text: str, first: int) -> pl.DataFrame:
     return lines.with_columns(pl.col("line").cast(pl.Int64)).rechunk()
 
 
-def _blocks(path: Path, encoding: str) -> Iterator[str]:
-    errors = "replace" if encoding == _FALLBACK else "strict"  # five bytes mean nothing in Windows-1252
+def _blocks(file: TextFile) -> Iterator[str]:
+    errors = "replace" if file.encoding == _FALLBACK else "strict"  # five bytes mean nothing in Windows-1252
     try:
-        with _open(path) as file, io.TextIOWrapper(file, encoding, errors) as stream:
+        with _open(file) as raw, io.TextIOWrapper(raw, file.encoding, errors) as stream:
             while block := stream.read(_BLOCK_CHARACTERS):
                 yield block
     except UnicodeError as error:
         raise CompanyListError(
-            f"{path} is not {encoding} all through: cut, or in another encoding",
+            f"{file.path} is not {file.encoding} all through: cut, or in another encoding",
             "Export it again or set intake.encoding",
         ) from error
 
 
-def _is_utf8(path: Path) -> bool:
+def _is_utf8(file: TextFile) -> bool:
     decoder = codecs.getincrementaldecoder("utf-8")()
-    with _open(path) as file:
+    with _open(file) as stream:
         try:
-            while block := file.read(_BLOCK_CHARACTERS):
+            while block := stream.read(_BLOCK_CHARACTERS):
                 decoder.decode(block)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
@@ -131,15 +151,40 @@ def _is_utf8(path: Path) -> bool:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[BinaryIO]:
+def _open(file: TextFile) -> Iterator[BinaryIO]:
     """Open a file that may be compressed; whatever is wrong with its compression is said in our words."""
+    path = file.path
     try:
-        with path.open("rb") as file:
-            compressed = file.peek(len(GZIP)).startswith(GZIP)
-            yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if compressed else file
+        with path.open("rb") as raw:
+            if raw.peek(len(GZIP)).startswith(GZIP):
+                inflated = _Bounded(gzip.GzipFile(fileobj=raw), file)
+                yield cast(BinaryIO, io.BufferedReader(inflated, _SAMPLE_BYTES))
+            else:
+                yield raw
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise CompanyListError(f"{path} is a gzip file that was cut or damaged", "Copy or export it again") from error
     except OSError as error:
         raise CompanyListError(
             f"{path} cannot be read: {error.strerror}", "Check the path and its permissions"
         ) from error
+
+
+class _Bounded(io.RawIOBase):
+    """Inflated bytes, counted while they come: a small file may hold any number of them."""
+
+    def __init__(self, stream: gzip.GzipFile, file: TextFile) -> None:
+        self._stream = stream
+        self._file = file
+        self._count = 0
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes and count them."""
+        count = self._stream.readinto(buffer)
+        self._count += count
+        if self._count > self._file.max_bytes:
+            raise too_large(self._file.path, self._file.max_bytes >> 20, "MB", "intake.max_inflated_megabytes")
+        return count

@@ -1,86 +1,137 @@
-"""XLSX worksheets as a table; a cell is what it shows as text, and a number is all its digits, up to 15.
-
-A number has no more than 15 of them in a spreadsheet: the others are rounded away when it is typed or saved. It is
-given as a spreadsheet shows it (1.23456789012346E+18), which nobody takes for an identifier.
-"""
+"""Worksheets as a table; the sheet is named, or the first one that a person sees and that has company numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Final
 
-import fastexcel
 import polars as pl
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
+from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import Synonyms, quoted_names
-from firmlake.intake.header import is_header
+from firmlake.intake.dimensions import measure_sheets
+from firmlake.intake.formats import too_large
+from firmlake.intake.header import describe_header, find_header
+from firmlake.intake.sheet import (
+    Sheet,
+    SheetDamagedError,
+    SheetTooLargeError,
+    load_guarded,
+    load_sheets,
+    sheet_names,
+)
 from firmlake.intake.table import BATCH_ROWS, BLANK, SAMPLE_ROWS, Table, field
 
 __all__ = ["open_workbook"]
 
-_DIGITS_MAX: Final = 15
-_SHOWN: Final = "{:.14E}"
 
-
-def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
+def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is_xlsx: bool) -> Table:
     """Open one worksheet; rows keep the numbers they have in it.
 
+    Args:
+        path: The workbook.
+        options: `sheet` names the sheet; else it is the first with company numbers.
+        synonyms: Header names by which a row is known to be a header.
+        is_xlsx: Whether its cells can be counted before they are loaded.
+
     Raises:
-        CompanyListError: The workbook is damaged, has no such sheet, or the sheet is empty.
+        CompanyListError: The workbook is damaged or too large, has no such sheet, or the sheet is empty.
     """
-    rows = _read_sheet(path, options.sheet)
-    filled = rows.filter(~pl.col("is_blank"))
-    if not filled.height:
-        raise CompanyListError(f"{path} is empty: its worksheet holds nothing", "Name another one in intake.sheet")
-    sample = filled.head(SAMPLE_ROWS + 1).select(fields=pl.concat_list(pl.exclude("line", "is_blank").fill_null("")))
-    first: list[str] = sample["fields"][0].to_list()
-    if not is_header(first, options.header, synonyms):
-        return Table(None, len(first), 0, sample, partial(_batches, rows))
-    data = rows.filter(pl.col("line") != filled["line"][0])
-    return Table(tuple(name.strip() for name in first), len(first), 1, sample[1:], partial(_batches, data))
-
-
-def _read_sheet(path: Path, sheet: str) -> pl.DataFrame:
-    """Give all rows as text, with their numbers in the sheet and whether they hold nothing."""
     try:
-        workbook = fastexcel.read_excel(path)
-        if sheet and sheet not in workbook.sheet_names:
-            nearest = get_close_matches(sheet, workbook.sheet_names, n=1, cutoff=0.5)
-            hint = (
-                f"Did you mean {nearest[0]!r}?" if nearest else f"Its sheets are {quoted_names(workbook.sheet_names)}."
-            )
-            raise CompanyListError(f"{path} has no worksheet {sheet!r}", hint)
-        # Counted from the top of the sheet, whatever rows are empty.
-        load = partial(workbook.load_sheet, sheet or 0, header_row=None, skip_rows=0)
-        cells = load(dtypes="string").to_polars()
-        digits = pl.all().str.count_matches("[0-9]") > _DIGITS_MAX
-        if cells.select(pl.any_horizontal(digits.any())).item():
-            cells = _round(cells, load(dtypes="boolean").to_polars())  # of text there is none
-    except fastexcel.FastExcelError as error:
+        return _choose(path, options, synonyms, _sheets(path, options, is_xlsx=is_xlsx))
+    except SheetDamagedError as error:
         raise CompanyListError(
-            f"{path} cannot be read as XLSX", "Open it in a spreadsheet and save it again"
+            f"{path} cannot be read as a workbook", "Open it in a spreadsheet and save it again as XLSX"
         ) from error
+    except SheetTooLargeError as error:
+        raise too_large(path, options.max_cells, "cells", "intake.max_cells") from error
+
+
+def _sheets(path: Path, options: IntakeSettings, *, is_xlsx: bool) -> Iterator[Sheet]:
+    """Give the worksheets, none of which takes more memory than the settings allow."""
+    if not is_xlsx:
+        yield from load_guarded(path, options.sheet, options.max_cells)
+        return
+    extents = measure_sheets(path)
+    for name in [options.sheet] if options.sheet else list(extents):
+        extent = extents.get(name)
+        if extent is not None and extent.cell_count > options.max_cells:
+            raise SheetTooLargeError(name)
+        is_small = extent is not None and extent.is_small
+        yield from load_sheets(path, name) if is_small else load_guarded(path, name, options.max_cells)
+
+
+def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Iterator[Sheet]) -> Table:
+    """Give the wanted sheet, or the first in which the columns sought are found, else the first with anything in it."""
+    tables: list[tuple[str, Table]] = []
+    refusals: list[CompanyListError] = []
+    seen: list[Sheet] = []
+    for sheet in sheets:
+        seen.append(sheet._replace(cells=pl.DataFrame()))
+        if not (sheet.is_visible or options.sheet):
+            continue
+        table = _open(path, sheet, options, synonyms)
+        if table is None:
+            continue
+        if options.sheet:
+            return table
+        tables.append((sheet.name, table))
+        try:
+            choose_columns(path, table, options, synonyms, {})
+        except CompanyListError as error:
+            refusals.append(error)
+            continue
+        return _described(table, sheet.name, [name for name, _ in tables[:-1]])
+    if options.sheet and not seen:
+        raise _no_sheet(path, options.sheet)
+    if not tables:
+        hidden = [sheet.name for sheet in seen if not sheet.is_visible]
+        hint = f"Hidden worksheets are read when they are named: {quoted_names(hidden)}" if hidden else "Save it again"
+        raise CompanyListError(f"{path} is empty: no worksheet holds anything", hint + " (intake.sheet)" * bool(hidden))
+    return tables[0][1]
+
+
+def _described(table: Table, name: str, before: Sequence[str]) -> Table:
+    if not before:
+        return table
+    guess = f"Worksheet {name!r} is read: {quoted_names(before)} has no company numbers; another one: intake.sheet"
+    return replace(table, guesses=(guess, *table.guesses))
+
+
+def _no_sheet(path: Path, wanted: str) -> CompanyListError:
+    names = sheet_names(path)
+    nearest = get_close_matches(wanted, names, n=1, cutoff=0.5)
+    hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Its sheets are {quoted_names(names)}."
+    return CompanyListError(f"{path} has no worksheet {wanted!r}", hint)
+
+
+def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms) -> Table | None:
+    """Give one sheet as a table, None where it holds nothing."""
     is_blank = pl.all_horizontal(pl.lit(value=True), pl.all().fill_null("").str.strip_chars() == "")
-    texts = cells.rename({name: field(position) for position, name in enumerate(cells.columns)})
-    return texts.with_columns(is_blank=is_blank, line=pl.int_range(1, pl.len() + 1))
-
-
-def _round(cells: pl.DataFrame, booleans: pl.DataFrame) -> pl.DataFrame:
-    """Write numbers with more digits than a spreadsheet holds as it shows them; text of digits stays."""
-    for text in cells:
-        number = text.to_frame("text").select(
-            pl.when(pl.lit(booleans[text.name].is_not_null()) & (text.str.count_matches("[0-9]") > _DIGITS_MAX))
-            .then(pl.col("text").cast(pl.Float64, strict=False).map_elements(_SHOWN.format, pl.String))
-            .otherwise("text")
-            .alias(text.name)
-        )
-        cells = cells.with_columns(number)
-    return cells
+    texts = sheet.cells.rename({name: field(position) for position, name in enumerate(sheet.cells.columns)})
+    rows = texts.with_columns(is_blank=is_blank, line=pl.int_range(1, pl.len() + 1))
+    filled = rows.filter(~pl.col("is_blank"))
+    if not filled.height or rows.width <= len(("is_blank", "line")):
+        return None
+    first = filled.head(SAMPLE_ROWS + 1)
+    fields = first.select(fields=pl.concat_list(pl.exclude("line", "is_blank").fill_null("")))["fields"]
+    header = find_header(path, first["line"], fields, options, synonyms)
+    names: list[str] | None = None if header.row is None else fields[header.row].to_list()
+    above = first["line"][: header.data]
+    data = rows.filter(~pl.col("line").is_in(above.implode()))
+    return Table(
+        None if names is None else tuple(name.strip() for name in names),
+        sheet.cells.width,
+        len(above),
+        fields[header.data :].to_frame("fields"),
+        partial(_batches, data),
+        describe_header(header, first["line"], names),
+    )
 
 
 def _batches(rows: pl.DataFrame, positions: Sequence[int]) -> Iterator[pl.DataFrame]:

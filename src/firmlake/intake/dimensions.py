@@ -1,0 +1,114 @@
+"""How much memory the worksheets of an XLSX file will take, told from their cells before any is loaded.
+
+A sheet states its dimensions, and they can lie; a reader allocates every cell of the rectangle that encloses all of
+them, so that one cell at XFD1048576 takes 549 GB.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import zipfile
+from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Final, NamedTuple
+
+__all__ = ["Extent", "measure_sheets"]
+
+_CHUNK_BYTES: Final = 4 * 2**20
+_MAX_INDEX_BYTES: Final = 16 * 2**20
+_CELL: Final = re.compile(rb"<(?:\w+:)?c[\s/>]")
+_PLACE: Final = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]+)([0-9]+)""")
+_SHEET: Final = re.compile(r"<(?:\w+:)?sheet\s[^>]*>")
+_RELATION: Final = re.compile(r"<(?:\w+:)?Relationship\s[^>]*>")
+_STRINGS: Final = "xl/sharedStrings.xml"
+
+
+class Extent(NamedTuple):
+    """What one worksheet takes.
+
+    Attributes:
+        cell_count: Cells of the rectangle from the first cell of the sheet to its last one.
+        is_small: Whether it can be loaded without further precaution, whatever its texts are.
+    """
+
+    cell_count: int
+    is_small: bool
+
+
+_SMALL_BYTES: Final = 16 * 2**20
+_SMALL_CELLS: Final = 2_000_000
+_SMALL_TEXT_BYTES: Final = 512 * 2**20
+
+
+def measure_sheets(path: Path) -> dict[str, Extent]:
+    """Give the extent of each worksheet of an XLSX file, by its name.
+
+    Raises:
+        zipfile.BadZipFile: The file was changed since it was looked at.
+    """
+    with zipfile.ZipFile(path) as archive:
+        parts = {part.filename: part.file_size for part in archive.infolist()}
+        strings = parts.get(_STRINGS, 0)
+        return {name: _measure(archive, part, strings) for name, part in _sheet_parts(archive).items() if part in parts}
+
+
+def _measure(archive: zipfile.ZipFile, part: str, string_bytes: int) -> Extent:
+    last_row = last_column = cell_count = place_count = byte_count = 0
+    for chunk in _chunks(archive, part):
+        places = _PLACE.findall(chunk)
+        byte_count += len(chunk)
+        cell_count += len(_CELL.findall(chunk))
+        place_count += len(places)
+        last_column = max([last_column, *map(_column, {letters for letters, _ in places})])
+        last_row = max([last_row, *map(int, {row[:9] for _, row in places})])
+    longest_text = min(string_bytes, max(cell_count, 1) * string_bytes)
+    is_small = byte_count <= _SMALL_BYTES and string_bytes <= _SMALL_BYTES and place_count == cell_count
+    is_small &= last_row * last_column <= _SMALL_CELLS and cell_count * longest_text <= _SMALL_TEXT_BYTES
+    return Extent(last_row * last_column, is_small)
+
+
+def _column(letters: bytes) -> int:
+    """Give the number of a column from its letters: `A` is 1, `XFD` is 16,384."""
+    return reduce(lambda number, letter: number * 26 + letter - 64, letters.upper()[:6], 0)
+
+
+def _chunks(archive: zipfile.ZipFile, part: str) -> Iterator[bytes]:
+    """Give a part piece by piece, each ending before a tag."""
+    rest = b""
+    with archive.open(part) as file:
+        while block := file.read(_CHUNK_BYTES):
+            whole, mark, tail = (rest + block).rpartition(b"<")
+            if len(tail) > _CHUNK_BYTES:  # one text as long as that, or no XML
+                whole, mark, tail = rest + block, b"", b""
+            if whole:
+                yield whole
+            rest = mark + tail
+    yield rest
+
+
+def _sheet_parts(archive: zipfile.ZipFile) -> dict[str, str]:
+    """Give the part of each worksheet by its name, as the workbook says."""
+    book = _head(archive, "xl/workbook.xml")
+    relations = {
+        _attribute(tag, "Id"): _attribute(tag, "Target").lstrip("/").removeprefix("xl/")
+        for tag in _RELATION.findall(_head(archive, "xl/_rels/workbook.xml.rels"))
+    }
+    return {
+        html.unescape(_attribute(tag, "name")): "xl/" + relations.get(_attribute(tag, r"\w+:id"), "?")
+        for tag in _SHEET.findall(book)
+    }
+
+
+def _head(archive: zipfile.ZipFile, part: str) -> str:
+    try:
+        with archive.open(part) as file:
+            return file.read(_MAX_INDEX_BYTES).decode(errors="replace")
+    except KeyError:
+        return ""
+
+
+def _attribute(tag: str, name: str) -> str:
+    found = re.search(rf"""\s{name}\s*=\s*["']([^"']*)["']""", tag)
+    return found[1] if found else ""

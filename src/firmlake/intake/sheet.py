@@ -1,0 +1,145 @@
+"""The cells of worksheets as text; in a process of its own where they may take more memory than there is.
+
+A cell is what it shows as text, and a number is all its digits, up to 15. A number has no more than 15 of them in a
+spreadsheet: the others are rounded away when it is typed or saved. It is given as a spreadsheet shows it
+(1.23456789012346E+18), which nobody takes for an identifier.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import fastexcel
+import polars as pl
+
+__all__ = ["Sheet", "SheetDamagedError", "SheetTooLargeError", "load_guarded", "load_sheets"]
+
+_DIGITS_MAX: Final = 15
+_SHOWN: Final = "{:.14E}"
+_BASE_BYTES: Final = 2 * 2**30
+"""Address space that the interpreter and its libraries reserve."""
+
+_CELL_BYTES: Final = 100
+_DAMAGED: Final = 3
+_TOO_LARGE: Final = 4
+
+
+class SheetDamagedError(Exception):
+    """The workbook cannot be read."""
+
+
+class SheetTooLargeError(Exception):
+    """The workbook takes more memory than it may."""
+
+
+class Sheet(NamedTuple):
+    """One worksheet: its name, whether a person sees it, and its cells as text from its first row on."""
+
+    name: str
+    is_visible: bool
+    cells: pl.DataFrame
+
+
+def load_sheets(path: Path, wanted: str = "") -> Iterator[Sheet]:
+    """Give the worksheets of a workbook, or only the wanted one; none where it is not there."""
+    try:
+        workbook = fastexcel.read_excel(path)
+        for name in workbook.sheet_names:
+            if wanted in {"", name}:
+                # Counted from the top of the sheet, whatever rows are empty.
+                load = partial(workbook.load_sheet, name, header_row=None, skip_rows=0)
+                sheet = load(dtypes="string")
+                cells = sheet.to_polars()
+                digits = pl.all().str.count_matches("[0-9]") > _DIGITS_MAX
+                if cells.width and cells.select(pl.any_horizontal(digits.any())).item():
+                    cells = _round(cells, load(dtypes="boolean").to_polars())  # of text there is none
+                yield Sheet(name, sheet.visible == "visible", cells)
+    except fastexcel.FastExcelError as error:
+        raise SheetDamagedError(str(error)) from error
+    except pl.exceptions.PanicException as error:
+        raise SheetDamagedError(str(error)) from error
+
+
+def sheet_names(path: Path) -> list[str]:
+    """Give the names of all worksheets."""
+    try:
+        return list(fastexcel.read_excel(path).sheet_names)
+    except fastexcel.FastExcelError as error:
+        raise SheetDamagedError(str(error)) from error
+
+
+def load_guarded(path: Path, wanted: str, max_cells: int) -> Iterator[Sheet]:
+    """Do what `load_sheets` does in a process that may not take more memory than so many cells need.
+
+    Raises:
+        SheetDamagedError: The workbook cannot be read.
+        SheetTooLargeError: It takes more memory.
+    """
+    with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
+        arguments = [str(path), wanted, str(max_cells), folder]
+        places = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
+        child = subprocess.run(  # noqa: S603 - this interpreter, this module
+            [sys.executable, "-m", "firmlake.intake.sheet", *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env={**os.environ, "PYTHONPATH": places, "POLARS_MAX_THREADS": "1", "MALLOC_ARENA_MAX": "2"},
+            check=False,
+        )
+        if child.returncode == _DAMAGED:
+            raise SheetDamagedError(child.stderr.strip())
+        if child.returncode:
+            raise SheetTooLargeError(child.stderr.strip())
+        for number, (name, is_visible) in enumerate(json.loads(child.stdout)):
+            yield Sheet(name, is_visible, pl.read_ipc(Path(folder) / f"{number}.arrow"))
+
+
+def main(path: str, wanted: str, max_cells: str, folder: str) -> int:
+    """Load worksheets under a limit and write each to a file, and their names to the standard output."""
+    _limit_memory(_BASE_BYTES + int(max_cells) * _CELL_BYTES)
+    found = []
+    try:
+        for number, sheet in enumerate(load_sheets(Path(path), wanted)):
+            if sheet.cells.height * sheet.cells.width > int(max_cells):
+                return _TOO_LARGE
+            sheet.cells.write_ipc(Path(folder) / f"{number}.arrow")
+            found.append((sheet.name, sheet.is_visible))
+    except SheetDamagedError as error:
+        sys.stderr.write(str(error))
+        return _DAMAGED
+    sys.stdout.write(json.dumps(found))
+    return 0
+
+
+def _limit_memory(size: int) -> None:
+    with contextlib.suppress(ImportError, ValueError, OSError):  # not every system has a limit
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (size, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _round(cells: pl.DataFrame, booleans: pl.DataFrame) -> pl.DataFrame:
+    """Write numbers with more digits than a spreadsheet holds as it shows them; text of digits stays."""
+    for text in cells:
+        number = text.to_frame("text").select(
+            pl.when(pl.lit(booleans[text.name].is_not_null()) & (text.str.count_matches("[0-9]") > _DIGITS_MAX))
+            .then(pl.col("text").cast(pl.Float64, strict=False).map_elements(_SHOWN.format, pl.String))
+            .otherwise("text")
+            .alias(text.name)
+        )
+        cells = cells.with_columns(number)
+    return cells
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
