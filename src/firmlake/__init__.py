@@ -19,13 +19,17 @@ __version__ = "0.1.0"
 os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1")
 
 
-def open_warehouse(data: str | Path = "data") -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+def open_warehouse(
+    data: str | Path = "data", *, locked: bool = False
+) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
     """Open the newest generation of a warehouse for reading.
 
     It stays as it is, whatever is published meanwhile, and keeps no load waiting; open it again to see what is new.
 
     Args:
         data: The data folder.
+        locked: For SQL that somebody else wrote: it reaches the warehouse and nothing else, neither files nor the
+            network. It holds for all connections of this process to the same generation.
 
     Returns:
         A connection, in a `with` statement that closes it.
@@ -42,4 +46,4 @@ def open_warehouse(data: str | Path = "data") -> AbstractContextManager[duckdb.D
     from firmlake.core.run import Folders
     from firmlake.warehouse import generations
 
-    return generations.open_warehouse(Folders(Path(data)))
+    return generations.open_warehouse(Folders(Path(data)), locked=locked)

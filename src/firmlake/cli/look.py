@@ -35,14 +35,18 @@ def status(call: Call, metrics: Path | None) -> None:
 
 @click.command()
 @click.argument("sql")
+@click.option("--allow-files", is_flag=True, help="Let SQL read and write files, and load extensions.")
 @command
-def query(call: Call, sql: str) -> None:
-    """Ask the newest generation of the warehouse, in DuckDB's SQL; it is read-only."""
+def query(call: Call, sql: str, allow_files: bool) -> None:
+    """Ask the newest generation of the warehouse, in DuckDB's SQL; it is read-only.
+
+    SQL reaches nothing else, so that a question from elsewhere can neither read a file nor write one.
+    """
     from firmlake.core.run import Folders
     from firmlake.terminal.runs import show_query
     from firmlake.warehouse.generations import ask
 
-    columns, rows = ask(Folders(Path(call.settings().paths.data)), sql)
+    columns, rows = ask(Folders(Path(call.settings().paths.data)), sql, locked=not allow_files)
     call.answer([dict(zip(columns, row, strict=True)) for row in rows], lambda: show_query(columns, rows))
 
 

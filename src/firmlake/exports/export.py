@@ -71,8 +71,10 @@ def export(
         FirmlakeError: Nothing is published yet, the target fails, or another export has replaced `latest.json`.
     """
     check_request(request)
-    with open_warehouse(folders) as connection, lock(folders, f"an export to {target.url}", lock_name(target.url)):
-        connection.execute(f"SET memory_limit = '{request.memory_limit}'")
+    with (
+        open_warehouse(folders, memory_limit=request.memory_limit) as connection,
+        lock(folders, f"an export to {target.url}", lock_name(target.url)),
+    ):
         held, load = _read_held(target), last_load(connection)
         if held.manifest and request.mode != "as_of":
             check_order(held.manifest, load, target)

@@ -45,8 +45,7 @@ def write_report(folders: Folders, now: datetime, path: Path | None = None, *, m
     """
     path = path or folders.data / "report.html"
     try:
-        with open_warehouse(folders) as connection:
-            connection.execute(f"SET memory_limit = '{memory_limit}'")
+        with open_warehouse(folders, locked=True, memory_limit=memory_limit) as connection:
             page = make_report(connection, now)
             tiles = _read_tiles(connection)
     except duckdb.Error as error:

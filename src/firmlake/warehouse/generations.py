@@ -33,6 +33,11 @@ _TIDIED_EVERY = 8
 write half of a table for the few that it removes."""
 _GIVEN_BACK_FROM = "8MB"
 """What DuckDB frees at once and gives back to the system; from 512 MB on by itself, which takes 50 MB more."""
+_LOCKING = (
+    "SET enable_external_access = false",
+    "SET python_enable_replacements = false",
+    "SET lock_configuration = true",
+)
 _DAMAGE = ("Corrupt database file", "not a valid DuckDB database file", "Could not read enough bytes")
 
 
@@ -67,12 +72,18 @@ def generation_number(path: Path) -> int:
 
 
 @contextmanager
-def open_warehouse(folders: Folders, *, of_any_version: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_warehouse(
+    folders: Folders, *, of_any_version: bool = False, locked: bool = False, memory_limit: str | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the newest generation for reading; it stays as it is, whatever is published meanwhile.
 
     Args:
         folders: Where.
         of_any_version: Also where another version of firmlake made it, whose tables have another shape.
+        locked: SQL can reach nothing but the generation: no other file, no network, no extension, no variable of
+            Python's; and no setting can be changed. DuckDB keeps one set of settings for each file in a process, so
+            every connection of this process to the same generation is locked until the last of them is closed.
+        memory_limit: For DuckDB, such as "512MB"; None leaves it to DuckDB.
 
     Raises:
         FirmlakeError: Nothing was published yet, or another version made it.
@@ -81,6 +92,7 @@ def open_warehouse(folders: Folders, *, of_any_version: bool = False) -> Iterato
     path = newest(folders)
     try:
         with _connect(folders) as connection:
+            _restrict(connection, locked, memory_limit)
             if not of_any_version:
                 check_version(connection)
             yield connection
@@ -88,16 +100,26 @@ def open_warehouse(folders: Folders, *, of_any_version: bool = False) -> Iterato
         raise _explained(path, error) or error from None
 
 
-def ask(folders: Folders, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+def ask(folders: Folders, sql: str, *, locked: bool = True) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Answer a question in SQL from the newest generation, whatever version made it: column names and rows.
+
+    Args:
+        folders: Where.
+        sql: The question.
+        locked: As for `open_warehouse`. Without it the question can read and write what this process may.
 
     Raises:
         UsageError: It is no question that DuckDB understands; its own explanation is passed on.
     """
-    with open_warehouse(folders, of_any_version=True) as connection:
+    with open_warehouse(folders, of_any_version=True, locked=locked) as connection:
         try:
             cursor = connection.execute(sql)
             return [column[0] for column in cursor.description or ()], cursor.fetchall()
+        except duckdb.PermissionException as error:
+            raise UsageError(
+                f"SQL may only read the warehouse: {str(error).splitlines()[0]}",
+                "Where you wrote the SQL yourself, `firmlake query --allow-files` lets it use files",
+            ) from None
         except duckdb.Error as error:
             raise _explained(newest(folders), error) or UsageError(
                 f"DuckDB says: {error}", "`DESCRIBE` lists the tables, `DESCRIBE financials` columns"
@@ -165,6 +187,15 @@ def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
             if path.exists():
                 raise
     raise FirmlakeError(f"{folders.warehouse / LINK} does not exist yet", "`firmlake run LIST` makes it")
+
+
+def _restrict(connection: duckdb.DuckDBPyConnection, locked: bool, memory_limit: str | None) -> None:
+    """Apply settings, unless another connection of this process has locked the generation already."""
+    (is_locked,) = connection.execute("SELECT current_setting('lock_configuration')").fetchall()[0]
+    if not is_locked:
+        limit = (f"SET memory_limit = '{memory_limit}'",) if memory_limit else ()
+        for statement in (*limit, *(_LOCKING if locked else ())):
+            connection.execute(statement)
 
 
 def _publish(
