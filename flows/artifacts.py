@@ -16,6 +16,7 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
+from firmlake.core.text import one_line
 from firmlake.lists.contact_plan import ContactPlan
 from firmlake.report.page import Report
 from firmlake.report.summary import STATUSES, RunSummary, failures
@@ -230,8 +231,8 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def _cell(value: Any) -> str:
     """Names of files and fields come from outside: none may end a cell or become markup."""
-    text = _count(value) if isinstance(value, int) else str(value)
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    text = _count(value) if isinstance(value, int) else one_line(str(value))
+    return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def _credits(summary: RunSummary) -> str:

@@ -26,6 +26,7 @@ from firmlake.core.run import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import read_flags
 from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals, was_interrupted
+from firmlake.terminal.echo import echo
 from job import read_job, read_settings
 from temporary_server import TemporaryServer
 
@@ -206,7 +207,7 @@ def _find_server() -> TemporaryServer | None:
                 "Start it, or unset PREFECT_API_URL to use a temporary one",
             )
         return None
-    click.echo("Starting Prefect's temporary server, about 10 s ...", err=True)
+    echo("Starting Prefect's temporary server, about 10 s ...", err=True)
     server = TemporaryServer(settings.home / "server.log", os.environ)
     # After Prefect's own functions at exit, which send the server the rest of logs and events: the last comes first.
     atexit.register(server.stop)
@@ -225,7 +226,7 @@ def _use(server: TemporaryServer) -> None:
 
 def _fail(error: BaseException | None, line: str, code: int) -> NoReturn:
     ignore_signals()
-    click.secho(f"firmlake: {line}", err=True, fg="red")
+    echo(f"firmlake: {line}", err=True, fg="red")
     while error:
         # Prefect keeps errors to the very end, their frames keep a connection, and DuckDB would list that as leaks.
         traceback.clear_frames(error.__traceback__)

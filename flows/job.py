@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from firmlake.core.errors import DamagedError, FirmlakeError, InterruptedRunError, UsageError
+from firmlake.core.redaction import redact
 from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import SANDBOX, Settings
 from firmlake.core.settings_layers import load_settings
+from firmlake.core.text import shown
 
 if TYPE_CHECKING:
     from prefect.logging.loggers import PrefectLogAdapter
@@ -160,7 +162,7 @@ def end(result: R, message: str) -> R:
     """End a flow or task with a message that Prefect shows; its result is as usual."""
     from prefect.states import Completed
 
-    return Completed(message=message, data=result)  # type: ignore[return-value]
+    return Completed(message=shown(redact(message)), data=result)  # type: ignore[return-value]
 
 
 def tell(line: str) -> None:
@@ -168,7 +170,7 @@ def tell(line: str) -> None:
     from prefect.logging import get_run_logger
 
     logger = cast("PrefectLogAdapter", get_run_logger())
-    logger.getChild("firmlake").info(line)
+    logger.getChild("firmlake").info(shown(redact(line), kept="\n"))
 
 
 def show(function: Callable[[], object]) -> None:

@@ -24,6 +24,7 @@ from firmlake.cli.rebuild import replay, verify
 from firmlake.cli.run import demo, plan, redrive, run
 from firmlake.core.errors import EXIT_DONE, EXIT_USAGE
 from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals
+from firmlake.terminal.echo import Cleaned
 
 __all__ = ["firmlake", "main"]
 
@@ -37,7 +38,7 @@ def main() -> NoReturn:
     except click.exceptions.Exit as error:
         code = error.exit_code
     except click.ClickException as error:
-        error.show()
+        error.show(Cleaned())
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         code = exit_code_of_signal()

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from firmlake.cli.call import Call, command
+from firmlake.terminal.echo import echo
 
 __all__ = ["archive"]
 
@@ -33,6 +34,6 @@ def archive(call: Call, target: str) -> int:
     damaged = [(run_id, error.message, error.next_step) for run_id, error in done.damaged.items()]
     call.answer(
         {**done._asdict(), "damaged": damaged, "archive": place.url},
-        lambda: click.echo(f"{count} archived in {place.url}: {done.file_count:,} files, {done.byte_count:,} bytes"),
+        lambda: echo(f"{count} archived in {place.url}: {done.file_count:,} files, {done.byte_count:,} bytes"),
     )
     return call.name_damaged(done.damaged)

@@ -10,6 +10,7 @@ import click
 from firmlake.cli.call import Call, command
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import changed_keys, render_toml
+from firmlake.terminal.echo import echo, echo_data
 
 __all__ = ["config", "sandbox"]
 
@@ -32,7 +33,7 @@ def config() -> None:
 def show(call: Call, defaults: bool) -> None:
     """Print every setting with its meaning, its value and where that comes from."""
     settings, origins = (Settings(), {}) if defaults else call.settings_with_origins()
-    call.answer(settings, lambda: click.echo(render_toml(settings, origins), nl=False))
+    call.answer(settings, lambda: echo_data(render_toml(settings, origins)))
 
 
 @config.command()
@@ -42,4 +43,4 @@ def check(call: Call) -> None:
     settings, _ = call.settings_with_origins()
     changed = changed_keys(settings)
     differ = ", ".join(changed) or "none"
-    call.answer({"changed": changed}, lambda: click.echo(f"The settings are right. Other than the defaults: {differ}"))
+    call.answer({"changed": changed}, lambda: echo(f"The settings are right. Other than the defaults: {differ}"))

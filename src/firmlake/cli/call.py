@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, DamagedError, FirmlakeError
 from firmlake.core.log import log, log_to
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings, read_flags
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
+from firmlake.terminal.echo import echo, echo_json
 
 __all__ = ["Call", "command"]
 
@@ -45,7 +45,7 @@ class Call:
     def say(self, text: str) -> None:
         """Tell a person something; a program that asked for JSON is not disturbed, it reads stdout."""
         log(text)
-        click.echo(text, err=True)
+        echo(text, err=True)
 
     def show(self, show: Callable[[], object]) -> None:
         """Show a person a part of the result as soon as it is there; a program gets all of it at the end."""
@@ -55,7 +55,7 @@ class Call:
     def answer(self, content: Any, show: Callable[[], object]) -> None:
         """Give the result: as JSON, or as `show` prints it."""
         if self.as_json:
-            click.echo(msgspec.json.format(msgspec.json.encode(content, enc_hook=str), indent=2).decode())
+            echo_json(content)
         else:
             show()
 
@@ -71,7 +71,7 @@ class Call:
         if self.as_json:
             self.answer({"error": error.message, "next_step": error.next_step, "exit_code": code}, lambda: None)
         log(error.message, next_step=error.next_step, exit_code=code)
-        click.secho(f"firmlake: {error}", err=True, fg="red")
+        echo(f"firmlake: {error}", err=True, fg="red")
         return code
 
 

@@ -8,6 +8,7 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.errors import UsageError
+from firmlake.terminal.echo import echo_data
 
 __all__ = ["changes"]
 
@@ -62,7 +63,7 @@ def changes(
     elif kind_of_file == "table":
         show_changes(events)
     else:
-        click.echo(WRITERS[kind_of_file](events), nl=False)
+        echo_data(WRITERS[kind_of_file](events))
 
 
 def _by_ending(out: Path | None, formats: list[str]) -> str | None:

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from firmlake.cli.call import Call
 from firmlake.core.errors import EXIT_DONE
 from firmlake.enrich.observer import Observer
+from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
     from firmlake.core.settings import NameSettings
@@ -38,7 +37,7 @@ class OnTerminal(Observer):
         if title:
             self._call.say(f"\n{title}:")
         if planned.companies.companies.is_empty():
-            self._call.show(lambda: click.echo("There is nobody to ask"))
+            self._call.show(lambda: echo("There is nobody to ask"))
             return
         for line in (*describe_list(planned.companies), *describe_plan(planned)):
             self._call.say(line)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from firmlake.cli.call import Call, command
+from firmlake.terminal.echo import echo, echo_data
 
 if TYPE_CHECKING:
     from firmlake.exports.export import Exported
@@ -59,13 +60,13 @@ def export(
     if ddl:
         from firmlake.exports.ddl import render_ddl
 
-        click.echo(render_ddl(done.manifest, place.url, ddl), nl=False)
+        echo_data(render_ddl(done.manifest, place.url, ddl))
     elif dbt:
         from firmlake.exports.dbt import render_sources
 
-        click.echo(render_sources(done.manifest), nl=False)
+        echo_data(render_sources(done.manifest))
     else:
-        call.answer(_content(done, place), lambda: click.echo(f"{place.url}/exports/{done.manifest.export_id}"))
+        call.answer(_content(done, place), lambda: echo(f"{place.url}/exports/{done.manifest.export_id}"))
 
 
 def _say(call: Call, done: Exported, place: Target) -> None:

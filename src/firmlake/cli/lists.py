@@ -11,6 +11,7 @@ import click
 from firmlake.cli.call import Call, command
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
 from firmlake.core.steps import utc_now
+from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
     from firmlake.api.requests import ListKind
@@ -78,7 +79,7 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 
     made = runner.redrive(call.settings(), list_id, "firmlake contacts redrive", also_not_found=also_not_found)
     if made is None:
-        call.answer({"to_add_count": 0}, lambda: click.echo("Nothing that failed is worth trying again"))
+        call.answer({"to_add_count": 0}, lambda: echo("Nothing that failed is worth trying again"))
         return EXIT_DONE
     return _write(call, made, out or Path(f"redrive-list{list_id}.plan.json"))
 
@@ -115,7 +116,7 @@ def status(call: Call) -> None:
     applied = list_applied(Folders(Path(call.settings().paths.data)))
     call.answer(
         [progress_content(one) for one in applied],
-        lambda: show_applied(applied) if applied else click.echo("No plan was applied yet"),
+        lambda: show_applied(applied) if applied else echo("No plan was applied yet"),
     )
 
 
@@ -130,7 +131,7 @@ def _write(call: Call, made: ContactPlan, out: Path) -> int:
 
     def show() -> None:
         show_contact_plan(made)
-        click.echo(f"Nothing was added yet. `firmlake contacts apply {quote(str(out))}` does it")
+        echo(f"Nothing was added yet. `firmlake contacts apply {quote(str(out))}` does it")
 
     call.answer({"plan": str(out), **plan_facts(made)}, show)
     return EXIT_DONE

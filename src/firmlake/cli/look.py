@@ -11,6 +11,7 @@ from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
 from firmlake.core.settings import SANDBOX
 from firmlake.core.signals import graceful
 from firmlake.core.steps import utc_now
+from firmlake.terminal.echo import echo
 
 __all__ = ["company", "query", "report", "status"]
 
@@ -63,7 +64,7 @@ def report(call: Call, path: Path | None) -> None:
     settings = call.settings()
     memory = settings.run.duckdb_memory
     path, _ = write_report(Folders(Path(settings.paths.data)), utc_now(), path, memory_limit=memory)
-    call.answer({"report": str(path)}, lambda: click.echo(str(path)))
+    call.answer({"report": str(path)}, lambda: echo(str(path)))
 
 
 @click.command()

@@ -10,6 +10,7 @@ import click
 from firmlake.cli.call import Call, command
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED
 from firmlake.core.steps import utc_now
+from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
     from firmlake.core.run import Run
@@ -49,7 +50,7 @@ def replay(call: Call, processes: int) -> None:
     count = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
     call.answer(
         {"runs": runs, "warehouse": str(made)},
-        lambda: click.echo(f"{count} replayed into {made}, without a request"),
+        lambda: echo(f"{count} replayed into {made}, without a request"),
     )
 
 

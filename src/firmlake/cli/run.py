@@ -14,6 +14,7 @@ from firmlake.core.errors import UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import Settings
 from firmlake.core.steps import utc_now
+from firmlake.terminal.echo import echo
 
 __all__ = ["demo", "plan", "redrive", "run"]
 
@@ -126,15 +127,15 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
 
     def show() -> None:
         for line in (*describe_list(planned.companies), *describe_plan(planned)):
-            click.echo(line)
+            echo(line)
         for number, step in enumerate(steps, 1):
-            click.echo(f"Step {number}, {settings.run.expand}, as far as what is held tells:")
+            echo(f"Step {number}, {settings.run.expand}, as far as what is held tells:")
             for line in describe_plan(step):
-                click.echo(f"  {line}")
+                echo(f"  {line}")
         for number in unknown:
             before = company_list.name if number == 1 else f"step {number - 1}"
             limit = "no limit of credits" if left is None else f"up to {left:,} credits of the budget"
-            click.echo(f"Step {number}, {settings.run.expand}: not known before {before} is fetched; {limit}")
+            echo(f"Step {number}, {settings.run.expand}: not known before {before} is fetched; {limit}")
         show_refused(planned.companies)
 
     call.answer(content, show)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from firmlake.check.check import Asking, Checked
 from firmlake.check.finding import VERDICTS, needs_you
 from firmlake.core.settings import Settings
+from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import count_of, show_table
 
 __all__ = ["check_content", "describe_asking", "show_checked"]
@@ -39,9 +38,9 @@ def show_checked(checked: Checked) -> None:
         ("assumption", "seen", "verdict"),
         [(one.assumption, one.seen, VERDICTS[one.verdict]) for one in checked.findings],
     )
-    click.echo(
+    echo(
         f"{count_of(checked.request_count, 'request')}, {count_of(checked.charged, 'credit')} charged; "
         f"{count_of(len(checked.changes), 'setting')} to change"
     )
     for one in needs_you(checked.findings):
-        click.echo(f"- {one.assumption}: {one.seen}. {one.next_step}")
+        echo(f"- {one.assumption}: {one.seen}. {one.next_step}")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import click
-
 from firmlake.core.text import one_line
 from firmlake.lists.additions import Progress
 from firmlake.lists.contact_plan import ContactPlan, Entry
 from firmlake.lists.overview import Overview
+from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import count_of, show_rows
 
 __all__ = [
@@ -49,7 +48,7 @@ def show_lists(overview: Overview, events: Sequence[dict[str, Any]]) -> None:
     show_rows(
         ("id", "event", "before", "after"), changes[:_EVENTS_MAX], "what changed" + _more(len(changes), _EVENTS_MAX)
     )
-    click.echo(describe_overview(overview))
+    echo(describe_overview(overview))
 
 
 def describe_overview(overview: Overview) -> str:
@@ -76,7 +75,7 @@ def describe_contact_plan(plan: ContactPlan) -> Iterator[str]:
 def show_contact_plan(plan: ContactPlan) -> None:
     """Print a plan, with the first of what it would add and of what was refused."""
     for line in describe_contact_plan(plan):
-        click.echo(line)
+        echo(line)
     entries = [entry for request in plan.requests for entry in request]
     rows = [(one.country, one.company_number, len(one.contacts), _some(one.contacts)) for one in entries[:_ROWS_MAX]]
     show_rows(("country", "number", "contacts", "which"), rows, "to add" + _more(len(entries)))
@@ -132,11 +131,11 @@ def show_progress_of(progress: Progress) -> None:
     show_rows(("country", "number", "contact", "status", "because"), failed[:_ROWS_MAX], title)
     for remark in progress.remarks[:_ROWS_MAX]:
         example = remark.example or remark.kind.replace("_", " ")
-        click.echo(f"An answer also says, in {remark.path}: {one_line(example, _EXAMPLE_MAX)}")
+        echo(f"An answer also says, in {remark.path}: {one_line(example, _EXAMPLE_MAX)}")
     again = sum(one.sent_count > 1 for one in progress.standings.values())
     if again:
-        click.echo(f"Sent more than once, which does no harm: {count_of(again, 'contact')}")
-    click.echo(f"Plan {plan.plan_id}, list {plan.list_id}: {one_line(plan.list_name, _NAME_MAX)}")
+        echo(f"Sent more than once, which does no harm: {count_of(again, 'contact')}")
+    echo(f"Plan {plan.plan_id}, list {plan.list_id}: {one_line(plan.list_name, _NAME_MAX)}")
 
 
 def describe_lacking(progress: Progress) -> str:

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from firmlake.api.exchange import Answer
 from firmlake.core.settings import NameSettings
+from firmlake.terminal.echo import echo
 
 __all__ = ["Counter", "duration", "show_progress"]
 
@@ -102,7 +102,7 @@ def duration(seconds: float) -> str:
 
 def _show_lines(counter: Counter, stop: threading.Event) -> None:
     while not stop.wait(_LINE_EVERY_SECONDS):
-        click.echo(counter.line(), err=True)
+        echo(counter.line(), err=True)
 
 
 def _show_bar(counter: Counter, stop: threading.Event) -> None:

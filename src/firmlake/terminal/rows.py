@@ -9,6 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from firmlake.core.redaction import redact
+from firmlake.core.text import shown
+
 __all__ = ["count_of", "show_rows", "show_table"]
 
 _WIDTH_ELSEWHERE = 120
@@ -22,12 +25,12 @@ def show_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
     """Print rows as a table, where there are none its head."""
-    table = Table(title=title or None, title_justify="left", title_style="bold")
+    table = Table(title=shown(title) or None, title_justify="left", title_style="bold")
     for position, column in enumerate(columns):
         numbers = bool(rows) and all(row[position] is None or _is_number(row[position]) for row in rows)
-        table.add_column(column, justify="right" if numbers else "left", overflow="fold")
+        table.add_column(shown(column), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_escape(_text(value)) for value in row))
+        table.add_row(*(shown(redact(_text(value))) for value in row))
     is_terminal = sys.stdout.isatty()
     Console(width=None if is_terminal else _WIDTH_ELSEWHERE, markup=False, highlight=False).print(table)
 
@@ -42,11 +45,6 @@ def count_of(number: int, one: str, many: str = "") -> str:
 
 def _is_number(value: Any) -> bool:
     return not isinstance(value, str | bool) and hasattr(value, "__float__")
-
-
-def _escape(text: str) -> str:
-    """Names come from outside: control characters must not reach the terminal."""
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _text(value: Any) -> str:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
+from firmlake.core.text import shown
 from firmlake.enrich.lookup import Found
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.targets import count_companies
@@ -17,6 +16,7 @@ from firmlake.intake.company_list import CompanyList
 from firmlake.rebuild.replay import TableCheck
 from firmlake.report.feed import Event, describe
 from firmlake.report.summary import STATUSES, RunSummary
+from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import count_of, show_table
 
@@ -39,7 +39,7 @@ _REFUSED_MAX = 10
 def describe_list(companies: CompanyList) -> Iterator[str]:
     """Say what was read."""
     yield (
-        f"{companies.path}: {count_of(companies.companies.height, 'company', 'companies')} accepted, "
+        f"{shown(str(companies.path))}: {count_of(companies.companies.height, 'company', 'companies')} accepted, "
         f"{companies.repaired.height} of them repaired, {companies.refused.height} lines refused, "
         f"{companies.repeated_count} repeated"
     )
@@ -107,7 +107,7 @@ def show_refused(companies: CompanyList) -> None:
     if rows:
         show_table(("line", "given", "refused because"), rows)
     if companies.refused.height > _REFUSED_MAX:
-        click.echo(f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists a thousand of them")
+        echo(f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists a thousand of them")
 
 
 def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str, int]]) -> None:
@@ -115,21 +115,17 @@ def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str,
     rows = [[dataset, *(counts.get(status, 0) for status in STATUSES)] for dataset, counts in summary.datasets.items()]
     show_table(("companies by dataset", *(status.replace("_", " ") for status in STATUSES)), rows)
     written = ", ".join(f"{count:,} {table}" for table, count in summary.rows.items())
-    click.echo(f"Rows written: {written}")
+    echo(f"Rows written: {written}")
     spent = "unknown" if summary.credit_count is None and summary.request_count else f"{summary.credit_count or 0:,}"
-    click.echo(f"Requests: {summary.request_count:,}   Credits: {spent}   Rejected records: {summary.reject_count:,}")
+    echo(f"Requests: {summary.request_count:,}   Credits: {spent}   Rejected records: {summary.reject_count:,}")
     if summary.credit_count not in (None, summary.expected_credit_count):
-        click.echo(
-            f"The service charged {summary.credit_count:,}, our ledger expects {summary.expected_credit_count:,}"
-        )
+        echo(f"The service charged {summary.credit_count:,}, our ledger expects {summary.expected_credit_count:,}")
     if summary.drift:
         show_table(("drift in", "kind", "where", "records"), summary.drift)
     if failed:
         show_table(("country", "number", "dataset", "failed because", "attempts"), failed)
-    click.echo(
-        f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})"
-    )
-    click.echo(f"Next, a first query:\n\n  {first_query(summary)}")
+    echo(f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})")
+    echo(f"Next, a first query:\n\n  {first_query(summary)}")
 
 
 def first_query(summary: RunSummary) -> str:
@@ -142,9 +138,9 @@ def first_query(summary: RunSummary) -> str:
 def show_company(found: Found) -> None:
     """Print what the service says about one company."""
     if not found.is_found:
-        click.echo(f"{found.company}: the service knows no such company")
+        echo(f"{found.company}: the service knows no such company")
         return
-    click.echo(f"{found.company}: {found.name or '-'}, {found.place or '-'}")
+    echo(f"{found.company}: {found.name or '-'}, {found.place or '-'}")
     for table, columns in _COMPANY_COLUMNS.items():
         frame = found.tables.get(table)
         if frame is not None:
@@ -152,20 +148,20 @@ def show_company(found: Found) -> None:
                 [name.replace("_", " ") for name in columns], frame.select(columns).rows(), f"{table} ({frame.height})"
             )
     for dataset, path, reason in found.rejects:
-        click.echo(f"Rejected from {dataset}: {path}: {reason}")
+        echo(f"Rejected from {dataset}: {path}: {reason}")
 
 
 def show_query(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print the answer to a query."""
     show_table(columns, rows)
-    click.echo(count_of(len(rows), "row", "rows"))
+    echo(count_of(len(rows), "row", "rows"))
 
 
 def show_changes(events: Sequence[Event]) -> None:
     """Print events."""
     rows = [(f"{e.found_at:%Y-%m-%d}", e.name, e.subject, e.kind.replace("_", " "), *describe(e)) for e in events]
     show_table(("found", "name", "number", "event", "about", "change"), rows)
-    click.echo(count_of(len(rows), "event", "events"))
+    echo(count_of(len(rows), "event", "events"))
 
 
 def show_checks(checks: Sequence[TableCheck]) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import click
-
 from firmlake.rebuild.prune import Spared
 from firmlake.report.status import Status
 from firmlake.report.summary import STATUSES
+from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import show_rows
 
@@ -22,44 +21,44 @@ def show_status(status: Status, now: datetime) -> None:
     def moment(at: datetime | None) -> str:
         return "never" if at is None else f"{at:%Y-%m-%d %H:%M} UTC ({_ago(now, at)})"
 
-    click.echo(f"Data folder: {status.data.absolute()}")
+    echo(f"Data folder: {status.data.absolute()}")
     last = status.last_run
     if last:
-        click.echo(
+        echo(
             f"Last run: {last.outcome.replace('_', ' ')}, {moment(last.finished_at)}, {last.run_id} over "
             f"{last.list_name}, {last.target_count:,} companies, {last.request_count:,} requests"
         )
     else:
-        click.echo("Last run: none was published yet")
+        echo("Last run: none was published yet")
     if status.failure:
         failure, when = status.failure, "Failed since" if last else "Failed"
-        click.echo(f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}")
-    click.echo(f"Running: {status.running or 'nothing'}")
+        echo(f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}")
+    echo(f"Running: {status.running or 'nothing'}")
     for run_id, list_name, count in status.unfinished:
         landed = f", last answer landed {moment(status.landed_at)}" if run_id == status.unfinished[-1][0] else ""
-        click.echo(f"Unfinished: {run_id} over {list_name}, {count:,} companies{landed}")
+        echo(f"Unfinished: {run_id} over {list_name}, {count:,} companies{landed}")
     for run_id, list_name, reason in status.refused:
-        click.echo(f"Not published: {run_id} over {list_name}: {reason}")
+        echo(f"Not published: {run_id} over {list_name}: {reason}")
     for run_id, line, next_step in status.damaged:
-        click.echo(f"Damaged: {run_id}: {line}. {next_step}")
+        echo(f"Damaged: {run_id}: {line}. {next_step}")
     rows = [[dataset, *(counts.get(s, 0) for s in STATUSES)] for dataset, counts in status.companies.items()]
     show_rows(("companies by dataset", *(s.replace("_", " ") for s in STATUSES)), rows)
     if status.companies:
-        click.echo(f"Answers held: oldest {moment(status.oldest_answer_at)}, newest {moment(status.newest_answer_at)}")
+        echo(f"Answers held: oldest {moment(status.oldest_answer_at)}, newest {moment(status.newest_answer_at)}")
     if status.credits_remaining is not None:
-        click.echo(f"Credits left: {status.credits_remaining:,}, as told {moment(status.credits_told_at)}")
+        echo(f"Credits left: {status.credits_remaining:,}, as told {moment(status.credits_told_at)}")
     show_rows(("parked", "because", "companies and datasets"), status.parked)
     for export in status.exports:
-        click.echo(f"Exported: generation {export.generation} to {export.target}, {moment(export.exported_at)}")
+        echo(f"Exported: generation {export.generation} to {export.target}, {moment(export.exported_at)}")
     sizes = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.disk_bytes.items())
-    click.echo(f"On disk: {sizes}; {status.disk_free_bytes / 1e9:,.1f} GB free")
-    click.echo(f"Next: {status.next_step}")
+    echo(f"On disk: {sizes}; {status.disk_free_bytes / 1e9:,.1f} GB free")
+    echo(f"Next: {status.next_step}")
 
 
 def show_spared(spared: Sequence[Spared], is_dry: bool) -> None:
     """Print what can be spared, or was."""
     if not spared:
-        click.echo("Nothing can be spared")
+        echo("Nothing can be spared")
         return
     rows = [
         (each.kind, f"{each.ended_at:%Y-%m-%d}" if each.ended_at else None, _megabytes(each.byte_count), each.path)
@@ -67,7 +66,7 @@ def show_spared(spared: Sequence[Spared], is_dry: bool) -> None:
     ]
     show_rows(("kind", "run ended", "MB", "folder or file"), rows)
     total = f"{_megabytes(sum(each.byte_count for each in spared)):,} MB"
-    click.echo(f"Would free {total}; without --dry-run it does" if is_dry else f"Freed {total}")
+    echo(f"Would free {total}; without --dry-run it does" if is_dry else f"Freed {total}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
