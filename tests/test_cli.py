@@ -136,7 +136,7 @@ def test_a_run_without_the_sandbox_running_fails_in_one_line_and_can_be_continue
     ("arguments", "named"),
     [
         (["run", "absent.csv"], "absent.csv"),
-        (["run", "."], "directory"),
+        (["run", "."], "folder"),
         (["run", "list.csv", "--set", "api.thread=2"], "Did you mean api.threads"),
         (["run", "list.csv", "--set", "api.threads"], "KEY=VALUE"),
         (["run", "list.csv", "--max-credits", "few"], "run.max_credits (--max-credits)"),
