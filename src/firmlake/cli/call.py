@@ -29,6 +29,10 @@ class Call:
         self._flags = flags
         self.as_json = as_json
 
+    def override(self, key: str, value: str) -> None:
+        """Take an option of the command for the setting it stands for; `--set` goes before it."""
+        self._flags.setdefault(key, value)
+
     def settings(self, **overrides: str | None) -> Settings:
         """Read the settings; overrides are flags of the command by dotted key, `__` for the dot."""
         return self.settings_with_origins(**overrides)[0]

@@ -10,6 +10,7 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.cli.enrich import OnTerminal, answer
+from firmlake.cli.source import on_list
 from firmlake.core.errors import UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import Settings
@@ -61,16 +62,17 @@ def _run_settings(call: Call, *, refresh: bool, **options: str | None) -> Settin
 
 
 @click.command()
-@click.argument("company_list", metavar="LIST", type=click.Path(path_type=Path))
 @_run_options
 @_expand_options
 @command
+@on_list(keep=True)
 def run(call: Call, company_list: Path, **options: Any) -> int:
     """Fetch what is missing or stale for the companies of LIST, and publish it.
 
-    LIST is CSV, XLSX, Parquet, NDJSON or plain text. A run that did not end is continued; what has landed is not
-    fetched again. With --expand each step outward is a run of its own, over the companies that the step before led to,
-    the nearest first.
+    LIST is CSV, a workbook (XLSX, XLS, XLSB, ODS), Parquet (or a folder of it), NDJSON or plain text, also compressed
+    with gzip or ZIP; - for standard input, an s3:// address, or a DuckDB file. A run that did not end is continued;
+    what has landed is not fetched again. With --expand each step outward is a run of its own, over the companies that
+    the step before led to, the nearest first.
     """
     from firmlake.enrich.run import enrich
 
@@ -102,10 +104,10 @@ def demo(call: Call) -> int:
 
 
 @click.command()
-@click.argument("company_list", metavar="LIST", type=click.Path(path_type=Path))
 @_run_options
 @_expand_options
 @command
+@on_list(keep=False)
 def plan(call: Call, company_list: Path, **options: Any) -> None:
     """Say what `run LIST` would ask for and cost. Nothing is sent, nothing is written.
 

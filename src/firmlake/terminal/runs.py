@@ -43,6 +43,7 @@ def describe_list(companies: CompanyList) -> Iterator[str]:
         f"{companies.repaired.height} of them repaired, {companies.refused.height} lines refused, "
         f"{companies.repeated_count} repeated"
     )
+    yield from companies.guesses
 
 
 def describe_plan(planned: Planned) -> Iterator[str]:
@@ -97,6 +98,7 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "unfinished_elsewhere": [
             {"run_id": run.run_id, "list": run.plan.list_name, "paid_count": count} for run, count in planned.others
         ],
+        "guesses": companies.guesses,
         "refused": companies.refused.head(1000).to_dicts(),
     }
 
