@@ -18,22 +18,18 @@ if __name__ == "__main__":
     replay_by_hand()  # before Prefect is imported; it does not come back
 
 import sys
-from collections import defaultdict
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from prefect import flow
 
 from firmlake import __version__
-from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
-from firmlake.core.lock import lock
-from firmlake.core.run import Folders, list_runs, new_run_id
-from firmlake.exports.targets import open_target
-from firmlake.rebuild.archive import collect_staged, fetch_runs, stage_archived, stage_archived_whole
-from firmlake.rebuild.replay import load_staged
-from firmlake.tables.stage import Manifest
+from firmlake.core.errors import UsageError
+from firmlake.core.run import Folders, new_run_id
+from firmlake.core.steps import utc_now
+from firmlake.exports.targets import Target, open_target
+from firmlake.rebuild.archive import stage_archived
+from firmlake.rebuild.union import StagedShard, list_shards, replay_archive
 from job import end, in_one_line, name_damaged, read_settings, step, tell
 
 stage_shard = step("stage shard {shard} of run {run_id}")(stage_archived)
@@ -62,66 +58,28 @@ def replay(
     Returns:
         The new generation.
     """
-    settings = read_settings(config, overrides)
-    name = name or new_run_id(datetime.now(UTC))
-    target, folders = open_target(archive), Folders(Path(settings.paths.data))
-    runner = _runner(workers, scheduler)
+    settings, target = read_settings(config, overrides), open_target(archive)
+    name = name or new_run_id(utc_now())
+    stage = stage_all.with_options(task_runner=_runner(workers, scheduler))
+
+    def stage_on_workers(target: Target, name: str, folders: Folders) -> list[StagedShard]:
+        return stage(target.url, name, str(folders.data), return_state=True).result()
+
     tell(f"Replay {name} of {target.url}; should it not end, go on with the same name")
-    with lock(folders, "the flow replay"):
-        runs, damaged = fetch_runs(target, folders)
-        staged, unstaged = stage_all.with_options(task_runner=runner)(
-            target.url, name, str(folders.data), return_state=True
-        ).result()
-        damaged |= unstaged
-        for run in (run for run in runs if run.run_id not in damaged):
-            try:
-                collect_staged(target, name, run, staged[run.run_id])
-            except DamagedError as error:
-                damaged[run.run_id] = error
-        count = sum(run.run_id not in damaged for run in runs)
-        if not count:
-            raise next(iter(damaged.values()))
-        made = load_staged(
-            folders,
-            lambda: datetime.now(UTC),
-            memory_limit=settings.run.duckdb_memory,
-            keep=settings.run.keep_generations,
-            stage_whole=partial(stage_archived_whole, target, name),
-            without=damaged,
-            storage_version=settings.run.storage_version,
-        )
-    said = f"{count} {'run' if count == 1 else 'runs'} replayed into {made}"
-    tell(said)
-    name_damaged(said, damaged)
-    return end(str(made), said)
+    made = replay_archive(settings, target, name, "the flow replay", stage_on_workers)
+    tell(str(made))
+    name_damaged(str(made), made.damaged)
+    return end(str(made.warehouse), str(made))
 
 
 @flow(version=__version__, persist_result=False, retries=0)
 @in_one_line
-def stage_all(address: str, name: str, data: str) -> tuple[dict[str, list[Manifest]], dict[str, DamagedError]]:
-    """Stage every shard of every run in a data folder, wherever there is a process for it.
-
-    Returns:
-        For each run its shards, in order; and by name the runs that are damaged.
-    """
-    shards = [(run.run_id, shard) for run in list_runs(Folders(Path(data))) for shard in run.shards()]
+def stage_all(address: str, name: str, data: str) -> list[StagedShard]:
+    """Stage every shard of every run in a data folder, wherever there is a process for it."""
+    shards = list_shards(Folders(Path(data)))
     futures = [stage_shard.submit(address, name, *each) for each in shards]
-    staged: dict[str, list[Manifest]] = defaultdict(list)
-    damaged: dict[str, DamagedError] = {}
-    for (run_id, shard), future in zip(shards, futures, strict=True):
-        result: Any = future.result(raise_on_failure=False)
-        if isinstance(result, DamagedError):
-            damaged.setdefault(run_id, result)
-            continue
-        if isinstance(result, FirmlakeError):
-            raise result
-        if isinstance(result, Exception):
-            raise FirmlakeError(
-                f"Shard {shard} of run {run_id} was not staged: {type(result).__name__}: {result}",
-                "See to the workers (their memory first), then run again with the same name",
-            ) from result
-        staged[run_id].append(result)
-    return staged, damaged
+    results: list[Any] = [future.result(raise_on_failure=False) for future in futures]
+    return [StagedShard(*each, result) for each, result in zip(shards, results, strict=True)]
 
 
 def _runner(workers: int, scheduler: str | None) -> Any:

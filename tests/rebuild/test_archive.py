@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import shutil
 from datetime import UTC, datetime
-from functools import partial
 
 import pytest
 
 from firmlake.core.errors import DamagedError, UsageError
 from firmlake.core.run import Folders
+from firmlake.core.settings import PathSettings, RunSettings, Settings
 from firmlake.exports.targets import open_target
 from firmlake.rebuild import archive as archive_module
-from firmlake.rebuild.archive import archive, collect_staged, fetch_runs, stage_archived, stage_archived_whole
-from firmlake.rebuild.replay import content_hashes, load_staged, replay
+from firmlake.rebuild.archive import archive, collect_staged, fetch_runs, stage_archived
+from firmlake.rebuild.replay import content_hashes, replay
+from firmlake.rebuild.union import replay_archive
 from firmlake.warehouse.generations import open_warehouse
 from support import ACME, BOLT, CIRC, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed, query
 
@@ -48,16 +49,9 @@ def target(tmp_path):
 
 
 def load(target, folders, name="replay"):
-    runs, damaged = fetch_runs(target, folders)
-    for run in runs:
-        try:
-            shards = [stage_archived(target.url, name, run.run_id, shard) for shard in run.shards()]
-            collect_staged(target, name, run, shards)
-        except DamagedError as error:
-            damaged[run.run_id] = error
-    whole = partial(stage_archived_whole, target, name)
-    load_staged(folders, now, memory_limit="100MB", keep=2, stage_whole=whole, without=damaged)
-    return damaged
+    run = RunSettings(duckdb_memory="100MB", keep_generations=2)
+    settings = Settings(paths=PathSettings(data=str(folders.data)), run=run)
+    return replay_archive(settings, target, name, "a test", now=now).damaged
 
 
 def content(folders):

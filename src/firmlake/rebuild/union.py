@@ -1,0 +1,131 @@
+"""The runner that makes one warehouse of an archive, to which one or several data folders have added what landed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.lock import lock
+from firmlake.core.run import Folders, list_runs
+from firmlake.core.settings import Settings
+from firmlake.core.steps import utc_now
+from firmlake.exports.targets import Target
+from firmlake.rebuild.archive import collect_staged, fetch_runs, stage_archived, stage_archived_whole
+from firmlake.rebuild.replay import load_staged
+from firmlake.tables.stage import Manifest
+
+__all__ = ["Replayed", "StagedShard", "list_shards", "replay_archive", "stage_here"]
+
+
+class StagedShard(NamedTuple):
+    """A shard of an archived run, and its staged files; or the error that staging it ended with."""
+
+    run_id: str
+    shard: int
+    result: Manifest | Exception
+
+
+class Replayed(NamedTuple):
+    """The warehouse of an archive.
+
+    Attributes:
+        damaged: The runs that were left out, by name.
+    """
+
+    warehouse: Path
+    run_count: int
+    damaged: dict[str, DamagedError]
+
+    def __str__(self) -> str:
+        return f"{self.run_count} {'run' if self.run_count == 1 else 'runs'} replayed into {self.warehouse}"
+
+
+def list_shards(folders: Folders) -> list[tuple[str, int]]:
+    """List what of an archive is to be staged, as (run, shard), once its runs are fetched into a data folder."""
+    return [(run.run_id, shard) for run in list_runs(folders) for shard in run.shards()]
+
+
+def stage_here(target: Target, name: str, folders: Folders) -> list[StagedShard]:
+    """Stage all shards of an archive in this process, one after the other."""
+    staged: list[StagedShard] = []
+    for run_id, shard in list_shards(folders):
+        try:
+            staged.append(StagedShard(run_id, shard, stage_archived(target.url, name, run_id, shard)))
+        except DamagedError as error:
+            staged.append(StagedShard(run_id, shard, error))
+    return staged
+
+
+def replay_archive(
+    settings: Settings,
+    target: Target,
+    name: str,
+    holder: str,
+    stage_all: Callable[[Target, str, Folders], Iterable[StagedShard]] = stage_here,
+    now: Callable[[], datetime] = utc_now,
+) -> Replayed:
+    """Make one warehouse, in `paths.data`, of everything in an archive; damaged runs are left out.
+
+    Args:
+        settings: The data folder, which holds no run of its own, and the limits of the warehouse.
+        target: The archive.
+        name: Of this replay. The same name goes on with one that did not end; the code must be the same.
+        holder: Who holds the data folder meanwhile, for others to read.
+        stage_all: Stages all shards, on as many machines as it likes; gets the archive, the name and the data folder.
+        now: The clock, UTC.
+
+    Raises:
+        UsageError: The data folder has runs of its own, or the archive has none, or those of several services.
+        DamagedError: Every run is damaged.
+        FirmlakeError: A shard could not be staged; nothing is published.
+    """
+    folders = Folders(Path(settings.paths.data))
+    with lock(folders, holder):
+        runs, damaged = fetch_runs(target, folders)
+        staged, unstaged = _sort(stage_all(target, name, folders))
+        damaged |= unstaged
+        for run in (run for run in runs if run.run_id not in damaged):
+            try:
+                collect_staged(target, name, run, staged[run.run_id])
+            except DamagedError as error:
+                damaged[run.run_id] = error
+        count = sum(run.run_id not in damaged for run in runs)
+        if not count:
+            raise next(iter(damaged.values()))
+        made = load_staged(
+            folders,
+            now,
+            memory_limit=settings.run.duckdb_memory,
+            keep=settings.run.keep_generations,
+            stage_whole=partial(stage_archived_whole, target, name),
+            without=damaged,
+            storage_version=settings.run.storage_version,
+        )
+    return Replayed(made, count, damaged)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _sort(shards: Iterable[StagedShard]) -> tuple[dict[str, list[Manifest]], dict[str, DamagedError]]:
+    """Give the staged shards of each run, in order; and by name the runs that are damaged."""
+    staged: defaultdict[str, list[Manifest]] = defaultdict(list)
+    damaged: dict[str, DamagedError] = {}
+    for run_id, shard, result in shards:
+        if isinstance(result, Manifest):
+            staged[run_id].append(result)
+        elif isinstance(result, DamagedError):
+            damaged.setdefault(run_id, result)
+        elif isinstance(result, FirmlakeError):
+            raise result
+        else:
+            raise FirmlakeError(
+                f"Shard {shard} of run {run_id} was not staged: {type(result).__name__}: {result}",
+                "See to the workers (their memory first), then run again with the same name",
+            ) from result
+    return staged, damaged
