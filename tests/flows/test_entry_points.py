@@ -1,0 +1,187 @@
+"""Whoever starts the work, a command, a flow or Python, with the same settings the warehouse holds the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from inspect import unwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firmlake.core.run import Folders
+from firmlake.core.settings_layers import load_settings
+from firmlake.enrich import run as runner
+from firmlake.exports.targets import open_target
+from firmlake.lists.run import read_lists
+from firmlake.rebuild.archive import archive
+from firmlake.rebuild.union import replay_archive
+from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.warehouse.generations import open_warehouse
+from firmlake_sandbox import Sandbox
+
+from .support import FLOWS, ROOT, ByHand, settings_for, write_list
+
+COMPANIES = 12
+PLAIN = {"run__shard_companies": 5}
+EXPAND = {"run__shard_companies": 5, "run__expand": "lookalikes", "run__max_credits": 40}
+
+# Names and times of runs and requests; which of two requests at the same time is charged; persons are concealed with a
+# key of the data folder.
+_OF_ONE_RUN = {
+    "run_id", "valid_from_run", "valid_to_run", "request_id", "duration_seconds", "credits_charged",
+    "credits_remaining", "created_by",
+}  # fmt: skip
+Start = Callable[..., None]
+
+
+class Place:
+    """Where one entry point works: a data folder, and the settings by dotted key that lead there."""
+
+    def __init__(self, sandbox: Sandbox, folder: Path, company_list: Path, server: str) -> None:
+        self.sandbox, self.folder, self.company_list, self.server = sandbox, folder, company_list, server
+        self.data = folder / "data"
+
+    def overrides(self, **settings: object) -> dict[str, str]:
+        return settings_for(self.sandbox, self.data, **settings)
+
+    def settings(self, **settings: object) -> Any:
+        return load_settings(flags=self.overrides(**settings), environment={})[0]
+
+    def flow(self, name: str) -> Any:
+        from prefect.flows import load_flow_from_entrypoint
+
+        return load_flow_from_entrypoint(f"{FLOWS / name}.py:{name}")
+
+    def command(self, *arguments: str, **settings: object) -> None:
+        """Call `firmlake`, which may end as a budget makes it end."""
+        flags = [part for key, value in self.overrides(**settings).items() for part in ("--set", f"{key}={value}")]
+        done = subprocess.run(
+            [sys.executable, "-m", "firmlake", *arguments, *flags],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode in (0, 4), done.stderr
+
+    def by_hand(self, flow: str, *arguments: str, **settings: object) -> None:
+        by_hand = ByHand(self.folder / "by_hand", flow)
+        by_hand.environment |= {"FIRMLAKE_API_TOKEN": self.sandbox.token, "PREFECT_API_URL": self.server}
+        ended = by_hand.run(*arguments, settings=self.overrides(**settings))
+        assert ended.code in (0, 4), ended.err
+
+    def content(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of every table, without what no two runs have in common."""
+        found = {}
+        with open_warehouse(Folders(self.data)) as connection:
+            for name, table in WAREHOUSE_TABLES.items():
+                columns = [
+                    one.name for one in table.columns if one.name not in _OF_ONE_RUN and not one.name.endswith("_at")
+                ]
+                found[name] = connection.execute(f"SELECT {', '.join(columns)} FROM {name} ORDER BY ALL").fetchall()
+        return found
+
+
+@pytest.fixture
+def place(
+    enrich: Any, prefect_server: str, sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Place]:
+    """Make a place for an entry point, on a service that has forgotten the others; `enrich` prepares Prefect."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    monkeypatch.chdir(ROOT)
+    write_list(tmp_path / "list.csv", COMPANIES)
+
+    def make(name: str) -> Place:
+        sandbox.reset()
+        (tmp_path / name).mkdir()
+        return Place(sandbox, tmp_path / name, tmp_path / "list.csv", prefect_server)
+
+    return make
+
+
+def enrich_in_python(at: Place, **settings: object) -> None:
+    runner.enrich(at.settings(**settings), at.company_list, "a test")
+
+
+def enrich_by_command(at: Place, **settings: object) -> None:
+    at.command("run", str(at.company_list), **settings)
+
+
+def enrich_by_flow(at: Place, **settings: object) -> None:
+    at.flow("enrich")(str(at.company_list), None, at.overrides(**settings), return_state=True)
+
+
+def enrich_by_hand(at: Place, **settings: object) -> None:
+    at.by_hand("enrich", str(at.company_list), **settings)
+
+
+@pytest.mark.parametrize("settings", [PLAIN, EXPAND], ids=["list", "expand"])
+@pytest.mark.parametrize(
+    "start", [enrich_by_command, enrich_by_flow, pytest.param(enrich_by_hand, marks=pytest.mark.slow)]
+)
+def test_an_enrichment(place: Callable[[str], Place], start: Start, settings: dict[str, object]):
+    expected, found = place("python"), place("other")
+    enrich_in_python(expected, **settings)
+    at_first = expected.sandbox.ledger(summary=True)["summary"]["credits_charged"]
+    found.sandbox.reset()
+    start(found, **settings)
+    assert found.sandbox.ledger(summary=True)["summary"]["credits_charged"] == at_first
+    content = found.content()
+    assert content == expected.content()
+    assert (at_first, len(content["runs"])) == ((40, 2) if "run__expand" in settings else (COMPANIES, 1))
+
+
+def lists_by_command(at: Place) -> None:
+    at.command("service-lists")
+
+
+def lists_by_flow(at: Place) -> None:
+    at.flow("service_lists")("OVERVIEW", None, at.overrides(), return_state=True)
+
+
+def lists_by_hand(at: Place) -> None:
+    at.by_hand("service_lists")
+
+
+@pytest.mark.parametrize(
+    "start", [lists_by_command, lists_by_flow, pytest.param(lists_by_hand, marks=pytest.mark.slow)]
+)
+def test_the_overview_of_the_lists(place: Callable[[str], Place], start: Start):
+    expected, found = place("python"), place("other")
+    expected.sandbox.set_options(lists=20)
+    read_lists(expected.settings(), "OVERVIEW", "a test")
+    start(found)
+    content = found.content()
+    assert content == expected.content()
+    assert len(content["service_lists"]) == 20
+
+
+def test_a_replay(place: Callable[[str], Place], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """By command from what has landed; from an archive in this process, and by the flow on workers."""
+    from prefect.task_runners import ThreadPoolTaskRunner
+
+    landed, in_python, by_flow = place("landed"), place("python"), place("flow")
+    enrich_in_python(landed, **PLAIN)
+    enrich_in_python(landed, **PLAIN, run__refresh_after_days=0)
+    expected = landed.content()
+    landed.command("replay")
+    assert without_loads(landed.content()) == without_loads(expected)
+
+    address = str(tmp_path / "archive")
+    archive(Folders(landed.data), open_target(address))
+    replay_archive(in_python.settings(), open_target(address), "here", "a test")
+    assert without_loads(in_python.content()) == without_loads(expected)
+
+    flow = by_flow.flow("replay")
+    monkeypatch.setitem(unwrap(flow.fn).__globals__, "_runner", lambda *_: ThreadPoolTaskRunner(max_workers=2))
+    state = flow(address, "there", 2, None, None, by_flow.overrides(), return_state=True)
+    assert state.name == "Completed", state.message
+    assert without_loads(by_flow.content()) == without_loads(expected)
+
+
+def without_loads(content: dict[str, Any]) -> dict[str, Any]:
+    """What a warehouse holds, without what was loaded when and as which generation."""
+    return {name: rows for name, rows in content.items() if name != "loads"}
