@@ -91,7 +91,7 @@ def suggest_names(lines: list[str], names: Mapping[str, str]) -> dict[str, str]:
         refused = [ours[word] for word in words if word in ours]
         others = [word for word in words if word not in ours and word.lower() not in _NOT_NAMES]
         for word in others:
-            role = refused[0] if len(refused) == len(others) == 1 else _role(word, names)
+            role = _role(word, names) or (refused[0] if len(refused) == len(others) == 1 else None)
             if role is not None and word != names[role]:
                 found.setdefault(role, word)
     return found

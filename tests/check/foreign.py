@@ -1,0 +1,337 @@
+"""Another implementation of the service's specification, by http.server alone: written from the specification, which it
+follows to the letter, with choices of its own wherever that says "not shown".
+
+Its companies are made up from their numbers; `truth` says what they are, in plain Python values.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Truth = dict[str, Any]
+PARTS = {
+    "profitability": ("revenue", "grossMargin", "ebitda", "ebit", "netProfit"),
+    "liquidity": (
+        "cash", "cashFlow", "netWorkingCapital", "netWorkingCapitalRequirement", "currentRatio", "quickRatio",
+    ),
+    "solvency": (
+        "totalAssets", "equity", "capital", "retainedEarnings", "debt", "longTermDebt", "longTermDebtFinancial",
+        "longTermDebtAccountsPayable", "shortTermDebt", "shortTermDebtFinancial", "shortTermDebtAccountsPayable",
+    ),
+}  # fmt: skip
+LENGTHS = {"BE": 10, "NL": 8, "FR": 9}
+
+
+@dataclass
+class Choices:
+    """What the specification leaves open, as this service has it.
+
+    Attributes:
+        body: Names of the array, the country and the number in a bulk request.
+        paging: Names of page size and skip count.
+        page_max: Larger pages are refused, or cut where `cuts_pages` says so.
+        bulk_max: Companies in a bulk request.
+        refusal: `validator` (a list of sentences), `pydantic` (paths of keys), `plain` (one word of text).
+        charge: Header that tells what a request cost.
+        has_zero: Belgian numbers have ten digits, in requests and answers.
+        omits_null: A key without a value is left out.
+        children: `entity` (an object of that name), `flat`, or `` for the shape of parents.
+        percent: Shares are given of 100.
+        unknown: `message` in the element, or `omitted` without an element.
+        language: The header that chooses it.
+        closes: Each connection ends with its answer, whose length is not announced.
+        forbidden: An endpoint that answers 403.
+    """
+
+    body: tuple[str, str, str] = ("companies", "countryCode", "companyNumber")
+    paging: tuple[str, str] = ("limit", "offset")
+    page_max: int = 500
+    cuts_pages: bool = False
+    bulk_max: int = 100
+    refusal: str = "validator"
+    charge: str = "X-Credits-Charged"
+    has_zero: bool = False
+    omits_null: bool = False
+    children: str = ""
+    percent: bool = False
+    unknown: str = "message"
+    language: str = "Accept-Language"
+    closes: bool = False
+    forbidden: str = ""
+
+
+@dataclass
+class Foreign:
+    """The service, and what it remembers: how often each company was paid for, and its requests."""
+
+    choices: Choices
+    url: str = ""
+    paid: dict[tuple[str, str], int] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@contextmanager
+def foreign(**choices: Any) -> Iterator[Foreign]:
+    """Serve on a free port of this machine."""
+    service = Foreign(Choices(**choices))
+
+    class Handler(_Handler):
+        state = service
+        protocol_version = "HTTP/1.0" if service.choices.closes else "HTTP/1.1"
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    service.url = f"http://127.0.0.1:{server.server_port}/gateway"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield service
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def truth(country: str, number: str) -> Truth | None:
+    """What there is to know about a company, in the words of the specification; None where there is none."""
+    number = number.zfill(LENGTHS.get(country, 0))
+    if country not in LENGTHS or number.startswith("0999"):
+        return None
+    draw = random.Random(f"{country}{number}")
+    name = f"Maison {draw.choice(['Bleue', 'Rouge', 'Verte'])} {int(number) % 997}"
+    periods = [_period(draw, 2024 - back) for back in range(draw.randint(1, 9))]
+    lookalikes = [
+        {"companyId": {"country": "FR", "companyNumber": str(draw.randint(10**8, 10**9 - 1))}, "score": place}
+        for place in sorted((draw.randint(1, 999) / Decimal(1000) for _ in range(20)), reverse=True)
+    ]
+    parents: list[Any] = [{"identifier": None}]
+    parents.append(
+        {"identifier": _other(draw), "function": "SHAREHOLDER", "percentage": Decimal("0.51"), "name": "Mère"}
+    )
+    children = [
+        {"identifier": _other(draw), "function": "SHAREHOLDER", "percentage": Decimal("0.255"), "name": f"Fille {n}"}
+        for n in range(draw.randint(1, 3))
+    ]
+    return {
+        "name": name, "financials": periods, "lookalikes": lookalikes,
+        "relationships": {"parents": parents, "children": children},
+    }  # fmt: skip
+
+
+def _period(draw: random.Random, year: int) -> Truth:
+    record: Truth = {
+        "startDate": f"{year}-01-01", "endDate": f"{year}-12-31", "dateReceived": f"{year + 1}-05-17",
+        "healthIndicator": draw.randint(0, 10), "jointCommitteeCodes": draw.choice([[], ["200"], ["0100", "124"]]),
+    }  # fmt: skip
+    for part, names in PARTS.items():
+        record[part] = {
+            name: Decimal(draw.randint(0, 40_000)).scaleb(-4)
+            if name.endswith("Ratio")
+            else Decimal(draw.randint(-(10**9), 10**11)).scaleb(-2)
+            for name in names
+        }
+    record["profitability"]["revenue"] = draw.choice([None, record["profitability"]["revenue"]])
+    men = Decimal(draw.randint(0, 100)).scaleb(-2)
+    record["people"] = {
+        "employees": draw.randint(0, 900), "newHires": draw.randint(0, 9), "employeeMaleRatio": men,
+        "employeeFemaleRatio": 1 - men,
+    }  # fmt: skip
+    return record
+
+
+def _other(draw: random.Random) -> dict[str, str]:
+    number = str(draw.randint(10**7, 10**8 - 1))
+    return {"country": "NL", "companyNumber": number, "name": f"Zus {number}", "place": "Sluis"}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    state: Foreign
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        self._handle(parts.path, {name: values[-1] for name, values in parse_qs(parts.query).items()})
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+        try:
+            self._handle(urlsplit(self.path).path, json.loads(raw))
+        except json.JSONDecodeError:
+            self._refuse(400, [("", "is no JSON")])
+
+    def _handle(self, path: str, sent: Any) -> None:
+        self.state.requests.append(f"{self.command} {path}")
+        steps = path.removeprefix("/gateway/v1/").split("/")
+        if self.headers.get("authorization") != "Bearer geheim":
+            self._answer(401, {"statusCode": 401, "message": ["Unauthorized"]})
+        elif self.state.choices.forbidden and self.state.choices.forbidden in steps:
+            self._answer(403, {"statusCode": 403, "message": ["Forbidden resource"]})
+        elif steps == ["lists"]:
+            self._answer(200, {"data": [], "pagination": {"limit": 10, "offset": 0, "total": 0}})
+        elif steps[0] == "companies" and len(steps) == 4 and self.command == "GET":
+            self._answer_one(steps[3], (steps[1], steps[2]), sent)
+        elif steps[0] == "companies" and len(steps) == 2 and self.command == "POST":
+            self._answer_many(steps[1], sent)
+        else:
+            self._answer(404, {"statusCode": 404, "message": [f"Cannot {self.command} {path}"]})
+
+    def _answer_one(self, dataset: str, company: tuple[str, str], query: dict[str, str]) -> None:
+        page = self._page(dataset, query, set())
+        if page is None:
+            return
+        known = self._find(*company)
+        if known is None:
+            self._answer(404, {"statusCode": 404, "message": ["No company of this number"]})
+            return
+        element = self._element(dataset, company, known, page)
+        element.pop("message")
+        self._answer(200, element, self._charge([company]))
+
+    def _answer_many(self, dataset: str, sent: Any) -> None:
+        choices = self.state.choices
+        key, country, number = choices.body
+        page = self._page(dataset, sent, {key})
+        if page is None:
+            return
+        wrong = [("", f"{key} should not be empty")] if not sent.get(key) else []
+        for place, entry in enumerate(sent.get(key) or []):
+            wrong += [(f"{key}.{place}.{name}", "should not exist") for name in entry if name not in (country, number)]
+            wrong += [(f"{key}.{place}.{name}", "must be a string") for name in (country, number) if name not in entry]
+        if len(sent.get(key) or []) > choices.bulk_max:
+            wrong.append((key, f"must contain no more than {choices.bulk_max} elements"))
+        if wrong:
+            self._refuse(400, wrong[:4])
+            return
+        asked = [(entry[country], entry[number]) for entry in sent[key]]
+        elements, charged = [], []
+        for company in asked:
+            known = self._find(*company)
+            if known is not None:
+                charged.append(company)
+                elements.append(self._element(dataset, company, known, page))
+            elif choices.unknown == "message":
+                identifier = {"country": company[0], "companyNumber": company[1]}
+                missing = {"identifier": identifier, "data": None, "pagination": None, "message": "Company not found"}
+                if dataset != "financials":
+                    del missing["pagination"]
+                elements.append(missing)
+        self._answer(200, elements, self._charge(charged))
+
+    def _find(self, country: str, number: str) -> Truth | None:
+        if self.state.choices.has_zero and len(number) != LENGTHS.get(country):
+            return None
+        return truth(country, number)
+
+    def _page(self, dataset: str, sent: Any, others: set[str]) -> tuple[int, int] | None:
+        """Read page size and skip count; None after a refusal."""
+        choices = self.state.choices
+        size, skip = choices.paging
+        allowed = {size, skip} if dataset == "financials" else set()
+        wrong = [(name, "should not exist") for name in sent if name not in allowed | others]
+        try:
+            limit, offset = int(sent.get(size, 4)), int(sent.get(skip, 0))
+        except ValueError:
+            limit, offset = 0, 0
+        if limit < 1 or offset < 0:
+            wrong.append((size, "must not be less than 1"))
+        if limit > choices.page_max and not choices.cuts_pages:
+            wrong.append((size, f"must not be greater than {choices.page_max}"))
+        if wrong:
+            self._refuse(400, wrong)
+            return None
+        return min(limit, choices.page_max), offset
+
+    def _element(self, dataset: str, company: tuple[str, str], known: Truth, page: tuple[int, int]) -> Truth:
+        choices, (country, number) = self.state.choices, company
+        number = number.zfill(LENGTHS[country]) if choices.has_zero else number.lstrip("0")
+        dutch = "NL" in self.headers.get(choices.language, "")
+        name = known["name"].replace("Maison", "Huis") if dutch else known["name"]
+        identifier = {"country": country, "companyNumber": number, "name": name, "place": "Gent" if dutch else "Gand"}
+        data: Any = known[dataset]
+        element: Truth = {"identifier": identifier, "data": data, "message": None}
+        if dataset == "financials":
+            limit, offset = page
+            element["data"] = data[offset : offset + limit]
+            element["pagination"] = {"limit": limit, "offset": offset, "total": len(data)}
+        if dataset == "relationships":
+            element["data"] = {**data, "children": [self._child(child) for child in data["children"]]}
+        element = _percent(element) if choices.percent else element
+        return _without_null(element) if choices.omits_null else element
+
+    def _child(self, child: Truth) -> Truth:
+        rest = {key: value for key, value in child.items() if key != "identifier"}
+        if self.state.choices.children == "flat":
+            return {**child["identifier"], **rest}
+        return {"entity": child["identifier"], **rest} if self.state.choices.children == "entity" else child
+
+    def _charge(self, companies: list[tuple[str, str]]) -> dict[str, str]:
+        with self.state.lock:
+            count = 0
+            for country, number in companies:
+                key = country, number.zfill(LENGTHS[country])
+                count += key not in self.state.paid
+                self.state.paid.setdefault(key, 1)
+        return {self.state.choices.charge: str(count), "X-Credits-Remaining": str(5000 - len(self.state.paid))}
+
+    def _refuse(self, status: int, wrong: list[tuple[str, str]]) -> None:
+        kind = self.state.choices.refusal
+        if kind == "pydantic":
+            detail = [
+                {"type": "value", "loc": ["body", *name.split(".")], "msg": f"Value {text}"} for name, text in wrong
+            ]
+            self._answer(422, {"detail": detail})
+        elif kind == "plain":
+            self._answer(status, b"Bad Request")
+        else:
+            sentences = [f"{name} {text}".strip() for name, text in wrong]
+            self._answer(status, {"statusCode": status, "message": sentences, "error": "Bad Request"})
+
+    def _answer(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
+        body = content if isinstance(content, bytes) else _encode(content).encode()
+        self.send_response(status)
+        kind = "text/plain" if isinstance(content, bytes) else "application/json; charset=utf-8"
+        for name, value in {"Content-Type": kind, **(headers or {})}.items():
+            self.send_header(name, value)
+        if not self.state.choices.closes:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _encode(value: Any) -> str:
+    """Write JSON with decimals as they are, which json.dumps cannot."""
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)}: {_encode(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_encode, value)) + "]"
+    return json.dumps(value)
+
+
+def _percent(value: Any) -> Any:
+    if isinstance(value, dict):
+        shares = ("percentage", "employeeMaleRatio", "employeeFemaleRatio")
+        return {
+            key: inner * 100 if key in shares and inner is not None else _percent(inner) for key, inner in value.items()
+        }
+    return [_percent(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_null(inner) for key, inner in value.items() if inner is not None}
+    return [_without_null(inner) for inner in value] if isinstance(value, list) else value

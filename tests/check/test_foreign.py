@@ -1,0 +1,84 @@
+"""A service that never heard of firmlake: check, run, and every value is what it says of its companies."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firmlake.api.contract import DATASETS
+from firmlake_sandbox import sample_numbers
+from reliability.support import Lake
+
+from .foreign import Foreign, foreign, truth
+
+COUNT = 25
+ODD: dict[str, dict[str, Any]] = {
+    "as the specification": {},
+    "a validator's names": {"body": ("items", "country", "number"), "paging": ("take", "skip"), "has_zero": True},
+    "pydantic and small": {
+        "refusal": "pydantic", "body": ("companies", "country", "companyNumber"), "page_max": 50, "bulk_max": 10,
+    },
+    "silent and closing": {
+        "refusal": "plain", "body": ("identifiers", "country", "companyNumber"), "closes": True, "cuts_pages": True,
+        "page_max": 2, "charge": "X-Credit-Cost", "language": "X-Language",
+    },
+}  # fmt: skip
+
+
+class Remote:
+    """As much of the sandbox's handle as a lake needs."""
+
+    def __init__(self, service: Foreign) -> None:
+        self.base_url, self.token = service.url, "geheim"
+
+
+def first_contact(folder: Path, service: Foreign) -> tuple[Lake, Any, Any]:
+    lake = Lake(folder, Remote(service), COUNT)  # type: ignore[arg-type]
+    lake.numbers = sample_numbers(COUNT)
+    checked = lake.call("check", str(lake.list), "--write", str(folder / "written.toml"), "--json")
+    return lake, checked, lake.run("--config", str(folder / "written.toml"))
+
+
+def at(record: Any, path: str) -> Any:
+    for name in path.split("."):
+        record = record[name] if record else None
+    return record
+
+
+def assert_true(lake: Lake) -> None:
+    """Every period, lookalike and party of every company is in the warehouse, to the last digit."""
+    fields = DATASETS["financials"].groups["period"].fields
+    columns = [name for name, field in fields.items() if field.kind != "codes"]
+    for country, number in lake.numbers:
+        known = truth(country, number)
+        assert known is not None
+        where = f"WHERE country = '{country}' AND company_number = '{number}'"
+        rows = lake.query(f"SELECT {', '.join(columns)} FROM financials {where} ORDER BY end_date DESC")
+        expected = [[at(period, fields[name].path) for name in columns] for period in known["financials"]]
+        assert [[_plain(value) for value in row] for row in rows] == [[_plain(v) for v in row] for row in expected]
+        scores = lake.query(f"SELECT lookalike_company_number, score FROM lookalikes {where} ORDER BY rank")
+        assert [(one["companyId"]["companyNumber"], float(one["score"])) for one in known["lookalikes"]] == scores
+        parties = known["relationships"]["parents"][1:] + known["relationships"]["children"]
+        stakes = lake.query(
+            f"SELECT related_company_number, stake_fraction FROM relationships {where} "
+            "AND related_company_number IS NOT NULL ORDER BY ALL"
+        )
+        assert stakes == sorted((one["identifier"]["companyNumber"], one["percentage"]) for one in parties)
+
+
+def _plain(value: Any) -> Any:
+    return Decimal(value).normalize() if isinstance(value, int | Decimal) else value if value is None else str(value)
+
+
+@pytest.mark.parametrize("choices", ODD.values(), ids=ODD)
+def test_every_value_of_a_service_that_was_checked_is_right(choices: dict[str, Any], tmp_path: Path) -> None:
+    with foreign(**choices) as service:
+        lake, checked, run = first_contact(tmp_path, service)
+    assert checked.code == 0, checked.out
+    assert run.code == 0, run.err
+    assert_true(lake)
+    assert len(service.paid) == COUNT, "the check asked for companies of the list, and one that does not exist"
+    assert not any(request.startswith("PUT") for request in service.requests)

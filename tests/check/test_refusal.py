@@ -1,0 +1,115 @@
+"""What is understood of a refusal, in the forms that services give it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firmlake.check.refusal import find_bounds, read_lines, suggest_names
+
+OURS = {"companies": "companies", "country": "countryCode", "company_number": "companyNumber"}
+PAGE = {"limit": "limit", "offset": "offset"}
+
+
+def body(content: object) -> bytes:
+    return json.dumps(content).encode()
+
+
+REFUSALS: dict[str, tuple[object, dict[str, str]]] = {
+    "in words": (
+        {"message": "unknown property 'companyNumber', expected 'number'"},
+        {"company_number": "number"},
+    ),
+    "as a question": ({"message": "Unknown field countryCode. Did you mean 'country'?"}, {"country": "country"}),
+    "a name unlike ours": ({"message": "unknown 'companyNumber', expected 'ref'"}, {"company_number": "ref"}),
+    "class-validator": (
+        {"message": ["companies.0.property companyNumber should not exist", "companies.0.number must be a string"]},
+        {"company_number": "number"},
+    ),
+    "pydantic": (
+        {
+            "detail": [
+                {"type": "missing", "loc": ["body", "companies", 0, "country"], "msg": "Field required"},
+                {"loc": ["body", "companies", 0, "countryCode"], "msg": "Extra inputs are not permitted"},
+            ]
+        },
+        {"country": "country"},
+    ),
+    "ajv": (
+        {"errors": [{"instancePath": "/companies/0", "message": "must have required property 'registrationNumber'"}]},
+        {"company_number": "registrationNumber"},
+    ),
+    "ASP.NET": (
+        {"title": "Validation errors", "errors": {"Identifiers": ["The Identifiers field is required."]}},
+        {"companies": "Identifiers"},
+    ),
+    "Jackson": (
+        {"message": 'Unrecognized field "companyNumber", not ignorable (2 known properties: "number", "country"])'},
+        {"company_number": "number", "country": "country"},
+    ),
+    "no reason": ({"status": 400, "message": "Bad request"}, {}),
+    "another reason": ({"message": "'companies' must not contain more than 20 entries"}, {}),
+}
+
+
+@pytest.mark.parametrize(("refusal", "expected"), REFUSALS.values(), ids=REFUSALS)
+def test_the_name_that_is_expected_is_found(refusal: object, expected: dict[str, str]) -> None:
+    assert suggest_names(read_lines(body(refusal)), OURS) == expected
+
+
+@pytest.mark.parametrize(
+    ("refusal", "expected"),
+    [
+        ({"message": ["property limit should not exist", "property offset should not exist"]}, {}),
+        ({"message": "parameter pageSize is required"}, {"limit": "pageSize"}),
+        ({"detail": [{"loc": ["query", "skip"], "msg": "Field required"}]}, {"offset": "skip"}),
+        ({"message": "page must be a number"}, {}),
+    ],
+)
+def test_paging_names_are_found_where_a_number_of_a_page_is_not_taken_for_an_offset(
+    refusal: object, expected: dict[str, str]
+) -> None:
+    assert suggest_names(read_lines(body(refusal)), PAGE) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "expected"),
+    [
+        ("limit must not be greater than 100", 500, [100]),
+        ("101 companies, but a request may have at most 100", 101, [100]),
+        ("2 companies x limit 500 is more than 500 records: send fewer companies or a smaller limit", 1000, [500, 2]),
+        ("Input should be less than or equal to 250 (v1.2, request 7f00-12ab)", 500, [250]),
+        ("Bad request", 500, []),
+    ],
+)
+def test_the_bound_is_the_largest_number_below_what_was_asked(text: str, asked: int, expected: list[int]) -> None:
+    assert find_bounds(read_lines(body({"message": text})), asked) == expected
+
+
+def test_a_page_of_html_and_a_plain_text_are_read_as_lines() -> None:
+    assert read_lines(b"<html><title>400</title><p>limit must be at most 50</p></html>") == [
+        "400 limit must be at most 50"
+    ]
+    assert read_lines(b"Bad Request\r\n\r\nunknown field 'limit'") == ["Bad Request", "unknown field 'limit'"]
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(_JSON)
+def test_any_body_can_be_read_and_never_suggests_a_name_of_ours(content: object) -> None:
+    lines = read_lines(body(content))
+    for role, name in suggest_names(lines, OURS | PAGE).items():
+        assert name != (OURS | PAGE)[role]
+    assert all(0 < bound < 500 for bound in find_bounds(lines, 500))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_can_be_read(content: bytes) -> None:
+    suggest_names(read_lines(content), OURS)
