@@ -35,7 +35,10 @@ def _run_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-_EXPAND_OPTIONS = (
+_LIST_OPTIONS = (
+    click.option(
+        "--sample", metavar="N", help="Only the first N companies of LIST that are not held; says what all would cost."
+    ),
     click.option(
         "--expand", metavar="lookalikes|parents|children", help="Fetch the companies beside those of LIST as well."
     ),
@@ -43,8 +46,8 @@ _EXPAND_OPTIONS = (
 )
 
 
-def _expand_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_EXPAND_OPTIONS):
+def _list_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_LIST_OPTIONS):
         function = option(function)
     return function
 
@@ -63,7 +66,7 @@ def _run_settings(call: Call, *, refresh: bool, **options: str | None) -> Settin
 
 @click.command()
 @_run_options
-@_expand_options
+@_list_options
 @command
 @on_list(keep=True)
 def run(call: Call, company_list: Path, **options: Any) -> int:
@@ -105,7 +108,7 @@ def demo(call: Call) -> int:
 
 @click.command()
 @_run_options
-@_expand_options
+@_list_options
 @command
 @on_list(keep=False)
 def plan(call: Call, company_list: Path, **options: Any) -> None:

@@ -191,6 +191,9 @@ class RunSettings(_Section, frozen=True):
         int, Meta(ge=-1, description="stop before spending more; 0 fetches only what is free, -1 is no budget")
     ] = -1
     max_requests: Annotated[int, Meta(ge=-1, description="stop before sending more; -1 is no budget")] = -1
+    sample: Annotated[
+        int, Meta(ge=0, description="fetch only the first so many companies of the list that are not held; 0 is all")
+    ] = 0
     expand: Annotated[
         Literal["", "lookalikes", "parents", "children"],
         Meta(description='which companies beside those of the list are fetched as well; "" for none'),

@@ -28,6 +28,7 @@ from firmlake.core.run import (
 from firmlake.core.settings import Settings
 from firmlake.enrich.expand import neighbours
 from firmlake.enrich.held import Held, read_held
+from firmlake.enrich.sample import Whole, take_sample
 from firmlake.enrich.targets import Estimate, count_companies, estimate, find_targets
 from firmlake.enrich.underway import read_underway
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
@@ -62,6 +63,7 @@ class Planned(NamedTuple):
         unfinished: An earlier run over the same companies that can be continued instead.
         others: Unfinished runs over other companies, and of how many of these they hold answers.
         ahead: As in `Held`.
+        whole: What the whole list would cost, where only a sample of it is planned.
     """
 
     companies: CompanyList
@@ -71,6 +73,7 @@ class Planned(NamedTuple):
     unfinished: Run | None
     others: tuple[tuple[Run, int], ...] = ()
     ahead: tuple[int, datetime] | None = None
+    whole: Whole | None = None
 
 
 def check_expand(settings: Settings) -> None:
@@ -93,8 +96,11 @@ def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
     """
     folders = Folders(Path(settings.paths.data))
     check_service(settings, folders)
-    companies = read_company_list(company_list, settings.intake)
-    return _plan(settings, folders, companies, _read_held(settings, folders, now), now)
+    companies, held = read_company_list(company_list, settings.intake), _read_held(settings, folders, now)
+    if not settings.run.sample:
+        return _plan(settings, folders, companies, held, now)
+    sample, whole = take_sample(settings, companies, held)
+    return _plan(settings, folders, sample, held, now)._replace(whole=whole)
 
 
 def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: datetime) -> Planned:

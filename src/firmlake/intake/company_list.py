@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +17,7 @@ from firmlake.intake.identifiers import REPAIRS
 from firmlake.intake.key import company_key
 from firmlake.intake.table import BLANK
 
-__all__ = ["CompanyList", "IntakeOptions", "known_companies", "read_company_list"]
+__all__ = ["CompanyList", "IntakeOptions", "choose_from", "known_companies", "read_company_list"]
 
 IntakeOptions = IntakeSettings
 """How to read a list; by default everything is found in the file."""
@@ -107,6 +107,17 @@ class _Part(NamedTuple):
     line_count: int
     blank_count: int
     frames: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
+
+
+def choose_from(companies: CompanyList, chosen: pl.DataFrame) -> CompanyList:
+    """Keep only some companies of a list, and the account of its other lines as it is.
+
+    Args:
+        companies: The list.
+        chosen: country, company_number of those to keep.
+    """
+    kept = companies.companies.join(chosen, on=["country", "company_number"], how="semi", maintain_order="left")
+    return replace(companies, companies=kept, sha256=_identity(kept))
 
 
 def known_companies(companies: pl.DataFrame, name: str) -> CompanyList:

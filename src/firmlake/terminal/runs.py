@@ -11,6 +11,7 @@ from typing import Any
 from firmlake.core.text import shown
 from firmlake.enrich.lookup import Found
 from firmlake.enrich.plan import Planned
+from firmlake.enrich.sample import Whole
 from firmlake.enrich.targets import count_companies
 from firmlake.intake.company_list import CompanyList
 from firmlake.rebuild.replay import TableCheck
@@ -59,6 +60,13 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         f"at most {count_of(content['credits'], 'credit', 'credits')}, "
         f"{duration(content['minutes'] * 60)} at the allowance"
     )
+    if planned.whole:
+        count, whole = planned.whole
+        yield (
+            f"A sample: the whole list is {count_of(count, 'company', 'companies')}, about "
+            f"{sum(whole.request_counts.values())} requests, at most {count_of(whole.credit_count, 'credit')}, "
+            f"{duration(whole.minutes * 60)} at the allowance"
+        )
     if content["waiting_count"]:
         yield f"Left out by run.max_credits: {count_of(content['waiting_count'], 'company', 'companies')}"
     if left := content["left_out_requests"]:
@@ -95,11 +103,23 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "credits": planned.estimate.credit_count,
         "minutes": round(planned.estimate.minutes, 2),
         "continues_run": planned.unfinished.run_id if planned.unfinished else None,
+        "whole": _whole_content(planned.whole),
         "unfinished_elsewhere": [
             {"run_id": run.run_id, "list": run.plan.list_name, "paid_count": count} for run, count in planned.others
         ],
         "guesses": companies.guesses,
         "refused": companies.refused.head(1000).to_dicts(),
+    }
+
+
+def _whole_content(whole: Whole | None) -> dict[str, Any] | None:
+    if whole is None:
+        return None
+    return {
+        "target_count": whole.target_count,
+        "requests": whole.estimate.request_counts,
+        "credits": whole.estimate.credit_count,
+        "minutes": round(whole.estimate.minutes, 2),
     }
 
 
