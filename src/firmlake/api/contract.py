@@ -33,8 +33,9 @@ __all__ = [
     "Page",
 ]
 
-Kind = Literal["text", "date", "integer", "money", "ratio", "fraction", "score", "codes"]
-"""money has at most 2 decimals, ratio 4, fraction 6 (0..1); score is a float; codes an array of text."""
+Kind = Literal["text", "date", "integer", "decimal", "money", "ratio", "fraction", "score", "codes"]
+"""money has at most 2 decimals, decimal and ratio 4, fraction 6 (at most 1); score is a float; codes an array of text.
+No field is a decimal here: `contract.types` makes one of an integer."""
 
 
 class Field(NamedTuple):
@@ -42,22 +43,30 @@ class Field(NamedTuple):
 
     Attributes:
         path: Dotted place in the service's JSON record.
-        kind: What it is.
-        required: A record without it says nothing and is rejected; elsewhere null is an answer.
-        may_miss: The key itself may be absent; elsewhere an absent key is drift.
+        kind: Type of the value.
+        required: It identifies the record, which is rejected without it. Elsewhere null and an absent key are an answer.
     """
 
     path: str
     kind: Kind
     required: bool = False
-    may_miss: bool = False
 
 
 class Group(NamedTuple):
-    """An array of records inside an answer's `data`: its key (None: `data` itself is the array) and its fields."""
+    """An array of records inside an answer's `data`.
+
+    Attributes:
+        key: Its key in `data`; None where `data` itself is the array.
+        fields: By our name.
+        elsewhere: Other places where services put what identifies the related company: each maps paths of a record to
+            the paths they stand for. The first whose paths are all there is read, where the usual place holds nothing.
+        is_open: The specification does not show the shape of its records: one of any other shape is kept.
+    """
 
     key: str | None
     fields: dict[str, Field]
+    elsewhere: tuple[dict[str, str], ...] = ()
+    is_open: bool = False
 
 
 class Dataset(NamedTuple):
@@ -139,19 +148,30 @@ _FINANCIAL_RECORD = {
 _LOOKALIKE_ENTRY = {
     "lookalike_country": Field("companyId.country", "text", required=True),
     "lookalike_company_number": Field("companyId.companyNumber", "text", required=True),
-    "score": Field("score", "score", required=True),
+    "score": Field("score", "score"),
 }
 
 # A natural person has `identifier: null` and a name; an anonymous party has nothing else at all.
 _RELATED_PARTY = {
     "related_country": Field("identifier.country", "text"),
     "related_company_number": Field("identifier.companyNumber", "text"),
-    "related_identifier_name": Field("identifier.name", "text", may_miss=True),
-    "related_place": Field("identifier.place", "text", may_miss=True),
-    "function": Field("function", "text", may_miss=True),
-    "stake_fraction": Field("percentage", "fraction", may_miss=True),
-    "related_name": Field("name", "text", may_miss=True),
+    "related_identifier_name": Field("identifier.name", "text"),
+    "related_place": Field("identifier.place", "text"),
+    "function": Field("function", "text"),
+    "stake_fraction": Field("percentage", "fraction"),
+    "related_name": Field("name", "text"),
 }
+
+_COUNTRY_KEYS = ("country", "countryCode")
+_NUMBER_KEYS = ("companyNumber", "number")
+# `identifier` and `companyId` are the objects of the specification; the keys are those of its objects and requests.
+_RELATED_ELSEWHERE = tuple(
+    {prefix + country: "identifier.country", prefix + number: "identifier.companyNumber"}
+    for prefix in ("identifier.", "companyId.", "")
+    for country in _COUNTRY_KEYS
+    for number in _NUMBER_KEYS
+    if (prefix, country, number) != ("identifier.", *_COUNTRY_KEYS[:1], *_NUMBER_KEYS[:1])
+)
 
 DATASETS = {
     "financials": Dataset(
@@ -170,8 +190,11 @@ DATASETS = {
         "/v1/companies/relationships",
         "/v1/companies/{country}/{company_number}/relationships",
         False,
-        # The shape of children is not shown; the parent shape is assumed and anything else is kept as JSON.
-        {"parent": Group("parents", _RELATED_PARTY), "child": Group("children", _RELATED_PARTY)},
+        # The shape of children is not shown: that of parents is assumed, with the company in one of several places.
+        {
+            "parent": Group("parents", _RELATED_PARTY, _RELATED_ELSEWHERE, is_open=True),
+            "child": Group("children", _RELATED_PARTY, _RELATED_ELSEWHERE, is_open=True),
+        },
     ),
 }
 

@@ -44,7 +44,7 @@ class Gathered(NamedTuple):
 
     Attributes:
         frame: The fields of `read_records` and country, company_number, position, request_id, fetched_at.
-        rejects: Rows of the table `rejects`, without run_id.
+        rejects: Rows of the table `rejects`, without run_id but with `record`, the number of the record in the frame.
     """
 
     frame: pl.DataFrame
@@ -71,21 +71,27 @@ def gather(dataset: str, group: str, answers: Iterable[Answered]) -> Gathered:
         companies.append(company)
     origin = _origin(pages, companies, list(requests))
     read = read_records(dataset, group, raws)
+    key = DATASETS[dataset].groups[group].key
+    prefix = f"{key}[]." if key else ""  # parents and children are counted apart
     rejected = pl.DataFrame(read.rejects, schema=_REJECT, orient="row").join(
         origin.with_row_index("record"), on="record", maintain_order="left"
     )
-    key = DATASETS[dataset].groups[group].key
-    # Parents and children are counted apart, so that the path must tell them apart.
-    paths = pl.format("{}[].{}", pl.lit(key), "path").str.strip_chars_end(".") if key else pl.col("path")
-    texts = [bytes(raws[reject.record]).decode("utf-8", "replace") for reject in read.rejects]
+    texts = [
+        bytes(raws[reject.record]).decode("utf-8", "replace") if reject.effect == "record" else None
+        for reject in read.rejects
+    ]
+    has_all = read.frame.height == len(raws)
     return Gathered(
-        pl.concat(
-            [origin[read.frame["record"]] if read.rejects else origin, read.frame.drop("record")], how="horizontal"
-        ),
+        pl.concat([origin if has_all else origin[read.frame["record"]], read.frame], how="horizontal"),
         rejected.with_columns(
-            paths.alias("path"), pl.lit(dataset).alias("dataset"), pl.Series("record_json", texts, pl.String)
+            (pl.lit(prefix) + pl.col("path")).str.strip_chars_end(".").alias("path"),
+            pl.lit(dataset).alias("dataset"),
+            pl.Series("record_json", texts, pl.String),
         ),
-        [Drift(dataset, seen, origin["fetched_at"][seen.record]) for seen in read.observations],
+        [
+            Drift(dataset, seen._replace(path=prefix + seen.path), origin["fetched_at"][seen.record])
+            for seen in read.observations
+        ],
     )
 
 
@@ -130,4 +136,4 @@ def _origin(
     )
 
 
-_REJECT = pl.Schema({"record": pl.UInt32(), "path": pl.String(), "reason": pl.String()})
+_REJECT = pl.Schema({"record": pl.UInt32(), **dict.fromkeys(("path", "value", "reason", "effect"), pl.String())})

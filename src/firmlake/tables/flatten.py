@@ -125,7 +125,7 @@ def _status(track: Track) -> str:
 def _with_counts(states: list[pl.DataFrame], rejects: pl.DataFrame) -> pl.DataFrame:
     """Count each company's rejected records apart from those held."""
     key = ("country", "company_number", "dataset")
-    counts = rejects.group_by(key).agg(pl.len().cast(pl.Int64).alias("rejected"))
+    counts = rejects.filter(pl.col("effect") == "record").group_by(key).agg(pl.len().cast(pl.Int64).alias("rejected"))
     return (
         pl.concat(states)
         .join(counts, on=key, how="left", maintain_order="left")

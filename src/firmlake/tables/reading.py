@@ -1,35 +1,58 @@
-"""What all ways of reading records share: their results, and the contract's fields by their place in a record."""
+"""What both ways of reading records share: what they are told about each field, and what they return."""
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
-from firmlake.api.contract import Group
+from firmlake.api.contract import Kind
 
-__all__ = ["DATE", "DECIMALS", "DIGITS_MAX", "ROUNDED", "Observation", "Records", "Reject", "field_tree", "plain"]
+__all__ = ["Leaf", "Observation", "Records", "Reject", "record_schema"]
 
-ROUNDED = ("ratio", "fraction")
-DECIMALS = ("money", *ROUNDED)
-DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-DIGITS_MAX = 17
-"""More in a row are too many for a number of ours."""
-_PLAIN_MAX = 60
+
+class Leaf(NamedTuple):
+    """One value of a record and how to read it: a field of the contract under the settings of a run.
+
+    Attributes:
+        name: Our name of the field, and of its column.
+        path: Dotted place in the service's JSON record.
+        kind: Type that the value must fit.
+        required: A record without this value is rejected.
+        shift: Decimal places by which the point moves to the left: 2 reads 45 as 0.45.
+        mode: What happens to a value that does not fit: "discard_value", "discard_record" or "stop". A required value
+            always takes its record with it.
+    """
+
+    name: str
+    path: str
+    kind: Kind
+    required: bool
+    shift: int = 0
+    mode: str = "discard_value"
 
 
 class Reject(NamedTuple):
-    """A record that does not fit the contract: its index, the place of the field, and what is wrong."""
+    """Something that does not fit.
+
+    Attributes:
+        record: Index of the record.
+        path: Place of the value; empty for the record as a whole.
+        value: JSON of the value; None where it is missing.
+        reason: What is wrong with it.
+        effect: "value": the value is null in its column, and kept in `extra_json`. "record": the record is left out.
+            "stop": as "value", and the run may not be published.
+    """
 
     record: int
     path: str
+    value: str | None
     reason: str
+    effect: str
 
 
 class Observation(NamedTuple):
-    """A difference from the contract that cost no record: its kind, place, an example, and how many records."""
+    """A difference from the contract: its kind, place, an example, the first record and the number of records."""
 
     kind: str
     path: str
@@ -42,9 +65,9 @@ class Records(NamedTuple):
     """What was read.
 
     Attributes:
-        frame: One row per good record: `record` (index), the fields by our names, `extra_json`.
-        rejects: The others.
-        observations: New, absent and rounded fields.
+        frame: One row per record that was not rejected: `record` (index), the fields by our names, `extra_json`.
+        rejects: Discarded values and rejected records, in the order of the records.
+        observations: Differences that cost nothing.
     """
 
     frame: pl.DataFrame
@@ -52,21 +75,6 @@ class Records(NamedTuple):
     observations: list[Observation]
 
 
-def field_tree(group: Group) -> dict[str, Any]:
-    """Nest the fields of a group as the objects of a record are: by key, our name for a field, or another dict."""
-    tree: dict[str, Any] = {}
-    for name, field in group.fields.items():
-        *parents, leaf = field.path.split(".")
-        branch = tree
-        for parent in parents:
-            branch = branch.setdefault(parent, {})
-        branch[leaf] = name
-    return tree
-
-
-def plain(value: Decimal) -> str:
-    """Print a decimal without trailing zeros and, where it would not fill a page, without an exponent."""
-    if abs(value.adjusted()) > _PLAIN_MAX or len(value.as_tuple().digits) > _PLAIN_MAX:
-        return f"{value:.{DIGITS_MAX}g}"
-    text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def record_schema(types: dict[str, pl.DataType]) -> pl.Schema:
+    """Give the schema of `Records.frame` for fields of these types."""
+    return pl.Schema({"record": pl.UInt32(), **types, "extra_json": pl.String()})

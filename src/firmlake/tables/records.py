@@ -1,39 +1,40 @@
-"""Raw records become a frame by the contract: the fastest way first, and an exact one for what the fast ones refuse.
+"""Raw records become a frame by the contract: at full speed where they have its very shape, else value by value.
 
-Records of the same text but for their digits go through `regular.py`, others through `strict.py`. Any doubt sends a
-batch through again in smaller pieces, and the smallest down the exact path, `exact.py`. All give the same frame.
+Records of the same text but for their digits go through `regular.py`, all others through `tolerant.py`, which takes
+about twice the time. Both give the same frame.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import polars as pl
 from msgspec import Raw
 
 from firmlake.api.contract import DATASETS
-from firmlake.tables.exact import Exact, exact_shape, read_exactly
-from firmlake.tables.reading import Records
+from firmlake.tables.reading import Leaf, Records
 from firmlake.tables.regular import Regular, read_regular, regular_shape
-from firmlake.tables.strict import Strict, read_strictly, strict_shape
+from firmlake.tables.tolerant import Tolerant, read_tolerantly, tolerant_shape
 
 __all__ = ["read_records"]
 
-_BATCHES = (8000, 1000)
-"""Records read at once: so many cost least; where one of them is odd, only its thousand goes down the exact path."""
+_BATCH, _PIECE = 8000, 1000
+"""Records read at once: so many cost least; where one of them is odd, only its thousand is read value by value."""
 
 
 def read_records(dataset: str, group: str, raws: Sequence[Raw]) -> Records:
     """Read records of one group of a dataset, as `firmlake.api.answers` took them out of an answer: valid JSON.
 
-    Money, integers, dates and texts are exact or rejected. Fractions and ratios with more decimals than their type
-    are rounded half to even, and that is an observation ("rounded_value").
+    A value is exact, or null where it does not fit; a record is rejected only where what identifies it does not fit.
+    Fractions, ratios and decimals of more digits than their type are rounded half to even, and that is an observation
+    ("rounded_value").
     """
-    shapes = _SHAPES[dataset, group]
-    parts = list(_read_batches(shapes, raws, 0, *_BATCHES))
+    shapes = _shapes(dataset, group)
+    parts = list(_read_batches(shapes, raws))
     return Records(
-        pl.concat([part.frame for part in parts]) if parts else pl.DataFrame(schema=shapes.exact.schema),
+        pl.concat([part.frame for part in parts]) if parts else pl.DataFrame(schema=shapes.tolerant.schema),
         [reject for part in parts for reject in part.rejects],
         [observation for part in parts for observation in part.observations],
     )
@@ -46,25 +47,38 @@ class _Shapes(NamedTuple):
     """What each way of reading knows of a group."""
 
     regular: Regular | None
-    strict: Strict
-    exact: Exact
+    tolerant: Tolerant
 
 
-_SHAPES = {
-    (dataset, name): _Shapes(regular_shape(group), strict_shape(group), exact_shape(group))
-    for dataset, of_dataset in DATASETS.items()
-    for name, group in of_dataset.groups.items()
-}
+@lru_cache(maxsize=64)
+def _shapes(dataset: str, name: str) -> _Shapes:
+    group = DATASETS[dataset].groups[name]
+    leaves = [Leaf(column, field.path, field.kind, field.required) for column, field in group.fields.items()]
+    leaves = [leaf._replace(mode="discard_record") if leaf.required else leaf for leaf in leaves]
+    return _Shapes(regular_shape(group, leaves), tolerant_shape(group, leaves))
 
 
-def _read_batches(shapes: _Shapes, raws: Sequence[Raw], begin: int, size: int, *smaller: int) -> Iterator[Records]:
-    """Read batches of a size, those with anything odd in smaller ones, and the smallest exactly."""
-    for start in range(0, len(raws), size):
-        batch, first = raws[start : start + size], begin + start
-        read = read_regular(shapes.regular, batch, first) if shapes.regular else None
-        if read := read or read_strictly(shapes.strict, batch, first):
-            yield read
-        elif smaller:
-            yield from _read_batches(shapes, batch, first, *smaller)
+def _read_batches(shapes: _Shapes, raws: Sequence[Raw]) -> Iterator[Records]:
+    """Read batches as fast as they allow; of one with something odd in it, only the thousands that have it are slow."""
+    for start in range(0, len(raws), _BATCH):
+        batch = raws[start : start + _BATCH]
+        if shapes.regular is None:
+            yield read_tolerantly(shapes.tolerant, batch, start)
+        elif whole := read_regular(shapes.regular, batch, start):
+            yield whole
         else:
-            yield read_exactly(shapes.exact, batch, first)
+            yield from _read_pieces(shapes.regular, shapes.tolerant, batch, start)
+
+
+def _read_pieces(regular: Regular, tolerant: Tolerant, raws: Sequence[Raw], begin: int) -> Iterator[Records]:
+    """Read the pieces of a batch; odd ones that follow each other go together, which costs less."""
+    odd = 0
+    for start in range(0, len(raws), _PIECE):
+        piece = raws[start : start + _PIECE]
+        if read := read_regular(regular, piece, begin + start):
+            if odd < start:
+                yield read_tolerantly(tolerant, raws[odd:start], begin + odd)
+            odd = start + len(piece)
+            yield read
+    if odd < len(raws):
+        yield read_tolerantly(tolerant, raws[odd:], begin + odd)

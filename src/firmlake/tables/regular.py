@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.csv
 from msgspec import Raw
 
-from firmlake.api.contract import Field, Group
-from firmlake.tables.reading import Records, field_tree
+from firmlake.api.contract import Group
+from firmlake.tables.cells import DECIMALS, fits
+from firmlake.tables.reading import Leaf, Records
 from firmlake.tables.schemas import KIND_TYPES
 
 __all__ = ["Regular", "read_regular", "regular_shape"]
@@ -32,9 +33,7 @@ _ARROW = {
     "date": pa.date32(),
     "integer": pa.int64(),
     # Wider than ours: Arrow lets digits beyond the precision pass, Polars turns what does not fit into null.
-    "money": pa.decimal128(38, 2),
-    "ratio": pa.decimal128(38, 4),
-    "fraction": pa.decimal128(38, 6),
+    **{kind: pa.decimal128(38, scale) for kind, (_, scale) in DECIMALS.items()},
     "score": pa.float64(),
     "codes": pa.string(),
     "text": pa.string(),
@@ -45,13 +44,12 @@ _NUMBER = rb"(?:null)?"
 _DIGITS = b"0123456789.-"
 _MARKS = b'"{}'
 _AS_CSV = bytes.maketrans(b":[]", b',""')
-_FIRST_DAY = pl.date(1, 1, 1)
 
 
 class Regular(NamedTuple):
     """What is to be known of a group, worked out once."""
 
-    fields: dict[str, Field]
+    leaves: dict[str, Leaf]
     skeleton: re.Pattern[bytes]
     columns: dict[str, pa.DataType]
     """Of the CSV, in order: each key's, which must be null, and each value's."""
@@ -60,16 +58,16 @@ class Regular(NamedTuple):
     convert: pyarrow.csv.ConvertOptions
 
 
-def regular_shape(group: Group) -> Regular | None:
-    """Make the shape of a group; None where keys may be absent, or where texts and arrays of texts stand together."""
-    kinds = {field.kind for field in group.fields.values()}
-    if any(field.may_miss for field in group.fields.values()) or {"text", "codes"} <= kinds:
+def regular_shape(group: Group, leaves: Sequence[Leaf]) -> Regular | None:
+    """Make the shape of a group; None where its records may have any shape, or hold both texts and arrays of texts."""
+    kinds = {leaf.kind for leaf in leaves}
+    if group.is_open or {"text", "codes"} <= kinds or any(leaf.shift for leaf in leaves):
         return None
-    tree = field_tree(group)
-    columns = dict(_columns(group, tree, ""))
+    tree = _tree(leaves)
+    columns = dict(_columns(tree, ""))
     # Texts keep their letters, and so do keys and nulls; no text is null, or the skeleton would show it.
     has_text = "text" in kinds
-    keys = {key for field in group.fields.values() for key in field.path.split(".")}
+    keys = {key for leaf in leaves for key in leaf.path.split(".")}
     convert = pyarrow.csv.ConvertOptions(
         column_types=columns,
         include_columns=list(columns),
@@ -78,7 +76,7 @@ def regular_shape(group: Group) -> Regular | None:
         quoted_strings_can_be_null=False,
     )
     rest = _MARKS if has_text else _MARKS + string.ascii_letters.encode()
-    return Regular(group.fields, re.compile(_skeleton(group, tree)), columns, rest, convert)
+    return Regular({leaf.name: leaf for leaf in leaves}, re.compile(_skeleton(tree)), columns, rest, convert)
 
 
 def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> Records | None:
@@ -89,6 +87,8 @@ def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> Records | N
         raws: Records, each valid JSON.
         start: Index of the first.
     """
+    if not shape.skeleton.fullmatch(bytes(raws[0]).translate(None, _DIGITS)):
+        return None  # a service in another dialect shows it here as a rule, at no cost
     text = b"\n".join(raws)
     skeletons = Counter(text.translate(None, _DIGITS).split(b"\n"))
     if len(skeletons) > len(raws) // 4 + 16 or not all(map(shape.skeleton.fullmatch, skeletons)):
@@ -103,12 +103,12 @@ def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> Records | N
         )
     except pa.ArrowException:
         return None
-    raw = pl.DataFrame(pl.from_arrow(table.select(list(shape.fields))))
+    raw = pl.DataFrame(pl.from_arrow(table.select(list(shape.leaves))))
     nulls = sum(count * skeleton.count(b":null") for skeleton, count in skeletons.items())
     codes = sum(count * _count_codes(skeleton) for skeleton, count in skeletons.items())
     frame = raw.select(
         pl.int_range(start, start + len(raws), dtype=pl.UInt32).alias("record"),
-        *(_final(name, field) for name, field in shape.fields.items()),
+        *map(_final, shape.leaves.values()),
     )
     if len(raw) != len(raws) or not _is_whole(shape, frame, nulls, codes):
         return None
@@ -118,35 +118,48 @@ def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> Records | N
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _skeleton(group: Group, tree: dict[str, Any]) -> bytes:
+def _tree(leaves: Sequence[Leaf]) -> dict[str, Any]:
+    """Nest the fields of a group as the objects of a record are: by key a field, or another dict."""
+    tree: dict[str, Any] = {}
+    for leaf in leaves:
+        *parents, key = leaf.path.split(".")
+        branch = tree
+        for parent in parents:
+            branch = branch.setdefault(parent, {})
+        branch[key] = leaf
+    return tree
+
+
+def _skeleton(tree: dict[str, Any]) -> bytes:
     """Make the pattern of a record without its digits."""
     inner = (
-        b'"%b":%b' % (re.escape(key).encode(), _skeleton(group, sub) if isinstance(sub, dict) else _value(group, sub))
+        b'"%b":%b' % (re.escape(key).encode(), _skeleton(sub) if isinstance(sub, dict) else _value(sub))
         for key, sub in tree.items()
     )
     return rb"\{" + b",".join(inner) + rb"\}"
 
 
-def _value(group: Group, name: str) -> bytes:
-    return _SKELETON.get(group.fields[name].kind, _NUMBER)
+def _value(leaf: Leaf) -> bytes:
+    return _SKELETON.get(leaf.kind, _NUMBER)
 
 
-def _columns(group: Group, tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, pa.DataType]]:
+def _columns(tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, pa.DataType]]:
     for key, sub in tree.items():
         yield f"key:{prefix}{key}", pa.null()
         if isinstance(sub, dict):
-            yield from _columns(group, sub, f"{prefix}{key}.")
+            yield from _columns(sub, f"{prefix}{key}.")
         else:
-            yield sub, _ARROW[group.fields[sub].kind]
+            yield sub.name, _ARROW[sub.kind]
 
 
-def _final(name: str, field: Field) -> pl.Expr:
-    column = pl.col(name)
-    if field.kind == "codes":
-        return pl.when(column == "").then(pl.lit([], pl.List(pl.String))).otherwise(column.str.split(",")).alias(name)
-    if field.kind == "date":
+def _final(leaf: Leaf) -> pl.Expr:
+    column = pl.col(leaf.name)
+    if leaf.kind == "codes":
+        codes = pl.when(column == "").then(pl.lit([], pl.List(pl.String))).otherwise(column.str.split(","))
+        return codes.alias(leaf.name)
+    if leaf.kind == "date":
         return column
-    return column.cast(KIND_TYPES[field.kind], strict=False)
+    return column.cast(KIND_TYPES[leaf.kind], strict=False)
 
 
 def _count_codes(skeleton: bytes) -> int:
@@ -156,13 +169,9 @@ def _count_codes(skeleton: bytes) -> int:
 
 def _is_whole(shape: Regular, frame: pl.DataFrame, nulls: int, codes: int) -> bool:
     """Tell whether there are as many nulls and codes as the skeletons say, and nothing that may not be."""
-    found = frame.null_count().row(0, named=True)
-    if sum(found.values()) != nulls or any(found[name] for name, field in shape.fields.items() if field.required):
+    found, leaves = frame.null_count().row(0, named=True), shape.leaves.values()
+    if sum(found.values()) != nulls or any(found[leaf.name] for leaf in leaves if leaf.required):
         return False
-    kinds = {kind: [name for name, field in shape.fields.items() if field.kind == kind] for kind in _ARROW}
-    if sum(frame[name].list.len().sum() for name in kinds["codes"]) != codes:
+    if sum(frame[leaf.name].list.len().sum() for leaf in leaves if leaf.kind == "codes") != codes:
         return False
-    bad = [pl.col(name) < _FIRST_DAY for name in kinds["date"]] + [
-        pl.col(name).is_infinite() for name in kinds["score"]
-    ]
-    return not bad or not frame.select(pl.any_horizontal(test.any() for test in bad)).item()
+    return all(fits(leaf, frame[leaf.name]) for leaf in leaves)

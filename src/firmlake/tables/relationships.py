@@ -15,16 +15,25 @@ __all__ = ["flatten_relationships"]
 def flatten_relationships(answers: Sequence[Answered]) -> tuple[dict[str, pl.DataFrame], list[Gathered]]:
     """Flatten answers to one row per parent and per child."""
     gathered = {direction: gather("relationships", direction, answers) for direction in ("parent", "child")}
-    has_identifier = pl.col("related_country").is_not_null() & pl.col("related_company_number").is_not_null()
-    table = pl.concat(
-        [part.frame.with_columns(pl.lit(direction).alias("direction")) for direction, part in gathered.items()]
-    ).with_columns(
-        pl.when(has_identifier)
+    table = pl.concat([_of_kind(part).with_columns(pl.lit(way).alias("direction")) for way, part in gathered.items()])
+    number = normal_number("related_country", "related_company_number")
+    return {"relationships": table.with_columns(number)}, list(gathered.values())
+
+
+def _of_kind(part: Gathered) -> pl.DataFrame:
+    """Say of each related party what it is."""
+    misread = part.rejects.filter(pl.col("path").str.contains(_WHO))["record"]
+    return part.frame.with_columns(
+        pl.when(pl.col("related_country").is_not_null() & pl.col("related_company_number").is_not_null())
         .then(pl.lit("company"))
         .when(pl.col("related_name").is_not_null() | pl.col("related_identifier_name").is_not_null())
         .then(pl.lit("named_party"))
+        .when(pl.col("record").is_in(misread.implode()))
+        .then(pl.lit("unknown"))
         .otherwise(pl.lit("anonymous"))
-        .alias("related_kind"),
-        normal_number("related_country", "related_company_number"),
+        .alias("related_kind")
     )
-    return {"relationships": table}, list(gathered.values())
+
+
+_WHO = r"\[\](\.identifier.*|\.name)?$"
+"""Paths of values that say who a party is, and of the record as a whole."""

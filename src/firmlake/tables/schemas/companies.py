@@ -132,7 +132,8 @@ TABLES_OF_COMPANIES = (
             Column(
                 "related_kind",
                 "text",
-                "company: identified; named_party: no identifier but a name, such as a person; anonymous: neither",
+                "company: identified; named_party: no identifier but a name, such as a person; anonymous: neither; "
+                "unknown: the service states who it is in a form we cannot read, see extra_json",
             ),
             *service_columns(
                 "relationships",

@@ -24,15 +24,23 @@ TABLES_OF_FAILURES = (
     ),
     Table(
         "rejects",
-        "One row for each record of an answer that does not fit the contract",
+        "One row for each value of an answer that does not fit the contract, and for each record that lacks what "
+        "identifies it",
         ("run_id", "request_id", "country", "company_number", "dataset", "path", "position"),
         (
             *COMPANY,
             DATASET,
             Column("position", "integer", "Place of the record in the company's answer, 0 first"),
-            Column("path", "text", "Field that does not fit"),
+            Column("path", "text", "Dotted place of the value in the service's JSON; empty for the record as a whole"),
+            Column("value", "text", "Start of the value as received; extra_json holds all of it", "it is missing"),
             Column("reason", "text", "What is wrong with it"),
-            Column("record_json", "text", "The record as received"),
+            Column(
+                "effect",
+                "text",
+                "value: the value is null in its column and its record is in the tables; record: the record is left "
+                "out; stop: as value, where contract.values asks to stop",
+            ),
+            Column("record_json", "text", "The record as received", "only the value was discarded"),
             REQUEST,
             Column("fetched_at", "timestamp", "When it was received, UTC"),
             RUN,
@@ -58,10 +66,13 @@ TABLES_OF_FAILURES = (
         (
             ASKED,
             Column(
-                "kind", "text", "new_field, vanished_field, new_value, rounded_value, foreign_element or other_count"
+                "kind",
+                "text",
+                "new_field, vanished_field, new_value, discarded_value, rounded_value, other_scale, other_place, "
+                "foreign_element or other_count",
             ),
             Column("path", "text", "Dotted place in the service's JSON"),
-            Column("example", "text", "First value seen", "the field vanished"),
+            Column("example", "text", "First value seen", "there is none, as where a field vanished"),
             Column("record_count", "count", "Records concerned"),
             Column("first_seen_at", "timestamp", "When the first such answer was received, UTC"),
             CAUSE,

@@ -70,6 +70,7 @@ _TYPES: dict[str, tuple[pl.DataType, str]] = {
     "money": (pl.Decimal(18, 2), "DECIMAL(18,2)"),
     "ratio": (pl.Decimal(12, 4), "DECIMAL(12,4)"),
     "fraction": (pl.Decimal(9, 6), "DECIMAL(9,6)"),
+    "decimal": (pl.Decimal(23, 4), "DECIMAL(23,4)"),
     "score": (pl.Float64(), "DOUBLE"),
 }
 
@@ -77,7 +78,7 @@ KIND_TYPES: dict[Kind, pl.DataType] = {
     "text": pl.String(),
     "date": pl.Date(),
     "codes": pl.List(pl.String()),
-    **{kind: _TYPES[kind][0] for kind in ("integer", "money", "ratio", "fraction", "score")},
+    **{kind: _TYPES[kind][0] for kind in ("integer", "decimal", "money", "ratio", "fraction", "score")},
 }
 
 

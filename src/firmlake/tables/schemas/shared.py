@@ -14,7 +14,7 @@ COMPANY = (
     Column("company_number", "text", "Company number in normal form: BE 10 digits, NL 8 (KVK), FR 9 (SIREN)"),
 )
 TAIL = (
-    Column("extra_json", "json", "Fields of the record that the contract does not know", "there are none"),
+    Column("extra_json", "json", "What no column holds: unknown fields and discarded values, by dotted path", "there is none"),
     Column("fetched_at", "timestamp", "When the answer was received, UTC"),
     Column("run_id", "text", "Run that fetched the row"),
 )
@@ -22,7 +22,8 @@ TAIL = (
 
 def service_columns(dataset: str, group: str, *described: tuple[str, str]) -> tuple[Column, ...]:
     """Columns that come straight from a record, with their source and kind taken from the contract."""
-    prefix, fields = DATASETS[dataset].groups[group]
+    of_group = DATASETS[dataset].groups[group]
+    prefix, fields = of_group.key, of_group.fields
     start = f"data[].{prefix}[]." if prefix else "data[]."
     return tuple(
         Column(

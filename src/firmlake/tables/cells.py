@@ -1,0 +1,236 @@
+"""JSON values of one field become a typed column: all at once where they are plain, one by one where some are not.
+
+`read_cell` defines what a value means. `read_column` gives the same at the speed of Arrow, or nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from datetime import date
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
+from math import isinf
+from typing import Any
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+from msgspec import Raw
+
+from firmlake.tables.reading import Leaf
+from firmlake.tables.schemas import KIND_TYPES
+
+__all__ = ["DECIMALS", "FRACTION_MAX", "ROUNDED", "MisfitError", "fits", "moved", "plain", "read_cell", "read_column", "read_columns"]
+
+DECIMALS = {kind: (each.precision, each.scale) for kind, each in KIND_TYPES.items() if isinstance(each, pl.Decimal)}
+"""Precision and scale of the kinds that are decimals."""
+ROUNDED = ("ratio", "fraction", "decimal")
+"""Kinds of which more digits than the type has are rounded."""
+FRACTION_MAX = Decimal(1)
+"""More is no share of a whole. A service that states per cent is off by a factor of 100, which a sum would not show."""
+
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_HALF_EVEN)
+_INT64 = 2**63
+_PLAIN_MAX = 60
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_FIRST_DAY = date(1, 1, 1)
+_TEXTS = {"text": msgspec.json.Decoder(list[str | None]), "codes": msgspec.json.Decoder(list[list[str] | None])}
+_ARROW = {
+    "date": pa.date32(),
+    "integer": pa.int64(),
+    "score": pa.float64(),
+    "text": pa.string(),
+    "codes": pa.list_(pa.string()),
+}
+_BARE = b"0123456789.-nul,\n"
+_QUOTED = _BARE + b'"'
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_MANY = b"0" * 30
+"""More digits than that are too many for a number of ours; Arrow is not asked about them."""
+
+
+class MisfitError(ValueError):
+    """A value does not fit; the text says why."""
+
+
+def read_columns(leaves: Sequence[Leaf], rows: Sequence[Sequence[Raw]]) -> list[pl.Series] | None:
+    """Read the numbers and dates of many records at once, if all of them are plain; None where one is not.
+
+    Args:
+        leaves: Fields of any kind but texts.
+        rows: JSON of the value of each field, null where a record has none; one row per record.
+    """
+    lines = b"\n".join(map(b",".join, rows))
+    bare = _QUOTED if any(leaf.kind == "date" for leaf in leaves) else _BARE
+    if lines.translate(None, bare) or _MANY in lines.translate(_DIGITS):
+        return None
+    if any(leaf.shift and leaf.kind not in DECIMALS for leaf in leaves):
+        return None
+    try:
+        table = pyarrow.csv.read_csv(
+            io.BytesIO(lines),
+            read_options=pyarrow.csv.ReadOptions(
+                use_threads=False, column_names=[leaf.name for leaf in leaves], block_size=len(lines) + 1
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types={leaf.name: _arrow_type(leaf) for leaf in leaves},
+                null_values=["null"],
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowException:
+        return None
+    columns = [_finish(leaf, table[leaf.name].combine_chunks(), len(rows)) for leaf in leaves]
+    whole = [column for column in columns if column is not None]
+    return whole if len(whole) == len(leaves) else None
+
+
+def read_column(leaf: Leaf, cells: Sequence[Raw]) -> pl.Series | None:
+    """Read the values of a field, if all of them are plain; None where a single one is not."""
+    if leaf.kind not in _TEXTS:
+        columns = read_columns([leaf], [(cell,) for cell in cells])
+        return columns and columns[0]
+    try:
+        values = _TEXTS[leaf.kind].decode(b"[" + b",".join(cells) + b"]")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return pl.Series(leaf.name, pa.array(values, _ARROW[leaf.kind]), KIND_TYPES[leaf.kind])
+
+
+def read_cell(leaf: Leaf, cell: Raw) -> Any:
+    """Read one value, exactly.
+
+    Ratios, fractions and decimals with more digits than their type has are rounded half to even.
+
+    Raises:
+        MisfitError: It does not fit.
+    """
+    text = bytes(cell)
+    if text == b"null":
+        return None
+    if leaf.kind in DECIMALS:
+        return _to_decimal(leaf, text)
+    if leaf.kind == "integer":
+        return _to_integer(text)
+    if leaf.kind == "score":
+        return _to_float(leaf, text)
+    return _to_date(text) if leaf.kind == "date" else _to_texts(leaf, text)
+
+
+def moved(text: bytes, places: int) -> Decimal:
+    """Read a JSON number and move its point to the left, exactly.
+
+    Raises:
+        MisfitError: It is none.
+    """
+    if text[:1] not in b"-0123456789":
+        raise MisfitError(f"a number was expected, not {_name(text)}")
+    try:
+        return _EXACT.scaleb(Decimal(text.decode()), -places)
+    except InvalidOperation:
+        raise MisfitError("an exponent too big to read") from None
+
+
+def fits(leaf: Leaf, column: pl.Series) -> bool:
+    """Tell whether a column that was read at once holds only values that fit."""
+    if leaf.kind == "date":
+        return not (column < _FIRST_DAY).any()
+    if leaf.kind == "fraction":
+        return not (column > FRACTION_MAX).any()
+    return leaf.kind != "score" or not column.is_infinite().any()
+
+
+def plain(value: Decimal) -> str:
+    """Print a decimal without trailing zeros and, where it would not fill a page, without an exponent."""
+    if abs(value.adjusted()) > _PLAIN_MAX or len(value.as_tuple().digits) > _PLAIN_MAX:
+        return f"{value:.17g}"
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _arrow_type(leaf: Leaf) -> pa.DataType:
+    return pa.decimal128(38, DECIMALS[leaf.kind][1] - leaf.shift) if leaf.kind in DECIMALS else _ARROW[leaf.kind]
+
+
+def _finish(leaf: Leaf, values: pa.Array, count: int) -> pl.Series | None:
+    """Move the point where a setting says so, and give the column its type; None where a value does not fit it."""
+    if leaf.shift:
+        values = pa.Array.from_buffers(pa.decimal128(38, DECIMALS[leaf.kind][1]), len(values), values.buffers())
+    raw = pl.Series(leaf.name, values)
+    column = raw.cast(KIND_TYPES[leaf.kind], strict=False)  # what is too big becomes null
+    is_whole = len(column) == count and column.null_count() == raw.null_count()
+    return column if is_whole and fits(leaf, column) else None
+
+
+def _to_decimal(leaf: Leaf, text: bytes) -> Decimal:
+    precision, scale = DECIMALS[leaf.kind]
+    limit = Decimal(10) ** (precision - scale)
+    number = moved(text, leaf.shift)
+    if leaf.kind == "fraction" and number > FRACTION_MAX:
+        raise MisfitError(f"{plain(number)[:40]} is more than 1, where a share of a whole was expected")
+    if abs(number) < limit:
+        fitted = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT) if number else Decimal(0)
+        if fitted != number and leaf.kind not in ROUNDED:
+            raise MisfitError(f"{plain(number)[:40]} has more than {scale} decimals")
+        if abs(fitted) < limit:
+            return fitted
+    raise MisfitError(f"more than {precision - scale} digits before the point")
+
+
+def _to_integer(text: bytes) -> int:
+    number = moved(text, 0)
+    if not -_INT64 <= number < _INT64:
+        raise MisfitError("an integer of more than 64 bits")
+    if number != number.to_integral_value(context=_EXACT):
+        raise MisfitError(f"{plain(number)[:40]} is no whole number")
+    return int(number)
+
+
+def _to_float(leaf: Leaf, text: bytes) -> float:
+    number = moved(text, leaf.shift)
+    value = float(text) if not leaf.shift else float(number)
+    if isinf(value):
+        raise MisfitError("a number too big")
+    return value
+
+
+def _to_date(text: bytes) -> date:
+    value = _to_text(text)
+    try:
+        if _DATE.fullmatch(value):
+            return date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise MisfitError(f"{value[:40]!r} is no date YYYY-MM-DD")
+
+
+def _to_texts(leaf: Leaf, text: bytes) -> str | list[str]:
+    if leaf.kind != "codes":
+        return _to_text(text)
+    try:
+        return [_to_text(bytes(code)) for code in _RAWS.decode(text)]
+    except msgspec.DecodeError:
+        raise MisfitError(f"an array of texts was expected, not {_name(text)}") from None
+
+
+_RAWS = msgspec.json.Decoder(list[Raw])
+
+
+def _to_text(text: bytes) -> str:
+    if text[:1] != b'"':
+        raise MisfitError(f"a text was expected, not {_name(text)}")
+    try:
+        return msgspec.json.decode(text, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise MisfitError("the text holds bytes that are none, or half a character") from None
+
+
+def _name(text: bytes) -> str:
+    """Name the kind of a JSON value."""
+    kinds = {b"{": "an object", b"[": "an array", b'"': "a text", b"t": "true", b"f": "false", b"n": "null"}
+    return kinds.get(text[:1], "a number")
