@@ -116,6 +116,7 @@ def summary_markdown(summary: RunSummary) -> str:
         "requests": _count(summary.request_count),
         "credits": _credits(summary),
         "rejected records": _count(summary.reject_count),
+        "discarded values": _count(summary.discard_count),
         "companies changed": _count(summary.changed_company_count),
         "warehouse": f"`{summary.warehouse}`, generation {summary.generation}",
     }
@@ -214,7 +215,7 @@ def _takes(what: str, function: Callable[[], object]) -> bool:
 
 _REJECTS = """
     SELECT country, company_number, dataset, path, reason
-    FROM rejects WHERE run_id = ? ORDER BY ALL LIMIT ?
+    FROM rejects WHERE run_id = ? AND effect = 'record' ORDER BY ALL LIMIT ?
 """
 
 

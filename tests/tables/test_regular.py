@@ -13,9 +13,10 @@ from polars.testing import assert_frame_equal
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
-from firmlake.tables import records
+from firmlake.tables import records, tolerant
 from firmlake.tables.records import read_records
-from firmlake.tables.regular import read_regular, regular_shape
+from firmlake.tables.regular import read_regular
+from firmlake.tables.tolerant import read_tolerantly
 from firmlake_sandbox import sample_numbers
 from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.lookalikes import list_lookalikes
@@ -30,8 +31,8 @@ PERIOD, LOOKALIKE = ("financials", "period"), ("lookalikes", "lookalike")
 SHAPES = {
     (dataset, name): shape
     for dataset, of_dataset in DATASETS.items()
-    for name, group in of_dataset.groups.items()
-    if (shape := regular_shape(group))
+    for name in of_dataset.groups
+    if (shape := records._shapes(dataset, name).regular)
 }
 SHAPE = SHAPES[PERIOD]
 
@@ -41,11 +42,14 @@ def raw(record):
 
 
 def read_three_ways(kind, raws):
-    """By whatever path, by Arrow's JSON reader at best, and exactly."""
+    """By whatever path, field by field, and value by value."""
     yield read_records(*kind, raws)
     with patch.object(records, "read_regular", return_value=None):
         yield read_records(*kind, raws)
-        with patch.object(records, "read_strictly", return_value=None):
+        with (
+            patch.object(tolerant, "read_columns", return_value=None),
+            patch.object(tolerant, "read_column", return_value=None),
+        ):
             yield read_records(*kind, raws)
 
 
@@ -84,7 +88,7 @@ def test_what_is_read_by_skeletons_is_what_the_exact_path_reads(kind, data):
     raws = odd_json.raws(texts)
     read = read_regular(SHAPES[kind], raws, 7)
     if read is not None:
-        exact = records.read_exactly(records._SHAPES[kind].exact, raws, 7)
+        exact = read_tolerantly(records._shapes(*kind).tolerant, raws, 7)
         assert not exact.rejects
         assert not exact.observations
         assert_frame_equal(read.frame, exact.frame)
@@ -135,7 +139,6 @@ def test_one_empty_code_is_not_no_code():
         (b'"score":', b'"-score":'),
         (b'"companyId":', b'"company.Id":'),
         (b'"score":0.9', b'"score":"0.9"'),
-        (b'"score":0.9', b'"score":null'),
         (b'"score":0.9', b'"score":' + b"9" * 400),
         (b'"BE"', b"null"),
         (b'"BE"', b'"B,E"'),
@@ -161,5 +164,5 @@ def test_a_text_is_a_text_whatever_it_spells(text):
     assert read.frame["score"].to_list() == [1.0, 0.123456789012345678]
 
 
-def test_what_may_be_absent_has_no_skeleton():
-    assert regular_shape(DATASETS["relationships"].groups["parent"]) is None
+def test_records_of_any_shape_have_no_skeleton():
+    assert set(SHAPES) == {PERIOD, LOOKALIKE}

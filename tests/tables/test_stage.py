@@ -90,10 +90,12 @@ def test_one_bad_record_costs_neither_the_company_nor_its_neighbours(folders, da
     bad = answer(dataset, found(ACME, dataset, RECORDS[dataset], 5, RECORDS[dataset]), found(BOLT, dataset), offset=0)
     land(run, bad)
     tables = flatten_shard(run, 1)
-    assert tables[dataset]["company_number"].to_list() == [ACME.company_number] * 2
-    assert tables["rejects"].select("position", "record_json").rows() == [(1, "5")]
+    is_kept = dataset == "relationships"  # the shape of its records is not known
+    assert tables[dataset]["company_number"].to_list() == [ACME.company_number] * (3 if is_kept else 2)
+    expected = (1, "value", "5", None) if is_kept else (1, "record", "5", "5")
+    assert tables["rejects"].select("position", "effect", "value", "record_json").rows() == [expected]
     state = {row[1]: row[3:6] for row in tables["company_state"].iter_rows()}
-    assert state[ACME.company_number] == ("reported", 2, 1)
+    assert state[ACME.company_number] == (("reported", 3, 0) if is_kept else ("reported", 2, 1))
     assert state[BOLT.company_number] == ("empty", 0, 0)
 
 

@@ -44,7 +44,7 @@ class Field(NamedTuple):
     Attributes:
         path: Dotted place in the service's JSON record.
         kind: Type of the value.
-        required: It identifies the record, which is rejected without it. Elsewhere null and an absent key are an answer.
+        required: It identifies the record, which is rejected without it. Other values may be null or absent.
     """
 
     path: str

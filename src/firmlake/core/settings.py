@@ -208,8 +208,14 @@ class RunSettings(_Section, frozen=True):
     ] = "any"
     vanished_share_max: Annotated[
         float,
-        Meta(ge=0, le=1, description="records that may lack a known field before a run is not published (exit 6)"),
+        Meta(
+            ge=0, le=1, description="share of held records that may lose a field; of more nothing is published (exit 6)"
+        ),
     ] = 0.01
+    vanished_records_min: Annotated[
+        int,
+        Meta(ge=1, description="fewer records than this may always lose a field: accounts are restated now and then"),
+    ] = 10
     lookalikes_watched: Annotated[
         int, Meta(ge=1, description="a company that enters or leaves so many first lookalikes is an event in changes")
     ] = 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -14,10 +13,11 @@ import polars as pl
 
 from firmlake.api.client import Answer, Client
 from firmlake.api.service import stamp_service
-from firmlake.core.errors import DriftError, RequestRefusedError
+from firmlake.core.errors import RequestRefusedError
 from firmlake.core.memory import give_back
 from firmlake.core.run import Outcome, Run, remove_run
 from firmlake.core.settings import Settings
+from firmlake.enrich.drift import refuse_vanished
 from firmlake.landing.fetch import Fetcher, read_landed
 from firmlake.rebuild.restage import complete
 from firmlake.tables.schemas import TABLES, polars_schema
@@ -59,24 +59,18 @@ def finish(settings: Settings, run: Run, manifest: Manifest, stopped: str, now: 
         manifest: Its staged files.
         stopped: Why fetching stopped before its end; empty where it did not.
         now: UTC.
-
-    Raises:
-        DriftError: So many records lack a known field that publishing would replace good values by nothing.
     """
-    vanished = _staged(run, manifest, "drift").filter(pl.col("kind") == "vanished_field").collect()
     states = _staged(run, manifest, "company_state")
-    _refuse_drift(settings, run, states, vanished, now)
     has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
     waiting = states.filter(pl.col("status") == "waiting").select(pl.len()).collect().item()
     if stopped or waiting:
         return run.finish("stopped", stopped or "run.max_credits leaves companies out", now)
-    if vanished.height or _count(states, has_failed | is_unfit) > settings.run.fail_share * run.plan.company_count:
+    if _count(states, has_failed | is_unfit) > settings.run.fail_share * run.plan.company_count:
         counts = (
             (_count(states, has_failed), "companies failed"),
-            (_count(states, is_unfit), "had records that do not fit"),
+            (_count(states, is_unfit), "companies have records that could not be read"),
         )
         reasons = [f"{count} {what}" for count, what in counts if count]
-        reasons += [f"{count} {dataset} records lack {path}" for dataset, path, count in _sum_records(vanished)]
         return run.finish("some_failed", ", ".join(reasons), now)
     return run.finish("done", "", now)
 
@@ -86,11 +80,15 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
 
     Returns:
         The generation that is now the newest.
+
+    Raises:
+        DriftError: So many records would lose a field that good values would be replaced by nothing.
     """
     give_back()
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
-        load_run(connection, run, complete(connection, run, manifest), outcome, number, now)
+        whole, check = complete(connection, run, manifest), refuse_vanished(settings, run, now)
+        load_run(connection, run, whole, outcome, number, now, check)
         create_views(connection)
 
     return publish(
@@ -115,27 +113,3 @@ def _staged(run: Run, manifest: Manifest, table: str) -> pl.LazyFrame:
 def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:
     """Count companies."""
     return states.filter(condition).select("country", "company_number").unique().collect().height
-
-
-def _sum_records(drift: pl.DataFrame) -> Iterator[tuple[str, str, int]]:
-    """Give dataset, path and records of each drift, over all shards."""
-    yield from drift.group_by("dataset", "path").agg(pl.col("record_count").sum()).sort("dataset", "path").iter_rows()
-
-
-def _refuse_drift(settings: Settings, run: Run, states: pl.LazyFrame, vanished: pl.DataFrame, now: datetime) -> None:
-    """Refuse to publish what lost a field, and record that, so that the next run asks anew."""
-    records = dict(states.group_by("dataset").agg(pl.col("record_count").sum()).collect().iter_rows())
-    refused = []
-    for dataset, path, count in _sum_records(vanished):
-        share = min(1.0, count / max(1, records[dataset]))  # those that were rejected for it are not among the records
-        if share > settings.run.vanished_share_max:
-            refused.append((share, f"{count} of {records[dataset]} {dataset} records lack {path}"))
-    if not refused:
-        return
-    share, reason = max(refused)
-    run.finish("refused", reason, now, share)
-    raise DriftError(
-        f"{reason}; nothing was published",
-        "Run again when the service has it again, what was paid for costs nothing again; "
-        f"--set run.vanished_share_max={math.ceil(share * 100) / 100:g} publishes run {run.run_id} as it is",
-    )

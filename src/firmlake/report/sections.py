@@ -70,12 +70,14 @@ SECTIONS = (
     ),
     Section(
         "",
-        "Records that do not fit",
-        "Left out of the tables, and kept as they came in `rejects`. The rest of the answer is in the tables.",
+        "Values that do not fit",
+        "A value is null in its column and kept in `extra_json`. A record is left out where what identifies it does "
+        "not fit. The table `rejects` lists both.",
         """
-        SELECT dataset, path, reason, count(*) AS records, min(country || ' ' || company_number) AS for_example
+        SELECT dataset, path, if(effect = 'record', 'record', 'value') AS lost, min(reason) AS reason,
+            count(*) AS records, min(country || ' ' || company_number) AS for_example
         FROM rejects JOIN last_run USING (run_id)
-        GROUP BY dataset, path, reason ORDER BY records DESC, dataset, path, reason LIMIT 10
+        GROUP BY dataset, path, lost ORDER BY records DESC, dataset, path, lost LIMIT 10
         """,
         bars="records",
     ),

@@ -25,6 +25,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         changed_company_count: Companies whose rows were written.
         credit_count: What the service says it charged; None where it does not say.
         expected_credit_count: What our ledger of paid companies expects.
+        reject_count: Records that were left out, because what identifies them does not fit.
+        discard_count: Values that did not fit and are null in their columns.
         drift: Differences from the contract: dataset, kind, path, records.
     """
 
@@ -46,6 +48,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     rows: dict[str, int]
     changed_company_count: int
     reject_count: int
+    discard_count: int
     drift: list[tuple[str, str, str, int]]
     generation: int
     warehouse: Path
@@ -64,12 +67,14 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
         datasets[dataset][status] = count
     for counts in datasets.values():
         counts["fresh"] = values["company_count"] - sum(counts.values())
+    ((reject_count, discard_count),) = connection.execute(_REJECTS, [run_id]).fetchall()
     drift = connection.execute(_DRIFT, [run_id]).fetchall()
     return RunSummary(
         **values,
         datasets=datasets,
         rows={table: written[table] for tables in COMPANY_TABLES.values() for table in tables},
-        reject_count=written["rejects"],
+        reject_count=reject_count,
+        discard_count=discard_count,
         drift=drift,
         warehouse=warehouse,
     )
@@ -88,6 +93,9 @@ _RUN = """
     FROM runs r JOIN loads USING (run_id) WHERE run_id = ?
 """
 _STATUSES = "SELECT dataset, status, count(*) FROM company_state WHERE run_id = ? GROUP BY ALL ORDER BY ALL"
+_REJECTS = (
+    "SELECT count(*) FILTER (effect = 'record'), count(*) FILTER (effect <> 'record') FROM rejects WHERE run_id = ?"
+)
 _DRIFT = "SELECT dataset, kind, path, record_count FROM drift WHERE run_id = ? ORDER BY ALL"
 _FAILURES = """
     SELECT country, company_number, dataset, reason, attempt_count

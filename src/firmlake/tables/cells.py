@@ -22,7 +22,18 @@ from msgspec import Raw
 from firmlake.tables.reading import Leaf
 from firmlake.tables.schemas import KIND_TYPES
 
-__all__ = ["DECIMALS", "FRACTION_MAX", "ROUNDED", "MisfitError", "fits", "moved", "plain", "read_cell", "read_column", "read_columns"]
+__all__ = [
+    "DECIMALS",
+    "FRACTION_MAX",
+    "ROUNDED",
+    "MisfitError",
+    "fits",
+    "moved",
+    "plain",
+    "read_cell",
+    "read_column",
+    "read_columns",
+]
 
 DECIMALS = {kind: (each.precision, each.scale) for kind, each in KIND_TYPES.items() if isinstance(each, pl.Decimal)}
 """Precision and scale of the kinds that are decimals."""
@@ -36,7 +47,10 @@ _INT64 = 2**63
 _PLAIN_MAX = 60
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _FIRST_DAY = date(1, 1, 1)
-_TEXTS = {"text": msgspec.json.Decoder(list[str | None]), "codes": msgspec.json.Decoder(list[list[str] | None])}
+_TEXTS: dict[str, msgspec.json.Decoder[Any]] = {
+    "text": msgspec.json.Decoder(list[str | None]),
+    "codes": msgspec.json.Decoder(list[list[str] | None]),
+}
 _ARROW = {
     "date": pa.date32(),
     "integer": pa.int64(),
@@ -82,6 +96,9 @@ def read_columns(leaves: Sequence[Leaf], rows: Sequence[Sequence[Raw]]) -> list[
         )
     except pa.ArrowException:
         return None
+    quoted = sum(table[leaf.name].length() - table[leaf.name].null_count for leaf in leaves if leaf.kind == "date")
+    if lines.count(b'"') != 2 * quoted:
+        return None  # the rest are those of numbers in strings
     columns = [_finish(leaf, table[leaf.name].combine_chunks(), len(rows)) for leaf in leaves]
     whole = [column for column in columns if column is not None]
     return whole if len(whole) == len(leaves) else None
@@ -91,7 +108,7 @@ def read_column(leaf: Leaf, cells: Sequence[Raw]) -> pl.Series | None:
     """Read the values of a field, if all of them are plain; None where a single one is not."""
     if leaf.kind not in _TEXTS:
         columns = read_columns([leaf], [(cell,) for cell in cells])
-        return columns and columns[0]
+        return columns[0] if columns else None
     try:
         values = _TEXTS[leaf.kind].decode(b"[" + b",".join(cells) + b"]")
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -173,11 +190,11 @@ def _to_decimal(leaf: Leaf, text: bytes) -> Decimal:
     number = moved(text, leaf.shift)
     if leaf.kind == "fraction" and number > FRACTION_MAX:
         raise MisfitError(f"{plain(number)[:40]} is more than 1, where a share of a whole was expected")
-    if abs(number) < limit:
+    if -limit < number < limit:
         fitted = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT) if number else Decimal(0)
         if fitted != number and leaf.kind not in ROUNDED:
             raise MisfitError(f"{plain(number)[:40]} has more than {scale} decimals")
-        if abs(fitted) < limit:
+        if -limit < fitted < limit:
             return fitted
     raise MisfitError(f"more than {precision - scale} digits before the point")
 

@@ -12,7 +12,7 @@ from firmlake.tables.answered import Drift
 from firmlake.tables.reading import Observation
 from firmlake.tables.schemas import TABLES, polars_schema
 
-__all__ = ["drift_table", "merge_drift", "new_values"]
+__all__ = ["discarded_values", "drift_table", "merge_drift", "new_values"]
 
 _SCHEMA = pl.Schema({name: kind for name, kind in polars_schema(TABLES["drift"]).items() if name != "run_id"})
 
@@ -32,6 +32,19 @@ def new_values(dataset: str, frame: pl.DataFrame) -> list[Drift]:
         ):
             found.append(Drift(dataset, Observation("new_value", f"{path}={value}", value, 0, count), first))
     return found
+
+
+def discarded_values(dataset: str, rejects: pl.DataFrame) -> list[Drift]:
+    """Count the values that did not fit, by place; records that were rejected are counted elsewhere."""
+    counts = (
+        rejects.filter(pl.col("effect") != "record")
+        .group_by("path", maintain_order=True)
+        .agg(pl.col("value").first(), pl.len(), pl.col("fetched_at").min())
+    )
+    return [
+        Drift(dataset, Observation("discarded_value", path, value, 0, count), first)
+        for path, value, count, first in counts.iter_rows()
+    ]
 
 
 def drift_table(drift: Iterable[Drift]) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from firmlake.landing.fetch import load_progress
 from firmlake.landing.progress import Progress, Track
 from firmlake.landing.segments import Header
 from firmlake.tables.answered import Answered, Drift, Gathered, payload_hash, shape_table
-from firmlake.tables.drift import drift_table, new_values
+from firmlake.tables.drift import discarded_values, drift_table, new_values
 from firmlake.tables.financials import flatten_financials
 from firmlake.tables.lookalikes import flatten_lookalikes
 from firmlake.tables.reading import Observation
@@ -57,7 +57,8 @@ def flatten_shard(
         made, gathered = FLATTEN[dataset](answers)
         tables |= {name: shape_table(name, frame, run.run_id) for name, frame in made.items()}
         rejects += [part.rejects for part in gathered]
-        drift += [seen for part in gathered for seen in (*part.drift, *new_values(dataset, part.frame))]
+        for part in gathered:
+            drift += [*part.drift, *discarded_values(dataset, part.rejects), *new_values(dataset, part.frame)]
         states.append(_states(tracks, dataset, hashes))
     tables["rejects"] = _table("rejects", run, rejects)
     tables["company_state"] = shape_table("company_state", _with_counts(states, tables["rejects"]), run.run_id)

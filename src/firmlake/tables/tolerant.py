@@ -155,7 +155,7 @@ class _Reader:
             frame,
             sorted([*rejects, *lost.values()], key=lambda reject: reject.record),
             [
-                Observation(*key, example and _shown(example), self._start + number, self._counts[key])
+                Observation(*key, None if example is None else _shown(example), self._start + number, self._counts[key])
                 for key, (number, example) in self._seen.items()
             ],
         )
@@ -192,7 +192,8 @@ class _Reader:
                 rows = [tuple(cells[leaf.path] for leaf in each.leaves) for each in objects]
             elif group.is_open and not content.keys() & objects[0].empty.keys():
                 self._rejects.append(Reject(self._start + number, "", None, "none of its fields is known", "value"))
-        self._extra.setdefault(number, {}).update(unknown)
+        if unknown:
+            self._extra.setdefault(number, {}).update(unknown)
         for path, value in unknown.items():
             self._observe("new_field", path, value, number)
         return rows

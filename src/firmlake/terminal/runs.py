@@ -139,7 +139,8 @@ def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str,
     written = ", ".join(f"{count:,} {table}" for table, count in summary.rows.items())
     echo(f"Rows written: {written}")
     spent = "unknown" if summary.credit_count is None and summary.request_count else f"{summary.credit_count or 0:,}"
-    echo(f"Requests: {summary.request_count:,}   Credits: {spent}   Rejected records: {summary.reject_count:,}")
+    unfit = f"Rejected records: {summary.reject_count:,}   Discarded values: {summary.discard_count:,}"
+    echo(f"Requests: {summary.request_count:,}   Credits: {spent}   {unfit}")
     if summary.credit_count not in (None, summary.expected_credit_count):
         echo(f"The service charged {summary.credit_count:,}, our ledger expects {summary.expected_credit_count:,}")
     if summary.drift:
@@ -170,7 +171,7 @@ def show_company(found: Found) -> None:
                 [name.replace("_", " ") for name in columns], frame.select(columns).rows(), f"{table} ({frame.height})"
             )
     for dataset, path, reason in found.rejects:
-        echo(f"Rejected from {dataset}: {path}: {reason}")
+        echo(f"Does not fit in {dataset}: {path or 'a record'}: {reason}")
 
 
 def show_query(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -10,7 +10,7 @@ been. The row in `loads` is the commit mark: a run is in the warehouse when it s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from firmlake.warehouse.generations import settle
 from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.macros import create_macros
 from firmlake.warehouse.members import load_members
+from firmlake.warehouse.vanished import Vanished, find_vanished, note_vanished
 from firmlake.warehouse.version import check_version
 
 __all__ = ["AHEAD", "create_tables", "load_run", "loaded_runs"]
@@ -68,6 +69,7 @@ def load_run(
     outcome: Outcome,
     generation: int,
     now: datetime,
+    check_vanished: Callable[[list[Vanished]], None] = lambda found: None,
 ) -> None:
     """Load a staged run.
 
@@ -78,6 +80,7 @@ def load_run(
         outcome: How fetching ended.
         generation: Number of the generation.
         now: When it is published, UTC.
+        check_vanished: Told which fields records lost; what it raises leaves the warehouse as it was.
     """
     create_tables(connection)
     for table in TABLES:
@@ -90,6 +93,8 @@ def load_run(
     for dataset, tables in COMPANY_TABLES.items():
         for table in tables:
             counts[table] = _replace_changed(connection, dataset, table, run.run_id, is_all_changed)
+    vanished = find_vanished(connection, run.run_id)
+    check_vanished(vanished)
     expected_credits = count_rows(connection, _BOUGHT.format(days=run.plan.credit_window_days))
     merge(connection, "company_state", run.run_id)
     compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days, latest=latest))
@@ -101,6 +106,7 @@ def load_run(
     for table in _OF_A_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run.run_id])
         counts[table] = _insert(connection, table, _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}")
+    counts["drift"] += note_vanished(connection, run.run_id, vanished)
     _add_run(connection, run, outcome, expected_credits)
     connection.execute(
         "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, ?::TIMESTAMP AS published_at, "

@@ -14,7 +14,12 @@ COMPANY = (
     Column("company_number", "text", "Company number in normal form: BE 10 digits, NL 8 (KVK), FR 9 (SIREN)"),
 )
 TAIL = (
-    Column("extra_json", "json", "What no column holds: unknown fields and discarded values, by dotted path", "there is none"),
+    Column(
+        "extra_json",
+        "json",
+        "What no column holds: unknown fields and discarded values, by dotted path",
+        "there is none",
+    ),
     Column("fetched_at", "timestamp", "When the answer was received, UTC"),
     Column("run_id", "text", "Run that fetched the row"),
 )

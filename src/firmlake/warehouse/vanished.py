@@ -1,0 +1,114 @@
+"""Fields that vanished: records that held a value in the newest generation, and hold none any more.
+
+An absent key says nothing by itself, because many services leave out what is null. It says something where the same
+record of the same company held a value before. A first run has nothing to compare with, and finds nothing.
+"""
+
+# ruff: noqa: S608 - statements are put together from our own table and column names, never from data
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import duckdb
+
+from firmlake.api.contract import DATASETS
+from firmlake.tables.schemas import COMPANY_TABLES
+from firmlake.warehouse.history import count_rows
+
+__all__ = ["Vanished", "find_vanished", "note_vanished"]
+
+_RECORDS = {
+    "financials": ("country", "company_number", "start_date", "end_date", "dup_no"),
+    "lookalikes": ("country", "company_number", "lookalike_country", "lookalike_company_number"),
+    "relationships": ("country", "company_number", "direction"),
+}
+"""What makes a record the same as before. Nothing does so for a related party, whose name may have vanished: those of a
+company count together, where there are at least as many as before."""
+
+
+class Vanished(NamedTuple):
+    """A field that records lost.
+
+    Attributes:
+        path: Its place in the service's JSON.
+        lost: Records that held a value and hold none any more.
+        held: Records of the companies that answered in this run which hold a value, those that lost it included.
+    """
+
+    dataset: str
+    path: str
+    lost: int
+    held: int
+
+    @property
+    def share(self) -> float:
+        """Lost of those held, 0 to 1."""
+        return self.lost / self.held
+
+    def __str__(self) -> str:
+        return f"{self.lost:,} of {self.held:,} {self.dataset} records no longer have {self.path}"
+
+
+def find_vanished(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Vanished]:
+    """Compare the rows that a run closed with those that it wrote, before either is published.
+
+    Args:
+        connection: The generation in the making, with `closed_<table>` of each table as `supersede` leaves it.
+        run_id: The run.
+
+    Returns:
+        One for each field that a record lost, those lost most often first.
+    """
+    found = []
+    for dataset in COMPANY_TABLES:
+        if not count_rows(connection, f"SELECT count(*) FROM closed_{dataset}"):
+            continue
+        paths = _paths(dataset)
+        counts = ", ".join(f'count("{name}") AS "{name}"' for name in paths)
+        lost = ", ".join(f'sum(greatest(c."{name}" - n."{name}", 0))::BIGINT' for name in paths)
+        key = ", ".join(_RECORDS[dataset])
+        records = f"SELECT {key}, count(*) AS row_count, {counts} FROM"
+        closed = f"({records} closed_{dataset} GROUP BY ALL) c"
+        written = f"({records} {dataset} WHERE valid_from_run = ? GROUP BY ALL) n"
+        query = f"SELECT {lost} FROM {closed} JOIN {written} USING ({key}) WHERE n.row_count >= c.row_count"
+        (row,) = connection.execute(query, [run_id]).fetchall()
+        held = _count_held(connection, dataset, [name for name, count in zip(paths, row, strict=True) if count])
+        found += [
+            Vanished(dataset, path, count, held[name] + count)
+            for (name, path), count in zip(paths.items(), row, strict=True)
+            if count
+        ]
+    return sorted(found, key=lambda each: (-each.share, each.dataset, each.path))
+
+
+def note_vanished(connection: duckdb.DuckDBPyConnection, run_id: str, found: list[Vanished]) -> int:
+    """Add what vanished to the table `drift`; returns the number of rows."""
+    for each in found:
+        connection.execute(
+            "INSERT INTO drift BY NAME SELECT ? AS dataset, 'vanished_field' AS kind, ? AS path, ? AS record_count, "
+            "? AS run_id, min(fetched_at) AS first_seen_at FROM staged_company_state WHERE dataset = ?",
+            [each.dataset, each.path, each.lost, run_id, each.dataset],
+        )
+    return len(found)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _paths(dataset: str) -> dict[str, str]:
+    """Fields that records may lose, by column; what identifies a record cannot get lost without it."""
+    (fields, *_) = (group.fields for group in DATASETS[dataset].groups.values())
+    return {name: field.path for name, field in fields.items() if not field.required and field.kind != "codes"}
+
+
+def _count_held(connection: duckdb.DuckDBPyConnection, dataset: str, names: list[str]) -> dict[str, int]:
+    """Count the values that the companies hold which answered."""
+    if not names:
+        return {}
+    answered = f"(FROM staged_company_state WHERE dataset = '{dataset}' AND status IN ('reported', 'empty'))"
+    counts = ", ".join(f'count("{name}")' for name in names)
+    (row,) = connection.execute(
+        f"SELECT {counts} FROM {dataset} SEMI JOIN {answered} a USING (country, company_number)"
+    ).fetchall()
+    return dict(zip(names, row, strict=True))
