@@ -47,7 +47,7 @@ def test_each_publish_makes_a_new_read_only_file_that_the_link_names(folders):
         path = add(folders, value)
         assert newest(folders) == path
         assert generation_number(path) == value
-        assert path.stat().st_mode & 0o777 == 0o444
+        assert path.stat().st_mode & 0o777 == 0o400
     assert values(folders) == [1, 2, 3]
     assert names(folders) == [LINK, "gen_000001.duckdb", "gen_000002.duckdb", "gen_000003.duckdb"]
     assert (folders.warehouse / LINK).readlink() == Path("gen_000003.duckdb")

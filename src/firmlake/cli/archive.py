@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from firmlake.cli.call import Call, command
@@ -26,7 +24,7 @@ def archive(call: Call, target: str) -> int:
     from firmlake.exports.targets import open_target
     from firmlake.rebuild.archive import archive as start
 
-    folders = Folders(Path(call.settings().paths.data))
+    folders = Folders.of(call.settings())
     place = open_target(target)
     with lock(folders, "firmlake archive"):
         done = start(folders, place, call.say)

@@ -53,7 +53,7 @@ def changes(
     if out and kind_of_file not in WRITERS:
         raise UsageError(f"{out}: in which format?", f"Name it with --format: {', '.join(WRITERS)}")
     wanted = read_company(company[:2].upper(), company[2:]) if company else None
-    with open_warehouse(Folders(Path(call.settings().paths.data)), locked=True) as connection:
+    with open_warehouse(Folders.of(call.settings()), locked=True) as connection:
         events = read_changes(connection, since, kinds, wanted)
     if out:
         text = WRITERS[kind_of_file](events)

@@ -46,7 +46,7 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
     settings, origins = call.settings_with_origins()
     service.check_access(settings)
     asking = choose_companies(settings, _read(named), company_list, _budget(settings, most))
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     with lock(folders, "firmlake check"):
         service.check_service(settings, folders)
         call.say(describe_asking(settings, asking, REQUESTS_MAX))

@@ -113,7 +113,7 @@ def status(call: Call) -> None:
     from firmlake.lists.additions import list_applied
     from firmlake.terminal.lists import progress_content, show_applied
 
-    applied = list_applied(Folders(Path(call.settings().paths.data)))
+    applied = list_applied(Folders.of(call.settings()))
     call.answer(
         [progress_content(one) for one in applied],
         lambda: show_applied(applied) if applied else echo("No plan was applied yet"),

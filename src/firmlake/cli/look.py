@@ -27,7 +27,7 @@ def status(call: Call, metrics: Path | None) -> None:
     from firmlake.report.status import read_status
     from firmlake.terminal.status import show_status
 
-    found = read_status(Folders(Path(call.settings().paths.data)))
+    found = read_status(Folders.of(call.settings()))
     if metrics:
         text = render_metrics(found).encode()
         write_file(metrics, lambda aside: aside.write_bytes(text))
@@ -47,7 +47,7 @@ def query(call: Call, sql: str, allow_files: bool) -> None:
     from firmlake.terminal.runs import show_query
     from firmlake.warehouse.generations import ask
 
-    columns, rows = ask(Folders(Path(call.settings().paths.data)), sql, locked=not allow_files)
+    columns, rows = ask(Folders.of(call.settings()), sql, locked=not allow_files)
     call.answer([dict(zip(columns, row, strict=True)) for row in rows], lambda: show_query(columns, rows))
 
 
@@ -63,7 +63,7 @@ def report(call: Call, path: Path | None) -> None:
 
     settings = call.settings()
     memory = settings.run.duckdb_memory
-    path, _ = write_report(Folders(Path(settings.paths.data)), utc_now(), path, memory_limit=memory)
+    path, _ = write_report(Folders.of(settings), utc_now(), path, memory_limit=memory)
     call.answer({"report": str(path)}, lambda: echo(str(path)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 
 import click
 
@@ -34,7 +33,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     from firmlake.terminal.status import show_spared
 
     settings = call.settings(run__keep_generations=generations)
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a mere look need not wait for a run
         spared, damaged = find_spared(
             folders,

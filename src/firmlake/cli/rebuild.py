@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -30,7 +29,7 @@ def replay(call: Call, processes: int) -> None:
     from firmlake.rebuild import replay as stage
 
     settings = call.settings()
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     with lock(folders, "firmlake replay"):
         runs: list[str] = []
 
@@ -64,7 +63,7 @@ def verify(call: Call) -> int:
     from firmlake.terminal.runs import show_checks
 
     settings = call.settings()
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     with lock(folders, "firmlake verify"):
         checks = stage.verify(folders, utc_now, memory_limit=settings.run.duckdb_memory)
     agrees = all(check.agrees for check in checks)

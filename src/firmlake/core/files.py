@@ -1,10 +1,15 @@
-"""Files that are either whole or not there: written aside, made durable, then renamed."""
+"""Files that are either whole or not there: written aside, made durable, then renamed.
+
+They are their owner's alone, as are the folders made for them; `readers` lets a group read them too.
+"""
 
 from __future__ import annotations
 
+import grp
 import hashlib
 import io
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,36 +17,89 @@ from typing import Any, TypeVar
 import msgspec
 import polars as pl
 
-from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.errors import DamagedError, FirmlakeError, SettingsError
 
 T = TypeVar("T")
 
-__all__ = ["make_folder", "read_json", "sha256_of", "sync_folder", "write_file", "write_json", "write_parquet"]
+__all__ = [
+    "find_group",
+    "make_folder",
+    "open_to",
+    "read_json",
+    "sha256_of",
+    "sync_folder",
+    "write_file",
+    "write_json",
+    "write_parquet",
+]
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it that are missing, so that a power cut does not take them away again."""
+def make_folder(path: Path, readers: int | None = None) -> None:
+    """Make a folder and those above it that are missing, so that a power cut does not take them away again.
+
+    Args:
+        path: The folder.
+        readers: Group (its number) that may look into those that are made; None is nobody but the owner.
+    """
     if not path.is_dir():
-        make_folder(path.parent)
-        path.mkdir(exist_ok=True)
+        make_folder(path.parent, readers)
+        path.mkdir(mode=0o700, exist_ok=True)
+        open_to(path, readers)
         sync_folder(path.parent)
 
 
-def write_file(path: Path, write: Callable[[Path], object]) -> None:
+def find_group(name: str) -> int | None:
+    """Find the number of a group of this system; the empty name is None.
+
+    Raises:
+        SettingsError: There is none of that name.
+    """
+    try:
+        return grp.getgrnam(name).gr_gid if name else None
+    except KeyError:
+        raise SettingsError(f"paths.readers: there is no group {name}", "Name one that `getent group` lists") from None
+
+
+def open_to(path: Path, readers: int | None) -> None:
+    """Let a group read a file, or look into a folder; None changes nothing.
+
+    Raises:
+        FirmlakeError: It is not ours to give, or we are not in that group.
+    """
+    if readers is None:
+        return
+    try:
+        os.chown(path, -1, readers)
+        path.chmod(stat.S_IMODE(path.stat().st_mode) | (0o050 if path.is_dir() else 0o040))
+    except PermissionError:
+        raise FirmlakeError(
+            f"{path} cannot be opened to the group of paths.readers",
+            "Become its member, and the owner of the file, or correct paths.readers",
+        ) from None
+
+
+def write_file(path: Path, write: Callable[[Path], object], readers: int | None = None) -> None:
     """Let `write` make a file aside, make it durable and give it its name; a crash leaves the old one or none.
 
     Only one process may write a path at a time: what an earlier one left aside when it was killed is removed.
+
+    Args:
+        path: The file.
+        write: Gets the path of an empty file that only its owner can read, and fills it.
+        readers: As for `make_folder`.
 
     Raises:
         FirmlakeError: There is no room, or the folder cannot be written to; the old file is as it was.
     """
     try:
-        make_folder(path.parent)
+        make_folder(path.parent, readers)
         for rest in path.parent.glob(f".{path.name}.*.part"):
             rest.unlink()
         aside = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
+            aside.touch(mode=0o600)
             write(aside)
+            open_to(aside, readers)
             with aside.open("rb") as file:
                 os.fsync(file.fileno())
             aside.replace(path)

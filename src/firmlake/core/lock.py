@@ -35,6 +35,7 @@ def lock(folders: Folders, what: str, name: str = "lock") -> Iterator[None]:
     with ExitStack() as stack:
         try:
             make_folder(path.parent)
+            path.touch(mode=0o600)
             file = stack.enter_context(path.open("a+"))
         except OSError as error:
             raise FirmlakeError(f"{path}: {error.strerror}", "Make room or give access, then run again") from None

@@ -37,6 +37,8 @@ def log_to(path: Path) -> Iterator[None]:
         FirmlakeError: The file cannot be written.
     """
     try:
+        if str(path) != "-":
+            path.touch(mode=0o600)
         handler = logging.StreamHandler() if str(path) == "-" else logging.FileHandler(path, encoding="utf-8")
     except OSError as error:
         raise FirmlakeError(f"{path}: {error.strerror}", "Name a file that can be written") from None

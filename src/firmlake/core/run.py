@@ -15,8 +15,8 @@ import polars as pl
 
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError
-from firmlake.core.files import read_json, sha256_of, write_file, write_json, write_parquet
-from firmlake.core.settings import NameSettings
+from firmlake.core.files import find_group, read_json, sha256_of, write_file, write_json, write_parquet
+from firmlake.core.settings import NameSettings, Settings
 
 __all__ = [
     "OUTCOME_LOST",
@@ -44,10 +44,21 @@ class Folders(msgspec.Struct, frozen=True):
     Attributes:
         data: The data folder.
         made: Where to put what can be made again from the landed answers (staged, warehouse); None is the data folder.
+        readers: Group (its number) that may read the warehouse and the report; None is nobody but the owner.
     """
 
     data: Path
     made: Path | None = None
+    readers: int | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Folders:
+        """Find the folders of the settings.
+
+        Raises:
+            SettingsError: `paths.readers` names no group of this system.
+        """
+        return cls(Path(settings.paths.data), readers=find_group(settings.paths.readers))
 
     @property
     def warehouse(self) -> Path:

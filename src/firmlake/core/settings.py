@@ -116,6 +116,13 @@ class PathSettings(_Section, frozen=True):
     """Where things are."""
 
     data: Annotated[str, Meta(description="folder for everything a run makes; one service each")] = "data"
+    readers: Annotated[
+        str,
+        Meta(
+            description="group of this system that may read the warehouse, reports and exports to a folder, from the "
+            'next one on; "" is nobody but their owner'
+        ),
+    ] = ""
 
 
 class IntakeSettings(_Section, frozen=True):

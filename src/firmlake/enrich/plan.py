@@ -94,7 +94,7 @@ def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
         CompanyListError: The list cannot be used.
         SettingsError: The data folder belongs to another service.
     """
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     check_service(settings, folders)
     companies, held = read_company_list(company_list, settings.intake), _read_held(settings, folders, now)
     if not settings.run.sample:
@@ -115,7 +115,7 @@ def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: 
     Raises:
         SettingsError: The data folder belongs to another service.
     """
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     check_service(settings, folders)
     return _plan(settings, folders, known_companies(companies, name), _read_held(settings, folders, now), now)
 
@@ -126,7 +126,7 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
     Raises:
         SettingsError: The data folder belongs to another service.
     """
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     check_service(settings, folders)
     held = _read_held(settings, folders, now)
     failed = names_of(held.state.filter("has_failed")["company"].unique(maintain_order=True))
@@ -143,7 +143,7 @@ def plan_outward(settings: Settings, inner: pl.DataFrame, known: pl.DataFrame, s
         step: Steps away from the list, for the name of the run.
         now: UTC.
     """
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     held = _read_held(settings, folders, now)
     outer = inner.clear()
     if held.runs:
@@ -201,7 +201,7 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
     if planned.unfinished:
         _check_budget(settings, planned.unfinished, planned.estimate.credit_count)
         return _renew_list(settings, planned.companies, planned.unfinished)
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     companies, targets = planned.companies, planned.targets
     asked = count_companies(targets)
     frozen = RunPlan(

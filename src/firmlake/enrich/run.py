@@ -161,7 +161,7 @@ _ASK_AGAIN = "dead_letters, rejects and drift say why; the next run asks again f
 
 def _data_folder(settings: Settings, holder: str) -> AbstractContextManager[None]:
     service.check_access(settings)
-    return lock(Folders(Path(settings.paths.data)), holder)
+    return lock(Folders.of(settings), holder)
 
 
 def _go_outward(

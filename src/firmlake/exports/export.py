@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
 
 from firmlake.core.errors import UsageError
@@ -115,8 +114,9 @@ def export_as_set(
     """
     if not settings.export.target:
         raise UsageError("No place to export to is named", "`firmlake export FOLDER`, or set export.target")
-    place = open_target(settings.export.target)
-    return export(Folders(Path(settings.paths.data)), request_of(settings, as_of), place, tell), place
+    folders = Folders.of(settings)
+    place = open_target(settings.export.target, folders.readers)
+    return export(folders, request_of(settings, as_of), place, tell), place
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -75,8 +75,12 @@ class Target(Protocol):
         ...
 
 
-def open_target(address: str) -> Target:
+def open_target(address: str, readers: int | None = None) -> Target:
     """Open the place that an address names.
+
+    Args:
+        address: A folder, or s3://, gs:// or az://.
+        readers: Group (its number) that may read what is written to a folder; None is nobody but the owner.
 
     Raises:
         UsageError: The address has an unknown scheme, or the library for it is missing.
@@ -84,7 +88,7 @@ def open_target(address: str) -> Target:
     """
     scheme, separator, _ = address.partition("://")
     if not separator or scheme == "file":
-        return Folder(Path(address.removeprefix("file://")).absolute())
+        return Folder(Path(address.removeprefix("file://")).absolute(), readers)
     if scheme not in _SCHEMES:
         raise UsageError(f"{scheme}:// is no place to export to", "Name a folder, or s3://, gs:// or az://")
     try:
@@ -97,10 +101,11 @@ def open_target(address: str) -> Target:
 
 
 class Folder:
-    """A folder of this machine."""
+    """A folder of this machine, which a group may read where one is named."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, readers: int | None = None) -> None:
         self.path = path
+        self._readers = readers
 
     @property
     def url(self) -> str:
@@ -114,12 +119,12 @@ class Folder:
             with aside.open("wb") as copied:
                 shutil.copyfileobj(file, copied, 1 << 20)
 
-        write_file(self.path / path, copy)
+        write_file(self.path / path, copy, self._readers)
 
     def create(self, path: str, content: bytes) -> bool:
         """Write a file unless there is one."""
         aside = self.path / f"{path}.{uuid4().hex}.part"
-        write_file(aside, lambda written: written.write_bytes(content))
+        write_file(aside, lambda written: written.write_bytes(content), self._readers)
         try:
             (self.path / path).hardlink_to(aside)
         except FileExistsError:
@@ -143,13 +148,14 @@ class Folder:
 
     def replace(self, path: str, content: bytes, held: Found | None) -> None:
         """Replace a small file that was read before."""
-        make_folder(self.path)
+        make_folder(self.path, self._readers)
+        (self.path / ".lock").touch(mode=0o600)
         with (self.path / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             found = self.read(path)
             if (found and found.version) != (held and held.version):
                 raise _replaced(f"{self.url}/{path}")
-            write_file(self.path / path, lambda aside: aside.write_bytes(content))
+            write_file(self.path / path, lambda aside: aside.write_bytes(content), self._readers)
 
     def clear(self, folder: str) -> None:
         """Remove a folder."""

@@ -218,7 +218,7 @@ def _create_next(folder: Path) -> tuple[Path, int]:
     while True:
         path = folder / f"{number:05}.zst"
         try:
-            return path, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+            return path, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             number += 1
 

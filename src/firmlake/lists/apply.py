@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
@@ -68,7 +67,7 @@ def apply_plan(
         FirmlakeError: As `Client.send`.
     """
     check_plan(settings, plan, now())
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     progress = open_applied(folders, plan.plan_id) or Progress(plan)
     if progress.plan != plan:
         raise UsageError(f"Another plan {plan.plan_id} was applied already", "Plan again")

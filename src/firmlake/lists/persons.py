@@ -11,7 +11,6 @@ The guess by key stays because a renamed field would otherwise land addresses th
 from __future__ import annotations
 
 import hmac
-import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -168,15 +167,10 @@ def _hash(key: bytes, value: bytes) -> bytes:
 def _read_key(path: Path) -> bytes:
     try:
         if not path.exists():
-            write_file(path, _make_key)
+            write_file(path, lambda aside: aside.write_text(f"{secrets.token_hex(_KEY_BYTES)}\n"))
         key = path.read_bytes().strip()
     except OSError as error:
         raise SettingsError(f"The key file {path}: {error.strerror}", "Correct lists.created_by_key_file") from None
     if len(key) < _KEY_BYTES:
         raise SettingsError(f"The key file {path} holds less than {_KEY_BYTES} characters", "Restore it from a copy")
     return key
-
-
-def _make_key(path: Path) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"{secrets.token_hex(_KEY_BYTES)}\n")

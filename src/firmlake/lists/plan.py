@@ -48,7 +48,7 @@ def plan_contacts(
         UsageError: There is no such list, or it is not static.
         FirmlakeError: As `take_overview`.
     """
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     entry = find_list(settings, client, list_id, now)
     added = added_to(list_id, list_applied(folders))
     return _make(settings, entry, contacts, added, now())
@@ -65,7 +65,7 @@ def plan_redrive(
     Raises:
         UsageError: There is no such list, or it is not static.
     """
-    standings = merge_standings(list_applied(Folders(Path(settings.paths.data))))
+    standings = merge_standings(list_applied(Folders.of(settings)))
     again = [
         contact
         for (where, contact), standing in standings.items()
@@ -102,7 +102,7 @@ def find_list(settings: Settings, client: Client, list_id: int, now: Callable[[]
     Raises:
         UsageError: There is no such list, or contacts cannot be added to it because it is not static.
     """
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     overview = take_overview(client, settings, folders, service_name(settings), now=now, is_look=True)
     seen = overview.lists.get(list_id)
     if seen is None:

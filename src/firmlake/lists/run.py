@@ -107,7 +107,7 @@ def apply(
 
 
 def _folders(settings: Settings) -> Folders:
-    return Folders(Path(settings.paths.data))
+    return Folders.of(settings)
 
 
 @contextmanager

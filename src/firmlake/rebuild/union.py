@@ -84,7 +84,7 @@ def replay_archive(
         DamagedError: Every run is damaged.
         FirmlakeError: A shard could not be staged; nothing is published.
     """
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     with lock(folders, holder):
         runs, damaged = fetch_runs(target, folders)
         staged, unstaged = _sort(stage_all(target, name, folders))

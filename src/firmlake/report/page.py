@@ -53,7 +53,7 @@ def write_report(folders: Folders, now: datetime, path: Path | None = None, *, m
             f"No report was written: a figure in it cannot be worked out ({str(error).splitlines()[0]})",
             "The tables can be asked all the same, with `firmlake query`",
         ) from error
-    write_file(path, lambda aside: aside.write_text(page, "utf-8"))
+    write_file(path, lambda aside: aside.write_text(page, "utf-8"), folders.readers)
     return Report(path, tiles)
 
 

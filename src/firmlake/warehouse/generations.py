@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
-from firmlake.core.files import make_folder, sync_folder
+from firmlake.core.files import make_folder, open_to, sync_folder
 from firmlake.core.run import Folders
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.version import check_version
@@ -206,7 +206,9 @@ def _publish(
     start: Path | None,
     storage_version: str,
 ) -> Path:
-    make_folder(folders.warehouse)
+    make_folder(folders.warehouse, folders.readers)
+    for folder in (folders.data, folders.warehouse):
+        open_to(folder, folders.readers)
     for rest in folders.warehouse.glob(".*.part*"):
         _remove(rest)
     number = 1 + max(map(generation_number, folders.warehouse.glob(_PATTERN)), default=0)
@@ -214,11 +216,13 @@ def _publish(
     aside = folders.warehouse / f".{path.name}.part"
     try:
         if start:
+            aside.touch(mode=0o600)
             shutil.copyfile(start, aside)
         is_tidied = start is None or number % _TIDIED_EVERY == 0
         _write(aside, lambda connection: load(connection, number), memory_limit, storage_version, is_tidied)
         _sync(aside)
-        aside.chmod(0o444)
+        aside.chmod(0o400)
+        open_to(aside, folders.readers)
         aside.rename(path)
     except duckdb.Error as error:
         is_short = isinstance(error, duckdb.OutOfMemoryException)
@@ -252,6 +256,7 @@ def _write(
     if not is_tidied:
         settings["max_vacuum_tasks"] = 0
     with duckdb.connect(path, config=settings) as connection:
+        path.chmod(0o600)  # DuckDB takes no empty file made beforehand; nothing is in this one yet
         connection.execute("BEGIN")
         change(connection)
         connection.execute("COMMIT")
