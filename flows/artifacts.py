@@ -19,7 +19,7 @@ from prefect.artifacts import (
 from firmlake.core.text import one_line
 from firmlake.lists.contact_plan import ContactPlan
 from firmlake.report.page import Report
-from firmlake.report.summary import STATUSES, RunSummary, failures
+from firmlake.report.summary import RunSummary, failures, shown_statuses
 from firmlake.terminal.lists import describe_contact_plan
 from firmlake.terminal.progress import Counter
 from firmlake.terminal.runs import first_query
@@ -120,10 +120,11 @@ def summary_markdown(summary: RunSummary) -> str:
         "companies changed": _count(summary.changed_company_count),
         "warehouse": f"`{summary.warehouse}`, generation {summary.generation}",
     }
-    statuses = [[dataset, *(counts.get(name, 0) for name in STATUSES)] for dataset, counts in summary.datasets.items()]
+    shown = shown_statuses(summary.datasets)
+    statuses = [[dataset, *(counts.get(name, 0) for name in shown)] for dataset, counts in summary.datasets.items()]
     parts = [
         f"## {_cell(summary.list_name)}: {summary.outcome.replace('_', ' ')}",
-        _table(["companies by dataset", *(name.replace("_", " ") for name in STATUSES)], statuses),
+        _table(["companies by dataset", *(name.replace("_", " ") for name in shown)], statuses),
         _table(["run", f"`{summary.run_id}`"], facts.items()),
         "### Rows written",
         _table(["table", "rows"], summary.rows.items()),

@@ -5,6 +5,7 @@ import json
 import random
 import threading
 import time as real_time
+from functools import partial
 
 import httpx
 import pytest
@@ -220,7 +221,6 @@ def test_a_redirect_is_not_followed_and_its_target_named_without_parameters(make
         refusal(504),
         refusal(408),
         refusal(425),
-        httpx.ReadTimeout("late"),
         httpx.ReadError("reset"),
         httpx.RemoteProtocolError("cut"),
         httpx.WriteError("reset"),
@@ -332,6 +332,45 @@ def test_a_service_that_was_never_reached_is_named(make_client, landed):
     assert len(landed) == API.tries
 
 
+def test_an_endpoint_of_a_service_that_never_answered_is_given_up_after_the_tries(make_client, landed, time):
+    client = make_client(script(httpx.ReadTimeout("late")))
+    for _ in range(2):
+        with pytest.raises(errors.UnavailableError, match="financials was not answered in 3 tries: timeout"):
+            client.send(REQUEST)
+    assert len(landed) == API.tries
+    assert time.now - 1000 < 5
+
+
+@pytest.mark.parametrize(("status", "error"), [(403, errors.ForbiddenError), (404, errors.UnavailableError)])
+def test_an_endpoint_that_is_not_to_be_had_leaves_the_others(make_client, landed, status, error):
+    def handle(request):
+        return httpx.Response(status) if request.url.path.endswith("lookalikes") else OK
+
+    client = make_client(handle)
+    for _ in range(2):
+        with pytest.raises(error, match="/v1/companies/lookalikes"):
+            client.send(requests.bulk(API, "lookalikes", [ACME]))
+    assert client.send(REQUEST).status == 200
+    assert len(landed) == 2
+
+
+def test_patience_counts_for_each_endpoint(make_client, landed, time):
+    def handle(request):
+        time.sleep(0.3)
+        return refusal(500) if request.url.path.endswith("lookalikes") else OK
+
+    def work():
+        while True:
+            with contextlib.suppress(errors.RequestFailedError):
+                client.send(requests.bulk(API, "lookalikes", [ACME]))
+
+    client = make_client(handle)
+    (error,) = time.run(work)
+    assert isinstance(error, errors.UnavailableError)
+    assert "/v1/companies/lookalikes has failed on every request for 5 minutes: status 500" in str(error)
+    assert client.send(REQUEST).status == 200
+
+
 def test_a_connection_that_fails_is_never_the_requests_fault(make_client, landed, time):
     """An outage of some minutes after the first success makes no request fail."""
 
@@ -387,8 +426,8 @@ def test_ordinary_failures_cost_at_most_a_fifth_more_requests(make_client, lande
 
 
 def test_retries_are_a_budget_of_the_run(make_client, landed, time):
-    never = CircuitBreaker(time.clock, lambda: 1.0, failures_max=10**9)
-    client = make_client(script(refusal(500)), budget=RetryBudget(share=0.2, floor=3), breaker=never)
+    never = partial(CircuitBreaker, time.clock, lambda: 1.0, failures_max=10**9)
+    client = make_client(script(refusal(500)), budget=RetryBudget(share=0.2, floor=3), make_breaker=never)
     for _ in range(20):
         with pytest.raises(errors.RequestFailedError):
             client.send(REQUEST)

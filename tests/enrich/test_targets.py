@@ -79,7 +79,7 @@ def state_of(rows=()):
         "held_hash": pl.UInt64,
     }  # fmt: skip
     frame = pl.DataFrame(list(rows), schema=names | rest, orient="row")
-    return frame.select(company_key().alias("company"), *rest)
+    return frame.select(company_key().alias("company"), *rest, is_barred=False)
 
 
 def frame(companies):

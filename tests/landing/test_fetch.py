@@ -19,7 +19,8 @@ from firmlake.api.throttle.throttle import NoThrottle
 from firmlake.core.company import normal_form
 from firmlake.core.errors import AuthorizationError, OutOfCreditsError, RequestRefusedError, Stopped
 from firmlake.core.settings import Settings
-from firmlake.landing.fetch import Fetcher, load_progress, read_landed
+from firmlake.landing.fetch import Fetcher
+from firmlake.landing.landed import load_progress, read_landed
 from firmlake.tables.flatten import flatten_shard
 from support import DATASETS, NOON, make_run
 

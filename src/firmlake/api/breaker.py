@@ -1,6 +1,6 @@
-"""No retry storms: a budget for retries, and a circuit breaker for a service that fails as a whole.
+"""No retry storms: a budget for retries, and a circuit breaker for an endpoint that fails on every request.
 
-Both are shared by all threads of a client.
+All threads of a client share the budget, and the breaker of each endpoint.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from firmlake.core.errors import ServiceError
+from firmlake.core.errors import UnavailableError
 
 __all__ = ["CircuitBreaker", "RetryBudget"]
 
@@ -47,7 +47,7 @@ class RetryBudget:
 
 
 class CircuitBreaker:
-    """Asks a service that only fails less and less often, one request at a time, and at last not at all.
+    """Asks an endpoint that only fails less and less often, one request at a time, and at last not at all.
 
     Closed: everybody asks. After `failures_max` failures in a row, whoever had them, it opens: everybody waits, and
     after each pause one request goes out as a probe. Any answer that is not a failure closes it. The best probe is what
@@ -60,7 +60,12 @@ class CircuitBreaker:
         pause_seconds: First pause; each further one is twice as long.
         pause_max_seconds: Longest pause.
         patience_seconds: Open for so long, it gives up.
+
+    Attributes:
+        subject: What fails, for messages.
     """
+
+    subject = "The service"
 
     def __init__(
         self,
@@ -87,7 +92,7 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the service fails as a whole at the moment."""
+        """Whether the endpoint fails on every request at the moment."""
         return self._opened_at is not None
 
     def enter(self, sleep: Sleep, probe: Probe | None = None) -> None:
@@ -99,7 +104,7 @@ class CircuitBreaker:
                 Without one the request itself is the probe.
 
         Raises:
-            ServiceError: The service has failed for so long that it is given up: run again later.
+            UnavailableError: The endpoint has failed for so long that it is given up: run again later.
         """
         while (seconds := self._claim()) is not None:
             if seconds > 0:
@@ -134,8 +139,8 @@ class CircuitBreaker:
             now = self._clock()
             if now - self._opened_at >= self._patience:
                 minutes = f"{self._patience / 60:g} minutes"
-                raise ServiceError(
-                    f"The service has failed on every request for {minutes}: {self._last_failure}",
+                raise UnavailableError(
+                    f"{self.subject} has failed on every request for {minutes}: {self._last_failure}",
                     "What was fetched is kept; run again when the service is well",
                 )
             if now < self._probe_at:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,14 @@ from firmlake.api.throttle.throttle import Throttle
 from firmlake.core.errors import (
     AuthorizationError,
     FirmlakeError,
+    ForbiddenError,
     InterruptedRunError,
     PausedByServiceError,
     RequestFailedError,
     RequestRefusedError,
     ServiceError,
     ThrottleStoreError,
+    UnavailableError,
 )
 from firmlake.core.settings import ApiSettings
 
@@ -52,7 +55,7 @@ class Client:
             decided from it. What it raises ends `send`.
         stop: Set to interrupt: waits end at once, an answer under way has 8 s left, nothing new is sent.
         budget: Retries allowed; None makes the usual one.
-        breaker: None makes the usual one.
+        make_breaker: Makes the circuit breaker of an endpoint; None makes the usual one.
         transport: For tests; None connects to the service.
         clock: Monotonic seconds.
         sleep: Waits so many seconds; None waits for `stop`.
@@ -72,7 +75,7 @@ class Client:
         on_answer: OnAnswer | None = None,
         stop: threading.Event | None = None,
         budget: RetryBudget | None = None,
-        breaker: CircuitBreaker | None = None,
+        make_breaker: Callable[[], CircuitBreaker] | None = None,
         transport: httpx.BaseTransport | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
@@ -88,10 +91,13 @@ class Client:
         self._clock = clock
         self._random = random
         self._budget = budget or RetryBudget()
-        self._breaker = breaker or CircuitBreaker(clock, random)
+        self._make_breaker = make_breaker or partial(CircuitBreaker, clock, random)
+        self._breakers: dict[str, CircuitBreaker] = {}
         self._has_connected = False
+        self._has_answered = False
         self._answered: dict[str, tuple[Request, Check | None]] = {}
         self._end: FirmlakeError | None = None
+        self._ends: dict[str, FirmlakeError] = {}
         self._connection = Connection(api, token, self._stop, clock, utc_now, transport)
 
     def __enter__(self) -> Client:
@@ -120,8 +126,8 @@ class Client:
             check: Raises UnusableAnswerError for a body of status 200 that says nothing; then it is asked for again,
                 up to three times.
             tries: Tries that may fail; None takes `api.tries`. 1 to find out which half of a request fails.
-            is_patient: Whether to wait when the service fails as a whole; if not, and nothing tells whether it does,
-                the request fails at once.
+            is_patient: Whether to wait while the endpoint fails on every request or the service cannot be reached; if
+                not, the request fails.
             on_answer: For this request, in place of the client's. It also gets the answers to probes: what was
                 answered before is asked again to see whether the service is well; their `request` is another.
 
@@ -136,35 +142,53 @@ class Client:
             ThrottleStoreError: Nobody knows whether a request may be sent: likewise.
             InterruptedRunError: `stop` was set.
             AuthorizationError: The token is refused; all further requests end like this one without being sent.
-            ServiceError: The service cannot be reached, redirects, or fails on everything: run again later.
+            ForbiddenError: The token may not use the endpoint; all further requests to it end like this one.
+            UnavailableError: The endpoint does not exist or fails on everything; likewise.
+            ServiceError: The service cannot be reached or redirects: run again later.
         """
         self._budget.earn()
         attempts = itertools.count(1)
         on_answer = on_answer or self._on_answer
-        failed_probe_count = self._breaker.failed_probe_count
+        breaker, wait = self._breaker_of(request), partial(self._wait, request)
+        failed_probe_count = breaker.failed_probe_count
         policy = retrying(
             tries or self._api.tries,
             self._api.retry_wait_max_seconds,
             self._budget,
-            has_connected=lambda: self._has_connected,
+            has_connected=lambda: self._has_connected and is_patient,
             clock=self._clock,
-            sleep=self._wait,
+            sleep=wait,
             random=self._random,
         )
         try:
             return policy(self._try, request, check, attempts, is_patient, on_answer)
         except TryAgainError as error:
             if probe := self._probe(request, attempts, on_answer):
-                self._breaker.enter(self._wait, probe)  # the verdict: is it the service, or this request
+                breaker.enter(wait, probe)  # the verdict: is it the service, or this request
             failed = self._given_up(error)
             if isinstance(failed, RequestFailedError):
-                failed.is_outage = self._breaker.is_open or self._breaker.failed_probe_count > failed_probe_count
+                failed.is_outage |= breaker.is_open or breaker.failed_probe_count > failed_probe_count
+            self._note_end(request, failed)
             raise failed from None
-        except (RequestRefusedError, RequestFailedError):
+        except FirmlakeError as error:
+            self._note_end(request, error)
             raise
-        except (AuthorizationError, PausedByServiceError, ServiceError, ThrottleStoreError) as error:
+
+    def _note_end(self, request: Request, error: FirmlakeError) -> None:
+        """Keep what makes further requests pointless: to the same endpoint, or to the service."""
+        if isinstance(error, RequestRefusedError | RequestFailedError):
+            return
+        if isinstance(error, ForbiddenError | UnavailableError):
+            self._ends[request.endpoint] = error
+        elif isinstance(error, AuthorizationError | PausedByServiceError | ServiceError | ThrottleStoreError):
             self._end = error
-            raise
+
+    def _breaker_of(self, request: Request) -> CircuitBreaker:
+        breaker = self._breakers.get(request.endpoint)
+        if breaker is None:
+            breaker = self._breakers.setdefault(request.endpoint, self._make_breaker())
+            breaker.subject = request.path
+        return breaker
 
     def _try(
         self,
@@ -174,12 +198,13 @@ class Client:
         is_patient: bool,
         on_answer: OnAnswer | None,
     ) -> Answer:
+        breaker = self._breaker_of(request)
         probe = self._probe(request, attempts, on_answer)
-        if not (is_patient or probe) and self._breaker.is_open:
-            failed = RequestFailedError(f"{request.path} was not sent: the service fails on every request")
+        if not (is_patient or probe) and breaker.is_open:
+            failed = RequestFailedError(f"{request.path} was not sent: it fails on every request")
             failed.is_outage = True
             raise failed
-        self._breaker.enter(self._wait, probe)
+        breaker.enter(partial(self._wait, request), probe)
         version = self._token.version
         answer = self._ask(request, next(attempts), on_answer)
         if answer.status == 401 and self._token.reread() != version:
@@ -188,12 +213,12 @@ class Client:
             judge(answer, check, self._api.retry_wait_max_seconds)
         except TryAgainError as error:
             if error.kind != "throttled":
-                self._breaker.failed(error.reason)
+                breaker.failed(error.reason)
             raise
         except Exception:
-            self._breaker.succeeded()
+            breaker.succeeded()
             raise
-        self._breaker.succeeded()
+        breaker.succeeded()
         self._answered[request.endpoint] = request, check
         return answer
 
@@ -214,40 +239,47 @@ class Client:
 
     def _ask(self, request: Request, attempt: int, on_answer: OnAnswer | None) -> Answer:
         """Send once, when it is our turn, and hand on what came of it before anybody looks at it."""
-        grant = self._throttle.acquire(self._wait)
-        self._stop_if_ended()
+        wait = partial(self._wait, request)
+        grant = self._throttle.acquire(wait)
+        self._stop_if_ended(request)
         answer = self._connection.exchange(request, attempt)
         self._has_connected |= not answer.error.startswith("unreachable")
+        self._has_answered |= answer.status is not None
         if on_answer is not None:
             on_answer(answer)
         self._throttle.observe(grant, answer)
         return answer
 
-    def _wait(self, seconds: float) -> None:
-        self._stop_if_ended()
+    def _wait(self, request: Request, seconds: float) -> None:
+        self._stop_if_ended(request)
         self._sleep(seconds)
-        self._stop_if_ended()
+        self._stop_if_ended(request)
 
-    def _stop_if_ended(self) -> None:
+    def _stop_if_ended(self, request: Request) -> None:
         if self._stop.is_set():
             raise InterruptedRunError("The run was interrupted", _CONTINUE)
-        if self._end is not None:
-            raise type(self._end)(self._end.message, self._end.next_step)
+        end = self._end or self._ends.get(request.endpoint)
+        if end is not None:
+            raise type(end)(end.message, end.next_step)
 
     def _given_up(self, error: TryAgainError) -> FirmlakeError:
         answer, reason = error.answer, error.reason
         if self._stop.is_set():
             return InterruptedRunError("The run was interrupted", _CONTINUE)
-        if error.kind == "unreachable":
-            self._end = ServiceError(f"{self._connection.host} is {reason}", "Check api.base_url and the network")
-            return self._end
+        if error.kind == "unreachable" and not self._has_connected:
+            return ServiceError(f"{self._connection.host} is {reason}", "Check api.base_url and the network")
         if error.kind == "throttled":
-            self._end = PausedByServiceError(
+            return PausedByServiceError(
                 f"The service has answered nothing but 429 for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
                 "Run again later, with a lower api.requests_per_minute if nobody else uses the key",
             )
-            return self._end
+        if answer.error.startswith("timeout") and not self._has_answered:
+            tries = "1 try" if answer.attempt == 1 else f"{answer.attempt} tries"
+            return UnavailableError(
+                f"{answer.request.path} was not answered in {tries}: {reason}",
+                "Check api.base_url and whether the service is well; api.read_timeout_seconds is how long is waited",
+            )
         budget = "; the retry budget is used up" if error.is_out_of_budget else ""
         failed = RequestFailedError(f"{answer.request.path} failed {answer.attempt} times: {reason}{budget}")
-        failed.answer, failed.attempts = answer, answer.attempt
+        failed.answer, failed.attempts, failed.is_outage = answer, answer.attempt, error.kind == "unreachable"
         return failed

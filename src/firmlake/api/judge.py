@@ -12,10 +12,12 @@ from firmlake.api.throttle.hints import read_wait
 from firmlake.core.errors import (
     AuthorizationError,
     FirmlakeError,
+    ForbiddenError,
     OutOfCreditsError,
     PausedByServiceError,
     RequestRefusedError,
     ServiceError,
+    UnavailableError,
     UnusableAnswerError,
 )
 from firmlake.core.text import one_line
@@ -33,7 +35,7 @@ _MESSAGE_KEYS = ("message", "error", "detail", "title")
 _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
     401: (AuthorizationError, "The service does not accept the token", "Get a valid token"),
     402: (OutOfCreditsError, "The service's credits are used up", "Add credits and run again to continue"),
-    403: (AuthorizationError, "The token may not do this", "Get a token that may, or ask for less"),
+    403: (ForbiddenError, "The token may not use {path}", "Get a token that may, or do without"),
 }
 _NO_SUCH_PLACE = (404, 405, 410)
 _KINDS: dict[str, Kind] = {"unreachable": "unreachable", "body": "unusable"}
@@ -53,9 +55,10 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
         RequestRefusedError: This request is refused for ever.
         OutOfCreditsError: 402.
         PausedByServiceError: The service wants us to wait for longer than `wait_max_seconds`.
-        AuthorizationError: 401 or 403.
-        ServiceError: No request would fare better: a redirect, an untrusted certificate, a 404 without the service's
-            own words.
+        AuthorizationError: 401.
+        ForbiddenError: 403.
+        UnavailableError: The service has no such endpoint: a 404 without its own words.
+        ServiceError: No request would fare better: a redirect or an untrusted certificate.
     """
     status = answer.status
     if status is None or (answer.error and status < 300):
@@ -66,7 +69,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
     said = f"{status}: {message}" if message else str(status)
     if status in _ENDS:
         error, what, next_step = _ENDS[status]
-        raise error(f"{what} ({said})", next_step)
+        raise error(f"{what.format(path=answer.request.path)} ({said})", next_step)
     if status == 429 or status in _PASSING or status >= 500:
         raise _passing(answer, f"status {said}", wait_max_seconds)
     if status < 300:
@@ -77,7 +80,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
             "Set api.base_url to the address that answers itself; the token is not sent after a redirect",
         )
     if status in _NO_SUCH_PLACE and not message:
-        raise ServiceError(f"There is no {answer.request.path} at the service ({said})", "Check api.base_url")
+        raise UnavailableError(f"There is no {answer.request.path} at the service ({said})", "Check api.base_url")
     refused = RequestRefusedError(f"The service refuses {answer.request.path} ({said})")
     refused.answer = answer
     raise refused

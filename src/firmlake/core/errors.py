@@ -11,10 +11,12 @@
     │   └── InterruptedRunError           a signal arrived; the exit code is the signal's
     ├── SomeFailedError              3    what worked is published; look at what failed, then run again
     ├── AuthorizationError           5    get a valid token
+    │   └── ForbiddenError                the token may not use one endpoint (403): leave it out, go on with the others
     ├── DriftError                   6    the service's answers no longer have the known shape: look before you publish
     ├── LockHeldError                7    wait for the other run
     ├── DamagedError                 1    a file of ours is not what we wrote; it is named
     └── ServiceError                 1    the service did not give a usable answer
+        ├── UnavailableError              one endpoint gives no answer: leave it out, go on with the others
         ├── UnusableAnswerError           an answer of status 200 says nothing: ask again, then ask for fewer companies
         ├── RequestRefusedError           the service will refuse this request for ever (400, 404 ...): do not repeat it
         └── RequestFailedError            the request failed although it was repeated: try its companies again later
@@ -112,6 +114,10 @@ class AuthorizationError(FirmlakeError):
     exit_code = EXIT_AUTHORIZATION
 
 
+class ForbiddenError(AuthorizationError):
+    """The service answers 403 at one endpoint; others may be allowed."""
+
+
 class DriftError(FirmlakeError):
     """The service's answers no longer have the shape the contract states."""
 
@@ -130,6 +136,10 @@ class DamagedError(FirmlakeError):
 
 class ServiceError(FirmlakeError):
     """The service did not give a usable answer."""
+
+
+class UnavailableError(ServiceError):
+    """One endpoint gives no usable answer, whatever it is asked; others may."""
 
 
 class UnusableAnswerError(ServiceError):

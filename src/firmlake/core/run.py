@@ -20,6 +20,7 @@ from firmlake.core.settings import NameSettings, Settings
 
 __all__ = [
     "OUTCOME_LOST",
+    "REDRIVE",
     "Folders",
     "Frozen",
     "Outcome",
@@ -103,6 +104,10 @@ class Folders(msgspec.Struct, frozen=True):
         return (self.made or self.data) / "staged" / f"run={run_id}"
 
 
+REDRIVE = "redrive"
+"""In place of the name of a list: the companies that failed."""
+
+
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a run set out to do, frozen before its first request."""
 
@@ -140,12 +145,19 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         """What it is about: a run can go on for another with the same."""
         return self.list_sha256, self.datasets, self.language
 
+    @property
+    def again(self) -> str:
+        """Say how to go on with it, as the end of a sentence."""
+        return "run `firmlake redrive` again" if self.list_name == REDRIVE else f"run {self.list_name} again"
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How fetching ended; written before anything is published.
 
     Attributes:
         outcome: "done", "some_failed" or "stopped": nothing more will land. "refused": it is not published.
+        reason: Why it is not "done".
+        next_step: What to do about that; empty in a run of an earlier version.
         vanished_share: Of a refused one: the largest share of records that lack a known field.
     """
 
@@ -153,6 +165,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: datetime
     outcome: str
     reason: str = ""
+    next_step: str = ""
     vanished_share: float = 0.0
 
     @property
@@ -182,17 +195,27 @@ class Run(msgspec.Struct, frozen=True):
 
         Returns:
             One row per company and dataset: shard, country, company_number, dataset, expected_count, is_paid,
-            has_failed, held_hash (null in a run that an earlier version froze); in list order.
+            has_failed, is_barred, held_hash (false and null in a run that an earlier version froze); in list order.
 
         Raises:
             DamagedError: The file is not what was written.
         """
         frame = pl.scan_parquet(self.checked("targets"), glob=False)
-        if "held_hash" not in frame.collect_schema():
-            frame = frame.with_columns(pl.lit(None, pl.UInt64).alias("held_hash"))
+        added = {"held_hash": pl.lit(None, pl.UInt64), "is_barred": pl.lit(value=False)}
+        known = frame.collect_schema()
+        frame = frame.with_columns(value.alias(name) for name, value in added.items() if name not in known)
         narrow = pl.Schema({"shard": pl.Int32(), "country": pl.Enum(COUNTRIES), "dataset": pl.Enum(self.plan.datasets)})
         frame = frame.cast(narrow)  # there may be millions, and texts take twice the memory
         return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()
+
+    def barred_datasets(self) -> list[str]:
+        """List the datasets that were given up when they were last asked for, as far as this run asks for them."""
+        frame = pl.scan_parquet(self.checked("targets"), glob=False)
+        if "is_barred" not in frame.collect_schema():
+            return []
+        return (
+            frame.filter("is_barred").select(pl.col("dataset").cast(pl.String).unique()).collect()["dataset"].to_list()
+        )
 
     def shards(self) -> range:
         """Number the shards; 0 holds what a budget left out, and is never fetched."""
@@ -223,10 +246,17 @@ class Run(msgspec.Struct, frozen=True):
         outcome = self.outcome()
         return outcome is not None and not outcome.is_refused
 
-    def finish(self, outcome: str, reason: str, now: datetime, vanished_share: float = 0.0) -> Outcome:
+    def finish(
+        self, outcome: str, reason: str, now: datetime, vanished_share: float = 0.0, next_step: str = ""
+    ) -> Outcome:
         """Record how fetching ended."""
         result = Outcome(
-            run_id=self.run_id, finished_at=now, outcome=outcome, reason=reason, vanished_share=vanished_share
+            run_id=self.run_id,
+            finished_at=now,
+            outcome=outcome,
+            reason=reason,
+            next_step=next_step,
+            vanished_share=vanished_share,
         )
         write_json(self.folder / "outcome.json", result)
         return result

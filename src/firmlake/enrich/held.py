@@ -22,8 +22,8 @@ class Held(NamedTuple):
 
     Attributes:
         state: One row per company and dataset ever asked for: company (its key, for there are millions), dataset,
-            is_fresh, has_failed, expected_count (records of the last answer), held_hash (the first 64 bits of its
-            payload_hash, where all of it could be read).
+            is_fresh, has_failed, is_barred (its dataset was given up), expected_count (records of the last answer),
+            held_hash (the first 64 bits of its payload_hash, where all of it could be read).
         paid: Companies whose paid window lasts as long as a run may: country, company_number.
         totals: Numbers of financial periods that companies have: some hundred, evenly over their range.
         runs: Runs loaded, oldest first.
@@ -91,6 +91,7 @@ _STATE_SCHEMA = pl.Schema(
         "dataset": pl.Enum(list(DATASETS)),
         "is_fresh": pl.Boolean(),
         "has_failed": pl.Boolean(),
+        "is_barred": pl.Boolean(),
         "expected_count": pl.Int32(),
         "held_hash": pl.UInt64(),
     }
@@ -98,9 +99,10 @@ _STATE_SCHEMA = pl.Schema(
 _ROWS_AT_ONCE = 100_000
 _STATE = f"""
     SELECT {KEY_SQL} AS company, dataset,
-           coalesce(status <> 'failed' AND reject_count = 0 AND fetched_at > ? AND fetched_at <= ?, false)
-               AS is_fresh,
+           coalesce(status NOT IN ('failed', 'forbidden', 'unavailable') AND reject_count = 0
+                    AND fetched_at > ? AND fetched_at <= ?, false) AS is_fresh,
            status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
+           status IN ('forbidden', 'unavailable') AS is_barred,
            nullif(record_count + reject_count, 0) AS expected_count,
            if(reject_count = 0, try_cast('0x' || left(payload_hash, 16) AS UBIGINT), NULL) AS held_hash
     FROM company_state

@@ -15,6 +15,7 @@ from firmlake import __version__
 from firmlake.api.service import check_service, is_service, service_name
 from firmlake.core.errors import DamagedError, SettingsError, UsageError
 from firmlake.core.run import (
+    REDRIVE,
     Folders,
     Frozen,
     Run,
@@ -38,7 +39,6 @@ from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
 
 __all__ = [
-    "REDRIVE",
     "Planned",
     "check_expand",
     "freeze",
@@ -51,8 +51,8 @@ __all__ = [
     "spend",
 ]
 
-REDRIVE = "redrive"
-"""In place of the name of a list: the companies that failed."""
+
+_FAILED = pl.col("has_failed") | pl.col("is_barred")
 
 
 class Planned(NamedTuple):
@@ -129,7 +129,7 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
     folders = Folders.of(settings)
     check_service(settings, folders)
     held = _read_held(settings, folders, now)
-    failed = names_of(held.state.filter("has_failed")["company"].unique(maintain_order=True))
+    failed = names_of(held.state.filter(_FAILED)["company"].unique(maintain_order=True))
     return _plan(settings, folders, known_companies(failed, REDRIVE), held, now, only_failed=True)
 
 
@@ -308,7 +308,7 @@ def _plan(
             max_credits=settings.run.max_credits,
             shard_companies=settings.run.shard_companies,
         )
-        targets = targets.filter("has_failed") if only_failed else targets
+        targets = targets.filter(_FAILED) if only_failed else targets
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
     cost = estimate(settings.api, targets, held.totals, settings.run.max_requests)
     others = _find_others(settings, companies, targets, held, now)

@@ -125,10 +125,10 @@ def carry_out(
     if frozen is None:
         return None
     run, expected = frozen
-    stopped, staged = "", dict[int, Manifest]()
+    stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count and not run.is_fetched:
         stopped, staged = _fetch(settings, run, expected, observer, name)
-        observer.fetched(stopped)
+        observer.fetched(stopped.message if stopped else "")
     shards = [
         staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))
         for shard in run.shards()
@@ -147,16 +147,13 @@ def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
     found: list[FirmlakeError] = []
     for outcome in (each.outcome for each in published):
         if outcome.outcome == "stopped":
-            stopped = f"Published what there is, but stopped: {outcome.reason}"
-            found.append(Stopped(stopped, "Run again to go on where it stopped"))
+            found.append(Stopped(f"Published what there is, but stopped: {outcome.reason}", outcome.next_step))
         elif outcome.outcome == "some_failed":
-            found.append(SomeFailedError(f"Published, but {outcome.reason}", _ASK_AGAIN))
+            found.append(SomeFailedError(f"Published, but {outcome.reason}", outcome.next_step))
     return max(found, key=lambda error: error.exit_code, default=None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-_ASK_AGAIN = "dead_letters, rejects and drift say why; the next run asks again for what failed or did not fit"
 
 
 def _data_folder(settings: Settings, holder: str) -> AbstractContextManager[None]:
@@ -208,11 +205,11 @@ def _freeze(
 
 def _fetch(
     settings: Settings, run: Run, expected: int, observer: Observer, name: Callable[[str], str]
-) -> tuple[str, dict[int, Manifest]]:
+) -> tuple[Stopped | None, dict[int, Manifest]]:
     """Fetch all shards, and stage each that is fetched whole.
 
     Returns:
-        Why fetching stopped before its end; empty when every company is answered or given up. And what was staged.
+        Why fetching stopped before its end; None when every company is answered or given up. And what was staged.
     """
     staged: dict[int, Manifest] = {}
     one_at_a_time = threading.Lock()  # the frames of a shard take as much memory again
@@ -234,7 +231,7 @@ def _fetch(
     return stopped, staged
 
 
-def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: threading.Event) -> str:
+def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: threading.Event) -> Stopped | None:
     """Do the work of all shards, a few at once. However this ends, none of it is under way any more.
 
     Args:
@@ -243,13 +240,13 @@ def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: thread
         stop: Makes the work end early.
 
     Returns:
-        Why a shard stopped before its end; empty where none did.
+        Why a shard stopped before its end; None where none did.
 
     Raises:
         InterruptedRunError: A signal came.
         FirmlakeError: Nothing more can be fetched now.
     """
-    stopped = ""
+    stopped: Stopped | None = None
     with ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="shard") as pool:
         pending = {pool.submit(copy_context().run, work, shard) for shard in shards}
         try:
@@ -262,7 +259,7 @@ def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: thread
                     except InterruptedRunError:
                         raise
                     except Stopped as error:
-                        stopped = stopped or error.message
+                        stopped = stopped or error
         except BaseException:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
@@ -271,7 +268,7 @@ def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: thread
 
 
 def _publish(
-    settings: Settings, run: Run, shards: Sequence[Manifest], stopped: str, now: Callable[[], datetime]
+    settings: Settings, run: Run, shards: Sequence[Manifest], stopped: Stopped | None, now: Callable[[], datetime]
 ) -> Outcome:
     """Decide how a run ended, and load it into the next generation of the warehouse."""
     manifest = finish_stage(run, shards)

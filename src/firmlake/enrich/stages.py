@@ -13,12 +13,14 @@ import polars as pl
 
 from firmlake.api.client import Answer, Client
 from firmlake.api.service import stamp_service
-from firmlake.core.errors import RequestRefusedError
+from firmlake.core.errors import RequestRefusedError, Stopped
 from firmlake.core.memory import give_back
 from firmlake.core.run import Outcome, Run, remove_run
 from firmlake.core.settings import Settings
+from firmlake.enrich.causes import Cause, find_causes, join_causes, left_out
 from firmlake.enrich.drift import refuse_vanished
-from firmlake.landing.fetch import Fetcher, read_landed
+from firmlake.landing.fetch import Fetcher
+from firmlake.landing.landed import read_landed
 from firmlake.rebuild.restage import complete
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
@@ -50,29 +52,26 @@ def fetching(
         fetcher.close()
 
 
-def finish(settings: Settings, run: Run, manifest: Manifest, stopped: str, now: datetime) -> Outcome:
+def finish(settings: Settings, run: Run, manifest: Manifest, stopped: Stopped | None, now: datetime) -> Outcome:
     """Decide how a staged run ended, and record it.
 
     Args:
         settings: What share of failed companies still counts as done.
         run: The run.
         manifest: Its staged files.
-        stopped: Why fetching stopped before its end; empty where it did not.
+        stopped: Why fetching stopped before its end; None where it did not.
         now: UTC.
     """
     states = _staged(run, manifest, "company_state")
-    has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
-    waiting = states.filter(pl.col("status") == "waiting").select(pl.len()).collect().item()
-    if stopped or waiting:
-        return run.finish("stopped", stopped or "run.max_credits leaves companies out", now)
-    if _count(states, has_failed | is_unfit) > settings.run.fail_share * run.plan.company_count:
-        counts = (
-            (_count(states, has_failed), "companies failed"),
-            (_count(states, is_unfit), "companies have records that could not be read"),
-        )
-        reasons = [f"{count} {what}" for count, what in counts if count]
-        return run.finish("some_failed", ", ".join(reasons), now)
-    return run.finish("done", "", now)
+    waiting = states.filter(pl.col("status") == "waiting").select("country", "company_number").unique()
+    causes = find_causes(settings, run.plan, states, _staged(run, manifest, "dead_letters"))
+    kind = "some_failed" if causes else "done"
+    if stopped:
+        kind, causes = "stopped", [Cause(stopped.message, stopped.next_step), *causes]
+    elif count := waiting.select(pl.len()).collect().item():
+        kind, causes = "stopped", [left_out(settings, run.plan, count), *causes]
+    reason, next_step = join_causes(causes)
+    return run.finish(kind, reason, now, next_step=next_step)
 
 
 def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outcome, now: datetime) -> Path:
@@ -108,8 +107,3 @@ def _staged(run: Run, manifest: Manifest, table: str) -> pl.LazyFrame:
     if not files:
         return pl.LazyFrame(schema=polars_schema(TABLES[table]))
     return pl.scan_parquet(files, glob=False, hive_partitioning=False)
-
-
-def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:
-    """Count companies."""
-    return states.filter(condition).select("country", "company_number").unique().collect().height

@@ -20,8 +20,8 @@ ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 
 """Records of a company of which nothing is known: 8 on average, as the embedded service has it."""
 
 _COUNTED = ("expected_count", "remaining_count")
-_HELD = ("is_fresh", "has_failed", "expected_count", "held_hash")
-_FROZEN = ("expected_count", "is_paid", "has_failed", "held_hash")
+_HELD = ("is_fresh", "has_failed", "is_barred", "expected_count", "held_hash")
+_FROZEN = ("expected_count", "is_paid", "has_failed", "is_barred", "held_hash")
 
 
 class Estimate(NamedTuple):
@@ -54,14 +54,14 @@ def find_targets(
     Args:
         companies: Accepted companies: country, company_number, in list order.
         datasets: What is wanted of each.
-        state: What is held: company (its key), dataset, is_fresh, has_failed, expected_count, held_hash.
+        state: What is held: company (its key), dataset, is_fresh, has_failed, is_barred, expected_count, held_hash.
         paid: Companies inside their paid window: country, company_number.
         max_credits: Companies outside it that may be asked for; -1 for all.
         shard_companies: Companies of a shard.
 
     Returns:
         One row per company and dataset that is not fresh: shard (1 first; 0 for those the budget leaves out), country,
-        company_number, dataset, expected_count, is_paid, has_failed, held_hash; in list order.
+        company_number, dataset, expected_count, is_paid, has_failed, is_barred, held_hash; in list order.
     """
     is_first = pl.col("order").diff().fill_null(1) != 0  # rows of a company follow each other
     is_allowed = pl.lit(value=True)
@@ -72,7 +72,7 @@ def find_targets(
         _with_held(companies, datasets, state, paid)
         .lazy()
         .filter(~pl.col("is_fresh").fill_null(value=False))
-        .with_columns(pl.col("is_paid", "has_failed").fill_null(value=False))
+        .with_columns(pl.col("is_paid", "has_failed", "is_barred").fill_null(value=False))
         .select(pl.when(is_allowed).then(shard).otherwise(0).alias("shard"), "order", "dataset", *_FROZEN)
         .collect()
     )

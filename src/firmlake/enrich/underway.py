@@ -10,7 +10,7 @@ import polars as pl
 
 from firmlake.core.company import Company
 from firmlake.core.run import Run
-from firmlake.landing.fetch import load_progress
+from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress
 from firmlake.landing.segments import list_segments
 from firmlake.tables.stage import is_staged, read_shard_manifest

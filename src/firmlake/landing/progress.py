@@ -17,7 +17,7 @@ from firmlake.api.answers import Element, read_answer
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
-from firmlake.landing.segments import Header
+from firmlake.landing.segments import GIVEN_UP, Header
 
 __all__ = ["MISSES_MAX", "Part", "Progress", "Track", "check_answer"]
 
@@ -41,7 +41,7 @@ class Track(msgspec.Struct, gc=False):
     Attributes:
         expected: Records an earlier run found.
         held_hash: The first 64 bits of the hash of the answer that the warehouse held when the run was frozen.
-        status: "pending", "answered", "not_found" or "failed".
+        status: "pending", "answered", "not_found", or one of `GIVEN_UP`.
         next_offset: Records held so far: where the next page starts.
         total: Records there are, once the first page told.
         misses: Answers without anything usable about it, since the last one with.
@@ -136,7 +136,7 @@ class Progress:
         of_dataset = self.datasets[header.dataset]
         asked = {company: of_dataset[company] for company in header.companies if company in of_dataset}
         tracks = asked.values()
-        if header.kind == "given_up":
+        if header.kind in GIVEN_UP:
             for track in tracks:
                 _give_up(header, track)
             return
@@ -244,7 +244,7 @@ def _miss(track: Track, reason: str) -> None:
 
 def _give_up(header: Header, track: Track) -> None:
     if track.status == "pending":
-        track.status, track.reason, track.ended_at = "failed", header.error, header.fetched_at
+        track.status, track.reason, track.ended_at = GIVEN_UP[header.kind], header.error, header.fetched_at
 
 
 _SILENCE = Element(None, problem="the answer says nothing about it")

@@ -33,7 +33,7 @@ from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import make_folder, sync_folder
 
-__all__ = ["Header", "Landed", "SegmentWriter", "answered", "list_segments", "read_segment"]
+__all__ = ["GIVEN_UP", "Header", "Landed", "SegmentWriter", "answered", "list_segments", "read_segment"]
 
 _INDEX = struct.Struct("<IIIQI")  # magic, size of the payload; payload: header length, body length, CRC-32 of both
 _CHECKSUM = struct.Struct("<I")
@@ -43,13 +43,18 @@ _INDEX_SIZE = _INDEX.size + _CHECKSUM.size
 _LEVEL = 1  # 3 saves a tenth of the bytes for twice the time
 
 
+GIVEN_UP = {"given_up": "failed", "forbidden": "forbidden", "unavailable": "unavailable"}
+"""Kinds of headers that give companies up, and the status these come to: the company failed, the token may not use the
+dataset, or the service does not answer for it."""
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known about an answer, or about the lack of one.
 
     Attributes:
         kind: "answer", "no_answer" (nothing came; `error` says why), "probe" (what was answered before was asked again
-            to see whether the service is well) or "given_up" (`error` says why these companies get no further request
-            in this run).
+            to see whether the service is well) or one of `GIVEN_UP`: these companies get no further request in this
+            run, and `error` says why.
         companies: As asked.
     """
 

@@ -38,7 +38,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         damaged: Runs whose plan or outcome cannot be read, and plans of contacts of which something landed cannot:
             (name, which file and why, what to do).
         landed_at: When something landed last of the newest unfinished one, UTC.
-        parked: Companies that wait or failed, and why: (failed or waiting, why, companies and datasets), most first.
+        parked: Companies without an answer, most first: (failed, forbidden, unavailable or waiting; why; companies and
+            datasets).
         open_contacts: The newest plan of contacts that is not settled, its list, and how many contacts are open.
         companies: Companies by dataset and status, over all runs.
         oldest_answer_at: The oldest answer held, UTC.
@@ -111,7 +112,9 @@ def read_status(folders: Folders) -> Status:
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),
-        next_step=_next_step(running, is_lost, failure, last, unfinished, refused, parked, damaged, open_contacts),
+        next_step=_next_step(
+            running, is_lost, failure, last, _told(runs, last), unfinished, refused, parked, damaged, open_contacts
+        ),
     )
 
 
@@ -120,7 +123,7 @@ _STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL OR
 _PARKED = """
     SELECT s.status, s.run_id, coalesce(d.reason, ''), count(*)
     FROM company_state s LEFT JOIN dead_letters d USING (run_id, country, company_number, dataset)
-    WHERE s.status IN ('failed', 'waiting') GROUP BY ALL
+    WHERE s.status IN ('failed', 'forbidden', 'unavailable', 'waiting') GROUP BY ALL
 """
 _AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
 _CREDITS = """
@@ -180,11 +183,18 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
+def _told(runs: list[Run], last: RunSummary | None) -> str:
+    """Read what the last run said about what to do; empty where it did not or its folder is gone."""
+    outcomes = (run.outcome() for run in runs if last and run.run_id == last.run_id)
+    return next((outcome.next_step for outcome in outcomes if outcome), "")
+
+
 def _next_step(
     running: str,
     is_lost: bool,
     failure: LastFailure | None,
     last: RunSummary | None,
+    told: str,
     unfinished: list[tuple[str, str, int]],
     refused: list[tuple[str, str, str]],
     parked: list[tuple[str, str, int]],
@@ -210,11 +220,13 @@ def _next_step(
         return failure.next_step
     if last is None:
         return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
+    if last.outcome != "done" and told:
+        return told
     if last.outcome == "stopped":
         return f"Run {last.list_name} again to fetch what credits or budget left out"
     kinds = {kind for kind, *_ in parked}
-    if "failed" in kinds or last.outcome == "some_failed":
-        return "`firmlake redrive` asks again for what failed; dead_letters says why"
+    if kinds - {"waiting"}:
+        return "`firmlake redrive` asks again for what has no answer; dead_letters says why"
     if "waiting" in kinds:
         return "Run the list again whose companies wait"
     return next((error.next_step for error in damaged.values()), "Nothing is open")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -10,10 +11,17 @@ import msgspec
 
 from firmlake.tables.schemas import COMPANY_TABLES
 
-__all__ = ["STATUSES", "RunSummary", "failures", "summarise"]
+__all__ = ["STATUSES", "RunSummary", "failures", "shown_statuses", "summarise"]
 
-STATUSES = ("reported", "empty", "not_found", "failed", "waiting", "fresh")
+STATUSES = ("reported", "empty", "not_found", "failed", "forbidden", "unavailable", "waiting", "fresh")
 """What came of a company and dataset; fresh ones were left alone."""
+_RARE = ("forbidden", "unavailable")
+
+
+def shown_statuses(datasets: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """List the statuses that a table of counts by dataset and status has columns for: rare ones only if they occur."""
+    occurring = {status for counts in datasets.values() for status, count in counts.items() if count}
+    return [status for status in STATUSES if status not in _RARE or status in occurring]
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):

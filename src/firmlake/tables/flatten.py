@@ -12,9 +12,9 @@ import polars as pl
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
 from firmlake.core.run import Run
-from firmlake.landing.fetch import load_progress
+from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress, Track
-from firmlake.landing.segments import Header
+from firmlake.landing.segments import GIVEN_UP, Header
 from firmlake.tables.answered import Answered, Drift, Gathered, payload_hash, shape_table
 from firmlake.tables.drift import discarded_values, drift_table, new_values
 from firmlake.tables.financials import flatten_financials
@@ -140,7 +140,7 @@ def _with_counts(states: list[pl.DataFrame], rejects: pl.DataFrame) -> pl.DataFr
 
 def _dead_letters(progress: Progress) -> Iterable[dict[str, Any]]:
     for (company, dataset), track in progress.tracks.items():
-        if track.status == "failed":
+        if track.status in GIVEN_UP.values():
             yield {
                 **company._asdict(),
                 "dataset": dataset,
@@ -178,7 +178,7 @@ def _requests(run: Run, progress: Progress) -> Iterable[dict[str, Any]]:
     """Everything that was sent; the same request may be sent again after a crash, and its attempts are counted on."""
     attempts: Counter[str] = Counter()
     for header in progress.headers:
-        if header.kind != "given_up":
+        if header.kind not in GIVEN_UP:
             attempts[header.request_id] += 1
             yield _request(header, attempts[header.request_id], run)
 

@@ -16,7 +16,7 @@ from firmlake.enrich.targets import count_companies
 from firmlake.intake.company_list import CompanyList
 from firmlake.rebuild.replay import TableCheck
 from firmlake.report.feed import Event, describe
-from firmlake.report.summary import STATUSES, RunSummary
+from firmlake.report.summary import RunSummary, shown_statuses
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import count_of, show_table
@@ -134,8 +134,9 @@ def show_refused(companies: CompanyList) -> None:
 
 def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str, int]]) -> None:
     """Print what a run came to, and how to look at it."""
-    rows = [[dataset, *(counts.get(status, 0) for status in STATUSES)] for dataset, counts in summary.datasets.items()]
-    show_table(("companies by dataset", *(status.replace("_", " ") for status in STATUSES)), rows)
+    statuses = shown_statuses(summary.datasets)
+    rows = [[dataset, *(counts.get(status, 0) for status in statuses)] for dataset, counts in summary.datasets.items()]
+    show_table(("companies by dataset", *(status.replace("_", " ") for status in statuses)), rows)
     written = ", ".join(f"{count:,} {table}" for table, count in summary.rows.items())
     echo(f"Rows written: {written}")
     spent = "unknown" if summary.credit_count is None and summary.request_count else f"{summary.credit_count or 0:,}"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from firmlake.rebuild.prune import Spared
 from firmlake.report.status import Status
-from firmlake.report.summary import STATUSES
+from firmlake.report.summary import shown_statuses
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import show_rows
@@ -41,8 +41,9 @@ def show_status(status: Status, now: datetime) -> None:
         echo(f"Not published: {run_id} over {list_name}: {reason}")
     for run_id, line, next_step in status.damaged:
         echo(f"Damaged: {run_id}: {line}. {next_step}")
-    rows = [[dataset, *(counts.get(s, 0) for s in STATUSES)] for dataset, counts in status.companies.items()]
-    show_rows(("companies by dataset", *(s.replace("_", " ") for s in STATUSES)), rows)
+    statuses = shown_statuses(status.companies)
+    rows = [[dataset, *(counts.get(s, 0) for s in statuses)] for dataset, counts in status.companies.items()]
+    show_rows(("companies by dataset", *(s.replace("_", " ") for s in statuses)), rows)
     if status.companies:
         echo(f"Answers held: oldest {moment(status.oldest_answer_at)}, newest {moment(status.newest_answer_at)}")
     if status.credits_remaining is not None:

@@ -161,7 +161,8 @@ TABLES_OF_COMPANIES = (
                 "status",
                 "text",
                 "reported: there are rows; empty: the service answered and has none; not_found: no such company; "
-                "failed: no usable answer, see dead_letters; waiting: not asked, budget or credits ran out",
+                "failed: no usable answer; forbidden: the token may not use the dataset; unavailable: the service did "
+                "not answer for the dataset (dead_letters says why); waiting: not asked, budget or credits ran out",
             ),
             Column("record_count", "count", "Records of the answer held, rejected ones left out", "never answered"),
             Column("reject_count", "count", "Records of that answer that did not fit, see rejects", "never answered"),

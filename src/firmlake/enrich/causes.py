@@ -1,0 +1,90 @@
+"""Why a run did not end as done, and what helps: one sentence and one next step for each cause.
+
+The line at the end of a run, `firmlake status`, the report, Prefect's page and a webhook all show these sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import polars as pl
+
+from firmlake.core.run import RunPlan
+from firmlake.core.settings import Settings
+
+__all__ = ["Cause", "find_causes", "join_causes", "left_out"]
+
+_REDRIVE = "`firmlake redrive` asks again"
+_REASON_MAX = 300
+
+
+class Cause(NamedTuple):
+    """Why a run is not complete, and what to do about it."""
+
+    text: str
+    next_step: str
+
+
+def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
+    """Name companies that `run.max_credits` leaves out."""
+    budget = settings.run.max_credits
+    enough = "raise run.max_credits" if budget > 0 else "set run.max_credits higher"
+    step = f"To go on, {plan.again}" if budget > 0 else f"To fetch them, {enough} and {plan.again}"
+    return Cause(f"run.max_credits = {budget} leaves out {_companies(count)}", step)
+
+
+def find_causes(settings: Settings, plan: RunPlan, states: pl.LazyFrame, letters: pl.LazyFrame) -> list[Cause]:
+    """List why companies of a run lack something.
+
+    Args:
+        settings: `run.fail_on` says how many failed companies still count as done.
+        plan: Of the run.
+        states: Its rows of company_state.
+        letters: Its rows of dead_letters.
+
+    Returns:
+        Datasets that were given up first, then companies that failed, then companies with rejected records.
+    """
+    causes = [*_given_up(states, letters)]
+    has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
+    if _count(states, has_failed | is_unfit) > settings.run.fail_share * plan.company_count:
+        if count := _count(states, has_failed):
+            causes.append(Cause(f"{_companies(count)} failed", f"{_REDRIVE}; dead_letters says why they failed"))
+        if count := _count(states, is_unfit):
+            text = f"{_companies(count)} {'has' if count == 1 else 'have'} records that do not fit"
+            causes.append(Cause(text, f"{_REDRIVE}; rejects says what does not fit"))
+    return causes
+
+
+def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:
+    """Join causes to a reason and a next step for all of them."""
+    causes = list(causes)
+    steps = dict.fromkeys(step for cause in causes for step in cause.next_step.split("; "))
+    return "; ".join(cause.text for cause in causes), "; ".join(steps)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
+    """Name each dataset that the run gave up, with what the service said."""
+    given_up = states.filter(pl.col("status").is_in(["forbidden", "unavailable"]))
+    key = ["country", "company_number", "dataset"]
+    reasons = given_up.join(letters.select(*key, "reason"), on=key, how="left")
+    found = reasons.group_by("dataset", "status").agg(pl.len(), pl.col("reason").drop_nulls().min()).sort("dataset")
+    for dataset, status, count, reason in found.collect().iter_rows():
+        said = (reason or "no reason recorded")[:_REASON_MAX]
+        step = f"once the service answers, {_REDRIVE}"
+        if status == "forbidden":
+            step = f"get a token that may use {dataset}, then {_REDRIVE}; or leave {dataset} out of run.datasets"
+        yield Cause(f"{dataset} is {status} for {_companies(count)} ({said})", step[0].upper() + step[1:])
+
+
+def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:
+    """Count companies."""
+    return states.filter(condition).select("country", "company_number").unique().collect().height
+
+
+def _companies(count: int) -> str:
+    return f"{count:,} {'company' if count == 1 else 'companies'}"

@@ -1,0 +1,42 @@
+"""Reading back what has landed of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from firmlake.core.company import Company
+from firmlake.core.run import Run
+from firmlake.landing.progress import Progress
+from firmlake.landing.segments import Landed, list_segments, read_segment
+
+__all__ = ["load_progress", "read_landed"]
+
+
+def read_landed(run: Run, shard: int) -> Iterator[Landed]:
+    """Read everything that has landed of a shard, in landing order."""
+    for path in list_segments(run.folders.landing(run.run_id, shard)):
+        yield from read_segment(path)
+
+
+def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, keep_records: bool = False) -> Progress:
+    """Work out from what has landed how far a shard is.
+
+    Args:
+        run: The run.
+        shard: Its number.
+        targets: What is asked for, where it was read already.
+        keep_records: As for `Progress`.
+    """
+    targets = run.targets(shard) if targets is None else targets
+    columns = targets.select("country", "company_number", "dataset", "expected_count", "held_hash")
+    wanted = (
+        (Company(country, number), dataset, count, held)
+        for country, number, dataset, count, held in columns.iter_rows()
+    )
+    progress = Progress(wanted, run.plan.names.not_found_message, keep_records=keep_records)
+    for landed in read_landed(run, shard):
+        progress.absorb(landed.header, landed.body)
+        progress.headers.append(landed.header)
+    return progress

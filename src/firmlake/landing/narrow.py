@@ -1,0 +1,98 @@
+"""Narrowing: which companies make a request fail, or whether none of them does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from firmlake.api.answers import Element
+from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, ServiceError
+from firmlake.landing.pages import Page
+from firmlake.landing.segments import Header
+
+__all__ = ["Ask", "Sent", "find_reason", "halve", "is_nobodys_fault", "is_size", "misfit"]
+
+_TRIES_ALONE = 2
+"""Before a company is given up it is asked for alone, twice: one failure may be the service's."""
+
+
+class Ask(NamedTuple):
+    """A page to send.
+
+    Attributes:
+        tries: Tries it gets.
+    """
+
+    page: Page
+    tries: int
+
+
+class Sent(NamedTuple):
+    """What came of asking: all that landed, with its elements where they were read, and the error it ended with."""
+
+    ask: Ask
+    landed: list[tuple[Header, bytes, list[Element] | None]]
+    error: FirmlakeError | None
+
+    @property
+    def is_spoilt(self) -> bool:
+        """Whether some of its companies may be the reason that it failed."""
+        return isinstance(self.error, RequestRefusedError | RequestFailedError)
+
+
+def halve(page: Page) -> list[Ask]:
+    """Ask for the halves of a page; for none where it asks for one company."""
+    if len(page.companies) == 1:
+        return []
+    middle = (len(page.companies) + 1) // 2
+    halves = (page.companies[:middle], page.companies[middle:])
+    return [Ask(page._replace(companies=half), 1 if len(half) > 1 else _TRIES_ALONE) for half in halves]
+
+
+def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], list[Sent]]:
+    """Ask for ever smaller parts of the first request of a dataset, which was spoilt.
+
+    If companies are the reason, some part is answered and another of its size is not. If the settings or the service
+    are, all parts fail, down to companies asked for alone. If the page was too large, both its halves are answered.
+
+    Returns:
+        The larger requests that were divided, without their errors; and the last parts, which tell the reason.
+    """
+    divided: list[Sent] = []
+    rest: list[Ask] = []
+    sent = first
+    while sent.is_spoilt and len(sent.ask.page.companies) > 1:
+        divided.append(sent._replace(error=None))
+        half, *rest = halve(sent.ask.page)
+        sent = send(half)
+    parts = [sent, *(send(other) for other in rest)]
+    companies = first.ask.page.companies
+    if _are_spoilt(parts) and len(companies) > len(parts):  # two neighbours may both be bad
+        parts.append(send(Ask(first.ask.page._replace(companies=companies[-1:]), _TRIES_ALONE)))
+    return divided, parts
+
+
+def is_nobodys_fault(parts: list[Sent]) -> bool:
+    """Tell by the last parts whether everything fails, whichever companies it is about."""
+    return _are_spoilt(parts) and (len(parts) > 1 or isinstance(parts[0].error, RequestRefusedError))
+
+
+def is_size(first: Sent, parts: list[Sent]) -> bool:
+    """Tell by the last parts whether the first request was only refused because it asked for too much."""
+    return isinstance(first.error, RequestRefusedError) and all(part.error is None for part in parts)
+
+
+def misfit(refused: Sent) -> RequestRefusedError:
+    """Say of a refusal that is no company's fault what to look at."""
+    assert isinstance(refused.error, ServiceError)
+    keys = ["api.companies_per_request", "records_per_request", "page_limit_max", "api.names"]
+    keys += ["api.base_url"] * (refused.landed[-1][0].status == 404)
+    return RequestRefusedError(
+        refused.error.message,
+        f"Look at {', '.join(keys[:-1])} and {keys[-1]}; if some companies are the reason, a lower "
+        "api.companies_per_request finds out which",
+    )
+
+
+def _are_spoilt(parts: Iterable[Sent]) -> bool:
+    return all(part.is_spoilt for part in parts)

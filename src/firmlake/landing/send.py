@@ -1,0 +1,154 @@
+"""Sending one page of a shard: every answer lands before it is looked at."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+import msgspec
+
+from firmlake.api import requests
+from firmlake.api.answers import Element
+from firmlake.api.client import Answer, Client
+from firmlake.core.company import Company
+from firmlake.core.errors import (
+    FirmlakeError,
+    ForbiddenError,
+    OutOfCreditsError,
+    RequestFailedError,
+    RequestRefusedError,
+    UnavailableError,
+)
+from firmlake.core.log import log
+from firmlake.core.run import Run
+from firmlake.core.settings import Settings
+from firmlake.landing.narrow import Ask, Sent
+from firmlake.landing.pages import Page
+from firmlake.landing.progress import check_answer
+from firmlake.landing.segments import Header, answered
+from firmlake.landing.shard import Shard
+from firmlake.landing.standing import Standing
+
+__all__ = ["Sender"]
+
+
+class Sender:
+    """Sends the pages of a run, from any thread.
+
+    Args:
+        client: The service.
+        settings: Limits.
+        run: Whose pages.
+        standing: Learns which datasets are answered and which are not to be had.
+        on_answer: Called after each answer has landed.
+        now: The clock, UTC.
+
+    Attributes:
+        out_of_credits: What the service said when it wanted credits that there are not; None while it did not.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        run: Run,
+        standing: Standing,
+        on_answer: Callable[[Answer], object],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._run = run
+        self._standing = standing
+        self._on_answer = on_answer
+        self._now = now
+        self.out_of_credits: OutOfCreditsError | None = None
+
+    def send(self, ask: Ask, shard: Shard, *, is_patient: bool | None = None) -> Sent:
+        """Send one page; every answer lands before it is looked at."""
+        page = ask.page
+        if ended := self._standing.ended.get(page.dataset):
+            return Sent(ask, [], ended)
+        request = requests.bulk(self._settings.api, page.dataset, page.companies, page.limit, page.offset)
+        base = self._header(page, shard.number)
+        landed: list[tuple[Header, bytes, list[Element] | None]] = []
+
+        def land(answer: Answer) -> None:
+            header = answered(base, answer)
+            if answer.request is not request:
+                header = msgspec.structs.replace(header, kind="probe", companies=())
+            header = shard.writer.append(header, answer.body)
+            landed.append((header, answer.body, None))
+            _log_answer(header)
+            self._on_answer(answer)
+
+        def check(body: bytes) -> None:
+            elements = check_answer(page.dataset, body)
+            if landed[-1][1] is body:  # not that of a probe, which another request makes of this one
+                landed[-1] = (landed[-1][0], body, elements)
+
+        is_patient = not shard.is_apart(page) if is_patient is None else is_patient
+        try:
+            self._client.send(request, check, tries=ask.tries, is_patient=is_patient, on_answer=land)
+        except (RequestFailedError, RequestRefusedError) as error:
+            return Sent(ask, landed, error)
+        except (ForbiddenError, UnavailableError) as error:
+            return self.end(page.dataset, Sent(ask, landed, None), error)
+        except OutOfCreditsError as error:
+            if all(shard.is_paid(company, self._run.plan.datasets) for company in page.companies):
+                shard.unpaid.update(page.companies)
+            self.out_of_credits = error
+            return Sent(ask, landed, error)
+        if not self._standing.works(page.dataset):
+            self._standing.answered(page.dataset)
+        return Sent(ask, landed, None)
+
+    def end(self, dataset: str, sent: Sent, error: FirmlakeError) -> Sent:
+        """Give up a dataset for this run because of what came of a request."""
+        if not isinstance(error, ForbiddenError | UnavailableError):
+            error = UnavailableError(error.message, error.next_step)
+        self._standing.end(dataset, error)
+        return sent._replace(error=error)
+
+    def give_up(
+        self, dataset: str, companies: Collection[Company], reason: str, shard: Shard, kind: str = "given_up"
+    ) -> None:
+        """Record that companies get no further request for a dataset in this run."""
+        base = self._header(Page(dataset, tuple(companies)), shard.number)
+        header = msgspec.structs.replace(base, kind=kind, error=reason)
+        shard.progress.absorb(shard.writer.append(header), b"")
+
+    def _header(self, page: Page, shard: int) -> Header:
+        language = self._run.plan.language
+        return Header(
+            request_id=_request_id(self._run.run_id, page, language),
+            run_id=self._run.run_id,
+            shard=shard,
+            dataset=page.dataset,
+            companies=page.companies,
+            limit=page.limit,
+            offset=page.offset,
+            language=language,
+            fetched_at=self._now(),
+        )
+
+
+def _log_answer(header: Header) -> None:
+    log(
+        "landed",
+        run=header.run_id,
+        shard=header.shard,
+        request=header.request_id,
+        dataset=header.dataset,
+        companies=len(header.companies),
+        offset=header.offset,
+        attempt=header.attempt,
+        status=header.status,
+        error=header.error,
+        seconds=header.duration_seconds,
+    )
+
+
+def _request_id(run_id: str, page: Page, language: str) -> str:
+    return hashlib.blake2b(msgspec.json.encode((run_id, *page, language)), digest_size=12).hexdigest()

@@ -1,0 +1,82 @@
+"""How the datasets of a run stand with the service: answered, not known yet, or given up for this run."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection
+
+from firmlake.core.errors import AuthorizationError, FirmlakeError, ForbiddenError, ServiceError, UnavailableError
+
+__all__ = ["Standing"]
+
+
+class Standing:
+    """What the shards of a run have found out about its datasets; for any thread.
+
+    Args:
+        datasets: Of the run.
+        barred: Those that were given up when the warehouse was last brought up to date.
+        on_works: Called as soon as one of them is answered.
+    """
+
+    def __init__(self, datasets: Collection[str], barred: Collection[str], on_works: Callable[[], object]) -> None:
+        self._datasets = datasets
+        self._on_works = on_works
+        self._works: set[str] = set()
+        self._probes: dict[str, int | None] = dict.fromkeys(barred, 1)
+        self._lock = threading.Lock()
+        self.gates: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self.ended: dict[str, FirmlakeError] = {}
+        self.has_worked = False
+
+    def works(self, dataset: str) -> bool:
+        """Tell whether a dataset is answered; else its requests go one by one."""
+        return dataset in self._works
+
+    def take_probe(self, dataset: str) -> tuple[int | None] | None:
+        """Take the task to probe a dataset: to ask for one company before more is asked. Only one caller gets it.
+
+        Returns:
+            The tries it gets, where None is the usual number; None where the dataset need not be probed.
+        """
+        with self._lock:
+            is_probe = dataset in self._probes and dataset not in self.ended
+            return (self._probes.pop(dataset),) if is_probe else None
+
+    def answered(self, dataset: str) -> None:
+        """Note that a dataset is answered."""
+        with self._lock:
+            is_first, self.has_worked = not self.has_worked, True
+            if dataset not in self.ended:
+                self._works.add(dataset)
+        if is_first:
+            self._on_works()
+
+    def end(self, dataset: str, error: FirmlakeError) -> None:
+        """Give a dataset up. When it is down, the others must show that they are not: the service may be."""
+        with self._lock:
+            if dataset in self.ended:
+                return
+            self.ended[dataset] = error
+            if isinstance(error, UnavailableError):
+                self._works.clear()
+                tries = None if self.has_worked else 1
+                for other in self._datasets:
+                    self._probes.setdefault(other, tries)
+            self._works.discard(dataset)
+
+    def check(self) -> None:
+        """Make sure that something is left to ask.
+
+        Raises:
+            AuthorizationError: Every dataset is forbidden.
+            ServiceError: No dataset is to be had: run again later.
+        """
+        with self._lock:
+            errors = [self.ended[dataset] for dataset in self._datasets if dataset in self.ended]
+        if len(errors) < len(self._datasets):
+            return
+        kind = AuthorizationError if all(isinstance(error, ForbiddenError) for error in errors) else ServiceError
+        messages = list(dict.fromkeys(error.message for error in errors))
+        raise kind("; ".join(messages), errors[0].next_step)

@@ -1,0 +1,176 @@
+"""A dataset that is forbidden or down ends no run: the others are published, and it is named, kept and probed again."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from contextlib import redirect_stderr, redirect_stdout
+from unittest.mock import patch
+
+import pytest
+
+import firmlake_sandbox
+from firmlake.cli import firmlake
+from firmlake.core.run import Folders
+from other_service import start_other_service
+from support import DATASETS, query
+
+COUNT = 30
+STATUS = {403: "forbidden", 500: "unavailable", "html": "unavailable", 404: "unavailable", 400: "unavailable"}
+
+
+class Desk:
+    """A data folder, a list and the command line on them."""
+
+    def __init__(self, folder, service):
+        self.service, self.folders, self.list = service, Folders(folder / "data"), folder / "list.csv"
+        self.write(COUNT)
+        (folder / "firmlake.toml").touch()
+        self.environment = {
+            "FIRMLAKE_API__BASE_URL": service.base_url,
+            "FIRMLAKE_API_TOKEN": "canary",
+            "FIRMLAKE_API__REQUESTS_PER_MINUTE": "0",
+            "FIRMLAKE_API__RETRY_WAIT_MAX_SECONDS": "0.01",
+            "FIRMLAKE_PATHS__DATA": str(self.folders.data),
+            "FIRMLAKE_CONFIG": str(folder / "firmlake.toml"),
+            "COLUMNS": "300",
+            "NO_COLOR": "1",
+        }
+
+    def write(self, count):
+        numbers = firmlake_sandbox.sample_numbers(count)
+        self.list.write_text("country,company_number\n" + "".join(f"{c},{n}\n" for c, n in numbers))
+
+    def call(self, *arguments):
+        """Give the exit code, what was printed and what was said."""
+        out, err = io.StringIO(), io.StringIO()
+        with patch.dict(os.environ, self.environment), redirect_stdout(out), redirect_stderr(err):
+            code = firmlake.main([*arguments], standalone_mode=False)
+        return code, out.getvalue(), err.getvalue()
+
+    def run(self, *options):
+        return self.call("run", str(self.list), *options)
+
+    def statuses(self):
+        return set(query(self.folders, "SELECT DISTINCT dataset, status FROM company_state"))
+
+    def status(self):
+        return json.loads(self.call("status", "--json")[1])
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    # Eight failures in a row, then short pauses and little patience.
+    monkeypatch.setattr("firmlake.api.breaker.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
+    with start_other_service() as service:
+        yield Desk(tmp_path, service)
+
+
+FINE = {(dataset, "reported") for dataset in DATASETS}
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("broken", STATUS)
+def test_a_dataset_that_is_not_to_be_had_ends_no_run(desk, dataset, broken):
+    if dataset == "financials" and broken in (400, 404):
+        pytest.skip("where the first request of all is refused, the settings do not fit")
+    desk.service.broken[dataset] = broken
+    code, _, said = desk.run()
+    assert code == 3, said
+    assert desk.statuses() == {pair for pair in FINE if pair[0] != dataset} | {(dataset, STATUS[broken])}
+    assert f"{dataset} is {STATUS[broken]} for {COUNT} companies" in said
+    assert len(desk.service.charged) == COUNT
+
+    before = desk.service.requests.copy()
+    code, _, said = desk.run()
+    assert code == 3, said
+    assert desk.service.requests - before == {dataset: 1}, "the next run probes it with one request"
+
+    desk.service.broken.clear()
+    code, _, said = desk.call("redrive")
+    assert code == 0, said
+    assert desk.statuses() == FINE
+    assert len(desk.service.charged) == COUNT
+
+
+@pytest.mark.parametrize("broken", [403, 500])
+def test_old_rows_stay_when_a_dataset_is_no_longer_to_be_had(desk, broken):
+    assert desk.run()[0] == 0
+    rows = query(desk.folders, "FROM lookalikes ORDER BY ALL")
+    desk.service.broken["lookalikes"] = broken
+    assert desk.run("--refresh")[0] == 3
+    assert query(desk.folders, "FROM lookalikes ORDER BY ALL") == rows
+    assert ("lookalikes", STATUS[broken]) in desk.statuses()
+    held = query(desk.folders, "SELECT count(fetched_at), sum(record_count) FROM company_state")
+    assert held == [(3 * COUNT, 3 * COUNT)], "what is held stays described"
+
+
+def test_only_where_every_dataset_is_forbidden_the_token_is_to_blame(desk):
+    desk.service.broken = dict.fromkeys(DATASETS, 403)
+    code, _, said = desk.run()
+    assert code == 5, said
+    assert desk.service.requests == dict.fromkeys(DATASETS, 1)
+    assert desk.service.charged == []
+    assert all(f"/v1/companies/{dataset} (403: Not for you)" in said for dataset in DATASETS)
+    desk.service.broken.clear()
+    assert desk.run()[0] == 0
+    assert desk.statuses() == FINE
+
+
+def test_a_service_that_fails_on_everything_ends_the_run_and_blames_nobody(desk):
+    desk.service.broken = dict.fromkeys(DATASETS, 500)
+    code, _, said = desk.run()
+    assert code == 1, said
+    assert all(f"/v1/companies/{dataset}" in said for dataset in DATASETS)
+    assert desk.service.requests.total() < 30
+    desk.service.broken.clear()
+    assert desk.run()[0] == 0
+    assert desk.statuses() == FINE
+
+
+def test_a_service_that_never_answers_is_given_up_after_the_tries(desk):
+    desk.service.broken = dict.fromkeys(DATASETS, "hang")
+    code, _, said = desk.run("--set", "api.read_timeout_seconds=0.2")
+    assert code == 1, said
+    assert desk.service.requests == {"financials": 3, "lookalikes": 1, "relationships": 1}
+    assert "was not answered in 3 tries" in said
+    desk.service.ended.set()
+    desk.service.broken.clear()
+    assert desk.run()[0] == 0
+
+
+def test_a_dataset_that_never_answers_leaves_the_others(desk):
+    desk.service.broken["financials"] = "hang"
+    code, _, said = desk.run("--set", "api.read_timeout_seconds=0.2")
+    assert code == 3, said
+    assert ("financials", "unavailable") in desk.statuses()
+    assert "financials was not answered in 3 tries" in said
+
+
+def test_a_company_that_always_fails_does_not_keep_its_dataset_away(desk):
+    """One company alone says nothing about its dataset."""
+    desk.write(1)
+    [(country, number)] = firmlake_sandbox.sample_numbers(1)
+    desk.service.poison = {country + number.lstrip("0")}
+    assert desk.run()[0] == 3
+    assert {status for _, status in desk.statuses()} == {"failed"}
+    desk.write(COUNT)
+    assert desk.run()[0] == 3
+    found = query(desk.folders, "SELECT count(*) FROM company_state WHERE status IN ('reported', 'empty')")
+    assert found == [(3 * (COUNT - 1),)]
+
+
+@pytest.mark.parametrize(("broken", "advice"), [(403, "token that may use lookalikes"), (500, "firmlake redrive")])
+def test_everybody_names_the_same_culprit_and_the_same_way_out(desk, broken, advice):
+    desk.service.broken["lookalikes"] = broken
+    _, out, said = desk.run()
+    status = desk.status()
+    assert [(kind, count) for kind, _, count in status["parked"]] == [(STATUS[broken], COUNT)]
+    assert "lookalikes" in status["parked"][0][1]
+    assert advice in status["next_step"]
+    assert status["next_step"] in said
+    assert STATUS[broken] in out
+    letters = query(desk.folders, "SELECT DISTINCT dataset, reason FROM dead_letters")
+    assert [dataset for dataset, _ in letters] == ["lookalikes"]
+    assert letters[0][1] in said
