@@ -180,7 +180,7 @@ DIALECTS: dict[str, Dialect] = {
         element=rewrites.make_decimals,
         ending="values with decimals are discarded from integer columns, unless [contract] widens them",
     ),
-    "numbers-as-text": Dialect("decimals", "writes amounts and ratios as text", element=rewrites.quote_numbers),
+    "numbers-as-text": Dialect("types", "writes amounts and ratios as text", element=rewrites.quote_numbers),
     "fractions-100": Dialect(
         "scale of fractions",
         "gives shares of women, men and stakes as percentages, 0 to 100",
@@ -225,20 +225,20 @@ DIALECTS: dict[str, Dialect] = {
     ),
     # What is not to be had.
     "forbidden": Dialect(
-        "permissions",
+        "endpoints",
         "forbids relationships (403)",
         refused={"relationships": 403},
         ending="exit 3: financials and lookalikes are there, relationships are not",
     ),
     "down": Dialect(
-        "permissions",
+        "endpoints",
         "answers lookalikes with 500 for ever",
         refused={"lookalikes": 500},
         ending="exit 3: financials and relationships are there, lookalikes are not",
     ),
     "lists-forbidden": Dialect("lists", "forbids the overview of lists (403)", refused={"lists": 403}),
     "wrapped": Dialect(
-        "envelope",
+        "bulk body",
         'wraps bulk answers in an object: {"items": [...]}',
         elements=rewrites.wrap_elements,
         ending="no setting helps: check says so, and a run buys nothing more",
