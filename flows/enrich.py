@@ -18,6 +18,7 @@ if __name__ == "__main__":
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import duckdb
 from prefect import flow
@@ -32,7 +33,9 @@ from firmlake.enrich import run as runner
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.run import Published, shortfall
+from firmlake.exports.list_file import FileBack, Written
 from firmlake.report.page import write_report
+from firmlake.terminal.company_lists import describe_written
 from firmlake.terminal.progress import Counter, show_progress
 from firmlake.terminal.runs import describe_list, describe_plan, show_summary
 from firmlake.warehouse.generations import open_warehouse
@@ -41,19 +44,28 @@ from job import as_task, end, in_one_line, read_job, show, tell
 
 @flow(version=__version__, persist_result=False, retries=0)
 @in_one_line
-def enrich(company_list: str | None = None, config: str | None = None, overrides: dict[str, str] | None = None) -> str:
+def enrich(
+    company_list: str | None = None,
+    config: str | None = None,
+    overrides: dict[str, str] | None = None,
+    out: str | None = None,
+    columns: list[str] | None = None,
+) -> str:
     """Fetch what is missing or stale for the companies of a list, and publish it.
 
     Args:
         company_list: A file. None takes the sample list and the embedded service.
         config: A settings file. None takes config/firmlake.toml.
-        overrides: Settings by dotted key. Prefect stores and shows all three: nothing secret belongs here.
+        overrides: Settings by dotted key. Prefect stores and shows all of these: nothing secret belongs here.
+        out: File that the list is written to, with what is held of its companies: .csv, .parquet or .xlsx.
+        columns: What is added there, as for `firmlake run --columns`. None adds the default.
 
     Returns:
         The run's name.
     """
     settings, path = read_job(company_list, config, overrides)
-    published = runner.enrich(settings, path, f"the flow enrich over {path}", OnPage())
+    wanted = FileBack(Path(out), tuple(columns or ())) if out else None
+    published = runner.enrich(settings, path, f"the flow enrich over {path}", OnPage(), file_back=wanted)
     as_task("report", lambda: report(settings, published))
     return conclude(published)
 
@@ -89,6 +101,11 @@ class OnPage(Observer):
         with open_warehouse(published.run.folders) as connection:
             rows = failure_rows(connection, published.run.run_id)
         show_on_page(published.summary, rows)
+
+    def written(self, written: Written) -> None:
+        """Log what was written."""
+        for line in describe_written(written):
+            tell(line)
 
 
 def report(settings: Settings, published: Sequence[Published]) -> None:

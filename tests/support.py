@@ -14,7 +14,7 @@ import msgspec
 import polars as pl
 
 from firmlake.core.company import Company
-from firmlake.core.run import Folders, Outcome, Run, RunPlan, start_run
+from firmlake.core.run import Folders, Outcome, Run, RunPlan, freeze_again, start_run
 from firmlake.enrich.held import read_held
 from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter
@@ -23,6 +23,7 @@ from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.generations import newest, open_warehouse, publish
 from firmlake.warehouse.load import load_run
+from firmlake.warehouse.views import create_views
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -248,6 +249,54 @@ def answer(dataset: str, *elements: dict[str, Any], at: datetime = NOON, **value
 def _company(identifier: dict[str, str]) -> dict[str, str]:
     length = {"BE": 10, "NL": 8, "FR": 9}[identifier["country"]]
     return {"country": identifier["country"], "company_number": identifier["companyNumber"].zfill(length)}
+
+
+MEMBERS = {
+    "line": pl.Int64,
+    "country": pl.String,
+    "company_number": pl.String,
+    "status": pl.String,
+    "reason": pl.String,
+    "given": pl.String,
+    "columns": pl.String,
+}
+
+
+def publish_list(
+    folders: Folders,
+    companies: Sequence[Company | None],
+    *,
+    day: int = 0,
+    name: str = "customers",
+    cells: Sequence[dict[str, str]] = (),
+    reason: str = "wrong form",
+    given: str = "x",
+) -> Run:
+    """Publish a run over a list of which nothing has landed; None in place of a company is a line that is refused."""
+    left_out = [company for company in dict.fromkeys(companies) if company]
+    run = make_run(folders, [], run_id=f"2026-{day}", at=NOON + day * DAY, waiting=left_out)
+    rows = [
+        (
+            line,
+            *(company or (None, None)),
+            "accepted" if company else "refused",
+            None if company else reason,
+            given,
+            json.dumps(cells[line - 2] if cells else {}, ensure_ascii=False),
+        )
+        for line, company in enumerate(companies, 2)
+    ]
+    plan = msgspec.structs.replace(run.plan, company_list=name, list_columns=tuple(cells[0]) if cells else ())
+    frozen = freeze_again(run, plan, {"members": pl.DataFrame(rows, schema=MEMBERS, orient="row")})
+    publish_landed(frozen, "stopped", at=NOON + day * DAY + MINUTE)
+    return frozen
+
+
+def with_views(folders: Folders) -> None:
+    """Make the views in a generation of its own, as every publish of firmlake does."""
+    publish(
+        folders, lambda connection, _: create_views(connection), memory_limit="256MB", keep=9, start=newest(folders)
+    )
 
 
 # --- staged and published --------------------------------------------------------------------------------------------

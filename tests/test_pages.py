@@ -16,6 +16,7 @@ from firmlake.core.run import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.core.steps import utc_now
 from firmlake.enrich.run import enrich
+from firmlake.exports.list_columns import list_added
 from firmlake.rebuild.replay import replay
 from firmlake.warehouse.generations import ask, list_generations
 from firmlake.warehouse.views import definitions
@@ -76,6 +77,16 @@ def test_a_wrong_answer_in_the_cookbook_would_be_seen(sample_world):
     text = "### One?\n\n```sql\nSELECT 1 AS one\n```\n\n| one |\n| --- |\n| 2 |\n\nMore.\n"
     right = script.answer_all(text, lambda sql: ask(sample_world, sql))
     assert right == text.replace("| 2 |", "| 1 |")
+
+
+def test_every_view_that_a_list_takes_columns_from_has_one_row_for_a_company(sample_world):
+    relations = {each.relation for each in list_added()}
+    assert {"companies", "company_figures", "company_status", "latest_accounts", "portfolio"} <= relations
+    for relation in relations:
+        _, [(count, distinct)] = ask(
+            sample_world, f"SELECT count(*), count(DISTINCT (country, company_number)) FROM {relation}"
+        )
+        assert count == distinct > 0, relation
 
 
 def test_the_cookbook_shows_every_view_and_macro_there_is_to_ask():

@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
-import polars as pl
 import pytest
 
-from firmlake.core.run import freeze_again
 from firmlake.rebuild.replay import content_hashes, replay
 from firmlake.warehouse.generations import newest, open_warehouse, publish
 from firmlake.warehouse.list_names import NameChange, log_name_change
 from firmlake.warehouse.members import drop_list, rename_list
-from firmlake.warehouse.views import create_views
-from support import ACME, BOLT, CIRC, DAY, MINUTE, NOON, make_run, publish_landed, query
-
-SCHEMA = {
-    "line": pl.Int64, "country": pl.String, "company_number": pl.String, "status": pl.String, "reason": pl.String,
-    "given": pl.String, "columns": pl.String,
-}  # fmt: skip
-
-
-def publish_list(folders, day, companies, name="customers", cells="{}"):
-    """Publish a run over a list; None in place of a company is a refused line."""
-    run = make_run(folders, [company for company in companies if company], run_id=f"2026-{day}", at=NOON + day * DAY)
-    rows = [
-        (line, *(company or (None, None)), "accepted" if company else "refused", None, "x", cells)
-        for line, company in enumerate(companies, 2)
-    ]
-    members = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    plan = msgspec.structs.replace(run.plan, company_list=name, list_columns=())
-    publish_landed(freeze_again(run, plan, {"members": members}), "stopped", at=NOON + day * DAY + MINUTE)
-    return run
-
-
-def with_views(folders):
-    publish(
-        folders, lambda connection, _: create_views(connection), memory_limit="256MB", keep=9, start=newest(folders)
-    )
+from support import ACME, BOLT, CIRC, DAY, NOON, publish_list, query, with_views
 
 
 def lines(folders, table="list_members"):
@@ -44,7 +16,7 @@ def lines(folders, table="list_members"):
 
 
 def test_every_line_is_there_once_and_a_second_one_of_a_company_is_repeated(folders):
-    publish_list(folders, 0, [ACME, None, ACME, BOLT])
+    publish_list(folders, [ACME, None, ACME, BOLT], day=0)
     assert [(line, status) for _, line, _, status in lines(folders)] == [
         (2, "accepted"), (3, "refused"), (4, "repeated"), (5, "accepted"),
     ]  # fmt: skip
@@ -53,25 +25,25 @@ def test_every_line_is_there_once_and_a_second_one_of_a_company_is_repeated(fold
 
 def test_the_same_list_again_writes_no_line(folders):
     for day in (0, 1):
-        publish_list(folders, day, [ACME, BOLT])
+        publish_list(folders, [ACME, BOLT], day=day)
     assert query(folders, "SELECT count(*) FROM list_members_history") == [(0,)]
     assert query(folders, "SELECT DISTINCT valid_from_run FROM list_members") == [("2026-0",)]
     assert query(folders, "SELECT run_id FROM company_lists") == [("2026-1",)]
 
 
 def test_a_line_that_only_moved_is_no_new_line(folders):
-    publish_list(folders, 0, [ACME, BOLT])
-    publish_list(folders, 1, [CIRC, ACME, BOLT])
+    publish_list(folders, [ACME, BOLT], day=0)
+    publish_list(folders, [CIRC, ACME, BOLT], day=1)
     rows = query(folders, "SELECT line, company_number, valid_from_run FROM list_members ORDER BY line")
     assert rows == [(2, CIRC[1], "2026-1"), (3, ACME[1], "2026-0"), (4, BOLT[1], "2026-0")]
     assert lines(folders, "list_members_history") == []
 
 
 def test_the_view_of_moves_tells_who_joined_and_who_left(folders):
-    publish_list(folders, 0, [ACME, BOLT])
-    publish_list(folders, 1, [ACME, CIRC])
-    publish_list(folders, 2, [ACME, CIRC, BOLT])
-    publish_list(folders, 3, [ACME], cells='{"owner":"An"}')
+    publish_list(folders, [ACME, BOLT], day=0)
+    publish_list(folders, [ACME, CIRC], day=1)
+    publish_list(folders, [ACME, CIRC, BOLT], day=2)
+    publish_list(folders, [ACME], day=3, cells=[{"owner": "An"}])
     with_views(folders)
     moves = query(folders, "SELECT run_id, move, company_number FROM list_moves ORDER BY ALL")
     assert moves == [
@@ -84,20 +56,20 @@ def test_the_view_of_moves_tells_who_joined_and_who_left(folders):
 
 
 def test_a_run_that_was_planned_earlier_brings_no_older_version_back(folders):
-    publish_list(folders, 3, [ACME])
-    publish_list(folders, 1, [BOLT])
+    publish_list(folders, [ACME], day=3)
+    publish_list(folders, [BOLT], day=1)
     assert [row[2] for row in lines(folders)] == [ACME[1]]
 
 
 def test_names_that_differ_in_case_alone_are_one_list(folders):
-    publish_list(folders, 0, [ACME])
-    publish_list(folders, 1, [BOLT], name="Customers")
+    publish_list(folders, [ACME], day=0)
+    publish_list(folders, [BOLT], day=1, name="Customers")
     assert lines(folders) == [("customers", 2, BOLT[1], "accepted")]
 
 
 @pytest.mark.parametrize("name", ["customers", "key accounts", 'the "best"', "o'hara", "2026.01", "companies", "é"])
 def test_each_list_is_a_view_and_a_set_of_seeds(folders, name):
-    publish_list(folders, 0, [ACME, None, BOLT], name=name)
+    publish_list(folders, [ACME, None, BOLT], day=0, name=name)
     with_views(folders)
     quoted = name.replace('"', '""')
     assert query(folders, f'SELECT line, company FROM lists."{quoted}"') == [
@@ -108,9 +80,9 @@ def test_each_list_is_a_view_and_a_set_of_seeds(folders, name):
 
 
 def test_a_renamed_list_keeps_its_past_and_a_replay_gives_it_the_new_name(folders):
-    publish_list(folders, 0, [ACME])
-    publish_list(folders, 1, [BOLT])
-    publish_list(folders, 2, [CIRC], name="other")
+    publish_list(folders, [ACME], day=0)
+    publish_list(folders, [BOLT], day=1)
+    publish_list(folders, [CIRC], day=2, name="other")
     log_name_change(folders, NameChange(at=NOON + 5 * DAY, name="customers", new_name="clients"))
     log_name_change(folders, NameChange(at=NOON + 5 * DAY, name="other"))
 
@@ -119,7 +91,7 @@ def test_a_renamed_list_keeps_its_past_and_a_replay_gives_it_the_new_name(folder
         drop_list(connection, "other")
 
     publish(folders, change, memory_limit="256MB", keep=9, start=newest(folders))
-    publish_list(folders, 6, [ACME, CIRC], name="customers")
+    publish_list(folders, [ACME, CIRC], day=6, name="customers")
     expected = [
         ("clients", 2, BOLT[1], "accepted"),
         ("customers", 2, ACME[1], "accepted"),

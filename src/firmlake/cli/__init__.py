@@ -16,6 +16,7 @@ from firmlake.cli.archive import archive
 from firmlake.cli.around import config, sandbox
 from firmlake.cli.changes import changes
 from firmlake.cli.check import check
+from firmlake.cli.company_lists import company_list
 from firmlake.cli.export import export
 from firmlake.cli.lists import contacts, service_lists
 from firmlake.cli.look import company, query, report, status
@@ -60,7 +61,7 @@ def firmlake() -> None:
 
 _FETCHING = (check, run, plan, redrive, demo)
 _LOOKING = (status, query, changes, report, company)
-_LISTS = (service_lists, contacts)
+_LISTS = (company_list, service_lists, contacts)
 _KEEPING = (export, archive, replay, verify, prune)
 for _each in (*_FETCHING, *_LOOKING, *_LISTS, *_KEEPING, sandbox, config):
     firmlake.add_command(_each)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from firmlake.core.settings import NameSettings
     from firmlake.enrich.plan import Planned
     from firmlake.enrich.run import Published
+    from firmlake.exports.list_file import Written
 
 __all__ = ["OnTerminal", "answer"]
 
@@ -63,6 +64,13 @@ class OnTerminal(Observer):
         self._call.show(partial(show_summary, published.summary, published.failed))
         if error := shortfall([published]):
             self._call.say(f"firmlake: {error}")
+
+    def written(self, written: Written) -> None:
+        """Say what was written, and what is named otherwise there."""
+        from firmlake.terminal.company_lists import describe_written
+
+        for line in describe_written(written):
+            self._call.say(line)
 
 
 def answer(call: Call, published: Sequence[Published], *, has_steps: bool = False) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from firmlake.cli.call import Call, command
+from firmlake.cli.company_lists import file_back, file_options
 from firmlake.cli.enrich import OnTerminal, answer
 from firmlake.cli.source import on_list
 from firmlake.core.errors import UsageError
@@ -67,10 +68,12 @@ def _run_settings(call: Call, *, refresh: bool, **options: str | None) -> Settin
 @click.command()
 @_run_options
 @_list_options
+@click.option("--list-name", metavar="NAME", help="Keep the list under this name; else that of its file.")
+@file_options
 @command
 @on_list(keep=True)
-def run(call: Call, company_list: Path, **options: Any) -> int:
-    """Fetch what is missing or stale for the companies of LIST, and publish it.
+def run(call: Call, company_list: Path, out: Path | None, columns: str | None, **options: Any) -> int:
+    """Fetch what is missing or stale for the companies of LIST, and publish it; with --out, give LIST back with it.
 
     LIST is CSV, a workbook (XLSX, XLS, XLSB, ODS), Parquet (or a folder of it), NDJSON or plain text, also compressed
     with gzip or ZIP; - for standard input, an s3:// address, or a DuckDB file. A run that did not end is continued;
@@ -80,7 +83,8 @@ def run(call: Call, company_list: Path, **options: Any) -> int:
     from firmlake.enrich.run import enrich
 
     settings = _run_settings(call, **options)
-    published = enrich(settings, company_list, f"firmlake run {company_list}", OnTerminal(call))
+    wanted = file_back(out, columns)
+    published = enrich(settings, company_list, f"firmlake run {company_list}", OnTerminal(call), file_back=wanted)
     return answer(call, published, has_steps=bool(settings.run.expand))
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from firmlake.core.settings import NameSettings
     from firmlake.enrich.plan import Planned
     from firmlake.enrich.run import Published
+    from firmlake.exports.list_file import Written
 
 __all__ = ["Observer"]
 
@@ -54,3 +55,6 @@ class Observer:
 
     def published(self, published: Published) -> None:
         """Look at what a run came to."""
+
+    def written(self, written: Written) -> None:
+        """Look at the file that the list was written to."""

@@ -30,9 +30,11 @@ from firmlake.core.steps import utc_now
 from firmlake.enrich import plan as planning
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.stages import fetching, finish, publish_run
+from firmlake.exports.list_file import FileBack, check_file_back, write_list
 from firmlake.report.summary import RunSummary, failures, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.generations import LINK, open_warehouse
+from firmlake.warehouse.members import held_name
 
 __all__ = ["Published", "carry_out", "enrich", "redrive", "shortfall"]
 
@@ -62,6 +64,7 @@ def enrich(
     holder: str,
     observer: Observer | None = None,
     now: Callable[[], datetime] = utc_now,
+    file_back: FileBack | None = None,
 ) -> list[Published]:
     """Fetch what is missing or stale for the companies of a list, and publish it; then go outward by `run.expand`.
 
@@ -71,6 +74,7 @@ def enrich(
         holder: Who holds the data folder meanwhile, for others to read.
         observer: Follows the run; None shows nothing.
         now: The clock, UTC.
+        file_back: Where the list is written to, with what is held of its companies; None writes it nowhere.
 
     Returns:
         The runs that were published: that of the list, then one for each step outward.
@@ -80,9 +84,18 @@ def enrich(
     """
     planning.check_expand(settings)
     observer = observer or Observer()
+    if file_back:
+        check_file_back(file_back, company_list)
     with _data_folder(settings, holder):
-        first = carry_out(settings, lambda: planning.plan(settings, company_list, now()), observer, now)
-        return [first, *_go_outward(settings, first, observer, now)] if first else []
+        first = carry_out(settings, lambda: _plan_list(settings, company_list, file_back, now()), observer, now)
+        if first is None:
+            return []
+        published = [first, *_go_outward(settings, first, observer, now)]
+        if file_back:
+            name = held_name(first.run)
+            write = partial(write_list, first.run.folders, name, file_back, settings.run.duckdb_memory)
+            observer.written(observer.step(f"write {file_back.path.name}", write))
+        return published
 
 
 def redrive(
@@ -159,6 +172,14 @@ def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
 def _data_folder(settings: Settings, holder: str) -> AbstractContextManager[None]:
     service.check_access(settings)
     return lock(Folders.of(settings), holder)
+
+
+def _plan_list(settings: Settings, company_list: Path, file_back: FileBack | None, now: datetime) -> planning.Planned:
+    planned = planning.plan(settings, company_list, now)
+    if file_back:
+        lines = planned.companies.line_count - planned.companies.header_count
+        check_file_back(file_back, company_list, lines)
+    return planned
 
 
 def _go_outward(

@@ -19,15 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
+from xlsxwriter import Workbook
 
-from firmlake.core.errors import UsageError
+from firmlake.core.guard import NUMBER, RISKY, is_risky
 from firmlake.exports.selection import Selected, arrow_schema
 from firmlake.tables.schemas import Table
 
-__all__ = ["FORMATS", "GUARDED", "Source", "TableFile"]
-
-GUARDED = ("=", "+", "-", "@", "\t", "\r", "'")
-"""First characters of text that gets an apostrophe in CSV, the apostrophe itself among them: so it can be undone."""
+__all__ = ["FORMATS", "Source", "TableFile", "guarded"]
 
 _BATCH_ROWS = 100_000
 _SHEET_ROWS = 1_048_575  # a sheet has one more, for the header
@@ -111,21 +109,13 @@ def write_csv(source: Source) -> Iterator[TableFile]:
     count = 0
     with source.scratch_file() as file, pyarrow.csv.CSVWriter(file, arrow_schema(source.table)) as writer:
         for batch in source.batches(source.table):
-            writer.write_batch(_guarded(batch))
+            writer.write_batch(guarded(batch))
             count += batch.num_rows
     yield TableFile(f"{source.table.name}.csv", file, count)
 
 
 def write_xlsx(source: Source) -> Iterator[TableFile]:
-    """Write one workbook; rows that do not fit into a sheet continue in the next one.
-
-    Raises:
-        UsageError: The library for it is missing.
-    """
-    try:
-        from xlsxwriter import Workbook
-    except ImportError:
-        raise UsageError("Workbooks need the library xlsxwriter", "`pip install 'firmlake[export]'`") from None
+    """Write one workbook; rows that do not fit into a sheet continue in the next one."""
     count = 0
     with source.scratch_file() as file:
         options = {"constant_memory": True, "tmpdir": str(source.scratch), "strings_to_formulas": False}
@@ -175,12 +165,13 @@ def _is_full(size: int, count: int, wanted: int, rest: int | None) -> bool:
     return size >= wanted and (rest is None or size / count * rest >= wanted / 2)
 
 
-def _guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
+def guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Make all text of a batch harmless in a spreadsheet, as `firmlake.core.guard` does."""
     columns = []
     for column in batch.columns:
         if pa.types.is_string(column.type):
-            first = pc.utf8_slice_codeunits(column, 0, 1)
-            risky = pc.is_in(first, pa.array(GUARDED))
+            is_number = pc.match_substring_regex(column, NUMBER)
+            risky = pc.and_not(pc.match_substring_regex(column, RISKY), is_number)
             column = pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
@@ -207,7 +198,7 @@ def _cells(book: Any) -> Callable[[Any, int, int, Any], None]:
         if isinstance(value, bool):
             sheet.write_boolean(row, place, value)
         elif isinstance(value, str):
-            sheet.write_string(row, place, value, quoted if value.startswith(GUARDED) else None)
+            sheet.write_string(row, place, value, quoted if is_risky(value) else None)
         elif isinstance(value, int | float | Decimal):
             _write_number(sheet, row, place, value)
         elif hasattr(value, "hour"):

@@ -39,7 +39,12 @@ __all__ = [
 
 
 def publish_lists(
-    folders: Folders, settings: RunSettings, name: str, now: Callable[[], datetime], overview: Overview | None = None
+    folders: Folders,
+    settings: RunSettings,
+    name: str,
+    now: Callable[[], datetime],
+    overview: Overview | None = None,
+    change: Callable[[duckdb.DuckDBPyConnection], object] = lambda connection: None,
 ) -> Path:
     """Load an overview and the ledger of additions into the next generation.
 
@@ -49,6 +54,7 @@ def publish_lists(
         name: The overview or plan that is loaded.
         now: The clock, UTC.
         overview: None leaves the lists as they are.
+        change: Changes the generation beside.
 
     Returns:
         The newest generation.
@@ -56,6 +62,7 @@ def publish_lists(
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
         create_tables(connection)
+        change(connection)
         if overview:
             load_overview(connection, overview, number, now())
         load_additions(connection, folders, None if overview else (number, name, now()))

@@ -15,6 +15,7 @@ import msgspec
 
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
+from firmlake.core.guard import guard
 
 __all__ = ["WRITERS", "Event", "Restated", "describe", "read_changes"]
 
@@ -107,7 +108,7 @@ def describe(event: Event) -> tuple[str, str]:
 
 
 def as_csv(events: Sequence[Event]) -> str:
-    """Write events as CSV; what a spreadsheet would take for a formula begins with an apostrophe instead."""
+    """Write events as CSV; text that a spreadsheet would take for a formula is guarded (`firmlake.core.guard`)."""
     file = io.StringIO(newline="")
     writer = csv.writer(file)
     writer.writerow(Event.__struct_fields__)
@@ -165,8 +166,6 @@ _EVENTS = """
     ORDER BY generation DESC, country, company_number, list_id, position
 """
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-
 
 def _event(row: dict[str, object]) -> Event:
     fields = json.loads(str(row["fields"])) if row["fields"] else []
@@ -188,7 +187,7 @@ def _pair(old: str | None, new: str | None) -> str:
 def _cell(value: object) -> object:
     if isinstance(value, list):
         return json.dumps([field._asdict() for field in value], ensure_ascii=False) if value else None
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return guard(value) if isinstance(value, str) else value
 
 
 def _row(event: Event) -> str:

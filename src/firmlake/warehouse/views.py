@@ -102,6 +102,8 @@ _COMMENT = {
     "view": "COMMENT ON VIEW {} IS {}",
     "macro": "COMMENT ON MACRO TABLE {} IS {}",
 }
+# A list may bear the name of a view.
+_COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main'"
 _FIRST = re.compile(r"-- (\w+) (\w+)(?:\((.*)\)|, (\w+))?")
 _COLUMN = re.compile(r"(\w+): (.*)")
 
@@ -111,7 +113,7 @@ def _comments(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
         if definition.kind != "check":
             yield _COMMENT[definition.kind].format(definition.name, _quote(definition.meaning))
     made = {definition.name: definition for definition in definitions() if definition.kind in ("view", "table")}
-    for relation, column in connection.execute("SELECT table_name, column_name FROM duckdb_columns()").fetchall():
+    for relation, column in connection.execute(_COLUMNS).fetchall():
         if relation in made:
             yield f'COMMENT ON COLUMN {relation}."{column}" IS {_quote(_meaning(made[relation], column))}'
 

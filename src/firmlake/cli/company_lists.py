@@ -1,0 +1,139 @@
+"""Commands about company lists: list show, rename, remove and export; and the options that give a list back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from firmlake.cli.call import Call, command
+from firmlake.core.errors import UsageError
+from firmlake.core.steps import utc_now
+
+if TYPE_CHECKING:
+    from firmlake.exports.list_file import FileBack
+
+__all__ = ["company_list", "file_back", "file_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _help_columns(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """Answer `--columns help` at once: nothing else of the command is needed."""
+    if value == "help":
+        from firmlake.exports.list_columns import list_added
+        from firmlake.terminal.company_lists import show_addable
+
+        show_addable(list_added())
+        context.exit()
+    return value
+
+
+def file_options(function: F) -> F:
+    """Give a command the options that say where a list is written to."""
+    out = click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write the list with what is held of its companies: .xlsx, .csv or .parquet.",
+    )
+    columns = click.option(
+        "--columns",
+        metavar="NAME,...",
+        callback=_help_columns,
+        is_eager=True,
+        help="What --out adds to the list; `--columns help` shows what there is.",
+    )
+    return out(columns(function))
+
+
+def file_back(out: Path | None, columns: str | None) -> FileBack | None:
+    """Say where a list is written to; None where nobody asks for it."""
+    from firmlake.exports.list_file import FileBack
+
+    if out is None and columns:
+        raise UsageError("--columns says what --out adds, and there is no --out", "Add --out FILE")
+    names = tuple(name.strip() for name in (columns or "").split(",") if name.strip())
+    return FileBack(out, names) if out else None
+
+
+@click.group("list")
+def company_list() -> None:
+    """Company lists: show them, give them back as files, rename or remove them."""
+
+
+@company_list.command()
+@click.argument("name", required=False)
+@command
+def show(call: Call, name: str | None) -> None:
+    """Show all lists; or of one what came of its lines, and who joined or left since the version before."""
+    from firmlake.core.run import Folders
+    from firmlake.report.company_lists import read_list, read_lists
+    from firmlake.terminal.company_lists import show_list, show_lists
+    from firmlake.warehouse.generations import open_warehouse
+
+    with open_warehouse(Folders(Path(call.settings().paths.data))) as connection:
+        if name is None:
+            lists = read_lists(connection)
+            call.answer(lists, lambda: show_lists(lists))
+        else:
+            content = read_list(connection, name)
+            call.answer(content, lambda: show_list(content))
+
+
+@company_list.command()
+@click.argument("name")
+@file_options
+@command
+def export(call: Call, name: str, out: Path | None, columns: str | None) -> None:
+    """Write list NAME to a file, every line with what the warehouse holds of its company. Nothing is requested."""
+    from firmlake.core.run import Folders
+    from firmlake.exports.list_file import write_list
+    from firmlake.terminal.company_lists import describe_written
+
+    wanted = file_back(out, columns)
+    if wanted is None:
+        raise UsageError("No file is named", "Add --out FILE: .xlsx, .csv or .parquet")
+    settings = call.settings()
+    written = write_list(Folders(Path(settings.paths.data)), name, wanted, settings.run.duckdb_memory)
+
+    def tell() -> None:
+        for line in describe_written(written):
+            call.say(line)
+
+    content = {"file": str(written.path), "line_count": written.line_count, "renamed": written.renamed}
+    call.answer(content, tell)
+
+
+@company_list.command()
+@click.argument("name")
+@click.argument("new_name")
+@command
+def rename(call: Call, name: str, new_name: str) -> None:
+    """Give list NAME and its past the name NEW_NAME; later runs need --list-name, or a file of that name."""
+    _change(call, name, new_name)
+
+
+@company_list.command()
+@click.argument("name")
+@command
+def remove(call: Call, name: str) -> None:
+    """Remove list NAME and its past from the warehouse; what is held of its companies stays."""
+    _change(call, name, "")
+
+
+def _change(call: Call, name: str, new_name: str) -> None:
+    from firmlake.core.lock import lock
+    from firmlake.core.run import Folders
+    from firmlake.lists.company_lists import change_name
+
+    settings = call.settings()
+    folders = Folders(Path(settings.paths.data))
+    with lock(folders, f"firmlake list {'rename' if new_name else 'remove'}"):
+        held = change_name(folders, settings.run, name, new_name, utc_now)
+    said = (
+        f"List {held} is now {new_name}" if new_name else f"List {held} is removed; what is held of its companies stays"
+    )
+    call.answer({"list": held, "new_name": new_name}, lambda: call.say(said))

@@ -1,0 +1,119 @@
+"""The columns that a list which is given back gets beside its own: chosen from all views with one row for a company."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from functools import cache
+from typing import Final, NamedTuple
+
+import duckdb
+
+from firmlake.core.errors import UsageError
+from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
+from firmlake.warehouse.load import create_tables
+from firmlake.warehouse.views import Definition, create_views, definitions, describe_columns
+
+__all__ = ["DEFAULT", "Added", "choose_added", "line_columns", "list_added"]
+
+DEFAULT: Final = "company_figures"
+"""The view whose columns are added where none are chosen."""
+
+_KEY: Final = ("country", "company_number")
+_OF_COMPANIES: Final = re.compile(r"One row for each company\b(?! (?:and|that joined)\b)")
+
+
+class Added(NamedTuple):
+    """A column that is added.
+
+    Attributes:
+        relation: The view it is taken from.
+        type: As DuckDB spells it.
+    """
+
+    relation: str
+    name: str
+    type: str
+    meaning: str
+
+    @property
+    def full_name(self) -> str:
+        """How it is named where its name alone may be another one's."""
+        return f"{self.relation}.{self.name}"
+
+
+LINE_COLUMNS: Final = ("status", "reason", "company")
+"""What is always added, from the view `list_lines`: what came of the line, why, and the company it names."""
+
+
+@cache
+def list_added() -> tuple[Added, ...]:
+    """List every column that can be added: those of the default view first, then view by view."""
+    with duckdb.connect() as connection:
+        create_tables(connection)
+        create_views(connection)
+        found = [each for definition in definitions() for each in _of_view(connection, definition)]
+    found += _of_tables()
+    return tuple(sorted(found, key=lambda each: (each.relation != DEFAULT, each.relation)))
+
+
+@cache
+def line_columns() -> tuple[Added, ...]:
+    """Give the columns that are always added."""
+    meanings = next(each.columns for each in definitions() if each.name == "list_lines")
+    return tuple(Added("list_lines", name, "VARCHAR", meanings[name]) for name in LINE_COLUMNS)
+
+
+def choose_added(names: Sequence[str]) -> tuple[Added, ...]:
+    """Choose the columns to add.
+
+    Args:
+        names: Each is a column (`revenue`), a column of a view (`portfolio.revenue`), all columns of a view
+            (`portfolio.*`) or `default`. Without any it is `default`.
+
+    Raises:
+        UsageError: There is no such column; the nearest ones are named.
+    """
+    chosen = [each for name in names or ["default"] for each in _find(name.strip())]
+    return tuple(dict.fromkeys(chosen))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _of_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -> Iterator[Added]:
+    if definition.kind in ("view", "table") and _OF_COMPANIES.match(definition.meaning):
+        for name, (kind, meaning) in describe_columns(connection, definition).items():
+            if name not in _KEY:
+                yield Added(definition.name, name, kind, meaning)
+
+
+def _of_tables() -> Iterator[Added]:
+    for table in WAREHOUSE_TABLES.values():
+        if table.key == _KEY:
+            for column in table.columns:
+                if column.name not in _KEY:
+                    yield Added(table.name, column.name, duckdb_type(column), column.comment)
+
+
+def _find(name: str) -> list[Added]:
+    known = list_added()
+    if name == "default":
+        return [each for each in known if each.relation == DEFAULT]
+    found = [each for each in known if name in (each.full_name, f"{each.relation}.*")]
+    # The same name in several views is the default's; else it must be said whose it is.
+    found = found or [each for each in known if each.name == name]
+    if len(found) > 1 and not name.endswith(".*"):
+        if found[0].relation == DEFAULT:
+            return found[:1]
+        raise UsageError(
+            f"--columns {name} stands in several views", f"Say {' or '.join(each.full_name for each in found)}"
+        )
+    if not found:
+        names = [*dict.fromkeys(each.name for each in known), *(each.full_name for each in known)]
+        names += [f"{relation}.*" for relation in dict.fromkeys(each.relation for each in known)]
+        near = get_close_matches(name, names, n=3, cutoff=0.5)
+        hint = f"Did you mean {', '.join(near)}? " if near else ""
+        raise UsageError(f"--columns {name}: there is no such column", f"{hint}`--columns help` lists all")
+    return found

@@ -1,0 +1,256 @@
+"""A company list given back: every line once, in its order, with its own columns and what is held of its company."""
+
+# ruff: noqa: S608 - statements are put together from our own names and quoted ones
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import duckdb
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.files import write_file
+from firmlake.core.run import Folders
+from firmlake.exports.formats import guarded
+from firmlake.exports.list_columns import Added, choose_added, line_columns
+from firmlake.exports.list_workbook import SHEET_ROWS, write_workbook
+from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.members import find_list
+
+__all__ = ["FileBack", "ListBack", "Written", "check_file_back", "write_list"]
+
+_BATCH_ROWS: Final = 10_000
+_PLAIN_NUMBER: Final = r"-?(0|[1-9][0-9]{0,10})(\.[0-9]{1,4})?"
+_IDENTIFIER: Final = re.compile(
+    r"(^|[^a-z])(id|ids|nr|no|num|number|numero|numéro|nummer|code|key|ref|vat|btw|tva|siren|siret|kvk|kbo|bce|zip|"
+    r"postcode|postal|phone|tel|telefoon|iban|account|year|jaar|country)([^a-z]|$)|number|nummer",
+    re.IGNORECASE,
+)
+"""Names of columns whose digits are no amount."""
+_UNREAD: Final = Added("list_lines", "unread_line", "VARCHAR", "The line as it stands, where its fields cannot be told")
+
+
+class FileBack(NamedTuple):
+    """A file that a list is to be written to.
+
+    Attributes:
+        path: Its ending tells the format: .csv, .parquet or .xlsx.
+        columns: As for `choose_added`.
+    """
+
+    path: Path
+    columns: tuple[str, ...] = ()
+
+
+class ListBack(NamedTuple):
+    """A list as it is given back.
+
+    Attributes:
+        own: Columns of the list itself, in its order.
+        added: Columns that are added, by the name they get in the file.
+        query: Gives one row for each line, in order: the own columns as text, then the added ones.
+        refused: Gives line, given and reason of the refused lines.
+    """
+
+    name: str
+    line_count: int
+    own: tuple[str, ...]
+    added: dict[str, Added]
+    query: str
+    refused: str
+
+
+class Written(NamedTuple):
+    """What was written.
+
+    Attributes:
+        renamed: Added columns that have another name in the file, because the list has a column of theirs.
+        cut_count: Texts that were cut, for a cell holds no longer ones.
+    """
+
+    path: Path
+    line_count: int
+    renamed: dict[str, str]
+    cut_count: int = 0
+
+
+def check_file_back(wanted: FileBack, company_list: Path | None = None, line_count: int = 0) -> None:
+    """Make sure that a list can be written to a file, before anything is fetched for it.
+
+    Raises:
+        UsageError: It cannot: its ending, its folder, a column or its size do not fit; or it is the list itself.
+    """
+    path = wanted.path
+    if path.suffix.lower() not in _WRITERS:
+        raise UsageError(f"--out {path}: is a file of no known format", f"Let its name end with {', '.join(_WRITERS)}")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        what = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {path.absolute().parent}"
+        raise UsageError(f"--out {path} {what}", "Name a file in a folder that exists")
+    if company_list is not None and path.exists() and company_list.exists() and path.samefile(company_list):
+        raise UsageError(f"--out {path} is the list itself, which would be lost", "Name another file")
+    choose_added(wanted.columns)
+    _check_size(path, line_count)
+
+
+def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str) -> Written:
+    """Write the newest version of a list, with what the newest generation of the warehouse holds of its companies.
+
+    Args:
+        folders: Where.
+        name: The list.
+        wanted: The file; it is written whole or not at all.
+        memory_limit: For DuckDB, such as "512MB".
+
+    Raises:
+        UsageError: There is no such list, or it does not fit into the file.
+        FirmlakeError: Nothing was published yet, or the file cannot be written.
+    """
+    check_file_back(wanted)
+    with open_warehouse(folders) as connection:
+        connection.execute(f"SET memory_limit = '{memory_limit}'")
+        back = _list_back(connection, name, choose_added(wanted.columns))
+        _check_size(wanted.path, back.line_count)
+        write = _WRITERS[wanted.path.suffix.lower()]
+        cut = 0
+
+        def make(aside: Path) -> None:
+            nonlocal cut
+            cut = write(connection, back, aside)
+
+        try:
+            write_file(wanted.path, make)
+        except duckdb.OutOfMemoryException as error:
+            raise FirmlakeError(
+                f"{wanted.path} was not written: DuckDB needs more memory than {memory_limit}",
+                "Raise run.duckdb_memory, then `firmlake list export` writes it without a request",
+            ) from error
+    renamed = {added.name: given for given, added in back.added.items() if given != added.name}
+    return Written(wanted.path, back.line_count, renamed, cut)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _check_size(path: Path, line_count: int) -> None:
+    if path.suffix.lower() == ".xlsx" and line_count > SHEET_ROWS:
+        raise UsageError(
+            f"--out {path}: the list has {line_count:,} lines, and a sheet holds {SHEET_ROWS:,}",
+            "Write .csv or .parquet, or divide the list",
+        )
+
+
+def _list_back(connection: duckdb.DuckDBPyConnection, name: str, chosen: Sequence[Added]) -> ListBack:
+    held = find_list(connection, name)
+    own: tuple[str, ...] = tuple(json.loads(held.column_names))
+    lines = f"(FROM list_lines WHERE list_name = {_text(held.name)})"
+    has_unread = connection.execute(
+        f"SELECT bool_or(status = 'refused' AND reason LIKE 'number of fields%') FROM {lines}"
+    ).fetchall()[0][0]
+    added = _name_added((*line_columns(), *([_UNREAD] if has_unread else []), *chosen), own)
+    # All cells of a line are found in one go; the path is a JSON pointer, so that names may hold anything.
+    paths = ", ".join(_text("/" + column.replace("~", "~0").replace("/", "~1")) for column in own)
+    cells = f"json_extract_string(columns, [{paths}])" if own else "[]::VARCHAR[]"
+    values = [f"cells[{n}] AS {_quoted(column)}" for n, column in enumerate(own, 1)]
+    values += [f"{_source(each)} AS {_quoted(given)}" for given, each in added.items()]
+    relations = dict.fromkeys(each.relation for each in chosen)
+    joins = " ".join(f"LEFT JOIN {each} USING (country, company_number)" for each in relations)
+    return ListBack(
+        held.name,
+        held.line_count,
+        own,
+        added,
+        f"SELECT {', '.join(values)} FROM (SELECT *, {cells} AS cells FROM {lines}) list_lines {joins} ORDER BY line",
+        f"SELECT line, given, reason FROM {lines} WHERE status = 'refused' ORDER BY line",
+    )
+
+
+def _source(added: Added) -> str:
+    if added is _UNREAD:
+        return "CASE WHEN list_lines.reason LIKE 'number of fields%' THEN list_lines.given END"
+    return f"{added.relation}.{_quoted(added.name)}"
+
+
+def _name_added(added: Sequence[Added], own: Sequence[str]) -> dict[str, Added]:
+    """Give each added column a name that no other column of the file has."""
+    taken = {name.casefold() for name in own}
+    named: dict[str, Added] = {}
+    for each in added:
+        name, number = each.name, 1
+        while name.casefold() in taken:
+            name = f"{'firmlake' if number == 1 else each.relation}_{each.name}{'' if number < 3 else number}"
+            number += 1
+        taken.add(name.casefold())
+        named[name] = each
+    return named
+
+
+def _batches(connection: duckdb.DuckDBPyConnection, back: ListBack) -> Iterator[pa.RecordBatch]:
+    return iter(connection.sql(back.query).to_arrow_reader(_BATCH_ROWS))
+
+
+def _schema(back: ListBack, schema: pa.Schema) -> pa.Schema:
+    """Add to each added column what it means."""
+    fields = [
+        field.with_metadata({"comment": back.added[field.name].meaning}) if field.name in back.added else field
+        for field in schema
+    ]
+    return pa.schema(fields)
+
+
+def _write_csv(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
+    reader = connection.sql(back.query).to_arrow_reader(_BATCH_ROWS)
+    with pyarrow.csv.CSVWriter(path, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(guarded(batch))
+    return 0
+
+
+def _write_parquet(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
+    reader = connection.sql(back.query).to_arrow_reader(_BATCH_ROWS)
+    with pq.ParquetWriter(path, _schema(back, reader.schema), compression="zstd") as writer:
+        for batch in reader:
+            writer.write_batch(batch.cast(_schema(back, reader.schema)))
+    return 0
+
+
+def _write_xlsx(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
+    refused = connection.execute(back.refused).fetchall()
+    numeric = _numeric(connection, back)
+    meanings = {name: (added.full_name, added.type, added.meaning) for name, added in back.added.items()}
+    return write_workbook(path, back.name, _batches(connection, back), numeric, meanings, refused)
+
+
+def _numeric(connection: duckdb.DuckDBPyConnection, back: ListBack) -> set[str]:
+    """Find the list's own columns whose every value is a number as a spreadsheet would write it, and no identifier."""
+    own = [name for name in back.own if not _IDENTIFIER.search(name)]
+    if not own:
+        return set()
+    tests = ", ".join(
+        f"coalesce(bool_and(regexp_full_match({_quoted(name)}, {_text(_PLAIN_NUMBER)})) "
+        f"FILTER ({_quoted(name)} <> ''), false)"
+        for name in own
+    )
+    row = connection.execute(f"SELECT {tests} FROM ({back.query})").fetchall()[0]
+    return {name for name, is_number in zip(own, row, strict=True) if is_number}
+
+
+_WRITERS: dict[str, Callable[[duckdb.DuckDBPyConnection, ListBack, Path], int]] = {
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+    ".xlsx": _write_xlsx,
+}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

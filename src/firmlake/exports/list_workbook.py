@@ -1,0 +1,198 @@
+"""A list as a workbook for people: the lines, what each added column means, and the lines that were refused."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from xlsxwriter import Workbook
+
+from firmlake.core.guard import is_risky
+
+__all__ = ["SHEET_ROWS", "write_workbook"]
+
+SHEET_ROWS: Final = 1_048_575
+"""Lines that a sheet holds below its header."""
+
+_CELL_MAX: Final = 32_767
+_EXACT_DIGITS: Final = 15
+_WIDTHS: Final = (6, 44)
+_SHARE: Final = re.compile(r"(fraction|growth|margin|cagr)$")
+_STATUS_COLOURS: Final = {
+    "refused": "#f8d7da",
+    "failed": "#f8d7da",
+    "not found": "#fff3cd",
+    "waiting": "#fff3cd",
+    "not asked": "#fff3cd",
+    "repeated": "#e9ecef",
+    "blank": "#e9ecef",
+}
+
+Meanings = Mapping[str, tuple[str, str, str]]
+"""Of each added column: where it is taken from, its type in DuckDB, and what it means."""
+
+
+def write_workbook(
+    path: Path,
+    title: str,
+    batches: Iterable[pa.RecordBatch],
+    numeric: set[str],
+    meanings: Meanings,
+    refused: Sequence[tuple[int, str | None, str]],
+) -> int:
+    """Write a list as a workbook, line by line, so that its size does not matter.
+
+    Args:
+        path: The file.
+        title: Name of the list.
+        batches: Its lines: own columns as text, then the added ones.
+        numeric: Own columns whose values are all numbers.
+        meanings: The added columns.
+        refused: Line, what stands there, and why it was refused.
+
+    Returns:
+        Texts that were cut, because a cell holds no longer ones.
+    """
+    options = {"constant_memory": True, "tmpdir": str(path.absolute().parent), "strings_to_formulas": False}
+    with Workbook(str(path), options) as book:
+        book.set_properties({"title": title})
+        lines = _Sheet(book, _sheet_name(title))
+        columns: list[str] = []
+        for batch in batches:
+            if not columns:
+                names = batch.schema.names
+                columns = [_kind(name, numeric, meanings) for name in names]
+                lines.head(names, sum(name not in meanings for name in names))
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                lines.line(row, columns)
+        lines.finish()
+        _explain(book, meanings)
+        if refused:
+            sheet = _Sheet(book, "Refused lines")
+            sheet.head(["line", "given", "reason"], 3)
+            for each in refused:
+                sheet.line(each, ["#,##0", "text", "text"])
+            sheet.finish(widest=90)
+    return lines.cut_count
+
+
+class _Sheet:
+    """A sheet that is written from top to bottom, with a header that stays and columns as wide as what they hold."""
+
+    def __init__(self, book: Workbook, name: str) -> None:
+        self._book = book
+        self._sheet = book.add_worksheet(name)
+        self._row = 0
+        self._widths: Counter[int] = Counter()
+        self._formats: dict[tuple[str, str], Any] = {}
+        self.cut_count = 0
+
+    def head(self, names: Sequence[str], own: int) -> None:
+        """Write the header; the first `own` columns are the list's."""
+        for place, name in enumerate(names):
+            colours = {"bg_color": "#e9ecef"} if place < own else {"bg_color": "#1f4e79", "font_color": "white"}
+            shown = self._book.add_format({"bold": True, "valign": "vcenter", "bottom": 1, **colours})
+            self._sheet.write_string(0, place, name, shown)
+            self._widths[place] = len(name) + 3  # room for the button of the filter
+        self._sheet.freeze_panes(1, 0)
+        self._sheet.set_row(0, 20)
+
+    def line(self, row: Sequence[Any], columns: Sequence[str]) -> None:
+        """Write one row; `columns` are number formats, text, or status."""
+        self._row += 1
+        for place, (value, column) in enumerate(zip(row, columns, strict=True)):
+            if value is not None and value != "":
+                shown = self._write(place, value, column)
+                self._widths[place] = max(self._widths[place], shown + 2)
+
+    def finish(self, widest: int = _WIDTHS[1]) -> None:
+        """Set filter and widths, now that all rows are known."""
+        last = max(self._widths, default=0)
+        if self._row:
+            self._sheet.autofilter(0, 0, self._row, last)
+        for place, width in self._widths.items():
+            self._sheet.set_column(place, place, min(max(width, _WIDTHS[0]), widest))
+        self._sheet.ignore_errors({"number_stored_as_text": f"A1:XFD{self._row + 1}"})
+
+    def _write(self, place: int, value: Any, column: str) -> int:
+        """Write a cell; give about how many characters it shows."""
+        if isinstance(value, str):
+            return self._write_text(place, value, column)
+        if isinstance(value, bool):
+            self._sheet.write_boolean(self._row, place, value)
+            return 5
+        if hasattr(value, "isoformat"):
+            self._sheet.write_datetime(self._row, place, value, self._format(column))
+            return len(column)
+        digits = 0 if isinstance(value, float) else len(Decimal(value).as_tuple().digits)
+        if digits > _EXACT_DIGITS:
+            return self._write_text(place, str(value), "text")
+        self._sheet.write_number(self._row, place, value, self._format(column))
+        return len(f"{value:,.0f}") + (3 if "." in column else 0)
+
+    def _write_text(self, place: int, text: str, column: str) -> int:
+        if column.startswith("number"):
+            with suppress(ValueError):
+                self._sheet.write_number(self._row, place, float(text))
+                return len(text)
+        if len(text) > _CELL_MAX:
+            text = text[: _CELL_MAX - 1] + "…"
+            self.cut_count += 1
+        colour = _STATUS_COLOURS.get(text, "") if column == "status" else ""
+        shown = self._format("@" if column != "text" else "", colour, is_risky(text))
+        self._sheet.write_string(self._row, place, text, shown)
+        return max(map(len, text.splitlines()), default=0)
+
+    def _format(self, number: str, colour: str = "", is_quoted: bool = False) -> Any:
+        key = (number, colour + "'" * is_quoted)
+        if key not in self._formats:
+            wanted = {"num_format": number, "bg_color": colour, "quote_prefix": is_quoted}
+            self._formats[key] = self._book.add_format({name: value for name, value in wanted.items() if value})
+        return self._formats[key]
+
+
+def _explain(book: Workbook, meanings: Meanings) -> None:
+    """Write the sheet that says what each added column means."""
+    sheet = book.add_worksheet("Columns")
+    wrapped = book.add_format({"text_wrap": True, "valign": "top"})
+    bold = book.add_format({"bold": True, "valign": "top"})
+    head = book.add_format({"bold": True, "bg_color": "#1f4e79", "font_color": "white"})
+    for place, (name, width) in enumerate((("column", 26), ("meaning", 100), ("taken from", 36))):
+        sheet.write_string(0, place, name, head)
+        sheet.set_column(place, place, width)
+    for row, (name, (source, _, meaning)) in enumerate(meanings.items(), 1):
+        sheet.write_string(row, 0, name, bold)
+        sheet.write_string(row, 1, meaning[:_CELL_MAX], wrapped)
+        sheet.write_string(row, 2, source, wrapped)
+    sheet.freeze_panes(1, 0)
+
+
+def _kind(name: str, numeric: set[str], meanings: Meanings) -> str:
+    """Say how a column is written: a number format, number (text that is one), status, or text."""
+    if name not in meanings:
+        return "number" if name in numeric else "text"
+    source, type_name, _ = meanings[name]
+    if source == "list_lines.status":
+        return "status"
+    if _SHARE.search(name):
+        return "0.0%"
+    if type_name.startswith("TIMESTAMP"):
+        return "yyyy-mm-dd hh:mm"
+    if type_name.startswith("DECIMAL"):
+        scale = int(type_name.rstrip(")").rpartition(",")[2])
+        return "#,##0.00" if scale <= 2 else "0.00##"
+    return {"DATE": "yyyy-mm-dd", "DOUBLE": "0.00##", "BIGINT": "#,##0", "HUGEINT": "#,##0", "INTEGER": "#,##0"}.get(
+        type_name, "text"
+    )
+
+
+def _sheet_name(title: str) -> str:
+    """Make a name that a sheet may bear, and that neither of the other sheets has."""
+    name = re.sub(r"[\[\]:*?/\\\x00-\x1f]", " ", title).strip("' ")[:31].strip("' ")
+    return "List" if name.casefold() in ("", "columns", "refused lines", "history") else name

@@ -1,0 +1,58 @@
+"""Company lists are renamed or removed: in the log of names, and in the next generation of the warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import duckdb
+
+from firmlake.core.errors import UsageError
+from firmlake.core.run import Folders, new_run_id
+from firmlake.core.settings import RunSettings
+from firmlake.lists.load import publish_lists
+from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.list_names import NameChange, log_name_change
+from firmlake.warehouse.members import drop_list, find_list, list_names, rename_list
+
+__all__ = ["change_name"]
+
+_NAME_MAX = 100
+
+
+def change_name(folders: Folders, settings: RunSettings, name: str, new_name: str, now: Callable[[], datetime]) -> str:
+    """Give a list another name, or remove it.
+
+    The log is written first: where the work ends before the warehouse follows, the same command does the rest.
+
+    Args:
+        folders: The data folder, locked.
+        settings: Memory limit, and how many generations are kept.
+        name: The list.
+        new_name: Its name from now on; empty removes it.
+        now: The clock, UTC.
+
+    Returns:
+        The name that it had.
+
+    Raises:
+        UsageError: There is no such list, or another one has the new name.
+    """
+    with open_warehouse(folders) as connection:
+        held = find_list(connection, name).name
+        others = [other for other in list_names(connection) if other != held]
+    if new_name and (new_name.strip() != new_name or not new_name.isprintable() or len(new_name) > _NAME_MAX):
+        raise UsageError(f"{new_name!r} cannot be the name of a list", f"Take up to {_NAME_MAX} printable characters")
+    if new_name.lower() in map(str.lower, others):
+        raise UsageError(f"There is a list {new_name} already", "Take another name, or remove that list first")
+    moment = now()
+    log_name_change(folders, NameChange(at=moment, name=held, new_name=new_name))
+
+    def change(connection: duckdb.DuckDBPyConnection) -> None:
+        if new_name:
+            rename_list(connection, held, new_name)
+        else:
+            drop_list(connection, held)
+
+    publish_lists(folders, settings, new_run_id(moment), now, change=change)
+    return held

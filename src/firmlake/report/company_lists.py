@@ -1,0 +1,48 @@
+"""What there is to say of company lists: which are held, what came of the lines of one, and who joined or left it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+
+from firmlake.warehouse.members import find_list, quote_name
+
+__all__ = ["read_list", "read_lists"]
+
+_LISTS = """
+    SELECT list_name, file_name, line_count, company_count, listed_at, run_id FROM company_lists ORDER BY list_name
+"""
+_STATUSES = "SELECT status, count(*) FROM list_lines WHERE list_name = ? GROUP BY ALL ORDER BY count(*) DESC, status"
+_MOVES = """
+    SELECT move, country, company_number, name FROM list_moves WHERE list_name = $name
+    AND generation = (SELECT max(generation) FROM list_moves WHERE list_name = $name)
+    ORDER BY ALL
+"""
+
+
+def read_lists(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Read all lists, by name."""
+    return _rows(connection.execute(_LISTS))
+
+
+def read_list(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
+    """Read what came of a list: its lines by status, and who joined or left when it changed last.
+
+    Raises:
+        UsageError: There is no such list.
+    """
+    held = find_list(connection, name)
+    return {
+        "list_name": held.name,
+        "file_name": held.file_name,
+        "line_count": held.line_count,
+        "view": f"lists.{quote_name(held.name)}",
+        "statuses": dict(connection.execute(_STATUSES, [held.name]).fetchall()),
+        "moves": _rows(connection.execute(_MOVES, {"name": held.name})),
+    }
+
+
+def _rows(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -1,0 +1,68 @@
+"""What a person sees of company lists: which there are, what came of one, and the file it was written to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from firmlake.exports.list_columns import Added, line_columns
+from firmlake.exports.list_file import Written
+from firmlake.terminal.rows import count_of, show_rows
+
+__all__ = ["describe_written", "show_addable", "show_list", "show_lists"]
+
+_MOVES_MAX = 20
+
+
+def describe_written(written: Written) -> Iterator[str]:
+    """Say what was written, and what stands there under another name than elsewhere."""
+    yield f"Written: {count_of(written.line_count, 'line')} to {written.path}"
+    if written.renamed:
+        pairs = ", ".join(f"{name} is {given}" for name, given in written.renamed.items())
+        yield f"The list has columns of these names itself, so the added ones are named otherwise: {pairs}"
+    if written.cut_count:
+        yield f"{count_of(written.cut_count, 'text')} cut, for a cell holds 32,767 characters; .csv has all of it"
+
+
+def show_addable(columns: Sequence[Added]) -> None:
+    """Print the columns that can be added to a list."""
+    relations = dict.fromkeys(each.relation for each in columns)
+    always = [(each.name, each.meaning) for each in line_columns()]
+    show_rows(("column", "meaning"), always, "always added")
+    for relation in relations:
+        rows = [(each.name, each.meaning) for each in columns if each.relation == relation]
+        title = f"{relation}{', the default' if relation == columns[0].relation else ''}"
+        show_rows(("column", "meaning"), rows, title)
+    click.echo(
+        "Choose with --columns revenue,portfolio.days_to_file,company_status.* ; `default` stands for the default"
+    )
+
+
+def show_lists(rows: Sequence[dict[str, Any]]) -> None:
+    """Print all lists."""
+    if not rows:
+        click.echo("No list was run yet: `firmlake run LIST`")
+        return
+    shown = [
+        (
+            each["list_name"],
+            each["file_name"],
+            each["line_count"],
+            each["company_count"],
+            f"{each['listed_at']:%Y-%m-%d}",
+        )
+        for each in rows
+    ]
+    show_rows(("list", "file", "lines", "companies", "last run, UTC"), shown)
+
+
+def show_list(content: dict[str, Any]) -> None:
+    """Print what came of the lines of a list, and who joined or left it last."""
+    click.echo(f"{content['list_name']}: {content['file_name']}, {count_of(content['line_count'], 'line')}")
+    show_rows(("status", "lines"), list(content["statuses"].items()))
+    rows = [(each["move"], each["country"], each["company_number"], each["name"]) for each in content["moves"]]
+    more = f", the first {_MOVES_MAX} of {len(rows):,}" if len(rows) > _MOVES_MAX else ""
+    show_rows(("", "country", "number", "name"), rows[:_MOVES_MAX], f"since the version before{more}")
+    click.echo(f"Ask it: firmlake query 'FROM {content['view']}'")

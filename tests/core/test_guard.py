@@ -1,0 +1,34 @@
+"""Text that a spreadsheet would take for a formula is made harmless, and can be had back."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firmlake.core.guard import guard
+from firmlake.exports.formats import guarded
+
+TEXTS = st.text(alphabet="=+-@\t\r\n'09.,a ", max_size=6)
+
+
+@given(TEXTS)
+def test_one_apostrophe_taken_away_gives_every_text_back(text):
+    assert guard(text).removeprefix("'") == text
+
+
+@given(st.lists(TEXTS, max_size=5))
+def test_arrow_and_python_guard_alike(texts):
+    batch = pa.record_batch({"text": pa.array(texts, pa.string())})
+    assert guarded(batch).to_pydict()["text"] == list(map(guard, texts))
+
+
+@pytest.mark.parametrize("text", ["-2", "+3.5", "-0,25", "2", "a-b", ""])
+def test_a_number_is_no_formula(text):
+    assert guard(text) == text
+
+
+@pytest.mark.parametrize("text", ["=1+1", "-2+3", "-", "+cmd|x", "@SUM(A1)", "\t=1", "\r=1", "-2\n=1", "--1"])
+def test_a_formula_is_made_harmless(text):
+    assert guard(text) == "'" + text

@@ -1,0 +1,157 @@
+"""A list comes back with every line once, in its order, with its own cells and what is held of its companies."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import fastexcel
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firmlake.cli import firmlake
+from firmlake.core.errors import UsageError
+from firmlake.core.guard import guard
+from firmlake.core.run import Folders
+from firmlake.exports.list_columns import choose_added
+from firmlake.exports.list_file import FileBack, check_file_back, write_list
+from support import ACME, BOLT, publish_list, with_views
+
+
+def publish_lines(folders, companies, cells, **more):
+    publish_list(folders, companies, cells=cells, **more)
+    with_views(folders)
+
+
+def give_back(folders, path, columns=()):
+    return write_list(folders, "customers", FileBack(path, columns), "256MB").path
+
+
+def read_csv(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_line_comes_back_once_and_in_order_whatever_came_of_it(folders, tmp_path):
+    lines = [ACME, None, BOLT, ACME]
+    publish_lines(folders, lines, [{"id": str(n)} for n in range(4)])
+    rows = read_csv(give_back(folders, tmp_path / "out.csv"))
+    assert [row["id"] for row in rows] == ["0", "1", "2", "3"]
+    assert [row["status"] for row in rows] == ["waiting", "refused", "waiting", "repeated"]
+    assert rows[3]["reason"] == "line 2 names the same company"
+    assert [row["company"] for row in rows] == [" ".join(ACME), "", " ".join(BOLT), " ".join(ACME)]
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=12)
+
+
+@settings(max_examples=20)
+@given(
+    names=st.lists(NAMES, min_size=1, max_size=4, unique_by=str.casefold),
+    texts=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20), min_size=8, max_size=8),
+)
+def test_whatever_columns_and_cells_hold_they_come_back_as_they_were(tmp_path_factory, names, texts):
+    folder = tmp_path_factory.mktemp("list")
+    cells = [{name: texts[(row + n) % 8] for n, name in enumerate(names)} for row in range(2)]
+    folders = Folders(folder / "data")
+    publish_lines(folders, [ACME, None], cells)
+    found = pl.read_parquet(give_back(folders, folder / "out.parquet", ("name",)))
+    assert found.select(names).to_dicts() == cells
+    with give_back(folders, folder / "out.csv", ("name",)).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert [row[: len(names)] for row in rows[1:]] == [[guard(line[name]) for name in names] for line in cells]
+
+
+def test_an_added_column_that_the_list_has_itself_is_renamed_and_said(folders, tmp_path):
+    publish_lines(folders, [ACME], [{"Name": "mine", "status": "gold", "firmlake_status": "x"}])
+    out = tmp_path / "out.csv"
+    written = write_list(folders, "customers", FileBack(out), "256MB")
+    assert written.renamed == {"status": "list_lines_status", "name": "firmlake_name"}
+    (row,) = read_csv(out)
+    assert (row["Name"], row["status"], row["list_lines_status"]) == ("mine", "gold", "waiting")
+
+
+def test_a_workbook_has_text_as_text_numbers_as_numbers_and_a_sheet_for_each_question(folders, tmp_path):
+    cells = [{"crm_id": "00123", "turnover": "12.5", "note": "=1+1"}, {"crm_id": "7", "turnover": "-3", "note": "-2"}]
+    publish_lines(folders, [ACME, None], cells)
+    book = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx"))
+    assert book.sheet_names == ["customers", "Columns", "Refused lines"]
+    rows = book.load_sheet("customers").to_polars()
+    assert rows.select("crm_id", "turnover", "note").rows() == [("00123", 12.5, "=1+1"), ("7", -3.0, "-2")]
+    explained = book.load_sheet("Columns").to_polars()
+    assert explained["column"].to_list() == rows.columns[3:]
+    assert explained["meaning"].null_count() == 0
+    assert book.load_sheet("Refused lines").to_polars().rows() == [(3.0, "x", "wrong form")]
+
+
+def test_a_line_whose_fields_cannot_be_told_comes_back_whole(folders, tmp_path):
+    publish_lines(
+        folders, [ACME, None], [{"a": "1"}, {"a": "2"}], reason="number of fields: 3 instead of 1", given="2;3;4"
+    )
+    assert [row["unread_line"] for row in read_csv(give_back(folders, tmp_path / "out.csv"))] == ["", "2;3;4"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["name", "portfolio.days_to_file"], ["company_figures.name", "portfolio.days_to_file"]),
+        (["company_status.*"], ["company_status.status", "company_status.reason"]),
+        (["place", "place"], ["company_figures.place"]),
+    ],
+)
+def test_columns_are_chosen_by_name_or_view(names, expected):
+    assert [each.full_name for each in choose_added(names)] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("revnue", "revenue"), ("portfolo.*", "portfolio.*"), ("portfolio.plac", "portfolio.place")]
+)
+def test_a_wrong_column_is_refused_with_the_nearest_ones(name, near):
+    with pytest.raises(UsageError) as refused:
+        choose_added([name])
+    assert near in refused.value.next_step
+
+
+@pytest.mark.parametrize("name", ["out.pdf", "out", "missing/out.csv", "."])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_fetched(tmp_path, name):
+    with pytest.raises(UsageError):
+        check_file_back(FileBack(tmp_path / name))
+
+
+def test_the_list_itself_is_not_written_over(tmp_path):
+    path = tmp_path / "list.csv"
+    path.write_text("x")
+    with pytest.raises(UsageError, match="the list itself"):
+        check_file_back(FileBack(path), tmp_path / "." / "list.csv")
+
+
+def test_more_lines_than_a_sheet_holds_are_refused_for_a_workbook_alone(tmp_path):
+    check_file_back(FileBack(tmp_path / "a.csv"), None, 1_048_576)
+    check_file_back(FileBack(tmp_path / "a.xlsx"), None, 1_048_575)
+    with pytest.raises(UsageError, match=r"1,048,576 lines") as refused:
+        check_file_back(FileBack(tmp_path / "a.xlsx"), None, 1_048_576)
+    assert ".csv or .parquet" in refused.value.next_step
+
+
+def test_the_command_exports_shows_renames_and_removes(folders, tmp_path):
+    publish_lines(folders, [ACME, None], [{"a": "1"}, {"a": "2"}])
+
+    def ask(*arguments):
+        done = CliRunner().invoke(
+            firmlake, ["list", *arguments, "--json", "--data", str(folders.data)], standalone_mode=False
+        )
+        return done.return_value, json.loads(done.stdout)
+
+    code, content = ask("export", "customers", "--out", str(tmp_path / "a.csv"))
+    assert (code, content["line_count"]) == (0, 2)
+    assert ask("rename", "customers", "clients")[1] == {"list": "customers", "new_name": "clients"}
+    assert ask("show", "clients")[1]["statuses"] == {"refused": 1, "waiting": 1}
+    assert [each["list_name"] for each in ask("show")[1]] == ["clients"]
+    code, content = ask("show", "customers")
+    assert code == 2
+    assert "firmlake list show" in content["next_step"]
+    assert ask("remove", "Clients")[1]["list"] == "clients"
+    assert ask("show")[1] == []
