@@ -21,7 +21,7 @@ DEFAULT: Final = "company_figures"
 """The view whose columns are added where none are chosen."""
 
 _KEY: Final = ("country", "company_number")
-_OF_COMPANIES: Final = re.compile(r"One row for each company\b(?! (?:and|that joined)\b)")
+_OF_COMPANIES: Final = re.compile(r"One row for each company\b(?! (?:and|or|that joined)\b)")
 
 
 class Added(NamedTuple):
