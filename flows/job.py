@@ -129,15 +129,16 @@ def step(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
 def as_task(name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:
     """Carry out a step as a task of the flow run, here and now; see `firmlake.core.steps.Step`.
 
-    Prefect keeps what a task returns until the process ends, and a shard's records take hundreds of MB: so the result
-    does not pass through Prefect.
+    Prefect keeps a task's function and what it returns until the process ends, and the records of a shard take hundreds
+    of MB: neither the work nor its result may be reached from there afterwards.
     """
     from prefect.states import Completed
 
-    made: list[R] = []
+    todo, made = [work], list[R]()
+    del work
 
     def carry_out() -> Any:
-        made.append(work())
+        made.append(todo.pop()())
         return Completed(message=describe(made[0]) if describe else None)
 
     carry_out.__name__ = name.rstrip("0123456789 ")

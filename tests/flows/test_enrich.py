@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -128,6 +131,28 @@ def test_what_is_wrong_from_the_start_fails_the_run_with_its_line(
     assert (run.state, type(run.error)) == ("Failed", LockHeldError)
     assert "somebody else" in run.message
     assert request_count(sandbox) == 0
+
+
+def test_prefect_keeps_neither_the_work_of_a_step_nor_its_result(enrich):
+    """It keeps every task until the process ends, and a shard's records take hundreds of MB."""
+    from prefect import flow
+
+    from job import as_task
+
+    class Records:
+        pass
+
+    kept = []
+
+    @flow
+    def work() -> None:
+        records = as_task("fetch shard 1", Records)
+        kept.append(weakref.ref(records))
+        as_task("stage shard 1", partial(str, records))
+
+    work()
+    gc.collect()
+    assert [reference() for reference in kept] == [None]
 
 
 def test_its_parameters_hold_no_secret(enrich):
