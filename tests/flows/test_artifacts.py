@@ -30,6 +30,7 @@ SUMMARY = RunSummary(
     rows={"financials": 11200},
     changed_company_count=1400,
     reject_count=3,
+    discard_count=2,
     drift=[("financials", "new_field", "a|b", 7)],
     generation=4,
     warehouse=Path("data/warehouse/firmlake.duckdb"),
