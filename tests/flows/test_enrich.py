@@ -67,9 +67,7 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
     sandbox.set_faults([no_lookalikes, no_date | {"change": "literal", "literal": "5"}])
     run = run_flow(company_list)
     assert run.state == "Failed"
-    assert run.message.startswith(
-        "Published, but 1 companies failed, 1 companies have records that could not be read. "
-    )
+    assert run.message.startswith("Published, but 1 company failed; 1 company has records that do not fit. ")
     assert run.error.exit_code == 3
     assert run.artifacts["enrich-summary"].startswith("## companies.csv: some failed\n")
     failed, *rejected = json.loads(run.artifacts["enrich-failures"])
@@ -160,4 +158,4 @@ def test_prefect_keeps_neither_the_work_of_a_step_nor_its_result(enrich):
 
 
 def test_its_parameters_hold_no_secret(enrich):
-    assert set(enrich.parameters.properties) == {"company_list", "config", "overrides"}
+    assert set(enrich.parameters.properties) == {"company_list", "config", "overrides", "out", "columns"}
