@@ -79,7 +79,7 @@ class ProgressArtifact:
     def _update(self) -> None:
         counter = self._counter
         while not self._is_over.wait(_UPDATE_EVERY_SECONDS):
-            if counter.answered:
+            if counter.answered or counter.why:
                 self._show(100 * counter.answered / max(counter.expected, counter.answered), counter.line())
 
     def _show(self, percentage: float, line: str) -> None:

@@ -89,6 +89,10 @@ class OnPage(Observer):
         with show_progress(self._counter), ProgressArtifact(self._counter) as self._artifact:
             yield self._counter.count
 
+    def waiting(self, why: str) -> None:
+        """Show what fetching waits for, beside how far it is."""
+        self._counter.why = why
+
     def fetched(self, stopped: str) -> None:
         """Log what fetching came to."""
         tell(f"Fetched: {self._counter.summary()}")

@@ -476,6 +476,29 @@ def test_one_company_is_printed_with_every_period(call: Call):
     assert all(any(period["end_date"] in row for row in rows) for period in periods)
 
 
+def test_one_company_lands_and_counts_like_any_other(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    """Its credit is in the ledger and in what was spent, and a run afterwards pays for it no more."""
+    write_few(3)
+    country, number = NUMBERS[0]
+    assert call("company", country, number).code == 0
+    assert sandbox.ledger()["summary"]["credits_charged"] == 1
+    spent = call("query", "SELECT sum(credit_count), sum(expected_credit_count) FROM spend", "--json").content
+    assert [int(value) for value in spent[0].values()] == [1, 1]
+    assert call("status", "--json").content["companies"]["financials"] == {"reported": 1}
+    plan = call("plan", "few.csv", "--json").content
+    assert (plan["credits"], plan["fresh_count"]) == (2, 1)
+    assert call("company", country, number, "--set", "run.max_credits=0").code == 0, "it is paid for"
+    assert call("run", "few.csv").code == 0
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+
+
+def test_one_company_is_not_bought_beyond_the_budget(call: Call, sandbox: firmlake_sandbox.Sandbox):
+    country, number = NUMBERS[0]
+    result = call("company", country, number, "--set", "run.max_credits=0")
+    assert (result.code, sandbox.ledger()["summary"]["requests"]) == (4, 0)
+    assert "run.max_credits" in result.err
+
+
 def test_replay_needs_no_service(call: Call, monkeypatch):
     call("run", "list.csv")
     before = call("query", "SELECT sum(revenue) AS revenue, count(*) AS n FROM financials", "--json").content

@@ -243,6 +243,15 @@ def test_a_request_under_suspicion_can_be_tried_once(make_client, landed):
     assert len(landed) == 1
 
 
+def test_what_is_wrong_is_told_before_each_further_try_and_that_it_is_over(make_client):
+    told = []
+    answers = [httpx.ReadTimeout("late"), refusal(500), refusal(429, **{"Retry-After": "7"}), OK]
+    make_client(script(*answers), on_wait=told.append, tries=4).send(REQUEST)
+    assert told[0].startswith("timeout: no answer within 0")
+    assert [text.rpartition(", ")[2] for text in told] == ["try 2 of 4", "try 3 of 4", "again in 7 s", ""]
+    assert "status 500: no" in told[1]
+
+
 def test_pauses_grow_and_a_hint_of_the_service_counts_if_it_is_longer(make_client, time):
     pauses = []
     answers = [refusal(500), refusal(500), refusal(503, **{"Retry-After": "60"}), refusal(500), OK]
@@ -486,7 +495,7 @@ def test_a_stop_wakes_every_waiting_thread_at_once(make_client):
     stop, waiting = threading.Event(), threading.Semaphore(0)
 
     class Forever:
-        def acquire(self, sleep):
+        def acquire(self, sleep, tell):
             waiting.release()
             sleep(3600)
 

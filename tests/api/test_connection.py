@@ -75,7 +75,7 @@ def ask(make_client, landed):
     def send(base_url, stop=None, **settings):
         client = make_client(base_url=base_url, stop=stop or threading.Event(), **settings)
         began = real_time.monotonic()
-        with contextlib.suppress(errors.RequestFailedError, errors.InterruptedRunError):
+        with contextlib.suppress(errors.RequestFailedError, errors.UnavailableError, errors.InterruptedRunError):
             client.send(REQUEST, tries=1)
         return landed[-1], real_time.monotonic() - began
 
@@ -105,7 +105,7 @@ def test_a_trickle_ends_by_the_deadline_of_the_try(ask, begin):
     """httpx alone would wait for ever: each single piece comes in time."""
     with serve(trickle(begin)) as base_url:
         answer, seconds = ask(base_url, total_timeout_seconds=0.3, read_timeout_seconds=0.2)
-    assert answer.error == "timeout: the answer did not come in time"
+    assert answer.error.startswith("timeout: ")
     assert 0.25 < seconds < 5, "the trickle lasts for 10"
 
 
@@ -113,7 +113,7 @@ def test_a_trickle_ends_by_the_deadline_of_the_try(ask, begin):
 def test_silence_ends_by_the_read_timeout(ask, begin):
     with serve(reply(begin, closes=False)) as base_url:
         answer, seconds = ask(base_url, total_timeout_seconds=60, read_timeout_seconds=0.2)
-    assert answer.error == "timeout: the answer did not come in time"
+    assert answer.error.startswith("timeout: not the whole answer within" if begin else "timeout: no answer within")
     assert answer.body == (b"123" if begin else b"")
     assert seconds < 4, "the silence lasts for 5"
 

@@ -174,3 +174,94 @@ def test_everybody_names_the_same_culprit_and_the_same_way_out(desk, broken, adv
     letters = query(desk.folders, "SELECT DISTINCT dataset, reason FROM dead_letters")
     assert [dataset for dataset, _ in letters] == ["lookalikes"]
     assert letters[0][1] in said
+
+
+# --- each cause: whoever asks hears the same, and the advice works when it is followed --------------------------------
+
+
+def agree(desk, code, text, advice, *arguments):
+    """Run, and make sure that the line at the end and `status` name the cause and the same way out."""
+    ended, _, said = desk.run(*arguments)
+    assert ended == code, said
+    next_step = desk.status()["next_step"]
+    assert text in said, said
+    assert advice in said, said
+    assert advice in next_step
+    return said
+
+
+def all_is_well(desk):
+    found = desk.statuses()
+    assert found == FINE, found
+    assert desk.status()["next_step"] == "Nothing is open"
+    assert len(desk.service.charged) == COUNT
+
+
+def test_cause_a_company_failed(desk):
+    [(country, number)] = firmlake_sandbox.sample_numbers(1)
+    desk.service.poison = {country + number.lstrip("0"), country + number}
+    agree(desk, 3, "1 company failed", "`firmlake redrive` asks again")
+    assert {reason for _, reason, _ in desk.status()["parked"]} == {
+        reason for (reason,) in query(desk.folders, "SELECT DISTINCT reason FROM dead_letters")
+    }
+    desk.service.poison = set()
+    assert desk.call("redrive")[0] == 0
+    all_is_well(desk)
+
+
+def test_cause_a_record_was_rejected(desk):
+    [(country, number)] = firmlake_sandbox.sample_numbers(1)
+    desk.service.reject = {country + number.lstrip("0"), country + number}
+    agree(desk, 3, "1 company has records that do not fit", "`firmlake redrive` asks again")
+    assert query(desk.folders, "SELECT company_number FROM rejects") == [(number,)]
+    desk.service.reject = set()
+    assert desk.call("redrive")[0] == 0
+    all_is_well(desk)
+
+
+def test_cause_the_credits_ran_out(desk):
+    desk.service.allowed_credits = 0
+    agree(desk, 4, "credits are used up", "Add credits and run again")
+    desk.service.allowed_credits = None
+    assert desk.run()[0] == 0
+    all_is_well(desk)
+
+
+@pytest.mark.parametrize("budget", [0, 10])
+def test_cause_the_budget_of_credits(desk, budget):
+    left = COUNT - budget
+    said = agree(
+        desk,
+        4,
+        f"run.max_credits = {budget} leaves out {left} companies",
+        "list.csv again",
+        "--max-credits",
+        str(budget),
+    )
+    assert budget or "set run.max_credits higher" in said
+    while desk.run("--max-credits", str(budget or COUNT))[0] == 4:
+        pass
+    all_is_well(desk)
+
+
+def test_cause_the_budget_of_requests(desk):
+    agree(desk, 4, "run.max_requests = 1 is used up", "Run again to continue", "--max-requests", "1")
+    assert desk.run()[0] == 0
+    all_is_well(desk)
+
+
+def test_cause_the_service_wants_a_pause(desk):
+    desk.service.headers = {"Retry-After": "7200"}
+    desk.service.broken = dict.fromkeys(DATASETS, 429)
+    agree(desk, 4, "a pause of 120 minutes", "Run again after that")
+    desk.service.broken, desk.service.headers = {}, {}
+    assert desk.run()[0] == 0
+    all_is_well(desk)
+
+
+def test_cause_the_token_is_refused(desk):
+    desk.service.broken = dict.fromkeys(DATASETS, 401)
+    agree(desk, 5, "does not accept the token", "Get a valid token")
+    desk.service.broken = {}
+    assert desk.run()[0] == 0
+    all_is_well(desk)

@@ -71,9 +71,9 @@ class _Gate(NoThrottle):
     def __init__(self, before_each):
         self._before_each = before_each
 
-    def acquire(self, sleep):
+    def acquire(self, sleep, tell):
         self._before_each()
-        return super().acquire(sleep)
+        return super().acquire(sleep, tell)
 
 
 def name_of(company):

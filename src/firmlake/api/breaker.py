@@ -63,6 +63,7 @@ class CircuitBreaker:
 
     Attributes:
         subject: What fails, for messages.
+        last_failure: What was wrong last.
     """
 
     subject = "The service"
@@ -87,7 +88,7 @@ class CircuitBreaker:
         self._pause = pause_seconds
         self._opened_at: float | None = None
         self._probe_at = 0.0
-        self._last_failure = ""
+        self.last_failure = ""
         self.failed_probe_count = 0
 
     @property
@@ -126,7 +127,7 @@ class CircuitBreaker:
         """Say that it did not give a usable answer."""
         with self._lock:
             self._failures += 1
-            self._last_failure = what
+            self.last_failure = what
             if self._failures >= self._failures_max and self._opened_at is None:
                 self._opened_at = self._clock()
                 self._set_next_probe(self._opened_at)
@@ -140,7 +141,7 @@ class CircuitBreaker:
             if now - self._opened_at >= self._patience:
                 minutes = f"{self._patience / 60:g} minutes"
                 raise UnavailableError(
-                    f"{self.subject} has failed on every request for {minutes}: {self._last_failure}",
+                    f"{self.subject} has failed on every request for {minutes}: {self.last_failure}",
                     "What was fetched is kept; run again when the service is well",
                 )
             if now < self._probe_at:

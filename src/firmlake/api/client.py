@@ -61,6 +61,7 @@ class Client:
         sleep: Waits so many seconds; None waits for `stop`.
         random: 0 to 1.
         utc_now: Time of day.
+        on_wait: Gets why a request has to wait, from any thread; an empty text when one is answered.
 
     Raises:
         SettingsError: `api.base_url` cannot be used; nothing has been sent.
@@ -81,6 +82,7 @@ class Client:
         sleep: Callable[[float], object] | None = None,
         random: Callable[[], float] = random_module.random,
         utc_now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_wait: Callable[[str], object] = lambda why: None,
     ) -> None:
         self._api = api
         self._token = token
@@ -93,6 +95,7 @@ class Client:
         self._budget = budget or RetryBudget()
         self._make_breaker = make_breaker or partial(CircuitBreaker, clock, random)
         self._breakers: dict[str, CircuitBreaker] = {}
+        self._on_wait = on_wait
         self._has_connected = False
         self._has_answered = False
         self._answered: dict[str, tuple[Request, Check | None]] = {}
@@ -159,6 +162,7 @@ class Client:
             clock=self._clock,
             sleep=wait,
             random=self._random,
+            tell=self._on_wait,
         )
         try:
             return policy(self._try, request, check, attempts, is_patient, on_answer)
@@ -204,7 +208,7 @@ class Client:
             failed = RequestFailedError(f"{request.path} was not sent: it fails on every request")
             failed.is_outage = True
             raise failed
-        breaker.enter(partial(self._wait, request), probe)
+        breaker.enter(partial(self._pause, breaker, request), probe)
         version = self._token.version
         answer = self._ask(request, next(attempts), on_answer)
         if answer.status == 401 and self._token.reread() != version:
@@ -219,6 +223,7 @@ class Client:
             breaker.succeeded()
             raise
         breaker.succeeded()
+        self._on_wait("")
         self._answered[request.endpoint] = request, check
         return answer
 
@@ -240,7 +245,7 @@ class Client:
     def _ask(self, request: Request, attempt: int, on_answer: OnAnswer | None) -> Answer:
         """Send once, when it is our turn, and hand on what came of it before anybody looks at it."""
         wait = partial(self._wait, request)
-        grant = self._throttle.acquire(wait)
+        grant = self._throttle.acquire(wait, self._on_wait)
         self._stop_if_ended(request)
         answer = self._connection.exchange(request, attempt)
         self._has_connected |= not answer.error.startswith("unreachable")
@@ -249,6 +254,11 @@ class Client:
             on_answer(answer)
         self._throttle.observe(grant, answer)
         return answer
+
+    def _pause(self, breaker: CircuitBreaker, request: Request, seconds: float) -> None:
+        """Wait while an endpoint fails on every request."""
+        self._on_wait(f"{request.path} fails on every request ({breaker.last_failure}), again in {seconds:.0f} s")
+        self._wait(request, seconds)
 
     def _wait(self, request: Request, seconds: float) -> None:
         self._stop_if_ended(request)

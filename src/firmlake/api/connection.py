@@ -36,6 +36,7 @@ GRACE_SECONDS = 8.0
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Some services put it before the JSON. It belongs to the encoding, not to the content (RFC 8259, 8.1)."""
 
+_TIMEOUT = "timeout"
 _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
     (ssl.SSLCertVerificationError, "untrusted: the certificate cannot be verified"),
     (socket.gaierror, "unreachable: the host name cannot be resolved"),
@@ -43,7 +44,7 @@ _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
     (httpx.ConnectTimeout, "unreachable: no connection in time"),
     (httpx.ConnectError, "unreachable: no connection"),
     (httpx.ProxyError, "unreachable: the proxy refuses"),
-    (httpx.TimeoutException, "timeout: the answer did not come in time"),
+    (httpx.TimeoutException, _TIMEOUT),
     (ConnectionResetError, "broken: connection reset"),
     (httpx.ProtocolError, "broken: the answer is cut or not HTTP"),
     (httpx.TransportError, "broken: connection lost"),
@@ -124,6 +125,9 @@ class Connection:
             problem = f"body: {error}"
         except httpx.TransportError as error:
             problem = _describe(error)
+            if problem == _TIMEOUT:
+                what = "no answer" if status is None else "not the whole answer"
+                problem = f"{_TIMEOUT}: {what} within {self._clock() - began:.2g} s"
         return Answer(
             request,
             attempt,

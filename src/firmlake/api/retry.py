@@ -51,6 +51,7 @@ def retrying(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
     random: Callable[[], float],
+    tell: Callable[[str], object] = lambda trouble: None,
 ) -> tenacity.Retrying:
     """Make the policy for one request.
 
@@ -65,6 +66,7 @@ def retrying(
         clock: Monotonic seconds.
         sleep: Waits; raises when the run is interrupted.
         random: 0 to 1.
+        tell: Gets what is wrong before the next try.
 
     Returns:
         A policy that raises the last TryAgainError when it gives up; any other exception goes through it at once.
@@ -90,8 +92,20 @@ def retrying(
         jitter = min(random() * ceiling, wait_max_seconds)
         return max(jitter, _error(state).wait_seconds or 0.0)
 
+    def say(state: tenacity.RetryCallState) -> None:
+        error = _error(state)
+        used = counts["failed"] + counts["unusable"] + counts["unreachable"]
+        is_counted = error.kind in ("failed", "unusable") or (error.kind == "unreachable" and not has_connected())
+        which = f"try {used + 1} of {tries}" if is_counted else f"again in {state.upcoming_sleep:.0f} s"
+        tell(f"{error.reason}, {which}")
+
     return tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type(TryAgainError), stop=stop, wait=wait, sleep=sleep, reraise=True
+        retry=tenacity.retry_if_exception_type(TryAgainError),
+        stop=stop,
+        wait=wait,
+        sleep=sleep,
+        before_sleep=say,
+        reraise=True,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -81,9 +81,11 @@ def open_access(settings: Settings) -> Iterator[Access]:
 
 
 @contextmanager
-def connect(settings: Settings, stop: threading.Event | None = None) -> Iterator[Client]:
-    """Open a client for the service the settings name; see `open_access`."""
-    with open_access(settings) as access, Client(*access, stop=stop) as client:
+def connect(
+    settings: Settings, stop: threading.Event | None = None, on_wait: Callable[[str], object] = lambda why: None
+) -> Iterator[Client]:
+    """Open a client for the service the settings name; see `open_access` and, for what is waited for, `Client`."""
+    with open_access(settings) as access, Client(*access, stop=stop, on_wait=on_wait) as client:
         yield client
 
 

@@ -52,6 +52,10 @@ class OnTerminal(Observer):
         with show_progress(self._counter):
             yield self._counter.count
 
+    def waiting(self, why: str) -> None:
+        """Show what fetching waits for, beside how far it is."""
+        self._counter.why = why
+
     def fetched(self, stopped: str) -> None:  # noqa: ARG002
         """Print what fetching came to."""
         self._call.say(f"Fetched: {self._counter.summary()}")

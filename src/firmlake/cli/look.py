@@ -8,8 +8,7 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
-from firmlake.core.settings import SANDBOX
-from firmlake.core.signals import graceful
+from firmlake.core.sample import SAMPLE_SETTINGS
 from firmlake.core.steps import utc_now
 from firmlake.terminal.echo import echo
 
@@ -74,14 +73,19 @@ def report(call: Call, path: Path | None) -> None:
 @click.option("--sandbox", "is_demo", is_flag=True, help="Ask the embedded service.")
 @command
 def company(call: Call, country: str, company_number: str, datasets: tuple[str, ...], is_demo: bool) -> int:
-    """Ask the service for one company and print what it says. Costs a credit outside the company's paid window."""
-    from firmlake.api import service
+    """Ask the service for one company, and publish and print what it says. Costs a credit outside its paid window.
+
+    The answers land in the data folder and count like those of any run; --sandbox uses the data folder of the demo.
+    """
     from firmlake.enrich import lookup
     from firmlake.terminal.runs import show_company
 
-    settings = call.settings(api__base_url=SANDBOX if is_demo else None)
+    demo = {key.replace(".", "__"): value for key, value in SAMPLE_SETTINGS.items()} if is_demo else {}
+    settings = call.settings(**demo)
     wanted = lookup.read_company(country.upper(), company_number)
-    with graceful() as stop, service.connect(settings, stop) as client:
-        found = lookup.look_up(client, settings, wanted, datasets or settings.run.datasets)
+    found = lookup.fetch_company(settings, wanted, datasets or settings.run.datasets)
     call.answer(lookup.as_content(found), lambda: show_company(found))
+    if found.shortfall:
+        call.say(f"firmlake: {found.shortfall}")
+        return found.shortfall.exit_code
     return EXIT_DONE if found.is_found else EXIT_SOME_FAILED

@@ -1,35 +1,39 @@
-"""One company, asked for by the single-company endpoints: a look without a list, a run or a file."""
+"""One company: fetched by a run of its own, which lands, counts and is published like any other, and read back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import polars as pl
-from msgspec import Raw
 
-from firmlake.api import requests
-from firmlake.api.answers import read_single_answer
-from firmlake.api.client import Client
-from firmlake.api.contract import DATASETS
+from firmlake.api import service
 from firmlake.core.company import Company
-from firmlake.core.errors import RequestRefusedError, UnusableAnswerError, UsageError
+from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.lock import lock
+from firmlake.core.run import Folders
 from firmlake.core.settings import Settings
+from firmlake.core.steps import utc_now
+from firmlake.enrich.observer import Observer
+from firmlake.enrich.plan import plan_companies
+from firmlake.enrich.run import carry_out, shortfall
 from firmlake.intake.identifiers import identify
-from firmlake.tables.answered import Answered, Part, shape_table
-from firmlake.tables.flatten import FLATTEN
+from firmlake.tables.schemas import COMPANY_TABLES, TABLES
+from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["Found", "as_content", "look_up", "read_company"]
-
-_PAGES_MAX = 1000
+__all__ = ["Found", "as_content", "fetch_company", "read_company"]
 
 
 class Found(NamedTuple):
-    """What the service says about a company.
+    """What the warehouse holds of a company after it was asked for.
 
     Attributes:
-        tables: Rows by table, in the shape the warehouse has.
-        rejects: Records that do not fit the contract: dataset, path, reason.
+        tables: Its rows by table.
+        rejects: What did not fit in the answers of this run: dataset, path, reason.
+        shortfall: What the run left undone; None where it was answered in full.
     """
 
     company: Company
@@ -38,6 +42,7 @@ class Found(NamedTuple):
     is_found: bool
     tables: dict[str, pl.DataFrame]
     rejects: list[tuple[str, str, str]]
+    shortfall: FirmlakeError | None
 
 
 def read_company(country: str, text: str) -> Company:
@@ -52,56 +57,67 @@ def read_company(country: str, text: str) -> Company:
     return Company(row["country"], row["company_number"])
 
 
-def look_up(client: Client, settings: Settings, company: Company, datasets: Sequence[str]) -> Found:
-    """Ask for a company, all pages.
+def fetch_company(
+    settings: Settings,
+    company: Company,
+    datasets: Sequence[str],
+    observer: Observer | None = None,
+    now: Callable[[], datetime] = utc_now,
+) -> Found:
+    """Ask for a company, fresh or not, and publish the answers. Costs a credit outside its paid window.
 
     Raises:
-        FirmlakeError: As `Client.send`.
+        FirmlakeError: Nothing could be published; what has landed is kept, and the same call goes on with it.
     """
-    name = place = None
-    is_found = False
-    tables: dict[str, pl.DataFrame] = {}
-    rejects: list[tuple[str, str, str]] = []
-    for dataset in datasets:
-        try:
-            element, parts = _ask(client, settings, company, dataset)
-        except RequestRefusedError as error:
-            answer = getattr(error, "answer", None)
-            if answer is None or answer.status != 404:
-                raise
-            continue
-        is_found, name, place = True, name or element.name, place or element.place
-        made, gathered = FLATTEN[dataset]([Answered(company, parts)])
-        tables |= {table: shape_table(table, frame, "") for table, frame in made.items()}
-        rejects += [(dataset, *row) for part in gathered for row in part.rejects.select("path", "reason").iter_rows()]
-    return Found(company, name, place, is_found, tables, rejects)
+    run = msgspec.structs.replace(
+        settings.run, datasets=tuple(datasets), refresh_after_days=0, expand="", sample=0, fail_on="any"
+    )
+    settings = msgspec.structs.replace(settings, run=run)
+    name = f"firmlake company {company.country} {company.company_number}"
+    frame = pl.DataFrame([company], schema=["country", "company_number"], orient="row")
+    folders = Folders(Path(settings.paths.data))
+    service.check_access(settings)
+    with lock(folders, name):
+        published = carry_out(
+            settings, lambda: plan_companies(settings, frame, name, now()), observer or Observer(), now
+        )
+    assert published, "there is somebody to ask"
+    return _read(folders, company, datasets, published.run.run_id, shortfall([published]))
 
 
 def as_content(found: Found) -> dict[str, Any]:
     """Give plain values for JSON; amounts stay exact as texts."""
-    tables = {
-        table: frame.drop("run_id", "country", "company_number").to_dicts() for table, frame in found.tables.items()
-    }
+    tables = {table: frame.to_dicts() for table, frame in found.tables.items()}
     return {
         **found.company._asdict(), "is_found": found.is_found, "name": found.name, "place": found.place,
         "tables": tables, "rejects": found.rejects,
     }  # fmt: skip
 
 
-def _ask(client: Client, settings: Settings, company: Company, dataset: str) -> tuple[Any, list[Part]]:
-    limit = settings.api.page_limit_max if DATASETS[dataset].is_paged else None
-    parts: list[Part] = []
-    held = 0
-    for _ in range(_PAGES_MAX):
-        request = requests.single(settings.api, dataset, company, limit, held if limit else None)
-        answer = client.send(request, lambda body: read_single_answer(dataset, body))
-        element = read_single_answer(dataset, answer.body)
-        records: dict[str, list[Raw]] = element.records or {}
-        count = sum(map(len, records.values()))
-        parts.append(Part("", answer.fetched_at, records))
-        held += count
-        if element.total is None or held >= element.total:
-            return element, parts
-        if not count:
-            raise UnusableAnswerError(f"{company}: an empty page, but {element.total} records in all")
-    raise UnusableAnswerError(f"{company}: more than {_PAGES_MAX} pages")
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _read(
+    folders: Folders, company: Company, datasets: Sequence[str], run_id: str, undone: FirmlakeError | None
+) -> Found:
+    tables = {}
+    with open_warehouse(folders) as connection:
+        for table in (table for dataset in datasets for table in COMPANY_TABLES[dataset]):
+            # The names are our own, never data.
+            order = ", ".join(name for name in TABLES[table].key if name not in company._fields)
+            query = (
+                f"SELECT * EXCLUDE (country, company_number, run_id, valid_from_run) FROM {table} "  # noqa: S608
+                f"WHERE country = ? AND company_number = ? ORDER BY {order}"
+            )
+            tables[table] = pl.DataFrame(pl.from_arrow(connection.sql(query, params=[*company]).to_arrow_table()))
+        names = connection.execute(_NAMES, [*company]).fetchall()
+        rejects = connection.execute(_REJECTS, [run_id]).fetchall()
+        states = connection.execute(_STATES, [*company]).fetchall()
+    name, place = names[0] if names else (None, None)
+    is_found = any(status in ("reported", "empty") for (status,) in states) or any(t.height for t in tables.values())
+    return Found(company, name, place, is_found, tables, rejects, undone)
+
+
+_NAMES = "SELECT name, place FROM companies WHERE country = ? AND company_number = ?"
+_REJECTS = "SELECT dataset, path, reason FROM rejects WHERE run_id = ? ORDER BY ALL"
+_STATES = "SELECT status FROM company_state WHERE country = ? AND company_number = ?"

@@ -50,6 +50,9 @@ class Observer:
         """
         return nullcontext(lambda answer: None)
 
+    def waiting(self, why: str) -> None:
+        """Look at what fetching waits for and why, from any thread; an empty text says that it goes on."""
+
     def fetched(self, stopped: str) -> None:
         """Look at how fetching ended: `stopped` says why before its end, and is empty where it did not."""
 

@@ -244,8 +244,8 @@ def _fetch(
 
     with (
         graceful() as stop,
-        service.connect(settings, stop) as client,
         observer.fetching(expected, settings.api.names) as on_answer,
+        service.connect(settings, stop, observer.waiting) as client,
         fetching(settings, run, client, on_answer) as fetcher,
     ):
         stopped = _in_threads(fetch_and_stage, range(1, run.plan.shard_count + 1), stop)

@@ -27,11 +27,15 @@ class Counter:
         expected: Requests the plan foresees, or how many of `unit`.
         names: The headers that tell credits.
         unit: What is counted where that is not requests: `count` is told how many are done.
+
+    Attributes:
+        why: What is waited for, and why; empty while it goes on.
     """
 
     def __init__(self, expected: int, names: NameSettings, unit: str = "") -> None:
         self.expected = expected
         self.done = 0
+        self.why = ""
         self._unit = unit
         self.answered = 0
         self.repeated = 0
@@ -58,7 +62,8 @@ class Counter:
         left = max(self.expected - self.done, 0) * self._seconds() / max(self.done, 1)
         of = f"{self.expected:,} {self._unit}" if self._unit else f"about {self.expected} requests"
         parts = [f"{self.done} of {of}", *self._parts()]
-        return ", ".join([*parts, f"{duration(left)} to go"] if self.done else parts)
+        line = ", ".join([*parts, f"{duration(left)} to go"] if self.done else parts)
+        return f"{line}; {self.why}" if self.why else line
 
     def summary(self) -> str:
         """Say what it came to."""

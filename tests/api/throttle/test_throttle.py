@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 
 import pytest
 
@@ -263,3 +264,31 @@ def test_a_place_laid_by_somebody_else_is_not_used(tmp_path):
         open_throttle(ApiSettings(), "key", tmp_path / "folder").acquire(_refuse_to_wait)
     with pytest.raises(SettingsError, match="TMPDIR"):
         open_throttle(ApiSettings(), "key", tmp_path / "missing" / "folder")
+
+
+def test_who_waits_is_told_why_and_until_when(tmp_path):
+    """Another run has used up the allowance; after a refusal requests go one by one."""
+    told, waited = [], []
+
+    def stop(seconds):
+        waited.append(seconds)
+        raise _MustWaitError
+
+    noon = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    store = FileStore(tmp_path / "key.throttle", lambda: 10**12)
+    other = SharedThrottle(store, 5)
+    grants = [other.acquire(_refuse_to_wait) for _ in range(3)]
+    mine = SharedThrottle(store, 5, utc_now=lambda: noon)
+    for _ in range(2):
+        mine.acquire(_refuse_to_wait)
+    with pytest.raises(_MustWaitError):
+        mine.acquire(stop, told.append)
+    assert told == [
+        "waiting for the allowance: 5 requests were sent in the last minute, 3 of them by other or earlier runs with "
+        "this key, until 12:01:01 UTC"
+    ]
+    request = Request("financials", "POST", "/v1/companies/financials")
+    other.observe(grants[0], Answer(request, 1, 429, "", {"retry-after": "30"}, b"", noon, 0.1, 0))
+    with pytest.raises(_MustWaitError):
+        mine.acquire(stop, told.append)
+    assert told[1].startswith("waiting because the service asked for a pause, until 12:0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from firmlake.api.exchange import Answer
-from firmlake.api.throttle.throttle import Sleep, Throttle
+from firmlake.api.throttle.throttle import Sleep, Tell, Throttle
 from firmlake.core.errors import Stopped
 
 __all__ = ["RequestBudget"]
@@ -24,7 +24,7 @@ class RequestBudget:
         self._left = self._most = most
         self._lock = threading.Lock()
 
-    def acquire(self, sleep: Sleep) -> int:
+    def acquire(self, sleep: Sleep, tell: Tell = lambda why: None) -> int:
         """Wait until a request may be sent; see `Throttle`.
 
         Raises:
@@ -34,7 +34,7 @@ class RequestBudget:
             if self._left == 0:
                 raise Stopped(f"run.max_requests = {self._most} is used up", "Run again to continue")
             self._left -= 1
-        return self._throttle.acquire(sleep)
+        return self._throttle.acquire(sleep, tell)
 
     def observe(self, grant: int, answer: Answer) -> None:
         """Learn from an answer; see `Throttle`."""

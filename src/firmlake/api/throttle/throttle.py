@@ -12,35 +12,46 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 import msgspec
 
 from firmlake.api.exchange import Answer
 from firmlake.api.throttle.hints import read_allowance, read_wait
-from firmlake.api.throttle.window import Window, answered, learn, refused, take
+from firmlake.api.throttle.window import Window, answered, learn, refused, take, why_waiting
 from firmlake.core.errors import ThrottleStoreError
 
-__all__ = ["Held", "NoThrottle", "SharedThrottle", "Sleep", "Store", "Throttle"]
+__all__ = ["Held", "NoThrottle", "SharedThrottle", "Sleep", "Store", "Tell", "Throttle"]
 
 _LOG = logging.getLogger(__name__)
 _HEAD = struct.Struct("<4sII")
 """Magic, length and CRC-32 of the state that follows."""
 _MAGIC = b"FLT1"
+_MINUTE = 60_000_000_000
+"""Nanoseconds."""
 _STORE_WAITS_SECONDS = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
 """A store that is being restarted is back within half a minute; one connection may be lost without any wait."""
 
 Sleep = Callable[[float], None]
+Tell = Callable[[str], object]
+_TOLD_FROM_SECONDS = 1.0
+"""A shorter wait is not worth a word."""
+
+
+def _tell_nobody(why: str) -> None:
+    """Do without the reasons."""
 
 
 class Throttle(Protocol):
     """Decides when a request may be sent."""
 
-    def acquire(self, sleep: Sleep) -> int:
+    def acquire(self, sleep: Sleep, tell: Tell = _tell_nobody) -> int:
         """Wait until one more request may be sent.
 
         Args:
             sleep: Waits so many seconds; raises to end the waiting.
+            tell: Gets what is waited for, and until when, where that takes a second or more.
 
         Returns:
             The grant, for `observe`.
@@ -56,7 +67,7 @@ class Throttle(Protocol):
 class NoThrottle:
     """For a service without a rate limit (`api.requests_per_minute = 0`)."""
 
-    def acquire(self, sleep: Sleep) -> int:  # noqa: ARG002 - the protocol's signature
+    def acquire(self, sleep: Sleep, tell: Tell = _tell_nobody) -> int:  # noqa: ARG002 - the protocol's signature
         """Let it go."""
         return 0
 
@@ -105,24 +116,36 @@ class SharedThrottle:
         limit: Requests in any 60 s.
         pause_max_seconds: Longest pause after a 429. The client ends the run where the service asks for a longer one;
             the next run may try again.
+        utc_now: Time of day, to say until when is waited.
     """
 
-    def __init__(self, store: Store, limit: int, pause_max_seconds: float = 120.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        limit: int,
+        pause_max_seconds: float = 120.0,
+        utc_now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._store = store
         self._pause_max_seconds = pause_max_seconds
         self._limit = limit
         self._said_limit = limit
+        self._utc_now = utc_now
+        self._granted: list[int] = []
 
-    def acquire(self, sleep: Sleep) -> int:
+    def acquire(self, sleep: Sleep, tell: Tell = _tell_nobody) -> int:
         """Wait until one more request may be sent; see `Throttle`.
 
         Raises:
             ThrottleStoreError: The store was away for half a minute: run again later.
         """
         while True:
-            grant, seconds = self._take(sleep)
+            grant, seconds, why = self._take(sleep)
             if grant is not None:
+                self._granted = [at for at in self._granted if at > grant - _MINUTE] + [grant]
                 return grant
+            if seconds >= _TOLD_FROM_SECONDS:
+                tell(f"{why}, until {self._utc_now() + timedelta(seconds=seconds):%H:%M:%S} UTC")
             sleep(seconds)
 
     def observe(self, grant: int, answer: Answer) -> None:
@@ -151,16 +174,20 @@ class SharedThrottle:
         """Close the store."""
         self._store.close()
 
-    def _take(self, sleep: Sleep) -> tuple[int | None, float]:
+    def _take(self, sleep: Sleep) -> tuple[int | None, float, str]:
         for seconds in _STORE_WAITS_SECONDS:
             try:
-                with self._window() as (window, now):
-                    return take(window, self._limit, now)
+                return self._take_once()
             except ThrottleStoreError as error:
                 _LOG.warning("%s", error.message)
                 sleep(seconds)
+        return self._take_once()
+
+    def _take_once(self) -> tuple[int | None, float, str]:
         with self._window() as (window, now):
-            return take(window, self._limit, now)
+            grant, seconds = take(window, self._limit, now)
+            own = sum(at > now - _MINUTE for at in self._granted)
+            return grant, seconds, "" if grant else why_waiting(window, self._limit, now, own)
 
     @contextmanager
     def _window(self) -> Iterator[tuple[Window, int]]:

@@ -12,7 +12,7 @@ import msgspec
 
 from firmlake.api.throttle.hints import Allowance
 
-__all__ = ["Window", "answered", "learn", "refused", "take"]
+__all__ = ["Window", "answered", "learn", "refused", "take", "why_waiting"]
 
 SECOND = 1_000_000_000
 
@@ -85,6 +85,27 @@ def take(window: Window, limit: int, now: int) -> tuple[int | None, float]:
     window.arrivals.append(grant)
     window.due = max(window.due, now) + window.spacing
     return grant, 0.0
+
+
+def why_waiting(window: Window, limit: int, now: int, own: int) -> str:
+    """Say why `take` grants nothing now.
+
+    Args:
+        window: As `take` left it.
+        limit: As for `take`.
+        now: Nanoseconds.
+        own: Requests that whoever asks was granted in the last minute.
+    """
+    if window.paused_until > now:
+        return "waiting because the service asked for a pause"
+    limit = min(limit, window.learned_limit or limit)
+    live = sum(at > now - int(WINDOW_SECONDS * SECOND) for at in window.arrivals)
+    if live >= limit:
+        others = max(0, live - own)
+        whose = f", {others} of them by other or earlier runs with this key" if others else ""
+        return f"waiting for the allowance: {live} requests were sent in the last minute{whose}"
+    seconds = window.spacing / SECOND
+    return f"waiting because the service refused faster requests: one every {seconds:.1f} s"
 
 
 def answered(window: Window, grant: int, now: int) -> None:
