@@ -20,6 +20,7 @@ from firmlake.cli.company_lists import company_list
 from firmlake.cli.export import export
 from firmlake.cli.lists import contacts, service_lists
 from firmlake.cli.look import company, query, report, status
+from firmlake.cli.match import match
 from firmlake.cli.prune import prune
 from firmlake.cli.rebuild import replay, verify
 from firmlake.cli.run import demo, plan, redrive, run
@@ -61,7 +62,7 @@ def firmlake() -> None:
 
 _FETCHING = (check, run, plan, redrive, demo)
 _LOOKING = (status, query, changes, report, company)
-_LISTS = (company_list, service_lists, contacts)
+_LISTS = (match, company_list, service_lists, contacts)
 _KEEPING = (export, archive, replay, verify, prune)
 for _each in (*_FETCHING, *_LOOKING, *_LISTS, *_KEEPING, sandbox, config):
     firmlake.add_command(_each)

@@ -1,0 +1,56 @@
+"""The command match: names and VAT numbers to company numbers, by a register file that the user has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from firmlake.cli.call import Call, command
+from firmlake.core.errors import UsageError
+
+__all__ = ["match"]
+
+
+@click.command()
+@click.argument("names", metavar="NAMES", type=click.Path(path_type=Path))
+@click.option(
+    "--register", multiple=True, required=True, type=click.Path(path_type=Path), metavar="FILE",
+    help="A register file; several that belong together are given one by one.",
+)  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), help="Where to write: .csv or .parquet.")
+@click.option("--map", "mapped", multiple=True, metavar="ROLE=COLUMN", help="Name the column of name, place, vat ...")
+@click.option("--accept", type=float, default=2.0, metavar="SCORE", help="Take similar names from this score on.")
+@command
+def match(
+    call: Call, names: Path, register: tuple[Path, ...], out: Path | None, mapped: tuple[str, ...], accept: float
+) -> None:
+    """Look up the numbers of the companies that NAMES names, in a register file. No request is sent.
+
+    FILE is from the open data of the KBO (denomination.csv, address.csv) or of SIRENE (StockUniteLegale,
+    StockEtablissement), an export of the KVK, or any list with numbers and names. Legal forms, accents and punctuation
+    do not count. What is only similar is given as a candidate with a score, and taken with --accept alone.
+    """
+    from firmlake.match.match import ROLES, match_names
+
+    roles = (*ROLES, "country")
+    mapping = {}
+    for text in mapped:
+        role, separator, column = text.partition("=")
+        if not separator or role not in roles or not column:
+            raise UsageError(f"--map {text} is not ROLE=COLUMN", f"ROLE is one of {', '.join(roles)}")
+        mapping[role] = column
+    out = out or names.with_name(f"{names.name.split('.')[0]}.matched.csv")
+    found = match_names(names, register, out, call.settings(), mapping, accept)
+
+    def show() -> None:
+        for line in found.register:
+            click.echo(line)
+        read = ", ".join(f"{role} from column {column!r}" for role, column in found.columns.items())
+        click.echo(f"{names}: {read}")
+        for kind, count in sorted(found.counts.items(), key=lambda pair: -pair[1]):
+            click.echo(f"{count:>10,}  {kind}")
+        click.echo(f"Written: {out}. Check it, fill in company_number where a candidate is right, then:\n")
+        click.echo(f"  firmlake run {out}")
+
+    call.answer({"out": out, "lines": found.counts, "register": found.register, "columns": found.columns}, show)

@@ -1,0 +1,207 @@
+"""A list of names becomes a list with company numbers, candidates and scores, for a person to check."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import duckdb
+import polars as pl
+import pyarrow.parquet as pq
+
+from firmlake.core.company import COUNTRIES
+from firmlake.core.errors import CompanyListError, UsageError
+from firmlake.core.files import write_file
+from firmlake.core.settings import Settings
+from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES, find_columns, quoted_names, role_of
+from firmlake.intake.countries import country_codes
+from firmlake.intake.numbers import identify_column
+from firmlake.intake.readers import open_table
+from firmlake.intake.table import BLANK, Table, field, unique_names
+from firmlake.match.layouts import NAME_WORDS, PLACE_WORDS, POSTCODE_WORDS, VAT_WORDS, find_column
+from firmlake.match.lookup import CANDIDATES, find_candidates
+from firmlake.match.names import normal_name, normal_place, postcode, vat_key
+from firmlake.match.register import load_register
+
+__all__ = ["ROLES", "Matched", "match_names"]
+
+ROLES: Final = {"name": NAME_WORDS, "place": PLACE_WORDS, "postcode": POSTCODE_WORDS, "vat": VAT_WORDS}
+"""What is read of a list of names, and the folded header names of each."""
+
+_ENDINGS: Final = (".csv", ".parquet")
+
+
+class Matched(NamedTuple):
+    """What a lookup came to.
+
+    Attributes:
+        out: The file that was written.
+        counts: Lines by their match.
+        register: What was read of each register file.
+        columns: The column that was read for each role.
+    """
+
+    out: Path
+    counts: dict[str, int]
+    register: list[str]
+    columns: dict[str, str]
+
+
+def match_names(
+    path: Path, register: Sequence[Path], out: Path, settings: Settings, mapping: Mapping[str, str], accept: float
+) -> Matched:
+    """Look up the companies of a list in a register, and write the list with what was found.
+
+    The file has every line of the list in its order, with all its columns, behind these: country and company_number
+    (filled where the match is certain), match, score, and name, place, number and score of the candidates. A match is
+    certain by its VAT number, or where only one company has the name, and the place where the line says one.
+
+    Args:
+        path: The list: any format of a list, with names or VAT numbers.
+        register: Register files that belong together, or several registers.
+        out: Where to write: .csv or .parquet.
+        settings: Limits of the intake and of DuckDB.
+        mapping: Columns for `ROLES` and `country`, where they are not found.
+        accept: Score from which a similar name is taken too; above 1 none is.
+
+    Raises:
+        CompanyListError: A file cannot be used; do what the next step says.
+    """
+    if out.suffix not in _ENDINGS:
+        raise UsageError(f"{out} ends with neither {' nor '.join(_ENDINGS)}", "Name another file with --out")
+    table = open_table(path, settings.intake, {**COMPANY_COLUMNS, "name": frozenset(NAME_WORDS)})
+    columns = _columns(path, table, mapping)
+    with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": settings.run.duckdb_memory,
+            "temp_directory": folder,
+            "preserve_insertion_order": "false",
+        }
+        with duckdb.connect(str(Path(folder) / "register.duckdb"), config=config) as connection:
+            said = load_register(connection, register, settings.intake)
+            lines = pl.concat(_wanted(table, columns))
+            best = _decide(find_candidates(connection, lines), lines, accept)
+    counts: Counter[str] = Counter()
+    write_file(out, lambda aside: _write(aside, out.suffix, table, best, counts))
+    return Matched(out, dict(counts), said, {role: table.columns[n] for role, n in columns.items()})
+
+
+def _columns(path: Path, table: Table, mapping: Mapping[str, str]) -> dict[str, int]:
+    """Give the position of the column for each role; a name or a VAT number is needed."""
+    names = table.names or tuple(str(position + 1) for position in range(table.width))
+    found = {role: find_column(names, words) for role, words in ROLES.items()}
+    known = find_columns(path, names, COMPANY_COLUMNS, mapping)
+    found[COUNTRY] = next(iter(known.get(COUNTRY, ())), None)
+    found |= {role: known[role][0] for role in mapping}
+    chosen = {role: position for role, position in found.items() if position is not None}
+    if not chosen.keys() & {"name", "vat"}:
+        raise CompanyListError(
+            f"{path}: no column is known as the name of a company. Its columns are {quoted_names(names)}",
+            "Map it: --map name=COLUMN, or --map vat=COLUMN",
+        )
+    return chosen
+
+
+def _wanted(table: Table, columns: Mapping[str, int]) -> Iterator[pl.DataFrame]:
+    """Give what is sought of each line: see `find_candidates`."""
+    known = [(position, role_of(name, COMPANY_COLUMNS)) for position, name in enumerate(table.names or ())]
+    numbers = {position: role for position, role in known if role in NUMBER_ROLES}
+    if "vat" in columns:
+        numbers.setdefault(columns["vat"], "vat_number")
+
+    def cell(role: str) -> pl.Expr:
+        return pl.col(field(columns[role])) if role in columns else pl.lit(None, pl.String)
+
+    for batch in table.batches(sorted({*columns.values(), *numbers})):
+        codes = country_codes(batch.with_columns(cell(COUNTRY).alias("code"))["code"])
+        codes = codes.set(~codes.is_in(COUNTRIES), None)
+        yield batch.select(
+            "line",
+            *_own_numbers(batch, numbers, codes),
+            country=codes,
+            normal=normal_name(cell("name")),
+            place=normal_place(cell("place")).replace("", None),
+            postcode=postcode(cell("postcode")),
+            vat=vat_key(cell("vat")),
+        ).with_columns(tight=pl.col("normal").str.replace_all(" ", "", literal=True))
+
+
+def _own_numbers(batch: pl.DataFrame, numbers: Mapping[int, str], codes: pl.Series) -> list[pl.Series]:
+    """Give the country and the number of each line that says its number itself, such as a Belgian VAT number."""
+    own = [pl.Series("own_country", [None] * batch.height, dtype=pl.String)]
+    own.append(own[0].alias("own_number"))
+    for position, role in numbers.items():
+        found = identify_column(batch[field(position)], codes, role, None)
+        is_new = own[0].is_null()
+        own = [old.zip_with(~is_new, found[name]) for old, name in zip(own, ("country", "company_number"), strict=True)]
+    return [own[0].alias("own_country"), own[1].alias("own_number")]
+
+
+def _decide(candidates: pl.DataFrame, lines: pl.DataFrame, accept: float) -> pl.DataFrame:
+    """Give one row for each line that has candidates: the match, and the candidates in columns of their own."""
+    says_place = pl.col("place").is_not_null() | pl.col("postcode").is_not_null()
+    placed = lines.select("line", says_place=says_place)
+    first = candidates.filter(rank=1).join(placed, on="line", how="left")
+    how, is_there = pl.col("how"), pl.col("is_there").fill_null(value=False)
+    is_only = pl.col("candidate_count") == 1
+    is_same = how == "same name"
+    match = (
+        pl.when(how == "its own number")
+        .then(pl.lit("its own number"))
+        .when((how == "VAT number") & is_only)
+        .then(pl.lit("VAT number"))
+        .when(is_same & is_there & (pl.col("there_count") == 1))
+        .then(pl.lit("name and place"))
+        .when(is_same & is_only & (~pl.col("says_place") | pl.col("is_there").is_null()))
+        .then(pl.lit("name"))
+        .when((how == "similar name") & (pl.col("score") >= accept))
+        .then(pl.lit("similar name, accepted"))
+        .when(is_same & is_only)
+        .then(pl.lit("to check: name in another place"))
+        .when(how == "similar name")
+        .then(pl.lit("to check: similar name"))
+        .otherwise(pl.lit("to check: several companies"))
+    )
+    is_sure = ~pl.col("match").str.starts_with("to check")
+    best = first.with_columns(match=match).select(
+        "line",
+        "match",
+        "score",
+        country=pl.when(is_sure).then("country"),
+        company_number=pl.when(is_sure).then("number"),
+    )
+    for rank in range(1, CANDIDATES + 1):
+        each = candidates.filter(rank=rank).select(
+            "line",
+            pl.concat_str("country", "number", separator=" ").alias(f"candidate_{rank}"),
+            pl.concat_str("name", "place", separator=", ", ignore_nulls=True).alias(f"candidate_{rank}_name"),
+            pl.col("score").alias(f"candidate_{rank}_score"),
+        )
+        best = best.join(each, on="line", how="left")
+    return best
+
+
+def _write(aside: Path, ending: str, table: Table, best: pl.DataFrame, counts: Counter[str]) -> None:
+    """Write every line with its match, a batch at a time."""
+    added = ["country", "company_number", "match", "score", *best.columns[5:]]
+    names = unique_names((*added, *table.columns))[len(added) :]
+    renamed = {field(position): name for position, name in enumerate(names)}
+    writer: pq.ParquetWriter | None = None
+    with aside.open("wb") as file:
+        for batch in table.batches(range(table.width)):
+            lines = batch.join(best, on="line", how="left", maintain_order="left")
+            nothing = pl.when(pl.col("defect") == BLANK).then(pl.lit("blank line")).otherwise(pl.lit("not found"))
+            lines = lines.with_columns(pl.coalesce("match", nothing).alias("match"))
+            counts.update(dict(lines["match"].value_counts().rows()))
+            rows = lines.select(*added, *renamed).rename(renamed).with_columns(pl.col(pl.String).replace("", None))
+            if ending == ".csv":
+                rows.write_csv(file, include_header=not file.tell(), include_bom=not file.tell())
+                continue
+            if writer is None:
+                writer = pq.ParquetWriter(file, rows.to_arrow().schema, compression="zstd")
+            writer.write_table(rows.to_arrow())
+        if writer is not None:
+            writer.close()

@@ -1,0 +1,74 @@
+"""Company names and places in one spelling for comparison: no accents, punctuation, case or legal forms."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+__all__ = ["normal_name", "normal_place", "postcode", "vat_key"]
+
+_LEGAL_FORMS: Final = (
+    "nv", "sa", "bv", "bvba", "ebvba", "sprl", "sprlu", "srl", "sarl", "sas", "sasu", "eurl", "sca", "scs", "snc", "sc",
+    "sci", "scop", "gie", "ei", "eirl", "se", "vof", "cv", "cvba", "cvoa", "scrl", "scris", "gcv", "commv", "comm v",
+    "comm va", "vzw", "asbl", "ivzw", "aisbl", "ltd", "limited", "gmbh", "ag", "inc", "plc", "llc", "spa",
+    "naamloze vennootschap", "besloten vennootschap", "societe anonyme", "societe a responsabilite limitee",
+    "societe par actions simplifiee", "coperatieve vennootschap", "cooperatieve vennootschap",
+    "vennootschap onder firma", "societe en nom collectif", "commanditaire vennootschap",
+)  # fmt: skip
+_JOINING: Final = ("and", "en", "et", "und")
+_WORDS: Final = rf"\b(?:{'|'.join(sorted((*_LEGAL_FORMS, *_JOINING), key=len, reverse=True))})\b"
+
+
+def _plain(text: pl.Expr) -> pl.Expr:
+    """Give lower-case letters and digits, words apart by one space; points and apostrophes join what they part."""
+    bare = text.str.normalize("NFKD").str.replace_all(r"\p{M}", "").str.to_lowercase()
+    ligatures = bare.str.replace_many({"œ": "oe", "æ": "ae", "ß": "ss", "ø": "o", "ł": "l"})
+    joined = ligatures.str.replace_all("[.'\u2019`\u00b4]", "")
+    return joined.str.replace_all(r"[^a-z0-9]+", " ").str.strip_chars()
+
+
+def normal_name(name: pl.Expr) -> pl.Expr:
+    """Give a company name without what people spell in many ways; one that is nothing else stays.
+
+    Example:
+        >>> pl.select(normal_name(pl.lit("Établissements De Kroon, B.V."))).item()
+        'etablissements de kroon'
+    """
+    plain = _plain(name)
+    short = plain.str.replace_all(_WORDS, " ").str.replace_all(" +", " ").str.strip_chars()
+    return pl.when(short == "").then(plain).otherwise(short)
+
+
+def normal_place(place: pl.Expr) -> pl.Expr:
+    """Give a place without case, accents, punctuation, and what stands behind it (`PARIS 8`, `Paris Cedex 08`).
+
+    Example:
+        >>> pl.select(normal_place(pl.lit("SAINT-DENIS CEDEX 2"))).item()
+        'saint denis'
+    """
+    plain = _plain(place).str.replace(r"^ste? ", "saint ").str.replace(r"^sint ", "saint ")
+    return plain.str.replace(r"( cedex)?( \d+(e|er|eme)?( arrondissement)?)?$", "").str.strip_chars()
+
+
+def postcode(text: pl.Expr) -> pl.Expr:
+    """Give the digits of a postcode, null where there are not 4 or 5 of them; of a Dutch one the letters do not count.
+
+    Example:
+        >>> pl.select(postcode(pl.lit("B-1000")), b=postcode(pl.lit("3511 AB"))).row(0)
+        ('1000', '3511')
+    """
+    return text.str.extract(r"\b(\d{4,5})(?:\.0)?\s?(?:[A-Za-z]{2})?\b")
+
+
+def vat_key(text: pl.Expr) -> pl.Expr:
+    """Give the RSIN inside a Dutch VAT number, or an RSIN itself; null for anything else.
+
+    The VAT number of a Dutch legal person is `NL`, its RSIN, and `B01` or another suffix.
+
+    Example:
+        >>> pl.select(vat_key(pl.lit("NL 8041.23.456.B01"))).item()
+        '804123456'
+    """
+    bare = text.str.to_uppercase().str.replace_all(r"[^0-9A-Z]", "")
+    return bare.str.extract(r"^(?:NL)?(\d{9})(?:B\d{2})?$")

@@ -1,0 +1,155 @@
+"""Register files read into a DuckDB database: numbers, names, places and VAT numbers, whatever files they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import polars as pl
+
+from firmlake.core.errors import CompanyListError
+from firmlake.core.settings import IntakeSettings
+from firmlake.intake.choice import choose_columns
+from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES
+from firmlake.intake.countries import country_codes
+from firmlake.intake.numbers import identify_column
+from firmlake.intake.readers import open_table
+from firmlake.intake.table import Table, field
+from firmlake.intake.words import fold
+from firmlake.match.layouts import (
+    NAME_WORDS,
+    PLACE_WORDS,
+    POSTCODE_WORDS,
+    VAT_WORDS,
+    Layout,
+    find_column,
+    find_layout,
+)
+from firmlake.match.names import normal_name, normal_place, postcode, vat_key
+
+__all__ = ["load_register"]
+
+_TABLES: Final = """
+CREATE TABLE names (country VARCHAR, number VARCHAR, name VARCHAR, normal VARCHAR, tight VARCHAR);
+CREATE TABLE places (country VARCHAR, number VARCHAR, place VARCHAR, normal VARCHAR, postcode VARCHAR);
+CREATE TABLE vats (country VARCHAR, number VARCHAR, vat VARCHAR);
+"""
+_KEY: Final = ("country", "number")
+
+
+def load_register(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], options: IntakeSettings) -> list[str]:
+    """Read the files of one or more registers into the tables names, places and vats.
+
+    Args:
+        connection: An empty database.
+        paths: KBO open data, SIRENE stock files, or any list with numbers and names, each in any format of a list.
+        options: How to read them.
+
+    Returns:
+        One sentence for each file: what it is and how many names, places and VAT numbers it gave.
+
+    Raises:
+        CompanyListError: A file holds no numbers, or none holds names or VAT numbers.
+    """
+    connection.execute(_TABLES)
+    said = [_load_file(connection, path, options) for path in paths]
+    counts = connection.execute("SELECT (SELECT count(*) FROM names), (SELECT count(*) FROM vats)").fetchall()[0]
+    if not any(counts):
+        raise CompanyListError(
+            f"{', '.join(map(str, paths))}: no names and no VAT numbers of companies",
+            "Add the file with the names: denomination.csv of the KBO, StockUniteLegale of SIRENE",
+        )
+    return said
+
+
+def _load_file(connection: duckdb.DuckDBPyConnection, path: Path, options: IntakeSettings) -> str:
+    table = open_table(path, options, COMPANY_COLUMNS)
+    layout = find_layout(table.columns)
+    batches = _known(table, layout) if layout else _any(path, table, options)
+    counts = dict.fromkeys(("names", "places", "vats"), 0)
+    for batch in batches:
+        for name, rows in _split(batch).items():
+            if rows.height:
+                connection.register("rows", rows.to_arrow())
+                connection.execute(f"INSERT INTO {name} SELECT * FROM rows")  # noqa: S608 - names of ours
+                counts[name] += rows.height
+    what = layout.title if layout else "a list with numbers"
+    return f"{path}: {what}, " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def _known(table: Table, layout: Layout) -> Iterator[pl.DataFrame]:
+    """Read a file whose layout is known: country, number, name (a list), place (a list), postcode, vat."""
+    place_of = {fold(column): position for position, column in enumerate(table.columns)}
+    wanted = [layout.number, *layout.names, *layout.person, *layout.places, layout.postcode, layout.vat]
+    if layout.only:
+        wanted.append(layout.only[0])
+    at = {column: place_of[column] for column in wanted if column in place_of}
+
+    def cell(column: str) -> pl.Expr:
+        return pl.col(field(at[column])) if column in at else pl.lit(None, pl.String)
+
+    for batch in table.batches(sorted(set(at.values()))):
+        rows = batch
+        if layout.only and layout.only[0] in at:
+            rows = rows.filter(cell(layout.only[0]) == layout.only[1])
+        # In the KBO, numbers of establishment units stand among those of enterprises; they identify no company.
+        rows = _identified(rows, field(at[layout.number]), layout.role, None)
+        person = pl.concat_str(*map(cell, layout.person), separator=" ") if layout.person else pl.lit(None, pl.String)
+        yield rows.select(
+            *_KEY,
+            names=pl.concat_list(person, *map(cell, layout.names)),
+            places=pl.concat_list(*map(cell, layout.places or ("",))),
+            postcode=cell(layout.postcode),
+            vat=cell(layout.vat),
+        )
+
+
+def _any(path: Path, table: Table, options: IntakeSettings) -> Iterator[pl.DataFrame]:
+    """Read a list whose columns are told by their names, such as an export of the KVK."""
+    choice, _ = choose_columns(path, table, options, COMPANY_COLUMNS, {})
+    role, number = next((role, choice[role][0]) for role in NUMBER_ROLES if choice.get(role))
+    country = next(iter(choice.get(COUNTRY, ())), None)
+    words = (NAME_WORDS, PLACE_WORDS, POSTCODE_WORDS, VAT_WORDS)
+    found = [find_column(table.names or (), each) for each in words]
+    positions = sorted({each for each in (number, country, *found) if each is not None})
+
+    def cell(position: int | None) -> pl.Expr:
+        return pl.lit(None, pl.String) if position is None else pl.col(field(position))
+
+    for batch in table.batches(positions):
+        codes = None if country is None else country_codes(batch[field(country)])
+        rows = _identified(batch, field(number), role, codes, options.default_country or None)
+        name, place, code, vat = map(cell, found)
+        yield rows.select(*_KEY, names=pl.concat_list(name), places=pl.concat_list(place), postcode=code, vat=vat)
+
+
+def _identified(
+    rows: pl.DataFrame, column: str, role: str, country: pl.Series | None, default: str | None = None
+) -> pl.DataFrame:
+    """Keep the rows that name a company, with it."""
+    codes = pl.Series([None], dtype=pl.String).new_from_index(0, rows.height) if country is None else country
+    found = identify_column(rows[column], codes, role, default)
+    return rows.with_columns(found["country"], found["company_number"].alias("number")).filter(
+        pl.col("country").is_not_null()
+    )
+
+
+def _split(batch: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Give the rows of each table; what is not known (`[ND]`: not disclosed) is left out."""
+    filled = pl.col("text").str.strip_chars().is_in(["", "[ND]"]).not_() & pl.col("text").is_not_null()
+
+    def long(column: str) -> pl.DataFrame:
+        return batch.select(*_KEY, "postcode", text=column).explode("text")
+
+    names = long("names").filter(filled).with_columns(normal=normal_name(pl.col("text")))
+    names = names.with_columns(tight=pl.col("normal").str.replace_all(" ", "", literal=True))
+    places = long("places").filter(filled | pl.col("postcode").is_not_null())
+    vats = batch.select(*_KEY, vat=vat_key(pl.col("vat"))).filter(pl.col("vat").is_not_null())
+    place = normal_place(pl.col("text"))
+    return {
+        "names": names.filter(pl.col("tight") != "").select(*_KEY, pl.col("text").alias("name"), "normal", "tight"),
+        "places": places.select(*_KEY, "text", place.alias("normal"), postcode(pl.col("postcode"))).unique(),
+        "vats": vats,
+    }

@@ -1,0 +1,133 @@
+"""Names and VAT numbers to company numbers, by small files in the layouts of the public registers."""
+
+import polars as pl
+import pytest
+
+from firmlake.core.errors import CompanyListError, UsageError
+from firmlake.core.settings import Settings
+from firmlake.intake.company_list import read_company_list
+from firmlake.match.match import match_names
+
+ENTERPRISE = """"EnterpriseNumber","Status","JuridicalSituation","TypeOfEnterprise","JuridicalForm","StartDate"
+"0403.227.515","AC","000","2","014","09-02-1935"
+"""
+DENOMINATION = """"EntityNumber","Language","TypeOfDenomination","Denomination"
+"0403.227.515","2","001","KBC Bank"
+"0403.227.515","1","003","CBC Banque"
+"0403.091.220","1","001","Établissements Solvay & Fils"
+"2.123.456.789","2","003","Alleen een vestiging"
+"0403.834.160","2","001","Bakkerij Jansen"
+"0404.616.494","2","001","Bakkerij Jansen"
+"""
+ADDRESS = """"EntityNumber","TypeOfAddress","CountryNL","CountryFR","Zipcode",\
+"MunicipalityNL","MunicipalityFR","StreetNL"
+"0403.227.515","REGO","","","1080","Sint-Jans-Molenbeek","Molenbeek-Saint-Jean","Havenlaan"
+"0403.834.160","REGO","","","9000","Gent","Gand","Veldstraat"
+"0404.616.494","REGO","","","2000","Antwerpen","Anvers","Meir"
+"""
+UNITS = """siren,statutDiffusionUniteLegale,sigleUniteLegale,prenom1UniteLegale,etatAdministratifUniteLegale,\
+nomUniteLegale,\
+denominationUniteLegale,denominationUsuelle1UniteLegale,nicSiegeUniteLegale
+552032534,O,,,A,,DANONE,,00687
+404833048,O,,MARIE,A,DURAND,,,00022
+433834160,O,,,C,,FERMEE SARL,,00022
+"""
+ESTABLISHMENTS = """siren,nic,siret,etablissementSiege,codePostalEtablissement,libelleCommuneEtablissement,\
+etatAdministratifEtablissement,enseigne1Etablissement,denominationUsuelleEtablissement
+552032534,00687,55203253400687,true,75009,PARIS 9,A,[ND],DANONE VITAPOLE
+"""
+KVK = """KVK-nummer;Handelsnaam;Plaats;Postcode;RSIN
+17085815;ASML Holding N.V.;Veldhoven;5504 DR;804123456
+27120091;Café 't Hoekje;Breda;4811 AA;
+"""
+REGISTERS = {
+    "enterprise.csv": ENTERPRISE, "denomination.csv": DENOMINATION, "address.csv": ADDRESS,
+    "StockUniteLegale.csv": UNITS, "StockEtablissement.csv": ESTABLISHMENTS, "kvk.csv": KVK,
+}  # fmt: skip
+
+
+@pytest.fixture
+def look_up(tmp_path):
+    """Match a list, and give the file that was written as a frame of texts."""
+    for name, content in REGISTERS.items():
+        (tmp_path / name).write_text(content)
+
+    def look_up(content, *registers, accept=2.0, out="out.csv", **mapping):
+        (tmp_path / "names.csv").write_text(content)
+        files = [tmp_path / name for name in registers or REGISTERS]
+        match_names(tmp_path / "names.csv", files, tmp_path / out, Settings(), mapping, accept)
+        read = pl.read_parquet if out.endswith(".parquet") else lambda path: pl.read_csv(path, infer_schema=False)
+        return read(tmp_path / out)
+
+    return look_up
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "match"),
+    [
+        ("K.B.C. BANK NV;BE;", "0403227515", "name"),
+        ("cbc banque s.a.;;", "0403227515", "name"),
+        ("Etablissements Solvay en Fils;BE;", "0403091220", "name"),
+        ("Bakkerij Jansen BVBA;BE;Gent", "0403834160", "name and place"),
+        ("Bakkerij Jansen;BE;ANVERS", "0404616494", "name and place"),
+        ("Bakkerij Jansen;BE;", None, "to check: several companies"),
+        ("KBC Bank;BE;Brugge", None, "to check: name in another place"),
+        ("KBC Bank;NL;", None, "not found"),
+        ("Danone SA;France;Paris Cedex 09", "552032534", "name and place"),
+        ("Danone Vitapole;FR;", "552032534", "name"),
+        ("Marie Durand;FR;", "404833048", "name"),
+        ("Fermée;FR;", None, "not found"),
+        ("[ND];FR;", None, "not found"),
+        ("Cafe t Hoekje B.V.;NL;", "27120091", "name"),
+        ("Cafe t Hoekjes;NL;", None, "to check: similar name"),
+        ("Bakkerij Janssen;BE;", None, "to check: similar name"),
+        ("Alleen een vestiging;BE;", None, "not found"),
+        ("Zzz Qqq;BE;", None, "not found"),
+        (";;", None, "blank line"),
+    ],
+)
+def test_a_name_is_taken_where_only_one_company_has_it_and_never_where_it_is_only_similar(look_up, line, number, match):
+    found = look_up(f"klant;land;plaats\n{line}\n")
+    assert found.select("company_number", "match").row(0) == (number, match)
+
+
+def test_similar_names_are_candidates_with_scores_and_are_taken_on_demand(look_up):
+    found = look_up("naam;land\nCafe t Hoekjes;NL\n")
+    [row] = found.rows(named=True)
+    assert (row["candidate_1"], row["candidate_1_name"]) == ("NL 27120091", "Café 't Hoekje, Breda")
+    assert 0.85 <= float(row["candidate_1_score"]) < 1
+    taken = look_up("naam;land\nCafe t Hoekjes;NL\n", accept=0.9)
+    assert taken.select("company_number", "match").row(0) == ("27120091", "similar name, accepted")
+
+
+@pytest.mark.parametrize("vat", ["NL804123456B01", "nl 8041.23.456.B.01", "804123456"])
+def test_a_dutch_vat_number_leads_to_its_kvk_number(look_up, vat):
+    found = look_up(f"BTW-nummer\n{vat}\n", "kvk.csv")
+    assert found.select("country", "company_number", "match").row(0) == ("NL", "17085815", "VAT number")
+
+
+def test_a_belgian_vat_number_needs_no_register(look_up):
+    found = look_up("naam;btw\nx;BE 0403.053.608\n", "kvk.csv")
+    assert found.select("company_number", "match").row(0) == ("0403053608", "its own number")
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
+def test_every_line_comes_back_in_order_with_its_columns_and_the_result_is_a_list(look_up, tmp_path, out):
+    found = look_up("Naam;company_number;omzet\nZzz;;1\n\nKBC Bank;;2\nDanone;;3\n", "denomination.csv", out=out)
+    assert found["Naam"].to_list() == ["Zzz", None, "KBC Bank", "Danone"]
+    assert found["omzet"].to_list() == ["1", None, "2", "3"]
+    assert "company_number_2" in found.columns
+    assert read_company_list(tmp_path / out).companies["company_number"].to_list() == ["0403227515"]
+
+
+def test_columns_can_be_mapped(look_up):
+    assert look_up("a;b\nKBC Bank;x\n", name="a")["company_number"].to_list() == ["0403227515"]
+
+
+def test_what_cannot_be_used_is_refused_with_the_next_step(look_up):
+    with pytest.raises(CompanyListError, match="--map name=COLUMN"):
+        look_up("a;b\nKBC Bank;x\n")
+    with pytest.raises(CompanyListError, match=r"denomination\.csv of the KBO"):
+        look_up("naam\nKBC Bank\n", "enterprise.csv", "address.csv")
+    with pytest.raises(UsageError, match="--out"):
+        look_up("naam\nKBC Bank\n", out="out.doc")
