@@ -28,6 +28,9 @@ _NUMBER: Final = NUMBER_ROLES[0]
 _MOST: Final = 0.5
 """Share of a column's filled cells that are valid numbers (or countries), so that it is taken for what holds them."""
 
+_REGISTER: Final = 2
+"""Strength of a hint by the word of a register or country."""
+
 _ALIKE: Final = 0.9
 """Two columns qualify equally where the one has so large a share of the other's valid numbers."""
 
@@ -141,6 +144,7 @@ def _guess_number(search: _Search) -> None:
         return
     by_name = {position: role for role in NUMBER_ROLES for position in choice.get(role, ())}
     if by_name and not any(role == _NUMBER for role in by_name.values()):
+        _add_registers(search, by_name)
         return
     weighed = _weigh(search, by_name)
     if by_name and (not weighed or any(position in by_name for position in weighed)):
@@ -180,6 +184,28 @@ def _weigh(search: _Search, by_name: Mapping[int, str]) -> dict[int, Evidence]:
         for position, each in evidence.items()
         if each.valid_count and (each.share >= _MOST or position in by_name)
     }
+
+
+def _add_registers(search: _Search, by_name: Mapping[int, str]) -> None:
+    """Read a column with the word of a register beside those known by name, where it fills what they leave empty."""
+    names = search.table.names or ()
+    hints = {position: hint for position, name in enumerate(names) if (hint := hint_of(name)).strength == _REGISTER}
+    beside = [n for n, hint in hints.items() if n not in by_name and hint.role in NUMBER_ROLES]
+    if not beside:
+        return
+    weighed = _weigh(search, by_name)
+    held = pl.Series([None] * search.table.sample.height, dtype=pl.String)
+    for position in by_name.keys() & weighed.keys():
+        held = held.fill_null(weighed[position].companies)
+    for position in beside:
+        found = weighed[position].companies if position in weighed else held.clear()
+        if len(found) and not (held != found).any() and (held.is_null() & found.is_not_null()).any():
+            role = hints[position].role
+            search.choice[role] = (*search.choice.get(role, ()), position)
+            search.guesses.append(
+                f"Company numbers are also read from column {search.name(position)} ({search.examples(position)}); "
+                "to read another one alone: --map number=COLUMN"
+            )
 
 
 def _leave_out(search: _Search, weighed: Mapping[int, Evidence], by_name: Mapping[int, str]) -> None:

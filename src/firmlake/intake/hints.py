@@ -71,4 +71,5 @@ def is_company_name(name: str) -> bool:
 
 def _words(name: str) -> list[str]:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    return [word.casefold() for word in _WORD.findall(plain)]
+    words = [word.casefold() for word in (*_WORD.findall(plain), *re.findall(r"\w+", plain.replace("_", " ")))]
+    return [*words, *(word.rstrip("0123456789") for word in words)]

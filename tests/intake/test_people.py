@@ -1,0 +1,268 @@
+"""Lists as people have them: files of the kind that programs and persons write, each with the same companies."""
+
+import gzip
+import io
+import zipfile
+
+import polars as pl
+import pytest
+import xlsxwriter
+
+from firmlake.core.errors import CompanyListError
+from firmlake.intake.company_list import IntakeOptions, read_company_list
+from firmlake.intake.entries import read_entries
+
+BE, NL, FR = "0403227515", "17085815", "552032534"
+COMPANIES = {("BE", BE), ("NL", NL), ("FR", FR)}
+
+
+def book(*sheets, hidden=(), merged=None):
+    """A workbook with these sheets: name and rows."""
+    buffer = io.BytesIO()
+    with xlsxwriter.Workbook(buffer, {"in_memory": True}) as file:
+        for name, rows in sheets:
+            page = file.add_worksheet(name)
+            if merged:
+                page.merge_range(0, 0, 0, 3, merged)
+            for number, cells in enumerate(rows):
+                for column, cell in enumerate(cells):
+                    if cell is not None:
+                        page.write(number, column, cell)
+            if name in hidden:
+                page.hide()
+    return buffer.getvalue()
+
+
+def ods(rows):
+    """A LibreOffice sheet, by the standard: with the repeated empty cells and rows at its end."""
+    cells = "".join(
+        "<table:table-row>"
+        + "".join(
+            f'<table:table-cell office:value-type="float" office:value="{cell}"><text:p>{cell}</text:p>'
+            "</table:table-cell>"
+            if isinstance(cell, int)
+            else f'<table:table-cell office:value-type="string"><text:p>{cell}</text:p></table:table-cell>'
+            for cell in row
+        )
+        + '<table:table-cell table:number-columns-repeated="16380"/></table:table-row>'
+        for row in rows
+    )
+    spaces = "".join(
+        f' xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{prefix}:1.0"'
+        for prefix in ("office", "table", "text")
+    )
+    content = (
+        f'<?xml version="1.0" encoding="UTF-8"?><office:document-content{spaces} office:version="1.2"><office:body>'
+        f'<office:spreadsheet><table:table table:name="Blad1">{cells}<table:table-row '
+        'table:number-rows-repeated="1048000"><table:table-cell table:number-columns-repeated="16384"/>'
+        "</table:table-row></table:table></office:spreadsheet></office:body></office:document-content>"
+    )
+    kind = "application/vnd.oasis.opendocument.spreadsheet"
+    manifest = (
+        '<?xml version="1.0" encoding="UTF-8"?><manifest:manifest '
+        'xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0" manifest:version="1.2">'
+        f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/></manifest:manifest>'
+    )
+    return archive({"mimetype": kind, "content.xml": content, "META-INF/manifest.xml": manifest})
+
+
+def archive(files):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in files.items():
+            file.writestr(name, content)
+    return buffer.getvalue()
+
+
+PLAIN = f"land;nummer\nBE;{BE}\nNL;{NL}\nFR;{FR}\n"
+ROWS = [["BE", BE], ["NL", NL], ["FR", FR]]
+FILES = {
+    "CRM export": f"Account ID,Account Name,Billing Country,Company Reg. No\n001A,KBC,Belgium,{BE}\n"
+    f"001B,ASML,Netherlands,{NL}\n001C,Danone,France,{FR}\n",
+    "CRM export with an internal company id": f"company_id;name;country;vat\n1;KBC;BE;BE{BE}\n2;ASML;NL;\n"
+    f"3;Danone;FR;FR27{FR}\n4;ASML;NL;{NL}\n",
+    "billing and shipping country that agree": f"Billing Country;Shipping Country;Nr\nBE;BE;{BE}\nNL;NL;{NL}\n"
+    f"FR;FR;{FR}\n",
+    "plain number": PLAIN.replace("nummer", "number"),
+    "plain nummer": PLAIN,
+    "reg_no": PLAIN.replace("land;nummer", "country;reg_no"),
+    "SAP": f"KUNNR\tNAME1\tLAND1\tSTCEG\n01\tKBC\tBE\tBE{BE}\n02\tASML\tNL\t{NL}\n03\tD\tFR\tFR27{FR}\n",
+    "SAP tax numbers": f"KUNNR\tLAND1\tSTCD1\nD01\tBE\t{BE}\nD02\tNL\t{NL}\nD03\tFR\t{FR}\n",
+    "accountancy in Windows-1252": (
+        f"Code;Société;Pays;N° d\u2019entreprise;Solde\nC1;KBC;België;0403.227.515;1.234,56\nC2;Café;NL;{NL};0,00\n"
+        f"C3;Danone;FR;{FR};-12,50\nTotal;;;;1.222,06\n"
+    ).encode("cp1252"),
+    "two registers in one name": f"Naam;Ondernemings- of KvK-nummer;Land\nKBC;{BE};\nASML;{NL};\nDanone;{FR};FR\n",
+    "three registers in one name": f"KBO/KvK/SIREN\n{BE}\n{NL}\n{FR}\n",
+    "title rows above": f"Klantenlijst 01/01/2025;;\nGemaakt door: Jan;;\n;;\nnaam;nummer;land\nKBC;{BE};BE\n"
+    f"ASML;{NL};NL\nDanone;{FR};FR\n",
+    "titles of one field": "Customers, exported 3 May 2025\n\n" + PLAIN,
+    "title that names a register": f"KvK export\nnaam;KvK-nummer\nASML;{NL}\nKBC;BE {BE}\nDanone;FR {FR}\n".replace(
+        "KvK-nummer", "Ondernemings- of KvK-nummer"
+    ),
+    "two header rows": f"Bedrijf;;Adres;\nNaam;Nummer;Land;Plaats\nKBC;{BE};BE;Brussel\nASML;{NL};NL;\nD;{FR};FR;\n",
+    "header in two languages": f"Land;Ondernemingsnummer\nPays;Numéro d'entreprise\nBE;{BE}\nNL;{NL}\nFR;{FR}\n",
+    "short and long lines": f"land;nummer;x;y\nBE;{BE}\nNL;{NL};a;;;\nFR;{FR};b;c\n",
+    "unknown header above valid numbers": f"A1;A2;A3\nBE;x;{BE}\nNL;y;NL{NL}\nFR;z;{FR}\n".replace("BE;x;", "BE;x;BE")
+    .replace("FR;z;", "FR;z;FR27"),
+    "empty first column": f";land;nummer\n;BE;{BE}\n;NL;{NL}\n;FR;{FR}\n",
+    "pivot with blank rows": f"Rijlabels;nummer;land\nNoord;;\n;;\nKBC;{BE};BE\n;;\nZuid;;\nASML;{NL};NL\nD;{FR};FR\n"
+    "Eindtotaal;;\n",
+    "separator line, BOM and quotes": "\ufeffsep=;\n" + PLAIN.replace("BE;", '"BE";'),
+    "INSEE": f"siren,nic,siret,denominationUniteLegale,etatAdministratif\n{FR},00687,{FR}00687,DANONE,A\n",
+    "gzip": gzip.compress(PLAIN.encode()),
+    "ZIP with one file": archive({"export/list.csv": PLAIN, "__MACOSX/._list.csv": "x"}),
+    "ZIP with a workbook": archive({"list.xlsx": book(("Blad1", [["land", "nummer"], *ROWS]))}),
+    "merged title": book(
+        ("Blad1", [[], [], ["naam", "land", "nummer"], *[["x", *row] for row in ROWS]]), merged="Klanten"
+    ),
+    "numbers as floats and a total": book(
+        ("Blad1", [["land", "nummer", "omzet"], ["BE", 403227515.0, 1], ["NL", 17085815.0, 2], ["FR", 552032534.0, 3],
+                   ["Totaal", None, 6]])
+    ),
+    "data on the second sheet": book(("Cover", [["Klanten 2025"], ["Jan"]]), ("Data", [["land", "nummer"], *ROWS])),
+    "a hidden sheet": book(("nieuw", [["land", "nummer"], *ROWS]), ("oud", [["kbo"], ["0403091220"]]), hidden=["oud"]),
+    "empty columns and rows around": book(
+        ("Blad1", [[], [], [None, None, "land", "nummer"], [], *[[None, None, *row] for row in ROWS]])
+    ),
+    "OpenDocument": ods([["land", "nummer"], *ROWS]),
+    "OpenDocument with title and numbers": ods(
+        [["Klanten", ""], ["land", "nummer"], ["BE", 403227515], ["NL", 17085815], ["FR", 552032534]]
+    ),
+    "NDJSON": "".join(f'{{"land":"{land}","reg_no":"{number}"}}\n' for land, number in ROWS),
+    "customer numbers beside": f"klantnr;land;KvK_nr_klant;btw\n10000001;NL;{NL};\n10000002;BE;;BE{BE}\n"
+    f"10000003;FR;;FR27{FR}\n",
+    "words around a register": f"klant_kvk_of_kbo;land\n{BE};BE\n{NL};NL\n{FR};FR\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", FILES.values(), ids=FILES.keys())
+def test_a_list_as_people_have_it_is_read_right(write, content):
+    companies = read_company_list(write(content))
+    found = set(companies.companies.select("country", "company_number").rows())
+    assert found == ({("FR", FR)} if isinstance(content, str) and "nic," in content else COMPANIES)
+    accounted = companies.header_count + companies.companies.height + companies.refused.height
+    assert companies.line_count == accounted + companies.repeated_count + companies.blank_count
+
+
+def test_a_guess_is_said_with_three_examples(write):
+    [guess] = read_company_list(write(PLAIN)).guesses
+    assert guess.startswith(f"Company numbers are read from column 'nummer' ({BE}, {NL}, {FR})")
+    titled = read_company_list(write("Klanten\n\n" + PLAIN)).guesses
+    assert "The header is on line 3 ('land', 'nummer')" in titled[0]
+    sheets = book(("Cover", [["x"], ["y"]]), ("Data", [["land", "kbo"], ["BE", BE]]))
+    assert "Worksheet 'Data' is read" in read_company_list(write(sheets)).guesses[0]
+    assert not read_company_list(write(f"land;kbo\nBE;{BE}\n")).guesses
+
+
+def test_a_guess_can_be_overruled(write):
+    text = f"naam;nummer;land\nKBC;{BE};BE\nx;y;z\nnaam;nr2;land\nASML;{NL};NL\n"
+    companies = read_company_list(write(text), IntakeOptions(header_row=4))
+    assert companies.companies["company_number"].to_list() == [NL]
+    assert companies.header_count == 4
+    two = f"nummer;nr klant\n{BE};0403091220\n"
+    assert read_company_list(write(f"land;{two}".replace("\n0", "\nBE;0")), IntakeOptions(number_column="nr klant"))
+
+
+def test_of_two_columns_that_qualify_equally_the_hint_names_one_that_can_be_mapped(write):
+    path = write(f"land;nummer 1;nummer 2\nBE;{BE};0403091220\nBE;0403053608;0202239951\n")
+    with pytest.raises(CompanyListError, match=r"'nummer 1' .* and 'nummer 2' .* hold company numbers") as caught:
+        read_company_list(path)
+    column = caught.value.next_step.split("--map number='")[1].split("'")[0]
+    assert read_company_list(path, IntakeOptions(number_column=column)).companies["company_number"].to_list() == [
+        BE, "0403053608",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["land;telefoon\nNL;06123456\nNL;06123457\n", "land;datum\nNL;20240101\nNL;20240102\n"]
+)
+def test_eight_digits_alone_are_no_company_number(write, text):
+    with pytest.raises(CompanyListError, match="no column is known as company number"):
+        read_company_list(write(text))
+
+
+def test_names_without_numbers_are_told_to_be_looked_up(write):
+    with pytest.raises(CompanyListError, match="by which the service knows them") as caught:
+        read_company_list(write("Klant;Plaats\nKBC;Leuven\n"))
+    assert "firmlake match " in caught.value.next_step
+
+
+def test_a_folder_of_parquet_with_partitions_is_one_list(tmp_path):
+    for country, number in ROWS:
+        folder = tmp_path / "list" / f"land={country}"
+        folder.mkdir(parents=True)
+        pl.DataFrame({"reg_no": [number]}).write_parquet(folder / "0.parquet")
+    companies = read_company_list(tmp_path / "list")
+    assert set(companies.companies.select("country", "company_number").rows()) == COMPANIES
+    assert companies.companies["line"].to_list() == [1, 2, 3]
+
+
+# Files made to do harm: each is refused in one line, and takes little memory -----------------------------------------
+
+
+def _with_cell(place):
+    """A workbook with one more cell, far away."""
+    source = zipfile.ZipFile(io.BytesIO(book(("Blad1", [["kbo"], [BE]]))))
+    row = "".join(filter(str.isdigit, place))
+    files = {name: source.read(name).decode() for name in source.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    files[sheet] = files[sheet].replace("</sheetData>", f'<row r="{row}"><c r="{place}"><v>1</v></c></row></sheetData>')
+    return archive(files)
+
+
+@pytest.mark.parametrize("place", ["XFD1048576", "CV1048576"])
+def test_a_cell_far_away_is_refused_before_anything_is_allocated(refusal, place):
+    assert "holds more than 25,000,000 cells" in refusal(_with_cell(place)).message
+
+
+def test_cells_without_a_place_are_counted_by_a_process_with_a_limit(refusal):
+    source = zipfile.ZipFile(io.BytesIO(_with_cell("A1048576")))
+    files = {name: source.read(name).decode() for name in source.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    files[sheet] = files[sheet].replace("<sheetData>", f"<sheetData><row>{'<c><v>1</v></c>' * 16_000}</row>")
+    assert "intake.max_cells" in refusal(archive(files)).next_step
+
+
+def test_a_sheet_of_open_document_that_repeats_a_cell_is_refused(refusal):
+    content = ods([["kbo"]])
+    source = zipfile.ZipFile(io.BytesIO(content))
+    files = {name: source.read(name).decode() for name in source.namelist()}
+    files["content.xml"] = (
+        files["content.xml"]
+        .replace("<table:table-row>", '<table:table-row table:number-rows-repeated="1000000">')
+        .replace("<table:table-cell office", '<table:table-cell table:number-columns-repeated="16000" office', 1)
+    )
+    assert refusal(archive(files)).next_step
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "setting"),
+    [
+        (gzip.compress(b"kbo\n" + b"0403227515\n" * 200_000), {"max_inflated_megabytes": 1}, "max_inflated_megabytes"),
+        (archive({"a": "kbo\n" + "0403227515\n" * 200_000}), {"max_inflated_megabytes": 1}, "max_inflated_megabytes"),
+        ("kbo\n" + "0403227515\n" * 11, {"max_rows": 10}, "max_rows"),
+        ("kbo;a;b\n0403227515\n", {"max_columns": 2}, "max_columns"),
+        (book(("Blad1", [["kbo", "x"], [BE]])), {"max_cells": 3}, "max_cells"),
+    ],
+)  # fmt: skip
+def test_every_limit_is_a_setting_and_the_refusal_names_it(write, refusal, content, options, setting):
+    assert f"raise intake.{setting}" in refusal(content, **options).next_step
+    assert read_company_list(write(content)).companies.height == 1, "at the default it is read"
+
+
+def test_the_rows_of_parquet_are_counted_from_its_footer(tmp_path):
+    path = tmp_path / "list.parquet"
+    pl.DataFrame({"kbo": [BE]}).select(pl.col("kbo").repeat_by(5_000_000).explode()).write_parquet(path)
+    with pytest.raises(CompanyListError, match="more than 1,000,000 lines"):
+        read_company_list(path, IntakeOptions(max_rows=1_000_000))
+
+
+def test_a_long_text_in_every_row_of_parquet_is_refused(tmp_path):
+    path = tmp_path / "list.parquet"
+    frame = pl.DataFrame({"kbo": [BE], "note": ["x" * 100_000]})
+    frame.select(pl.all().repeat_by(50_000).explode()).write_parquet(path)
+    assert path.stat().st_size < 1_000_000
+    entries = read_entries(path, IntakeOptions(), with_cells=True)
+    with pytest.raises(CompanyListError, match="texts of so many characters"):
+        list(entries.batches)
