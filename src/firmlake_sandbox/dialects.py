@@ -199,7 +199,7 @@ DIALECTS: dict[str, Dialect] = {
         "`children` of relationships",
         "names a child by an id of its own, `entity`",
         element=rewrites.children_unknown,
-        ending="children are kept as JSON, with related_kind 'unknown'",
+        ending="children are kept as JSON",
     ),
     "functions-new": Dialect("`function`", "knows functions other than SHAREHOLDER", element=rewrites.rename_functions),
     "health-hundred": Dialect(

@@ -197,7 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, {"statusCode": 404, "message": ["No company of this number"]})
             return
         element = self._element(dataset, company, known, page)
-        element.pop("message")
+        element.pop("message", None)
         self._answer(200, element, self._charge([company]))
 
     def _answer_many(self, dataset: str, sent: Any) -> None:

@@ -62,8 +62,113 @@ def test_nothing_differs_with_the_service_that_was_assumed(make_contact: Any) ->
 
 
 def test_a_second_check_costs_nothing(make_contact: Any) -> None:
-    contact = make_contact()
+    contact = make_contact(runs=False)
     spent = contact.lake.ledger()["credits_charged"]
     again = contact.lake.call("check", "--json")
     assert again.code == 0
     assert contact.lake.ledger()["credits_charged"] == spent
+
+
+# Endings that a dialect states.
+
+
+def assert_ending(make_contact: Any, name: str, *, check: int, run: int) -> Any:
+    contact = make_contact(name)
+    assert (contact.check.code, contact.run.code) == (check, run), contact.check.out + contact.run.err
+    assert contact.lake.ledger()["companies_charged_again"] == 0
+    return contact
+
+
+def test_a_forbidden_dataset_needs_a_person_and_the_others_are_published(make_contact: Any, world: Lake) -> None:
+    contact = assert_ending(make_contact, "forbidden", check=1, run=3)
+    assert contact.verdicts["endpoints of relationships"] == "needs_you"
+    rows = rows_of(contact.lake)
+    assert rows["relationships"] == []
+    assert {table: rows[table] for table in ("financials", "lookalikes")} == {
+        table: rows_of(world)[table] for table in ("financials", "lookalikes")
+    }
+
+
+@pytest.mark.slow
+def test_a_dataset_that_is_down_needs_a_person_and_the_others_are_published(make_contact: Any, world: Lake) -> None:
+    contact = assert_ending(make_contact, "down", check=1, run=3)
+    assert contact.verdicts["endpoints of lookalikes"] == "needs_you"
+    rows = rows_of(contact.lake)
+    assert rows["lookalikes"] == []
+    assert rows["financials"] == rows_of(world)["financials"]
+
+
+def test_another_structure_is_said_and_no_run_is_made_of_it(make_contact: Any) -> None:
+    contact = make_contact("wrapped", runs=False)
+    assert contact.check.code == 1
+    assert contact.verdicts["bulk body"] == "needs_you"
+    assert "no array of elements" in contact.seen["bulk body"]
+    assert contact.check.content["run_id"] is None
+    assert contact.check.content["credits_charged"] == 1, "nothing more is bought once that is known"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "left_out"),
+    [
+        ("decimal-integers", {"health_indicator", "employee_count", "reject_count"}),
+        ("children-unknown", {"reject_count"}),
+        ("health-hundred", {"health_indicator"}),
+        ("language-default", {"name", "place", "related_identifier_name", "related_place", "related_name"}),
+    ],
+)
+def test_what_a_dialect_costs_is_what_it_states(name: str, left_out: set[str], make_contact: Any, world: Lake) -> None:
+    contact = assert_ending(make_contact, name, check=0, run=0)
+    found, expected = rows_of(contact.lake, left_out), rows_of(world, left_out)
+    apart = {"relationships"} if name == "children-unknown" else set()
+    assert {table: rows for table, rows in found.items() if table not in apart} == {
+        table: rows for table, rows in expected.items() if table not in apart
+    }
+    if name == "children-unknown":
+        counts = "SELECT direction, related_kind = 'unknown', count(*) FROM relationships GROUP BY ALL ORDER BY ALL"
+        children = {kind: count for direction, kind, count in contact.lake.query(counts) if direction == "child"}
+        expected_children = world.query("SELECT count(*) FROM relationships WHERE direction = 'child'")[0][0]
+        assert children.get(True, 0) <= expected_children
+
+
+def test_credits_bound_a_check(make_contact: Any) -> None:
+    contact = make_contact(check=("--companies", "1"), runs=False)
+    assert contact.check.content["credits_charged"] == 1
+    assert contact.verdicts["company not found"] == "not_observed"
+
+
+def test_a_check_without_credits_asks_nothing(make_contact: Any) -> None:
+    contact = make_contact(check=("--set", "run.max_credits=0"), runs=False)
+    assert contact.check.code == 4
+    assert "max_credits" in contact.check.err
+
+
+def test_a_token_that_is_refused_ends_with_5(make_contact: Any) -> None:
+    contact = make_contact(check=("--companies", "1"), runs=False)
+    contact.lake.environment["FIRMLAKE_API_TOKEN"] = "wrong"
+    assert contact.lake.call("check").code == 5
+
+
+def test_a_person_sees_a_table_and_what_to_do(make_contact: Any) -> None:
+    contact = make_contact("forbidden", check=("--companies", "1"), runs=False)
+    shown = contact.lake.call("check", "--company", "BE 0403.091.220").out
+    assert "endpoints of relationships" in shown
+    assert "differs, needs you" in shown
+    assert "- endpoints of relationships: GET 403, POST 403: forbidden. Get relationships allowed" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--company", "0403227515"), "no country"),
+        (("--company", "BE 0403227516"), "0403227516"),
+        (("--company", "NL 33011433", "--company", "FR 552032534", "--companies", "1"), "2 companies are named"),
+    ],
+)
+def test_companies_that_cannot_be_asked_for_are_a_matter_of_usage(
+    options: tuple[str, ...], said: str, make_contact: Any
+) -> None:
+    contact = make_contact(check=options, runs=False)
+    assert contact.check.code == 2
+    assert said in contact.check.err
+    assert contact.lake.ledger()["requests"] == 0

@@ -14,17 +14,18 @@ from reliability.support import Lake
 
 from .foreign import Foreign, foreign, truth
 
-COUNT = 25
+COUNT = 8
 ODD: dict[str, dict[str, Any]] = {
     "as the specification": {},
     "a validator's names": {"body": ("items", "country", "number"), "paging": ("take", "skip"), "has_zero": True},
     "pydantic and small": {
-        "refusal": "pydantic", "body": ("companies", "country", "companyNumber"), "page_max": 50, "bulk_max": 10,
+        "refusal": "pydantic", "body": ("companies", "country", "companyNumber"), "page_max": 50, "bulk_max": 5,
     },
     "silent and closing": {
         "refusal": "plain", "body": ("identifiers", "country", "companyNumber"), "closes": True, "cuts_pages": True,
         "page_max": 2, "charge": "X-Credit-Cost", "language": "X-Language",
     },
+    "sparing with keys": {"omits_null": True, "children": "flat", "refusal": "pydantic", "has_zero": True},
 }  # fmt: skip
 
 
@@ -73,7 +74,13 @@ def _plain(value: Any) -> Any:
     return Decimal(value).normalize() if isinstance(value, int | Decimal) else value if value is None else str(value)
 
 
-@pytest.mark.parametrize("choices", ODD.values(), ids=ODD)
+_SLOW = ("as the specification", "a validator's names", "silent and closing")
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [pytest.param(choices, id=name, marks=[pytest.mark.slow] * (name in _SLOW)) for name, choices in ODD.items()],
+)
 def test_every_value_of_a_service_that_was_checked_is_right(choices: dict[str, Any], tmp_path: Path) -> None:
     with foreign(**choices) as service:
         lake, checked, run = first_contact(tmp_path, service)
@@ -82,3 +89,23 @@ def test_every_value_of_a_service_that_was_checked_is_right(choices: dict[str, A
     assert_true(lake)
     assert len(service.paid) == COUNT, "the check asked for companies of the list, and one that does not exist"
     assert not any(request.startswith("PUT") for request in service.requests)
+
+
+@pytest.mark.slow
+def test_children_of_a_shape_nobody_knows_are_kept_as_json(tmp_path: Path) -> None:
+    with foreign(children="entity") as service:
+        lake, checked, run = first_contact(tmp_path, service)
+    assert (checked.code, run.code) == (0, 0), run.err
+    ((count, kept),) = lake.query(
+        "SELECT count(*), count_if(extra_json LIKE '%entity%') FROM relationships WHERE direction = 'child'"
+    )
+    assert count == kept == sum(len(truth(*company)["relationships"]["children"]) for company in lake.numbers)  # type: ignore[index]
+
+
+def test_a_forbidden_dataset_of_a_service_that_never_heard_of_us_costs_that_dataset_alone(tmp_path: Path) -> None:
+    with foreign(forbidden="lookalikes") as service:
+        lake, checked, run = first_contact(tmp_path, service)
+    assert (checked.code, run.code) == (1, 3), run.err
+    assert lake.query("SELECT count(*) FROM lookalikes") == [(0,)]
+    periods = sum(len(truth(*company)["financials"]) for company in lake.numbers)  # type: ignore[index]
+    assert lake.query("SELECT count(*) FROM financials") == [(periods,)]

@@ -129,11 +129,15 @@ def check(
         for finding in ask_questions(talk, asking.companies, asking.stranger):
             findings.append(finding)
             on_finding(finding)
-    changes = {key: value for finding in findings for key, value in finding.settings.items()}
+    changes: dict[str, Any] = {}
+    for key, value in (change for finding in findings for change in finding.settings.items()):
+        changes[key] = {**changes.get(key, {}), **value} if isinstance(value, dict) else value
     settings = apply_changes(settings, changes)
     checked = Checked(findings, settings, changes, len(talk.answers), talk.charged)
-    if not any(answer.status == 200 and answer.request.companies for answer in talk.answers):
+    if not any(answer.status == 200 and answer.request.method == "POST" for answer in talk.answers):
         return checked
+    if any(one.assumption == "bulk body" and one.verdict == "needs_you" for one in findings):
+        return checked  # a run could not ask for anybody
     run_id, finding = _land(settings, talk, now)
     findings.append(finding)
     on_finding(finding)

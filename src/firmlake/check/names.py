@@ -44,15 +44,18 @@ def find_body_names(talk: Talk, dataset: str, company: Company) -> Finding:
     def ask() -> Answer:
         return talk.bulk(dataset, [company])
 
-    answer = _hunt(talk, _BODY, ask, lambda answer: elements_of(answer, [company]) is not None)
+    def may_be_names(answer: Answer) -> bool:
+        return is_refusal(answer) or read_json(answer.body) in ([], None)
+
+    answer = _hunt(talk, _BODY, ask, lambda answer: elements_of(answer, [company]) is not None, may_be_names)
     names = ", ".join(getattr(talk.api.names, role) for role in _BODY)
     assumption = "bulk body"
-    if answer is None:
-        last = talk.answers[-1]
-        what = describe_refusal(last) if last.status != 200 else f"another shape: {_glimpse(last.body)}"
+    if elements_of(answer, [company]) is None:
+        what = "the answer is no array of elements: " if answer.status == 200 else ""
         return Finding(
-            assumption, what, "needs_you",
-            next_step="Find this request in the service's documentation and set api.names: no bulk request works as is",
+            assumption, what + describe_refusal(answer), "needs_you",
+            next_step="Compare with the service's documentation. Names can be set in api.names; requests or answers "
+            "of another structure are beyond settings",
         )  # fmt: skip
     return _named(talk, assumption, _BODY, f"array and fields are called {names}")
 
@@ -68,11 +71,11 @@ def find_page_names(talk: Talk, company: Company) -> Finding:
         is_short = page.get("limit") == page.get("total", 2) < 2
         return (page.get("limit") == 2 or is_short) and page.get("offset") == 1
 
-    answer = _hunt(talk, _PAGE, ask, understands)
+    answer = _hunt(talk, _PAGE, ask, understands, lambda answer: answer.status == 200 or is_refusal(answer))
     assumption = "paging parameters"
-    if answer is None:
+    if not understands(answer):
         return Finding(
-            assumption, f"limit and offset are not understood: {describe_refusal(talk.answers[-1])}", "needs_you",
+            assumption, f"limit and offset are not understood: {describe_refusal(answer)}", "needs_you",
             next_step="Find the paging parameters in the service's documentation and set api.names.limit and .offset",
         )  # fmt: skip
     in_body = talk.bulk("financials", [company], 2, 1)
@@ -96,27 +99,42 @@ def describe_refusal(answer: Answer) -> str:
 
 
 def _hunt(
-    talk: Talk, roles: tuple[str, ...], ask: Callable[[], Answer], is_right: Callable[[Answer], bool]
-) -> Answer | None:
-    """Try names until the answer is right; the names that were right stay in `talk.api`, else those before."""
-    before, tried = talk.api.names, set()
+    talk: Talk,
+    roles: tuple[str, ...],
+    ask: Callable[[], Answer],
+    is_right: Callable[[Answer], bool],
+    goes_on: Callable[[Answer], bool],
+) -> Answer:
+    """Try names until the answer is right.
+
+    Args:
+        talk: Gets the names that were right; where none were, it keeps those it had.
+        roles: Which names.
+        ask: Asks with the names in `talk`.
+        is_right: Tells whether they were understood.
+        goes_on: Tells whether other names may help.
+
+    Returns:
+        The answer that is right, or the first one, which is not.
+    """
+    before, tried, first = talk.api.names, set(), None
     guesses = _guess(talk, roles)
     for attempt in range(_HINTS_MAX + _GUESSES_MAX):
-        tried.add(tuple(getattr(talk.api.names, role) for role in roles))
+        names = {role: getattr(talk.api.names, role) for role in roles}
+        tried.add(tuple(names.values()))
         answer = ask()
         if is_right(answer):
             return answer
-        if answer.status != 200 and not is_refusal(answer):
-            break
-        names = {role: getattr(talk.api.names, role) for role in roles}
+        first = first or answer
         hinted = names | (suggest_names(read_lines(answer.body), names) if is_refusal(answer) else {})
         if attempt >= _HINTS_MAX or tuple(hinted.values()) in tried:
             hinted = next((dict(zip(roles, guess, strict=True)) for guess in guesses if guess not in tried), {})
-        if not hinted:
+        if not (hinted and goes_on(answer)):
             break
         _rename(talk, hinted)
+    assert first is not None
     talk.api = msgspec.structs.replace(talk.api, names=before)
-    return None
+    return first
 
 
 def _guess(talk: Talk, roles: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

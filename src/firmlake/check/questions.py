@@ -49,12 +49,12 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     body = next(dataset for dataset in _UNPAGED if dataset in allowed)
     named = find_body_names(talk, body, known)
     yield named
-    if "financials" in allowed:
-        yield find_page_names(talk, known)
-        yield find_page_cap(talk, known)
     if named.verdict == "needs_you":
         yield from _describe_endpoints(statuses, {})
         return
+    if "financials" in allowed:
+        yield find_page_names(talk, known)
+        yield find_page_cap(talk, known)
     cap = find_companies_cap(talk, body, known)
     yield cap
     if "financials" in allowed and cap.verdict != "not_observed":

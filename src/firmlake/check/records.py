@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from firmlake.api.contract import DATASETS, KNOWN_VALUES, Field
 from firmlake.check.finding import Finding
+from firmlake.core.settings import Settings
 
 __all__ = ["Records", "examine_records"]
 
@@ -99,10 +100,12 @@ def _paths(record: dict[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _find_integers(records: Records) -> Finding:
-    odd = _odd(records, ["integer"], lambda value: isinstance(value, Decimal) and value != value.to_integral_value())
+    odd = _odd_fields(records, ["integer"], lambda value: isinstance(value, Decimal) and value % 1 != 0)
     if not odd:
         return Finding("integers", "whole numbers", "as_assumed")
-    return Finding("integers", f"with decimals: {odd}", "covered")
+    return _contract(
+        "integers", f"with decimals: {_examples(odd)}", "types", dict.fromkeys(map(_column, odd), "decimal")
+    )
 
 
 def _find_types(records: Records) -> Finding:
@@ -133,21 +136,42 @@ def _find_decimals(records: Records) -> Finding:
 
 
 def _find_fractions(records: Records) -> Finding:
-    values = [value for _, _, value in _values(records, ["fraction"]) if _is_number(value)]
-    if not values:
-        return Finding("scale of fractions", "no stake and no ratio came", "not_observed")
-    if max(values) <= 1:
-        return Finding("scale of fractions", "0 to 1", "as_assumed")
-    return Finding("scale of fractions", f"up to {max(values)}: of 100, not of 1", "covered")
+    return _find_scale(records, "scale of fractions", "fraction", "no stake and no ratio came")
 
 
 def _find_scores(records: Records) -> Finding:
-    values = [value for _, _, value in _values(records, ["score"]) if _is_number(value)]
+    return _find_scale(records, "scale of scores", "score", "no lookalikes came")
+
+
+def _find_scale(records: Records, row: str, kind: str, nothing: str) -> Finding:
+    """See whether values are of 1 or of 100; where one field of a dataset is of 100, all of its kind there are."""
+    values: dict[str, list[Any]] = {}
+    for place, _, value in _values(records, [kind]):
+        if _is_number(value):
+            values.setdefault(place, []).append(value)
     if not values:
-        return Finding("scale of scores", "no lookalikes came", "not_observed")
-    if max(values) <= 1:
-        return Finding("scale of scores", f"{min(values)} to {max(values)}", "as_assumed")
-    return Finding("scale of scores", f"{min(values)} to {max(values)}: of 100, not of 1", "covered")
+        return Finding(row, nothing, "not_observed")
+    largest = {place: max(of_place) for place, of_place in values.items()}
+    if max(largest.values()) <= 1:
+        return Finding(row, f"{min(map(min, values.values()))} to {max(largest.values())}", "as_assumed")
+    datasets = {place.split()[0] for place, most in largest.items() if most > 1}
+    places = dict.fromkeys(place for place, _, _ in _values(records, [kind]) if place.split()[0] in datasets)
+    seen = ", ".join(f"{place} up to {most}" for place, most in largest.items() if most > 1)
+    return _contract(row, f"of 100, not of 1: {seen}", "scales", dict.fromkeys(map(_column, places), 100))
+
+
+def _contract(row: str, seen: str, key: str, found: dict[str, Any]) -> Finding:
+    """Put right by a setting of the contract what fields are."""
+    if "contract" not in Settings.__struct_fields__:
+        return Finding(row, seen, "needs_you", next_step="These values do not fit and are listed in rejects")
+    return Finding(row, seen, "covered", {f"contract.{key}": found})
+
+
+def _column(place: str) -> str:
+    """Name a field as settings do: by its dataset and our column."""
+    dataset, path = place.split()
+    fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
+    return f"{dataset}.{next(column for column, field in fields if field.path == path)}"
 
 
 def _find_children(records: Records) -> Finding:
@@ -162,7 +186,7 @@ def _find_children(records: Records) -> Finding:
     if "unknown" in shapes:
         example = next(child for child in children if _shape(child) == "unknown")
         keys = ", ".join(example) if isinstance(example, dict) else type(example).__name__
-        return Finding(row, f"{seen} ({keys}); kept as JSON, related_kind 'unknown'", "covered")
+        return Finding(row, f"{seen} ({keys}); kept as JSON in extra_json", "covered")
     return Finding(row, seen, "covered")
 
 
@@ -210,10 +234,18 @@ def _find_health(records: Records) -> Finding:
 
 def _odd(records: Records, kinds: Iterable[str], is_odd: Callable[[Any], bool]) -> str:
     """List the fields with values that are odd, each with its first one."""
+    return _examples(_odd_fields(records, kinds, is_odd))
+
+
+def _odd_fields(records: Records, kinds: Iterable[str], is_odd: Callable[[Any], bool]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for place, _, value in _values(records, kinds):
         if value is not None and value is not UNSET and is_odd(value):
             found.setdefault(place, []).append(value)
+    return found
+
+
+def _examples(found: dict[str, list[Any]]) -> str:
     listed = [f"{place} ({values[0]!s:.40}, {len(values)} times)" for place, values in found.items()]
     more = f" and {len(listed) - _EXAMPLES_MAX} more fields" if len(listed) > _EXAMPLES_MAX else ""
     return ", ".join(listed[:_EXAMPLES_MAX]) + more
