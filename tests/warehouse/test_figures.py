@@ -101,8 +101,22 @@ def test_of_two_filings_the_one_received_last_is_shown(figures, company):
 
 
 def test_altmans_score_by_hand(figures):
-    # 6.56 x 0.2 + 3.26 x 0.3 + 6.72 x 0.1 + 1.05 x 0.8
-    assert figures.of(4, "x1, x2, x3, x4, z, zone", "altman") == [(0.2, 0.3, 0.1, 0.8, 3.802, "safe")]
+    # 6.56 x 0.2 + 3.26 x 0.3 + 6.72 x 0.1 + 1.05 x 400 / (1000 - 400)
+    columns = "x1, x2, x3, x4, z, zone, liabilities_from"
+    assert figures.of(4, columns, "altman") == [(0.2, 0.3, 0.1, 0.666667, 3.662, "safe", "assets minus equity")]
+
+
+def test_altmans_score_needs_no_debt_where_assets_and_equity_are_stated():
+    parts = {"net_working_capital": 200, "ebit": 100, "total_assets": 1000, "equity": 800, "retained_earnings": 300}
+    made = Figures()
+    made.files(1, **parts, debt=0)
+    made.files(2, **parts | {"equity": 1000}, debt=0)
+    made.files(3, **parts | {"total_assets": -1000, "equity": -800}, debt=400, net_profit=5)
+    made.made()
+    assert made.of(1, "x4, z, liabilities_from", "altman") == [(4.0, 7.162, "assets minus equity")]
+    assert made.of(2, "liabilities, x4, z", "altman") == [(0, None, None)], "who owes nothing has no score"
+    ratios = "return_on_assets, return_on_equity, equity_fraction, debt_fraction, debt_to_equity"
+    assert made.of(3, ratios, "ratios") == [(None,) * 5], "nothing is divided by less than zero"
 
 
 @pytest.mark.parametrize("company", [5, 6])
@@ -166,7 +180,7 @@ def test_people_are_counted_by_their_shares(figures):
 
 
 def test_a_company_counts_once_for_a_code_that_its_accounts_name_twice(figures):
-    assert figures.ask("FROM joint_committees ORDER BY code") == [("0124", 1, 7), ("200", 1, 7)]
+    assert figures.ask("FROM joint_committees ORDER BY code") == [("124", ["0124"], 1, 7), ("200", ["200"], 1, 7)]
 
 
 def test_coverage_says_why_nothing_is_held(figures):

@@ -36,13 +36,13 @@ FAULTS = {
     "period_length": {"start": "2024-02-01"},
     "period_reversed": {"start": "2025-01-01"},
     "received_early": {"date_received": "2024-12-30"},
-    "factor_1000": {"total_assets": 1_000_000, "equity": 400_000},
+    "factor_1000": {name: SOUND[name] * 1000 for name in SOUND if name.endswith(("assets", "equity", "capital"))}
+    | {name: SOUND[name] * 1000 for name in SOUND if "debt" in name},
     "leap": {"total_assets": 400_000},
 }
 """What is wrong with the newest of two years, by the check that finds it."""
 
 ALSO = {
-    "factor_1000": {"balance_short"},
     "leap": {"balance_short"},
     "period_length": {"period_gap"},
     "period_reversed": {"period_gap", "period_length"},
@@ -62,6 +62,7 @@ def figures():
     made.files(101)  # nothing is known, so nothing is wrong
     made.files(102, start="2023-01-01", end="2023-12-31", revenue=1, equity=-5, debt=7000, cash=1)
     made.files(102, revenue=300, equity=-5000, debt=7, cash=1000)
+    made.files(102, start="2022-01-01", end="2022-12-31", revenue=1, equity=-5, debt=7, cash=1)
     for company, total_assets, equity in ((104, 400_000, 300_000), (105, 2_000_000, 400), (106, 2_000_000, 1)):
         made.files(company, start="2023-01-01", end="2023-12-31", total_assets=900, equity=900)
         made.files(company, total_assets=total_assets, equity=equity)
@@ -137,13 +138,21 @@ def test_evidence_is_what_was_received(figures):
     ]
 
 
-def test_each_field_in_another_unit_is_told_by_its_name_also_where_it_is_negative(figures):
-    rows = figures.of(102, "json_extract_string(evidence, ['field', 'amount', 'previous_amount'])", "findings")
-    assert sorted(row for (row,) in rows) == [
-        ["debt", "7.0", "7000.0"],
-        ["equity", "-5000.0", "-5.0"],
-        ["revenue", "300.0", "1.0"],
-    ]
+def test_accounts_in_another_unit_are_one_finding_with_what_they_would_be(figures):
+    company = 1 + list(FAULTS).index("factor_1000")
+    columns = "end_date::VARCHAR, presumed_unit::DOUBLE, total_assets, total_assets_presumed, equity_presumed"
+    assert figures.of(company, columns, "unit_errors") == [("2023-12-31", 1000, 1000, 1_000_000, 400_000)]
+
+
+def test_growth_is_not_told_where_one_of_the_periods_is_in_another_unit(figures):
+    company = 1 + list(FAULTS).index("factor_1000")
+    assert figures.of(company, "end_date::VARCHAR, is_comparable, total_assets_growth", "trend") == [
+        ("2023-12-31", False, None), ("2024-12-31", True, None),
+    ]  # fmt: skip
+    assert figures.of(company, "end_date::VARCHAR, incomparable_because", "quality") == [
+        ("2023-12-31", "presumably in thousands, see unit_errors"), ("2024-12-31", None),
+    ]  # fmt: skip
+    assert figures.of(company, "*", "cagr(1)") == []
 
 
 def test_a_ring_is_told_from_its_first_company_on_and_once(figures):

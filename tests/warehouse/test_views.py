@@ -92,15 +92,3 @@ def test_views_are_made_anew_in_a_copy_of_an_older_generation(empty):
         create_views(older)
         names = "SELECT table_name, column_name, comment FROM duckdb_columns() ORDER BY ALL"
         assert older.execute(names).fetchall() == empty.execute(names).fetchall()
-
-
-def test_the_runbook_names_what_a_client_of_1_4_cannot_read():
-    """DuckDB 1.4 cannot read a WITH in a view or macro that 2.0 stored, nor what asks such a one."""
-    queries = {one.name: one.sql for one in definitions() if one.kind in ("view", "macro")}
-    queries |= {macro.name: macro.query for macro in MACROS}
-    unread = {name for name, sql in queries.items() if re.search(r"\bWITH\b", sql)}
-    while more := {n for n, sql in queries.items() if unread & set(re.findall(r"\w+", sql))} - unread - {"checks"}:
-        unread |= more
-    text = (Path(__file__).parents[2] / "docs/runbook.md").read_text("utf-8")
-    told = text.partition("of 1.4 all but what has steps of its own:")[2].partition(". Clients older")[0]
-    assert set(re.findall(r"`(\w+)`", told)) == unread

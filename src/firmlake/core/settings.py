@@ -238,7 +238,7 @@ class RunSettings(_Section, frozen=True):
     storage_version: Annotated[
         Literal["latest", "v1.5.0", "v1.4.0"],
         Meta(description="oldest DuckDB that can read the warehouse; where there is one, `firmlake replay` applies it"),
-    ] = "latest"
+    ] = "v1.4.0"
 
     @property
     def fail_share(self) -> float:

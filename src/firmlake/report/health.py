@@ -37,7 +37,7 @@ HEALTH = (
     Section(
         "",
         "Grew most",
-        "Annual revenue against the period before. Accounts filed in another unit show up here: see factor_1000 below.",
+        "Annual revenue against the period before. Left out: periods whose figures do not compare, see `quality`.",
         """
         SELECT company, end_date, revenue_annual, revenue_growth FROM shown
         WHERE revenue_growth > 0 ORDER BY revenue_growth DESC, country, company_number LIMIT 8

@@ -1,13 +1,16 @@
 -- view altman
 -- One row for each period of a company: Altman's Z'' for private companies outside manufacturing,
 -- 6.56 x1 + 3.26 x2 + 6.72 x3 + 1.05 x4. Approximations: x3 takes EBIT annualised; x4 takes book equity and, for all
--- liabilities, the field debt. Null where a part is missing or a divisor is not above zero; above 2.6 and below 1.1 are
--- Altman's own limits. A rough sign, no rating.
+-- liabilities, total assets minus equity or, where one of them is not stated, the field debt. Null where a part is missing
+-- or a divisor is not above zero: who owes nothing at all has no score. Above 2.6 and below 1.1 are Altman's own limits.
+-- A rough sign, no rating.
 --
 -- x1: Net working capital by total assets
 -- x2: Retained earnings by total assets
 -- x3: Annualised EBIT by total assets
--- x4: Equity by debt
+-- liabilities: What x4 divides by
+-- liabilities_from: assets minus equity, or debt. Null: neither is stated
+-- x4: Equity by liabilities
 -- z: The score, to four decimals. Null: a part is missing
 -- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
 SELECT
@@ -20,6 +23,16 @@ FROM (
         CASE WHEN total_assets > 0 THEN ratio(net_working_capital, total_assets) END AS x1,
         CASE WHEN total_assets > 0 THEN ratio(retained_earnings, total_assets) END AS x2,
         CASE WHEN total_assets > 0 THEN ratio(annualised(ebit, period_days), total_assets) END AS x3,
-        CASE WHEN debt > 0 THEN ratio(equity, debt) END AS x4
-    FROM accounts
+        liabilities, liabilities_from,
+        CASE WHEN liabilities > 0 THEN ratio(equity, liabilities) END AS x4
+    FROM (
+        SELECT
+            *,
+            coalesce(total_assets::DECIMAL(19, 2) - equity, debt)::DECIMAL(20, 2) AS liabilities,
+            CASE
+                WHEN total_assets IS NOT NULL AND equity IS NOT NULL THEN 'assets minus equity'
+                WHEN debt IS NOT NULL THEN 'debt'
+            END AS liabilities_from
+        FROM accounts
+    )
 )

@@ -1,17 +1,17 @@
 -- macro cagr(years := 3)
 -- example: cagr(3)
 -- Compound annual growth of each company from the period that ended about so many years before its newest one (nearest,
--- at most half a year off; no row where there is none). Flows are annualised; each rate is null where a figure is missing
--- or not above zero at either end.
+-- at most half a year off; no row where there is none). Both periods have figures that compare, see quality. Flows are
+-- annualised; each rate is null where a figure is missing or not above zero at either end.
 --
 -- base_end_date: Last day of the period that growth is counted from
 -- base_period_days: Days of that period
 -- span_years: Years between the two last days
 -- revenue_cagr: Growth of revenue in a year, 0.1 is 10 %
--- gross_margin_cagr: Likewise of the gross margin
--- ebitda_cagr: Likewise of EBITDA
--- total_assets_cagr: Likewise of total assets
--- employee_cagr: Likewise of employees
+-- gross_margin_cagr: Growth of the gross margin in a year
+-- ebitda_cagr: Growth of EBITDA in a year
+-- total_assets_cagr: Growth of total assets in a year
+-- employee_cagr: Growth of employees in a year
 SELECT
     country, company_number, name,
     base.end_date AS base_end_date,
@@ -25,10 +25,10 @@ SELECT
     yearly_growth(last.total_assets, base.total_assets, span_years) AS total_assets_cagr,
     yearly_growth(last.employee_count, base.employee_count, span_years) AS employee_cagr
 FROM (SELECT years * 365.25 AS day_count) asked
-CROSS JOIN (SELECT * FROM trend WHERE recency = 1) last
+CROSS JOIN (SELECT * FROM trend WHERE recency = 1 AND is_comparable) last
 JOIN trend base USING (country, company_number)
 JOIN companies USING (country, company_number)
-WHERE abs(base.end_date - last.end_date + day_count) <= 183
+WHERE base.is_comparable AND abs(base.end_date - last.end_date + day_count) <= 183
 QUALIFY row_number() OVER (
     PARTITION BY country, company_number
     ORDER BY abs(base.end_date - last.end_date + day_count), base.recency

@@ -1,10 +1,19 @@
 -- view joint_committees
--- One row for each joint committee code: the companies under it by their newest accounts. A company can be under several.
+-- One row for each joint committee: the companies under it by their newest accounts. A company can be under several. Codes
+-- that differ in leading zeros alone are one committee.
 --
+-- code: Code without leading zeros
+-- spellings: The code as the service spells it
 -- company_count: Companies whose newest accounts name it
 -- employee_count: Their employees in those accounts
-SELECT j.code, count(*) AS company_count, try_cast(sum(a.employee_count) AS BIGINT) AS employee_count
-FROM (SELECT DISTINCT country, company_number, start_date, end_date, code FROM financial_joint_committees) j
+SELECT
+    j.code, list_sort(list_distinct(flatten(list(j.spellings)))) AS spellings,
+    count(*) AS company_count, try_cast(sum(a.employee_count) AS BIGINT) AS employee_count
+FROM (
+    SELECT country, company_number, start_date, end_date, committee(c.code) AS code, list(c.code) AS spellings
+    FROM financial_joint_committees c
+    GROUP BY ALL
+) j
 JOIN accounts a USING (country, company_number, start_date, end_date)
 WHERE a.recency = 1
 GROUP BY j.code

@@ -5,6 +5,7 @@
 -- loss_period_count: Periods in a row with a loss, back from the newest; 0 where that one is none
 SELECT
     a.country, a.company_number, a.name, a.place, a.start_date, a.end_date, a.period_days, a.health_indicator,
+    t.is_comparable, t.incomparable_because,
     t.revenue, t.revenue_annual, t.revenue_growth,
     a.net_profit, a.total_assets, a.equity, a.debt,
     r.equity_fraction, r.net_margin, a.current_ratio,

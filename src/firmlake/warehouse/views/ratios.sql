@@ -1,17 +1,18 @@
 -- view ratios
 -- One row for each period of a company: margins, returns, liquidity and leverage, each from the figures of that period
--- and null where one is missing or the divisor is zero. Returns use annualised flows over the stock at the period's end.
+-- and null where one is missing or the divisor is zero; what is divided by total assets or equity is null where these are
+-- not above zero. Returns use annualised flows over the stock at the period's end.
 --
 -- gross_margin_fraction: Gross margin by revenue
 -- ebitda_margin: EBITDA by revenue
 -- ebit_margin: EBIT by revenue
 -- net_margin: Net profit by revenue
 -- return_on_assets: Annualised net profit by total assets
--- return_on_equity: Annualised net profit by equity. Null: also where equity is not above zero
+-- return_on_equity: Annualised net profit by equity
 -- cash_ratio: Cash by short-term debt
 -- equity_fraction: Equity by total assets
 -- debt_fraction: Debt by total assets
--- debt_to_equity: Debt by equity. Null: also where equity is not above zero
+-- debt_to_equity: Debt by equity
 -- financial_debt: Long-term and short-term financial debt
 -- net_debt: Financial debt less cash; negative is net cash
 -- net_debt_to_ebitda: Net debt by annualised EBITDA. Null: also where EBITDA is not above zero
@@ -22,13 +23,13 @@ SELECT
     ratio(ebitda, revenue) AS ebitda_margin,
     ratio(ebit, revenue) AS ebit_margin,
     ratio(net_profit, revenue) AS net_margin,
-    ratio(annualised(net_profit, period_days), total_assets) AS return_on_assets,
+    CASE WHEN total_assets > 0 THEN ratio(annualised(net_profit, period_days), total_assets) END AS return_on_assets,
     CASE WHEN equity > 0 THEN ratio(annualised(net_profit, period_days), equity) END AS return_on_equity,
     current_ratio,
     quick_ratio,
     ratio(cash, short_term_debt) AS cash_ratio,
-    ratio(equity, total_assets) AS equity_fraction,
-    ratio(debt, total_assets) AS debt_fraction,
+    CASE WHEN total_assets > 0 THEN ratio(equity, total_assets) END AS equity_fraction,
+    CASE WHEN total_assets > 0 THEN ratio(debt, total_assets) END AS debt_fraction,
     CASE WHEN equity > 0 THEN ratio(debt, equity) END AS debt_to_equity,
     (long_term_debt_financial::DECIMAL(19, 2) + short_term_debt_financial)::DECIMAL(20, 2) AS financial_debt,
     (financial_debt - cash)::DECIMAL(20, 2) AS net_debt,

@@ -1,51 +1,62 @@
 -- view trend
 -- One row for each period of a company: flows as stated and per year, stocks, and growth since the period before. Growth
--- of flows compares annual figures; period_days and gap_days say how far the two periods compare.
+-- of flows compares annual figures; period_days and gap_days say how far the two periods compare. Growth is null where the
+-- figures of one of the two periods do not compare, such as accounts filed in thousands: see quality.
 --
 -- previous_end_date: Last day of the period before. Null: this is the first
 -- gap_days: Days between the two periods; 0 where they follow each other, negative where they overlap. Null: first period
+-- is_comparable: Whether the figures compare with those of the company's other periods
+-- incomparable_because: Why they do not. Null: they do
 -- revenue_annual: Revenue, annualised
 -- gross_margin_annual: Gross margin, annualised
 -- ebitda_annual: EBITDA, annualised
 -- net_profit_annual: Net profit, annualised
 -- revenue_growth: Growth of annual revenue, 0.1 is 10 %. Null: a figure is missing or the earlier one not above zero
--- gross_margin_growth: Likewise of the gross margin
--- ebitda_growth: Likewise of EBITDA
--- net_profit_growth: Likewise of net profit
--- total_assets_growth: Likewise of total assets
--- equity_growth: Likewise of equity
--- employee_growth: Likewise of employees
+-- gross_margin_growth: Growth of the gross margin, in the same terms
+-- ebitda_growth: Growth of EBITDA, in the same terms
+-- net_profit_growth: Growth of net profit, in the same terms
+-- total_assets_growth: Growth of total assets, in the same terms
+-- equity_growth: Growth of equity, in the same terms
+-- employee_growth: Growth of employees, in the same terms
 SELECT
     country, company_number, start_date, end_date, period_days, recency,
     previous_end_date,
     start_date - previous_end_date - 1 AS gap_days,
-    revenue, revenue_annual, growth(revenue_annual, previous_revenue) AS revenue_growth,
-    gross_margin, gross_margin_annual, growth(gross_margin_annual, previous_gross_margin) AS gross_margin_growth,
-    ebitda, ebitda_annual, growth(ebitda_annual, previous_ebitda) AS ebitda_growth,
-    net_profit, net_profit_annual, growth(net_profit_annual, previous_net_profit) AS net_profit_growth,
-    total_assets, growth(total_assets, previous_total_assets) AS total_assets_growth,
-    equity, growth(equity, previous_equity) AS equity_growth,
-    employee_count, growth(employee_count, previous_employee_count) AS employee_growth
+    is_comparable, incomparable_because,
+    revenue, revenue_annual,
+    CASE WHEN is_comparable THEN growth(revenue_annual, previous_revenue) END AS revenue_growth,
+    gross_margin, gross_margin_annual,
+    CASE WHEN is_comparable THEN growth(gross_margin_annual, previous_gross_margin) END AS gross_margin_growth,
+    ebitda, ebitda_annual,
+    CASE WHEN is_comparable THEN growth(ebitda_annual, previous_ebitda) END AS ebitda_growth,
+    net_profit, net_profit_annual,
+    CASE WHEN is_comparable THEN growth(net_profit_annual, previous_net_profit) END AS net_profit_growth,
+    total_assets, CASE WHEN is_comparable THEN growth(total_assets, previous_total_assets) END AS total_assets_growth,
+    equity, CASE WHEN is_comparable THEN growth(equity, previous_equity) END AS equity_growth,
+    employee_count, CASE WHEN is_comparable THEN growth(employee_count, previous_employee_count) END AS employee_growth
 FROM (
     -- Each lag stands alone: a client of DuckDB 1.4 cannot read one inside an expression.
     SELECT
         *,
         lag(end_date) OVER periods AS previous_end_date,
-        lag(revenue_annual) OVER periods AS previous_revenue,
-        lag(gross_margin_annual) OVER periods AS previous_gross_margin,
-        lag(ebitda_annual) OVER periods AS previous_ebitda,
-        lag(net_profit_annual) OVER periods AS previous_net_profit,
-        lag(total_assets) OVER periods AS previous_total_assets,
-        lag(equity) OVER periods AS previous_equity,
-        lag(employee_count) OVER periods AS previous_employee_count
+        lag(CASE WHEN is_comparable THEN revenue_annual END) OVER periods AS previous_revenue,
+        lag(CASE WHEN is_comparable THEN gross_margin_annual END) OVER periods AS previous_gross_margin,
+        lag(CASE WHEN is_comparable THEN ebitda_annual END) OVER periods AS previous_ebitda,
+        lag(CASE WHEN is_comparable THEN net_profit_annual END) OVER periods AS previous_net_profit,
+        lag(CASE WHEN is_comparable THEN total_assets END) OVER periods AS previous_total_assets,
+        lag(CASE WHEN is_comparable THEN equity END) OVER periods AS previous_equity,
+        lag(CASE WHEN is_comparable THEN employee_count END) OVER periods AS previous_employee_count
     FROM (
         SELECT
-            *,
-            annualised(revenue, period_days) AS revenue_annual,
-            annualised(gross_margin, period_days) AS gross_margin_annual,
-            annualised(ebitda, period_days) AS ebitda_annual,
-            annualised(net_profit, period_days) AS net_profit_annual
-        FROM accounts
+            a.*,
+            incomparable_because(u.presumed_unit, period_days) AS incomparable_because,
+            incomparable_because(u.presumed_unit, period_days) IS NULL AS is_comparable,
+            annualised(a.revenue, period_days) AS revenue_annual,
+            annualised(a.gross_margin, period_days) AS gross_margin_annual,
+            annualised(a.ebitda, period_days) AS ebitda_annual,
+            annualised(a.net_profit, period_days) AS net_profit_annual
+        FROM accounts a
+        LEFT JOIN unit_errors u USING (country, company_number, start_date, end_date)
     )
     WINDOW periods AS (PARTITION BY country, company_number ORDER BY recency DESC)
 )

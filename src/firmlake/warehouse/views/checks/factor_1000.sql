@@ -1,8 +1,8 @@
 -- check factor_1000, error
--- Two or more of total assets, revenue, equity and debt are about a thousand times those of the period before, or a
--- thousandth (300 to 3,000 times): filed in another unit. One finding for each such field; where one leaps alone or the
--- amounts are small, see leap.
+-- A period whose amounts are presumably in another unit than those of its neighbours, such as accounts filed in thousands;
+-- unit_errors has the rule.
 SELECT country, company_number, start_date, end_date,
-    {field: field, amount: amount, previous_amount: previous_amount, previous_end_date: previous_end_date} AS evidence
-FROM leaps
-WHERE is_other_unit
+    {presumed_unit: presumed_unit, total_assets: total_assets, total_assets_presumed: total_assets_presumed,
+     revenue: revenue, revenue_presumed: revenue_presumed, agreeing_neighbours: agreeing_count,
+     compared_neighbours: compared_count} AS evidence
+FROM unit_errors

@@ -1,0 +1,34 @@
+-- view ownership_rings
+-- One row for each ring of three to six companies that hold shares, each of the next. It stands with the first of them by
+-- id, once for each company that leads back to it, on the shortest way there; a pair that holds each other is no ring but
+-- a cross-holding.
+--
+-- ring: Ids of the companies, as in ownership, each an owner of the next and the last of the first
+-- company_count: Companies in the ring
+WITH RECURSIVE held AS MATERIALIZED (
+    SELECT DISTINCT parent_id, child_id FROM ownership WHERE "function" = 'SHAREHOLDER' AND parent_id <> child_id
+),
+-- Nobody is in a ring who has no owner or holds nothing, or whose owners or holdings all are so: few are left.
+between AS MATERIALIZED (
+    SELECT h.* FROM held h SEMI JOIN held upper ON upper.child_id = h.parent_id
+        SEMI JOIN held lower ON lower.parent_id = h.child_id
+),
+inner_held AS MATERIALIZED (
+    SELECT b.* FROM between b SEMI JOIN between upper ON upper.child_id = b.parent_id
+        SEMI JOIN between lower ON lower.parent_id = b.child_id
+),
+walk(first_id, id, way) USING KEY (first_id, id) AS (
+    SELECT parent_id, child_id, [parent_id, child_id] FROM inner_held WHERE child_id > parent_id
+    UNION
+    SELECT w.first_id, h.child_id, list_append(min(w.way), h.child_id)
+    FROM walk w
+    JOIN inner_held h ON h.parent_id = w.id
+    LEFT JOIN recurring.walk known ON known.first_id = w.first_id AND known.id = h.child_id
+    WHERE h.child_id > w.first_id AND len(w.way) < 6 AND known.id IS NULL
+    GROUP BY w.first_id, h.child_id
+)
+SELECT p.country, p.company_number, w.way AS ring, len(w.way) AS company_count
+FROM walk w
+JOIN inner_held h ON h.parent_id = w.id AND h.child_id = w.first_id
+JOIN parties p ON p.id = w.first_id
+WHERE len(w.way) > 2

@@ -1,0 +1,125 @@
+-- view unit_errors
+-- One row for each period whose figures are presumably in another unit than those of its neighbours, such as accounts
+-- filed in thousands. A period is compared with up to six periods before and six after it, across ten amounts, after the
+-- company's usual growth is taken out. Two periods differ by a unit where the median of the ratios is a thousand or a
+-- million (within a factor of eight) and more than half of the amounts leap together. The period is listed where more
+-- than half of its neighbours differ from it by the same unit. Where both sides of a leap would be listed, only the side
+-- with fewer periods is, or else the one with the smaller amounts; of two periods alone, only where total assets or
+-- revenue reach 1,000,000. One amount that leaps alone is no other unit, see leaps. Nothing is corrected: the amounts are
+-- as the service states them, beside what they would be in the unit of the neighbours.
+--
+-- presumed_unit: What one unit of the amounts stands for: 1000 in accounts filed in thousands, 0.001 where they are a
+-- thousand times too large
+-- agreeing_count: Neighbours that differ from the period by this unit
+-- compared_count: Neighbours that it was compared with
+-- total_assets_presumed: Total assets in the unit of the neighbours
+-- equity_presumed: Equity in the unit of the neighbours
+-- debt_presumed: Debt in the unit of the neighbours
+-- revenue_presumed: Revenue in the unit of the neighbours
+-- net_profit_presumed: Net profit in the unit of the neighbours
+WITH doubtful AS (
+    -- Few companies have amounts that far apart; to compare the periods of all would take long.
+    SELECT country, company_number, max(total_assets) AS greatest_assets, max(revenue) AS greatest_revenue
+    FROM financials
+    GROUP BY country, company_number
+    HAVING (coalesce(max(abs(total_assets))::DOUBLE / min(abs(nullif(total_assets, 0))) > 150, false)::INTEGER
+        + coalesce(max(abs(equity))::DOUBLE / min(abs(nullif(equity, 0))) > 150, false)::INTEGER
+        + coalesce(max(abs(debt))::DOUBLE / min(abs(nullif(debt, 0))) > 150, false)::INTEGER
+        + coalesce(max(abs(revenue))::DOUBLE / min(abs(nullif(revenue, 0))) > 150, false)::INTEGER
+        + coalesce(max(abs(gross_margin))::DOUBLE / min(abs(nullif(gross_margin, 0))) > 150, false)::INTEGER
+        + coalesce(max(abs(cash))::DOUBLE / min(abs(nullif(cash, 0))) > 150, false)::INTEGER
+        + coalesce(max(abs(capital))::DOUBLE / min(abs(nullif(capital, 0))) > 150, false)::INTEGER
+        + coalesce(max(abs(short_term_debt))::DOUBLE / min(abs(nullif(short_term_debt, 0))) > 150, false)::INTEGER
+        + coalesce(max(abs(long_term_debt))::DOUBLE / min(abs(nullif(long_term_debt, 0))) > 150, false)::INTEGER
+        + coalesce(max(abs(retained_earnings))::DOUBLE / min(abs(nullif(retained_earnings, 0))) > 150, false)::INTEGER) >= 2
+),
+periods AS MATERIALIZED (
+    SELECT a.* FROM accounts a SEMI JOIN doubtful USING (country, company_number)
+),
+levels AS MATERIALIZED (
+    SELECT country, company_number, recency, field, log10(abs(amount)::DOUBLE) AS level
+    FROM (
+        SELECT country, company_number, recency, unnest([
+            {field: 'total_assets', amount: total_assets},
+            {field: 'equity', amount: equity},
+            {field: 'debt', amount: debt},
+            {field: 'revenue', amount: revenue},
+            {field: 'gross_margin', amount: gross_margin},
+            {field: 'cash', amount: cash},
+            {field: 'capital', amount: capital},
+            {field: 'short_term_debt', amount: short_term_debt},
+            {field: 'long_term_debt', amount: long_term_debt},
+            {field: 'retained_earnings', amount: retained_earnings}
+        ], recursive := true)
+        FROM periods
+    )
+    WHERE amount <> 0
+),
+shifts AS MATERIALIZED (
+    SELECT
+        p.country, p.company_number, p.recency, p.recency - n.recency AS distance,
+        median(n.level - p.level) AS shift,
+        count(*) AS field_count,
+        count(*) FILTER (n.level - p.level > 1.5) AS rising_count,
+        count(*) FILTER (n.level - p.level < -1.5) AS falling_count
+    FROM levels p
+    JOIN levels n USING (country, company_number, field)
+    WHERE n.recency <> p.recency AND abs(n.recency - p.recency) <= 6
+    GROUP BY p.country, p.company_number, p.recency, n.recency
+    HAVING count(*) >= 2
+),
+-- The usual growth from one period to the next, in powers of ten: leaps by a unit are taken out first.
+usual AS (
+    SELECT country, company_number, median(shift - 3 * round(shift / 3)) AS growth
+    FROM shifts WHERE distance = 1
+    GROUP BY country, company_number
+),
+-- How a neighbour differs from a period, in powers of a thousand. Null: by no unit.
+powers AS (
+    SELECT
+        country, company_number, recency,
+        CASE
+            WHEN abs(shift - distance * growth - 3 * round((shift - distance * growth) / 3)) <= 0.9
+                AND 2 * greatest(rising_count, falling_count) > field_count
+                THEN nullif(round((shift - distance * growth) / 3)::INTEGER, 0)
+        END AS power
+    FROM (
+        SELECT s.*, coalesce(u.growth, 0) AS growth FROM shifts s LEFT JOIN usual u USING (country, company_number)
+    )
+),
+suspects AS MATERIALIZED (
+    SELECT country, company_number, recency, power, agreeing_count, compared_count
+    FROM (
+        SELECT country, company_number, recency, power, count(*) AS agreeing_count,
+            sum(count(*)) OVER (PARTITION BY country, company_number, recency)::BIGINT AS compared_count
+        FROM powers
+        GROUP BY country, company_number, recency, power
+    )
+    WHERE abs(power) <= 2 AND 2 * agreeing_count > compared_count
+),
+sides AS (
+    SELECT country, company_number,
+        count(*) FILTER (power > 0) AS small_count,
+        count(*) FILTER (power < 0) AS large_count
+    FROM suspects
+    GROUP BY ALL
+)
+SELECT
+    p.country, p.company_number, p.start_date, p.end_date,
+    CASE s.power WHEN 1 THEN 1000 WHEN 2 THEN 1000000 WHEN -1 THEN 0.001 WHEN -2 THEN 0.000001 END::DECIMAL(13, 6)
+        AS presumed_unit,
+    s.agreeing_count, s.compared_count,
+    p.total_assets, (p.total_assets * presumed_unit)::DECIMAL(28, 2) AS total_assets_presumed,
+    p.equity, (p.equity * presumed_unit)::DECIMAL(28, 2) AS equity_presumed,
+    p.debt, (p.debt * presumed_unit)::DECIMAL(28, 2) AS debt_presumed,
+    p.revenue, (p.revenue * presumed_unit)::DECIMAL(28, 2) AS revenue_presumed,
+    p.net_profit, (p.net_profit * presumed_unit)::DECIMAL(28, 2) AS net_profit_presumed
+FROM suspects s
+JOIN sides USING (country, company_number)
+JOIN doubtful USING (country, company_number)
+JOIN periods p USING (country, company_number, recency)
+WHERE CASE
+        WHEN s.power > 0 THEN small_count <= large_count OR large_count = 0
+        ELSE large_count < small_count OR small_count = 0
+    END
+    AND (s.compared_count > 1 OR greatest(greatest_assets, greatest_revenue) >= 1000000)
