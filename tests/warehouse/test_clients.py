@@ -7,6 +7,7 @@ import subprocess
 import sys
 import venv
 
+import duckdb
 import pytest
 
 from firmlake.warehouse.macros import MACROS
@@ -55,3 +56,39 @@ def test_an_attached_warehouse_answers_everything(warehouse, tmp_path, version):
     asked = json.dumps(examples(warehouse))
     answer = subprocess.run([python, "-c", _CLIENT, warehouse, asked], check=True, capture_output=True, text=True)
     assert json.loads(answer.stdout) == {}
+
+
+_PROFILE = """
+house:
+  target: dev
+  outputs:
+    dev:
+      type: duckdb
+      path: {folder}/dev.duckdb
+      attach:
+        - {{path: {warehouse}, alias: fl, read_only: true}}
+      settings:
+        search_path: dev.main,fl.main
+"""
+_MODEL = """
+{{ config(materialized='table') }}
+SELECT o.country, o.company_number, overdue_days, head_id
+FROM fl.overdue(DATE '2030-01-01') o LEFT JOIN fl.groups(0.5) g ON g.id = o.country || o.company_number
+"""
+
+
+def test_a_model_of_dbt_uses_the_macros_as_the_runbook_says(warehouse, tmp_path):
+    venv.create(tmp_path / "client", with_pip=True)
+    programs = tmp_path / "client" / "bin"
+    install = [programs / "python", "-m", "pip", "install", "-q", "--only-binary", ":all:", "dbt-core", "dbt-duckdb"]
+    subprocess.run(install, check=True, capture_output=True)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "late.sql").write_text(_MODEL)
+    (tmp_path / "dbt_project.yml").write_text("{name: house, version: '1.0', profile: house, model-paths: [models]}")
+    (tmp_path / "profiles.yml").write_text(_PROFILE.format(folder=tmp_path, warehouse=warehouse))
+    made = subprocess.run([programs / "dbt", "run"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stdout
+    with duckdb.connect(warehouse, read_only=True) as connection:
+        expected = connection.execute("SELECT count(*) FROM overdue(DATE '2030-01-01')").fetchall()
+    with duckdb.connect(tmp_path / "dev.duckdb", read_only=True) as connection:
+        assert connection.execute("SELECT count(DISTINCT company_number) FROM late").fetchall() == expected

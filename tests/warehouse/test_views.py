@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.load import create_tables
-from firmlake.warehouse.macros import MACROS
 from firmlake.warehouse.views import SEVERITIES, create_views, definitions, describe_columns
 
 from .figures import Figures
