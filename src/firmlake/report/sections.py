@@ -41,12 +41,22 @@ TILES = """
 SECTIONS = (
     Section(
         "What the runs did",
+        "Unexplained bills",
+        "Runs in which the service charged other than our ledger expects: ask the service before the next run.",
+        """
+        SELECT started_at::TIMESTAMP_S AS started, run_id AS run, credit_count AS credits,
+            expected_credit_count AS expected_credits, bill
+        FROM spend WHERE unexplained_credit_count <> 0 ORDER BY started_at DESC LIMIT 10
+        """,
+    ),
+    Section(
+        "",
         "Runs",
         "The last five. Credits expected by our own ledger: one for each company found outside a window already paid.",
         """
         SELECT started_at::TIMESTAMP_S AS started, list_name, outcome, company_count AS companies,
             target_count AS asked, request_count AS requests, credit_count AS credits,
-            expected_credit_count AS expected_credits, credits_remaining
+            expected_credit_count AS expected_credits, bill, credits_remaining
         FROM spend ORDER BY started_at DESC LIMIT 5
         """,
     ),
@@ -160,8 +170,9 @@ SECTIONS = (
                 c.position
         ) <= 3
         ORDER BY list_position([
-            'company_gone', 'health_down', 'parent_out', 'parent_in', 'stake_changed', 'period_restated', 'child_out',
-            'child_in', 'period_removed', 'health_up', 'new_accounts'
+            'company_gone', 'health_down', 'parent_out', 'parent_in', 'function_changed', 'stake_changed',
+            'period_restated', 'child_out', 'child_in', 'period_removed', 'committees_changed', 'health_up',
+            'new_accounts', 'period_returned', 'company_renamed', 'company_moved'
         ], kind), c.country, c.company_number, c.position
         """,
     ),

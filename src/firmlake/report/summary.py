@@ -61,6 +61,18 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     warehouse: Path
 
+    @property
+    def unexplained_bill(self) -> str:
+        """What to tell of a bill that differs from our ledger; empty where it agrees or the service did not say."""
+        if self.credit_count is None or self.credit_count == self.expected_credit_count:
+            return ""
+        difference = self.credit_count - self.expected_credit_count
+        return (
+            f"Unexplained bill: the service charged {self.credit_count:,} credits, our ledger expects "
+            f"{self.expected_credit_count:,} ({abs(difference):,} {'more' if difference > 0 else 'fewer'}). Ask the "
+            "service before the next run; `FROM spend` has every run, `requests` every charge"
+        )
+
 
 def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Path) -> RunSummary | None:
     """Read what a run came to from a generation; None where it is not in it."""

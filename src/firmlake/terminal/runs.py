@@ -142,8 +142,8 @@ def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str,
     spent = "unknown" if summary.credit_count is None and summary.request_count else f"{summary.credit_count or 0:,}"
     unfit = f"Rejected records: {summary.reject_count:,}   Discarded values: {summary.discard_count:,}"
     echo(f"Requests: {summary.request_count:,}   Credits: {spent}   {unfit}")
-    if summary.credit_count not in (None, summary.expected_credit_count):
-        echo(f"The service charged {summary.credit_count:,}, our ledger expects {summary.expected_credit_count:,}")
+    if summary.unexplained_bill:
+        echo(summary.unexplained_bill)
     if summary.drift:
         show_table(("drift in", "kind", "where", "records"), summary.drift)
     if failed:

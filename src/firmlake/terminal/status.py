@@ -30,6 +30,8 @@ def show_status(status: Status, now: datetime) -> None:
         )
     else:
         echo("Last run: none was published yet")
+    if last and last.unexplained_bill:
+        echo(last.unexplained_bill)
     if status.failure:
         failure, when = status.failure, "Failed since" if last else "Failed"
         echo(f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}")

@@ -2,6 +2,7 @@
 -- One row for each run: what it asked, what it cost by the service and by our own ledger, and what was left.
 --
 -- unexplained_credit_count: Credits charged beyond those our ledger expects; 0 is right. Null: the service did not say
+-- bill: as expected, or how many credits more or fewer than our ledger expects. Null: the service did not say
 -- credits_per_company: Credits charged by companies asked for
 -- failed_request_count: Requests without an answer of status 200
 -- body_bytes: Bytes received
@@ -12,6 +13,11 @@ SELECT
     r.credit_count,
     r.expected_credit_count,
     r.credit_count - r.expected_credit_count AS unexplained_credit_count,
+    CASE sign(r.credit_count - r.expected_credit_count)
+        WHEN 0 THEN 'as expected'
+        WHEN 1 THEN (r.credit_count - r.expected_credit_count) || ' more than expected'
+        WHEN -1 THEN (r.expected_credit_count - r.credit_count) || ' fewer than expected'
+    END AS bill,
     ratio(r.credit_count, r.target_count) AS credits_per_company,
     q.failed_request_count,
     q.body_bytes,
