@@ -290,6 +290,7 @@ class Client:
                 "Check api.base_url and whether the service is well; api.read_timeout_seconds is how long is waited",
             )
         budget = "; the retry budget is used up" if error.is_out_of_budget else ""
-        failed = RequestFailedError(f"{answer.request.path} failed {answer.attempt} times: {reason}{budget}")
+        times = "once" if answer.attempt == 1 else f"{answer.attempt} times"
+        failed = RequestFailedError(f"{answer.request.path} failed {times}: {reason}{budget}")
         failed.answer, failed.attempts, failed.is_outage = answer, answer.attempt, error.kind == "unreachable"
         return failed
