@@ -5,6 +5,7 @@ Records stay bytes here. Fetching needs only their number; reading them is the w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -84,17 +85,22 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 _KEYS = msgspec.json.Decoder(dict[str, Raw])
+_RECORDS = msgspec.json.Decoder(list[Raw] | None)
+_TEXT = msgspec.json.Decoder(str)
+_NULL = Raw(b"null")
+_COUNT = re.compile(rb'"?([0-9]{1,15})(?:\.0+)?"?')
+_DIGITS = re.compile(rb"[0-9]{1,15}")
 _KNOWN = _names(Envelope)
 _KNOWN_INSIDE = {"identifier": _names(Identifier), "pagination": _names(Page)}
 
 
-def _data_type(dataset: str, *, strict: bool) -> Any:
-    """Make the type of `data`: an array of records, or an object of such arrays."""
+def _data_type(dataset: str) -> Any:
+    """Make the type of `data`: an array of records, or an object of such arrays and nothing else."""
     groups = DATASETS[dataset].groups
     if any(group.key is None for group in groups.values()):
         return list[Raw] | None
     fields = [(name, list[Raw], msgspec.field(name=group.key)) for name, group in groups.items()]
-    return msgspec.defstruct("Groups", fields, forbid_unknown_fields=strict, gc=False) | None
+    return msgspec.defstruct("Groups", fields, forbid_unknown_fields=True, gc=False) | None
 
 
 class _StrictIdentifier(Identifier, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -109,7 +115,7 @@ def _strict_decoder(dataset: str) -> msgspec.json.Decoder[list[Any]]:
     """Make a decoder of whole answers that takes nothing but the known."""
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("identifier", _StrictIdentifier),
-        ("data", _data_type(dataset, strict=True), None),
+        ("data", _data_type(dataset), None),
         ("pagination", _StrictPage | None, None),
         ("message", str | None, None),
     ]
@@ -119,7 +125,6 @@ def _strict_decoder(dataset: str) -> msgspec.json.Decoder[list[Any]]:
 
 _GROUP = {dataset: next(iter(of_dataset.groups)) for dataset, of_dataset in DATASETS.items()}
 _STRICT = {dataset: _strict_decoder(dataset) for dataset in DATASETS}
-_GROUPS = {dataset: msgspec.json.Decoder(_data_type(dataset, strict=False)) for dataset in DATASETS}
 
 
 def _read_one_by_one(dataset: str, body: bytes) -> list[Element]:
@@ -134,35 +139,100 @@ def _read_one_by_one(dataset: str, body: bytes) -> list[Element]:
 
 
 def _read_element(dataset: str, raw: Raw) -> Element:
+    """Read an element part by part: one that is odd does not harm the others."""
     try:
         envelope = _ENVELOPE.decode(raw)
+        identifier = _read_identifier(_KEYS.decode(envelope.identifier))
         unknown = tuple(_unknown_keys(dataset, raw, envelope.data))
     except _UNREADABLE as error:
         return Element(None, problem=f"element not understood: {_shorten(str(error))}")
     try:
-        data, problem = _GROUPS[dataset].decode(envelope.data), ""
+        data, problem = _read_data(dataset, envelope.data), ""
     except _UNREADABLE as error:
         data, problem = None, f"data not understood: {_shorten(str(error))}"
-    element = _judge(dataset, envelope.identifier, data, envelope.pagination, envelope.message)
-    return msgspec.structs.replace(element, unknown=unknown, problem=problem or element.problem)
+    page, message = _read_page(envelope.pagination), _read_text(envelope.message)
+    if message is None and bytes(envelope.message) not in (b"null", b'""'):
+        message = _shorten(bytes(envelope.message).decode("utf-8", "replace"))
+    element = _judge(dataset, identifier, data, page, message)
+    return msgspec.structs.replace(element, unknown=(*unknown, *element.unknown), problem=problem or element.problem)
+
+
+def _read_identifier(keys: dict[str, Raw]) -> Identifier:
+    """Read who an element is about; a company number may be written as a number, a name that is no text is none."""
+    number = _read_text(keys.get("companyNumber", _NULL))
+    if number is None and _DIGITS.fullmatch(digits := bytes(keys.get("companyNumber", _NULL))):
+        number = digits.decode()
+    country, name, place = (_read_text(keys.get(key, _NULL)) for key in ("country", "name", "place"))
+    return Identifier(country or "", number or "", name, place)
+
+
+def _read_data(dataset: str, data: Raw) -> Any:
+    """Read records by group; a group that is absent has none, and one that is no array is a record of an open shape."""
+    groups = DATASETS[dataset].groups
+    if any(group.key is None for group in groups.values()):
+        return _RECORDS.decode(data)
+    if bytes(data) in (b"null", b"[]"):  # what some languages write for an object without anything in it
+        return None if bytes(data) == b"null" else {name: [] for name in groups}
+    content = _KEYS.decode(data)
+    values = {name: content.get(group.key or "", _NULL) for name, group in groups.items()}
+    return {
+        name: _RECORDS.decode(value) or [] if bytes(value)[:1] in b"[n" or not groups[name].is_open else [value]
+        for name, value in values.items()
+    }
+
+
+def _read_page(pagination: Raw) -> Page | None:
+    """Read the paging object; None where it lacks the total, or says it in a way that is none."""
+    try:
+        keys = _KEYS.decode(pagination)
+    except _UNREADABLE:
+        return None
+    limit, offset, total = (_read_count(keys.get(key, _NULL)) for key in ("limit", "offset", "total"))
+    return None if total is None or offset is None else Page(limit or 0, offset, total)
+
+
+def _read_count(value: Raw) -> int | None:
+    """Read a count, also one written as 45.0 or "45"."""
+    found = _COUNT.fullmatch(bytes(value))
+    return int(found[1]) if found else None
+
+
+def _read_text(value: Raw) -> str | None:
+    try:
+        return _TEXT.decode(value)
+    except _UNREADABLE:
+        return None
 
 
 def _judge(dataset: str, identifier: Identifier, data: Any, page: Page | None, message: str | None) -> Element:
     """Make an element of its parts, which are of the right types."""
     company = normal_form(identifier.country, identifier.company_number)
     records, total, offset, problem = None, None, None, ""
+    if data is not None and not isinstance(data, dict):
+        data = {_GROUP[dataset]: data} if isinstance(data, list) else msgspec.structs.asdict(data)
+    unknown: tuple[str, ...] = ()
+    if data is not None and message and any(data.values()):
+        message, unknown = None, ("message",)  # such as OK: the records are there, and their number is checked
     if data is None:
         problem = "" if message else "neither data nor message"
     elif message:
-        problem = "both data and a message"
+        records = None  # an empty array says less than the message beside it
     elif page is None and DATASETS[dataset].is_paged:
-        problem = "data without pagination"
+        problem = "data without pagination that says their number"
     else:
-        records = {_GROUP[dataset]: data} if isinstance(data, list) else msgspec.structs.asdict(data)
+        records = data
         if page:
             total, offset = page.total, page.offset
     return Element(
-        company, identifier.name, identifier.place, records, total, offset, message and _shorten(message), problem
+        company,
+        identifier.name,
+        identifier.place,
+        records,
+        total,
+        offset,
+        message and _shorten(message),
+        problem,
+        unknown,
     )
 
 

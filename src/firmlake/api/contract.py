@@ -7,9 +7,9 @@ checks them, names columns or documents them is made from these tables.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from msgspec import Raw, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
 __all__ = [
     "CREATED_BY",
@@ -94,21 +94,24 @@ class Identifier(Struct, frozen=True, gc=False):
     place: str | None = None
 
 
+Count = Annotated[int, Meta(ge=0, lt=2**53)]
+
+
 class Page(Struct, frozen=True, gc=False):
     """Which part of a company's records an element holds."""
 
-    limit: int
-    offset: int
-    total: int
+    limit: Count
+    offset: Count
+    total: Count
 
 
 class Envelope(Struct, frozen=True, gc=False):
-    """An element of a bulk answer, and the whole answer of a single one, with the records left unread."""
+    """An element of a bulk answer, and the whole answer of a single one, with all of it left unread."""
 
-    identifier: Identifier
+    identifier: Raw = Raw(b"null")
     data: Raw = Raw(b"null")
-    pagination: Page | None = None
-    message: str | None = None
+    pagination: Raw = Raw(b"null")
+    message: Raw = Raw(b"null")
 
 
 _FINANCIAL_RECORD = {
