@@ -32,7 +32,7 @@ SHAPES = {
     (dataset, name): shape
     for dataset, of_dataset in DATASETS.items()
     for name in of_dataset.groups
-    if (shape := records._shapes(dataset, name).regular)
+    if (shape := records._shapes(dataset, name, b"{}").regular)
 }
 SHAPE = SHAPES[PERIOD]
 
@@ -88,7 +88,7 @@ def test_what_is_read_by_skeletons_is_what_the_exact_path_reads(kind, data):
     raws = odd_json.raws(texts)
     read = read_regular(SHAPES[kind], raws, 7)
     if read is not None:
-        exact = read_tolerantly(records._shapes(*kind).tolerant, raws, 7)
+        exact = read_tolerantly(records._shapes(*kind, b"{}").tolerant, raws, 7)
         assert not exact.rejects
         assert not exact.observations
         assert_frame_equal(read.frame, exact.frame)

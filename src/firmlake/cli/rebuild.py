@@ -27,8 +27,10 @@ def replay(call: Call, processes: int) -> None:
     from firmlake.core.lock import lock
     from firmlake.core.run import Folders
     from firmlake.rebuild import replay as stage
+    from firmlake.tables.leaves import check_contract
 
     settings = call.settings()
+    check_contract(settings.contract)
     folders = Folders.of(settings)
     with lock(folders, "firmlake replay"):
         runs: list[str] = []
@@ -45,6 +47,7 @@ def replay(call: Call, processes: int) -> None:
             on_run=tell,
             processes=processes,
             storage_version=settings.run.storage_version,
+            contract=settings.contract,
         )
     count = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}"
     call.answer(

@@ -16,7 +16,7 @@ import polars as pl
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import find_group, read_json, sha256_of, write_file, write_json, write_parquet
-from firmlake.core.settings import NameSettings, Settings
+from firmlake.core.settings import ContractSettings, NameSettings, Settings
 
 __all__ = [
     "OUTCOME_LOST",
@@ -139,6 +139,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     lookalikes_watched: int = 10
     names: NameSettings = NameSettings()
     """How the service spells things, frozen because landed answers are read by it again."""
+    contract: ContractSettings = ContractSettings()
+    """How its answers are read; `Run.read_by` reads them in another way."""
 
     @property
     def subject(self) -> tuple[str, tuple[str, ...], str]:
@@ -179,6 +181,10 @@ class Run(msgspec.Struct, frozen=True):
 
     folders: Folders
     plan: RunPlan
+
+    def read_by(self, contract: ContractSettings) -> Run:
+        """Give the same run with its answers read under other settings."""
+        return Run(self.folders, msgspec.structs.replace(self.plan, contract=contract))
 
     @property
     def run_id(self) -> str:

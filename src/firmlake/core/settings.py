@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 __all__ = [
     "SANDBOX",
     "ApiSettings",
+    "ContractSettings",
     "Dataset",
     "ExportSettings",
     "IntakeSettings",
@@ -285,6 +286,34 @@ class ExportSettings(_Section, frozen=True):
     ] = 128
 
 
+Pattern = str
+"""Names fields by dataset and our column or the service's path: `financials.employee_count`, `financials.people.*`."""
+
+
+class ContractSettings(_Section, frozen=True):
+    """What becomes of answers that differ from the contract; keys are dataset.column or dataset.path, * for any."""
+
+    new_fields: Annotated[
+        dict[Pattern, Literal["keep", "freeze"]],
+        Meta(description="unknown fields: keep them in extra_json (where nothing is said), or freeze: publish nothing"),
+    ] = {}
+    values: Annotated[
+        dict[Pattern, Literal["discard_value", "discard_record", "stop"]],
+        Meta(
+            description="values that do not fit: discard_value (where nothing is said), discard_record, "
+            "or stop: publish nothing"
+        ),
+    ] = {}
+    types: Annotated[
+        dict[Pattern, Literal["decimal"]],
+        Meta(description='integers that the service states with decimals: {"financials.employee_count" = "decimal"}'),
+    ] = {}
+    scales: Annotated[
+        dict[Pattern, Literal[10, 100, 1000]],
+        Meta(description='what the service states for 1, converted exactly: {"relationships.stake_fraction" = 100}'),
+    ] = {}
+
+
 class Settings(_Section, frozen=True):
     """All settings of a run; frozen, checked at the start."""
 
@@ -294,3 +323,4 @@ class Settings(_Section, frozen=True):
     run: RunSettings = RunSettings()
     lists: ListSettings = ListSettings()
     export: ExportSettings = ExportSettings()
+    contract: ContractSettings = ContractSettings()

@@ -184,6 +184,8 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
     if key not in _KEYS:
         raise _unknown(key, key, list(_KEYS), origin)
     kind = _KEYS[key]
+    if _is_mapping(kind):
+        value = dict(_read_pairs(value) if is_text else _dotted(value, ""))
     if is_text and _is_tuple(kind):
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
@@ -209,6 +211,26 @@ def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
             "api.records_per_request is smaller than api.companies_per_request: no page would fit",
             "Lower companies_per_request, or lift records_per_request with 0",
         )
+
+
+def _is_mapping(kind: Any) -> bool:
+    return any(get_origin(part) is dict for part in get_args(kind))
+
+
+def _read_pairs(text: str) -> Iterable[tuple[str, str]]:
+    """Read a=1, b=2."""
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
+        yield name.strip(), value.strip()
+
+
+def _dotted(table: Any, prefix: str) -> Iterable[tuple[str, Any]]:
+    """Join the keys of tables in tables: TOML reads an unquoted a.b = 1 as one."""
+    for name, value in table.items() if isinstance(table, dict) else [(prefix, table)]:
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def _is_tuple(kind: Any) -> bool:
@@ -270,4 +292,7 @@ def _render_section(section: Struct, prefix: str, origins: Mapping[str, str] | N
 def _toml_value(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{_toml_value(name)} = {_toml_value(each)}" for name, each in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
     return msgspec.json.encode(value).decode()

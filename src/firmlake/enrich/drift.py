@@ -6,12 +6,49 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+import polars as pl
+
 from firmlake.core.errors import DriftError
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
+from firmlake.tables.leaves import setting_of
 from firmlake.warehouse.vanished import Vanished
 
-__all__ = ["refuse_vanished"]
+__all__ = ["refuse_unwanted", "refuse_vanished"]
+
+_ALWAYS = 2.0
+"""A share that no setting allows: the run is not published later on, and the next one asks anew."""
+
+
+def refuse_unwanted(run: Run, rejects: pl.LazyFrame, drift: pl.LazyFrame, now: datetime) -> None:
+    """Refuse to publish a run with what `contract.values` or `contract.new_fields` do not allow.
+
+    Args:
+        run: The run, which is recorded as refused.
+        rejects: Its staged values that do not fit.
+        drift: Its staged differences from the contract.
+        now: UTC.
+
+    Raises:
+        DriftError: There is such a value or field; it is named. Nothing was published.
+    """
+    stopping = rejects.filter(pl.col("effect") == "stop").select("dataset", "path", "reason").first().collect()
+    seen = drift.filter(pl.col("kind") == "new_field").select("dataset", "path").unique().sort(pl.all()).collect()
+    frozen = run.plan.contract.new_fields
+    new = [(dataset, path) for dataset, path in seen.iter_rows() if setting_of(frozen, dataset, path) == "freeze"]
+    if stopping.height:
+        dataset, path, what = stopping.row(0)
+        setting = "contract.values"
+    elif new:
+        (dataset, path), what, setting = new[0], "a field that the contract does not know", "contract.new_fields"
+    else:
+        return
+    reason = f"{dataset} {path}: {what}"
+    run.finish("refused", reason, now, _ALWAYS)
+    raise DriftError(
+        f"{reason}; {setting} says that nothing is published then",
+        f"Change {setting} and run the list again; what was paid for costs nothing again within the credit window",
+    )
 
 
 def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Sequence[Vanished]], None]:

@@ -224,6 +224,7 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
         credit_window_days=settings.run.credit_window_days,
         lookalikes_watched=settings.run.lookalikes_watched,
         names=settings.api.names,
+        contract=settings.contract,
     )
     frozen, tables = _list_tables(settings, companies, frozen)
     return start_run(folders, frozen, targets, tables)

@@ -18,7 +18,7 @@ from firmlake.core.memory import give_back
 from firmlake.core.run import Outcome, Run, remove_run
 from firmlake.core.settings import Settings
 from firmlake.enrich.causes import Cause, find_causes, join_causes, left_out
-from firmlake.enrich.drift import refuse_vanished
+from firmlake.enrich.drift import refuse_unwanted, refuse_vanished
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.landed import read_landed
 from firmlake.rebuild.restage import complete
@@ -61,7 +61,11 @@ def finish(settings: Settings, run: Run, manifest: Manifest, stopped: Stopped | 
         manifest: Its staged files.
         stopped: Why fetching stopped before its end; None where it did not.
         now: UTC.
+
+    Raises:
+        DriftError: Something came that the section `contract` of the settings wants no run to publish.
     """
+    refuse_unwanted(run, _staged(run, manifest, "rejects"), _staged(run, manifest, "drift"), now)
     states = _staged(run, manifest, "company_state")
     waiting = states.filter(pl.col("status") == "waiting").select("country", "company_number").unique()
     causes = find_causes(settings, run.plan, states, _staged(run, manifest, "dead_letters"))

@@ -15,6 +15,7 @@ import polars as pl
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.run import OUTCOME_LOST, Folders, Outcome, Run, plan_lost, read_runs, restore_outcome
+from firmlake.core.settings import ContractSettings
 from firmlake.lists.load import lists_loaded_at, load_additions, load_overview, newest_applied
 from firmlake.lists.overview import Overview, list_overviews
 from firmlake.rebuild.restage import all_there_is, complete, restage, stage_whole
@@ -93,6 +94,7 @@ def replay(
     on_run: Callable[[Run], object] = lambda run: None,
     processes: int = 1,
     storage_version: str = "latest",
+    contract: ContractSettings | None = None,
 ) -> Path:
     """Make staged tables and warehouse again from what has landed, as a new generation.
 
@@ -104,9 +106,10 @@ def replay(
         on_run: Called with each run before it is staged.
         processes: Shards staged at once, as for `stage_shards`.
         storage_version: As for `publish`.
+        contract: Settings by which all answers are read; None reads each run's by its own.
 
     Returns:
-        The new generation; `loads` apart, its content is that of the one before.
+        The new generation; `loads` apart, its content is that of the one before, unless `contract` changes it.
 
     Raises:
         FirmlakeError: Nothing has been fetched to its end yet.
@@ -114,7 +117,11 @@ def replay(
     """
     _restore_outcomes(folders)
     loaded, names = _loaded(folders)
-    staged = [(run, outcome, restage(run, on_run, processes)) for run, outcome in finished_runs(folders, loaded)]
+    runs = [
+        (run if contract is None or run.is_pruned else run.read_by(contract), outcome)
+        for run, outcome in finished_runs(folders, loaded)
+    ]
+    staged = [(run, outcome, restage(run, on_run, processes)) for run, outcome in runs]
     overviews = _overviews(folders, names, only_loaded=False)
     if not (staged or overviews or newest_applied(folders)):
         raise FirmlakeError(f"{folders.data} holds nothing to replay", "`firmlake run LIST` fetches something")
@@ -178,9 +185,11 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
                     ours = Run(folders, run.plan)
                     source = ours if run.is_pruned else run
                     recorded = read_manifest(ours)
+                    if recorded and not run.is_pruned:
+                        source = source.read_by(recorded.contract)
                     again = restage(source, is_whole=recorded is not None and recorded.is_whole)
                     staged.append((source, outcome, again))
-                    if source is run and folders.staged(run.run_id).exists():  # else it was pruned
+                    if not run.is_pruned and folders.staged(run.run_id).exists():  # else it was pruned
                         _compare_staged(ours, again, aside)
             names, until = _names(held), lists_loaded_at(held)
             overviews = _overviews(folders, names, only_loaded=True)

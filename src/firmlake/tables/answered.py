@@ -7,17 +7,22 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
 import polars as pl
 from msgspec import Raw
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
+from firmlake.core.settings import ContractSettings
 from firmlake.landing.progress import Part
 from firmlake.tables.reading import Observation
 from firmlake.tables.records import read_records
-from firmlake.tables.schemas import TABLES, polars_schema
+from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema
 
-__all__ = ["Answered", "Drift", "Gathered", "Part", "gather", "payload_hash", "shape_table"]
+__all__ = ["AS_IT_IS", "Answered", "Drift", "Gathered", "Part", "gather", "payload_hash", "shape_table"]
+
+AS_IT_IS = ContractSettings()
+"""Settings that change nothing about the contract."""
 
 
 class Answered(NamedTuple):
@@ -52,7 +57,7 @@ class Gathered(NamedTuple):
     drift: list[Drift]
 
 
-def gather(dataset: str, group: str, answers: Iterable[Answered]) -> Gathered:
+def gather(dataset: str, group: str, answers: Iterable[Answered], contract: ContractSettings) -> Gathered:
     """Read one group's records of many companies together, which is what makes it fast."""
     raws: list[Raw] = []
     pages: dict[str, list[int]] = {"company": [], "request": [], "begin": [], "end": []}
@@ -70,7 +75,7 @@ def gather(dataset: str, group: str, answers: Iterable[Answered]) -> Gathered:
             raws += page
         companies.append(company)
     origin = _origin(pages, companies, list(requests))
-    read = read_records(dataset, group, raws)
+    read = read_records(dataset, group, raws, contract)
     key = DATASETS[dataset].groups[group].key
     prefix = f"{key}[]." if key else ""  # parents and children are counted apart
     rejected = pl.DataFrame(read.rejects, schema=_REJECT, orient="row").join(
@@ -95,9 +100,12 @@ def gather(dataset: str, group: str, answers: Iterable[Answered]) -> Gathered:
     )
 
 
-def payload_hash(answered: Answered, groups: Iterable[str]) -> str:
-    """Hash a company's records as received: equal hashes mean equal records, however they were paged."""
-    digest = hashlib.blake2b(digest_size=16)
+def payload_hash(answered: Answered, groups: Iterable[str], contract: ContractSettings = AS_IT_IS) -> str:
+    """Hash a company's records as received: equal hashes mean equal rows, however the records were paged.
+
+    Settings that read them in another way than usual count, so that what is held is replaced where they change.
+    """
+    digest = hashlib.blake2b(b"" if contract == AS_IT_IS else msgspec.json.encode(contract), digest_size=16)
     for group in groups:
         content: list[bytes | Raw] = [group.encode()]
         for part in answered.parts:
@@ -107,8 +115,13 @@ def payload_hash(answered: Answered, groups: Iterable[str]) -> str:
 
 
 def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
-    """Give a frame exactly the columns, types and order of a table, with the run's name added."""
+    """Give a frame the columns, types and order of a table, with the run's name added.
+
+    An integer that `contract.types` reads as a decimal stays one.
+    """
     schema = polars_schema(TABLES[name])
+    wider = {column: kind for column, kind in frame.schema.items() if kind == KIND_TYPES["decimal"]}
+    schema = pl.Schema({column: wider.get(column, kind) for column, kind in schema.items()})
     return frame.with_columns(pl.lit(run_id).alias("run_id")).select(
         pl.col(column).cast(kind) for column, kind in schema.items()
     )

@@ -23,6 +23,7 @@ from firmlake.tables.reading import Leaf
 from firmlake.tables.schemas import KIND_TYPES
 
 __all__ = [
+    "BEYOND_ONE",
     "DECIMALS",
     "FRACTION_MAX",
     "ROUNDED",
@@ -41,6 +42,9 @@ ROUNDED = ("ratio", "fraction", "decimal")
 """Kinds of which more digits than the type has are rounded."""
 FRACTION_MAX = Decimal(1)
 """More is no share of a whole. A service that states per cent is off by a factor of 100, which a sum would not show."""
+
+BEYOND_ONE = "is more than 1, where a share of a whole was expected"
+"""Why a fraction does not fit; `contract.scales` says what the service states for 1."""
 
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_HALF_EVEN)
 _INT64 = 2**63
@@ -189,7 +193,7 @@ def _to_decimal(leaf: Leaf, text: bytes) -> Decimal:
     limit = Decimal(10) ** (precision - scale)
     number = moved(text, leaf.shift)
     if leaf.kind == "fraction" and number > FRACTION_MAX:
-        raise MisfitError(f"{plain(number)[:40]} is more than 1, where a share of a whole was expected")
+        raise MisfitError(f"{plain(number)[:40]} {BEYOND_ONE}")
     if -limit < number < limit:
         fitted = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT) if number else Decimal(0)
         if fitted != number and leaf.kind not in ROUNDED:

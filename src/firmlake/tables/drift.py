@@ -8,11 +8,12 @@ from datetime import datetime
 import polars as pl
 
 from firmlake.api.contract import DATASETS, KNOWN_VALUES
-from firmlake.tables.answered import Drift
+from firmlake.tables.answered import Drift, Gathered
+from firmlake.tables.cells import BEYOND_ONE
 from firmlake.tables.reading import Observation
 from firmlake.tables.schemas import TABLES, polars_schema
 
-__all__ = ["discarded_values", "drift_table", "merge_drift", "new_values"]
+__all__ = ["discarded_values", "drift_table", "merge_drift", "new_values", "other_scales"]
 
 _SCHEMA = pl.Schema({name: kind for name, kind in polars_schema(TABLES["drift"]).items() if name != "run_id"})
 
@@ -43,6 +44,26 @@ def discarded_values(dataset: str, rejects: pl.DataFrame) -> list[Drift]:
     )
     return [
         Drift(dataset, Observation("discarded_value", path, value, 0, count), first)
+        for path, value, count, first in counts.iter_rows()
+    ]
+
+
+def other_scales(dataset: str, gathered: Gathered) -> list[Drift]:
+    """Find fields with values beyond 1 where fractions of 1 were expected: the service may state per cent."""
+    beyond = gathered.rejects.filter(pl.col("reason").str.contains(BEYOND_ONE, literal=True))
+    parts = [beyond.select("path", "value", "fetched_at")]
+    if "score" in gathered.frame:
+        scores = gathered.frame.filter(pl.col("score") > 1)
+        parts.append(
+            scores.select(pl.lit("score").alias("path"), pl.col("score").cast(pl.String).alias("value"), "fetched_at")
+        )
+    counts = (
+        pl.concat(parts)
+        .group_by("path", maintain_order=True)
+        .agg(pl.col("value").first(), pl.len(), pl.col("fetched_at").min())
+    )
+    return [
+        Drift(dataset, Observation("other_scale", path, value, 0, count), first)
         for path, value, count, first in counts.iter_rows()
     ]
 

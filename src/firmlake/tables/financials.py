@@ -7,21 +7,24 @@ from datetime import date
 
 import polars as pl
 
-from firmlake.tables.answered import Answered, Gathered, gather
+from firmlake.core.settings import ContractSettings
+from firmlake.tables.answered import AS_IT_IS, Answered, Gathered, gather
 
 __all__ = ["flatten_financials"]
 
 _PERIOD = ("country", "company_number", "start_date", "end_date")
 
 
-def flatten_financials(answers: Sequence[Answered]) -> tuple[dict[str, pl.DataFrame], list[Gathered]]:
+def flatten_financials(
+    answers: Sequence[Answered], contract: ContractSettings = AS_IT_IS
+) -> tuple[dict[str, pl.DataFrame], list[Gathered]]:
     """Flatten answers to one row per period, and one row per joint committee code of a period.
 
     A period can be filed more than once. `dup_no` numbers its filings from the one received first, so that a filing
     keeps its number when a newer one joins it. A filing without a date counts as the oldest; of filings received on the
     same day the answer names the newest first.
     """
-    gathered = gather("financials", "period", answers)
+    gathered = gather("financials", "period", answers, contract)
     has_repeated = gathered.frame.select(_PERIOD).is_duplicated().any()  # seldom, and cheaper than to count in each
     nth = _filing_number() if has_repeated else pl.lit(0, pl.Int64)
     periods = gathered.frame.with_columns(nth.alias("dup_no"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress, Track
 from firmlake.landing.segments import GIVEN_UP, Header
 from firmlake.tables.answered import Answered, Drift, Gathered, payload_hash, shape_table
-from firmlake.tables.drift import discarded_values, drift_table, new_values
+from firmlake.tables.drift import discarded_values, drift_table, new_values, other_scales
 from firmlake.tables.financials import flatten_financials
 from firmlake.tables.lookalikes import flatten_lookalikes
 from firmlake.tables.reading import Observation
@@ -25,7 +25,7 @@ from firmlake.tables.schemas import TABLES, polars_schema
 
 __all__ = ["FLATTEN", "flatten_shard"]
 
-FLATTEN: dict[str, Callable[[Sequence[Answered]], tuple[dict[str, pl.DataFrame], list[Gathered]]]] = {
+FLATTEN: dict[str, Callable[..., tuple[dict[str, pl.DataFrame], list[Gathered]]]] = {
     "financials": flatten_financials,
     "lookalikes": flatten_lookalikes,
     "relationships": flatten_relationships,
@@ -48,17 +48,19 @@ def flatten_shard(
     rejects: list[pl.DataFrame] = []
     drift = _drift_of_envelopes(progress)
     states: list[pl.DataFrame] = []
+    contract = run.plan.contract
     for dataset in run.plan.datasets:
         tracks = progress.datasets[dataset]
         answers = [Answered(company, track.parts) for company, track in tracks.items() if track.status == "answered"]
-        hashes = {answer.company: payload_hash(answer, DATASETS[dataset].groups) for answer in answers}
+        hashes = {answer.company: payload_hash(answer, DATASETS[dataset].groups, contract) for answer in answers}
         if not is_whole:
             answers = [answer for answer in answers if not _is_held(tracks[answer.company], hashes[answer.company])]
-        made, gathered = FLATTEN[dataset](answers)
+        made, gathered = FLATTEN[dataset](answers, contract)
         tables |= {name: shape_table(name, frame, run.run_id) for name, frame in made.items()}
         rejects += [part.rejects for part in gathered]
         for part in gathered:
             drift += [*part.drift, *discarded_values(dataset, part.rejects), *new_values(dataset, part.frame)]
+            drift += other_scales(dataset, part)
         states.append(_states(tracks, dataset, hashes))
     tables["rejects"] = _table("rejects", run, rejects)
     tables["company_state"] = shape_table("company_state", _with_counts(states, tables["rejects"]), run.run_id)

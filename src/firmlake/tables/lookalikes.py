@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from firmlake.tables.answered import Answered, Gathered, gather
+from firmlake.core.settings import ContractSettings
+from firmlake.tables.answered import AS_IT_IS, Answered, Gathered, gather
 from firmlake.tables.numbers import normal_number
 
 __all__ = ["flatten_lookalikes"]
 
 
-def flatten_lookalikes(answers: Sequence[Answered]) -> tuple[dict[str, pl.DataFrame], list[Gathered]]:
+def flatten_lookalikes(
+    answers: Sequence[Answered], contract: ContractSettings = AS_IT_IS
+) -> tuple[dict[str, pl.DataFrame], list[Gathered]]:
     """Flatten answers to one row per similar company; `rank` is its place in the answer, 1 first."""
-    gathered = gather("lookalikes", "lookalike", answers)
+    gathered = gather("lookalikes", "lookalike", answers, contract)
     table = gathered.frame.with_columns(
         (pl.col("position") + 1).alias("rank"), normal_number("lookalike_country", "lookalike_company_number")
     )

@@ -10,28 +10,33 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
 import polars as pl
 from msgspec import Raw
 
 from firmlake.api.contract import DATASETS
-from firmlake.tables.reading import Leaf, Records
+from firmlake.core.settings import ContractSettings
+from firmlake.tables.leaves import leaves_of
+from firmlake.tables.reading import Records
 from firmlake.tables.regular import Regular, read_regular, regular_shape
 from firmlake.tables.tolerant import Tolerant, read_tolerantly, tolerant_shape
 
 __all__ = ["read_records"]
 
+_DEFAULT = ContractSettings()
+
 _BATCH, _PIECE = 8000, 1000
 """Records read at once: so many cost least; where one of them is odd, only its thousand is read value by value."""
 
 
-def read_records(dataset: str, group: str, raws: Sequence[Raw]) -> Records:
+def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: ContractSettings = _DEFAULT) -> Records:
     """Read records of one group of a dataset, as `firmlake.api.answers` took them out of an answer: valid JSON.
 
     A value is exact, or null where it does not fit; a record is rejected only where what identifies it does not fit.
     Fractions, ratios and decimals of more digits than their type are rounded half to even, and that is an observation
     ("rounded_value").
     """
-    shapes = _shapes(dataset, group)
+    shapes = _shapes(dataset, group, msgspec.json.encode(contract))
     parts = list(_read_batches(shapes, raws))
     return Records(
         pl.concat([part.frame for part in parts]) if parts else pl.DataFrame(schema=shapes.tolerant.schema),
@@ -51,10 +56,9 @@ class _Shapes(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _shapes(dataset: str, name: str) -> _Shapes:
+def _shapes(dataset: str, name: str, contract: bytes) -> _Shapes:
     group = DATASETS[dataset].groups[name]
-    leaves = [Leaf(column, field.path, field.kind, field.required) for column, field in group.fields.items()]
-    leaves = [leaf._replace(mode="discard_record") if leaf.required else leaf for leaf in leaves]
+    leaves = leaves_of(dataset, name, msgspec.json.decode(contract, type=ContractSettings))
     return _Shapes(regular_shape(group, leaves), tolerant_shape(group, leaves))
 
 

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from firmlake.tables.answered import Answered, Gathered, gather
+from firmlake.core.settings import ContractSettings
+from firmlake.tables.answered import AS_IT_IS, Answered, Gathered, gather
 from firmlake.tables.numbers import normal_number
 
 __all__ = ["flatten_relationships"]
 
 
-def flatten_relationships(answers: Sequence[Answered]) -> tuple[dict[str, pl.DataFrame], list[Gathered]]:
+def flatten_relationships(
+    answers: Sequence[Answered], contract: ContractSettings = AS_IT_IS
+) -> tuple[dict[str, pl.DataFrame], list[Gathered]]:
     """Flatten answers to one row per parent and per child."""
-    gathered = {direction: gather("relationships", direction, answers) for direction in ("parent", "child")}
+    gathered = {direction: gather("relationships", direction, answers, contract) for direction in ("parent", "child")}
     table = pl.concat([_of_kind(part).with_columns(pl.lit(way).alias("direction")) for way, part in gathered.items()])
     number = normal_number("related_country", "related_company_number")
     return {"relationships": table.with_columns(number)}, list(gathered.values())

@@ -26,6 +26,7 @@ from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, sha256_of, write_json, write_parquet
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.run import Folders, Run
+from firmlake.core.settings import ContractSettings
 from firmlake.landing.progress import Progress
 from firmlake.landing.segments import list_segments
 from firmlake.tables.answered import shape_table
@@ -64,6 +65,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What was staged, and from which landed segments (path below the data folder, to sha256).
 
     Attributes:
+        contract: Settings by which the answers were read.
         is_whole: No records are left out. That nobody says so, as in an earlier version, only costs a look.
     """
 
@@ -72,6 +74,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[StagedFile, ...]
     segments: dict[str, str]
     is_whole: bool = False
+    contract: ContractSettings = ContractSettings()
 
 
 @collecting_rarely()
@@ -87,13 +90,23 @@ def stage_shard(run: Run, shard: int, progress: Progress | None = None, *, is_wh
     marker = _marker(run, shard)
     segments = _segments(run, shard)
     held = _read_manifest(marker)
-    made_from = (segments, is_whole, SCHEMA_VERSION)
-    if held and (held.segments, held.is_whole, held.schema_version) == made_from and is_staged(run, held):
+    made_from = (segments, is_whole, SCHEMA_VERSION, run.plan.contract)
+    if (
+        held
+        and (held.segments, held.is_whole, held.schema_version, held.contract) == made_from
+        and is_staged(run, held)
+    ):
         return held
     files = []
     for table, frame in flatten_shard(run, shard, progress, is_whole=is_whole).items():
         files.append(_write_table(run, table, f"shard={shard:05}", frame))
-    manifest = Manifest(run_id=run.run_id, files=tuple(files), segments=segments, is_whole=is_whole)
+    manifest = Manifest(
+        run_id=run.run_id,
+        files=tuple(files),
+        segments=segments,
+        is_whole=is_whole,
+        contract=run.plan.contract,
+    )
     write_json(marker, manifest)
     return manifest
 
@@ -133,6 +146,7 @@ def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
         ),
         segments={path: sha256 for shard in shards for path, sha256 in shard.segments.items()},
         is_whole=all(shard.is_whole for shard in shards),
+        contract=run.plan.contract,
     )
     write_json(run.folders.staged(run.run_id) / "manifest.json", manifest)
     return manifest

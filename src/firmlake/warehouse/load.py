@@ -16,8 +16,10 @@ from pathlib import Path
 
 import duckdb
 
+from firmlake.api.contract import DATASETS
 from firmlake.core.run import Outcome, Run
-from firmlake.tables.schemas import COMPANY_TABLES, TABLES, WAREHOUSE_TABLES, Table, duckdb_type
+from firmlake.tables.leaves import leaves_of
+from firmlake.tables.schemas import COMPANY_TABLES, TABLES, WAREHOUSE_TABLES, Column, Table, duckdb_type
 from firmlake.tables.stage import SCHEMA_VERSION, Manifest
 from firmlake.warehouse.changes import record_changes
 from firmlake.warehouse.generations import settle
@@ -83,6 +85,7 @@ def load_run(
         check_vanished: Told which fields records lost; what it raises leaves the warehouse as it was.
     """
     create_tables(connection)
+    _widen(connection, run)
     for table in TABLES:
         _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
     connection.execute(_WINDOWS.format(targets=_quote(str(run.checked("targets")))))
@@ -195,6 +198,16 @@ _RUN = """
            (SELECT sum(credits_charged)::BIGINT FROM staged_requests) AS credit_count,
            ? AS expected_credit_count
 """
+
+
+def _widen(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
+    """Let columns hold decimals where the run reads them as such; none ever becomes an integer again but by replay."""
+    for dataset, of_dataset in DATASETS.items():
+        for leaf in (leaf for group in of_dataset.groups for leaf in leaves_of(dataset, group, run.plan.contract)):
+            if leaf.kind == "decimal":
+                wide = duckdb_type(Column(leaf.name, "decimal", ""))
+                for table in (dataset, f"{dataset}_history"):
+                    connection.execute(f"ALTER TABLE {table} ALTER {leaf.name} TYPE {wide}")
 
 
 def _create(table: Table) -> str:

@@ -1,0 +1,72 @@
+"""The fields of the contract under the settings of a run: types, scales, and what becomes of what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+from firmlake.api.contract import DATASETS, Field, Kind
+from firmlake.core.errors import SettingsError
+from firmlake.core.settings import ContractSettings
+from firmlake.tables.reading import Leaf
+
+__all__ = ["check_contract", "leaves_of", "setting_of"]
+
+T = TypeVar("T")
+
+
+def leaves_of(dataset: str, group: str, contract: ContractSettings) -> list[Leaf]:
+    """List the fields of a group as they are to be read."""
+    return [_leaf(dataset, name, field, contract) for name, field in DATASETS[dataset].groups[group].fields.items()]
+
+
+def setting_of(patterns: Mapping[str, T], dataset: str, *names: str) -> T | None:
+    """Give what the last matching pattern says of a field.
+
+    Args:
+        patterns: A setting of the section `contract`.
+        dataset: Of the field.
+        names: Its column and its path, whichever it has.
+    """
+    found = None
+    for pattern, value in patterns.items():
+        if any(fnmatchcase(f"{dataset}.{name}", pattern) for name in names):
+            found = value
+    return found
+
+
+def check_contract(contract: ContractSettings) -> None:
+    """Make sure that every pattern names a field it can be applied to.
+
+    Raises:
+        SettingsError: One does not, and so would do nothing.
+    """
+    for name, kinds in (("values", None), ("types", ("integer",)), ("scales", ("fraction", "ratio", "score"))):
+        for pattern in getattr(contract, name):
+            if not any(
+                fnmatchcase(f"{dataset}.{each}", pattern)
+                for dataset, of_dataset in DATASETS.items()
+                for group in of_dataset.groups.values()
+                for column, field in group.fields.items()
+                for each in (column, field.path)
+                if kinds is None or field.kind in kinds
+            ):
+                raise SettingsError(
+                    f"contract.{name}: {pattern!r} names no field that this can be said of",
+                    "Name it as dataset.column, such as financials.employee_count; docs/data_dictionary.md lists them",
+                )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _leaf(dataset: str, name: str, field: Field, contract: ContractSettings) -> Leaf:
+    """Apply the settings to a field, as far as they concern its kind."""
+    names = (dataset, name, field.path)
+    kind: Kind = field.kind
+    if field.kind == "integer":
+        kind = setting_of(contract.types, *names) or field.kind
+    scale = setting_of(contract.scales, *names) if kind in ("fraction", "ratio", "score") else None
+    mode = "discard_record" if field.required else setting_of(contract.values, *names) or "discard_value"
+    return Leaf(name, field.path, kind, field.required, len(str(scale)) - 1 if scale else 0, mode)

@@ -1,0 +1,126 @@
+"""The section `contract` of the settings: what becomes of values that do not fit, types, scales and new fields."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from firmlake.core.errors import DriftError, SettingsError
+from firmlake.core.settings import ContractSettings, Settings
+from firmlake.enrich import stages as pipeline
+from firmlake.rebuild.replay import replay, verify
+from firmlake.tables.leaves import check_contract, leaves_of
+from support import ACME, BOLT, DAY, NOON, answer, found, land, lookalike, make_run, party, period, query, stage
+
+LIMITS = {"memory_limit": "100MB"}
+
+
+def run_of(folders, dataset, *records, day=0, **contract):
+    """Fetch these records under settings, and publish them."""
+    at, settings = NOON + day * DAY, Settings(contract=ContractSettings(**contract))
+    run = make_run(folders, [ACME], [dataset], run_id=f"2026010{5 + day}T120000Z-0001", at=at)
+    land(run, answer(dataset, found(ACME, dataset, *records), offset=0, at=at))
+    run = run.read_by(settings.contract)
+    manifest = stage(run)
+    outcome = pipeline.finish(settings, run, manifest, "", at)
+    pipeline.publish_run(settings, run, manifest, outcome, at)
+    return outcome.outcome
+
+
+FULL_TIME = [period(year, people__employees=12.5) for year in (2023, 2024)]
+EMPLOYEES = "SELECT employee_count FROM financials ORDER BY end_date"
+
+
+def test_by_default_a_value_that_does_not_fit_is_discarded_and_the_run_is_done(folders):
+    assert run_of(folders, "financials", *FULL_TIME) == "done"
+    assert query(folders, EMPLOYEES) == [(None,), (None,)]
+    assert query(folders, "SELECT extra_json->>'people.employees' FROM financials") == [("12.5",)] * 2
+    assert query(folders, "SELECT DISTINCT path, value, reason, effect, record_json FROM rejects") == [
+        ("people.employees", "12.5", "12.5 is no whole number", "value", None)
+    ]
+    assert query(folders, "SELECT path, record_count FROM drift WHERE kind = 'discarded_value'") == [
+        ("people.employees", 2)
+    ]
+
+
+@pytest.mark.parametrize("name", ["financials.employee_count", "financials.people.employees", "*.employee_count"])
+def test_an_integer_may_be_a_decimal(folders, name):
+    assert run_of(folders, "financials", *FULL_TIME, period(2022), types={name: "decimal"}) == "done"
+    assert query(folders, EMPLOYEES) == [(Decimal(12),), (Decimal("12.5"),), (Decimal("12.5"),)]
+    assert query(folders, "SELECT count(*) FROM rejects") == [(0,)]
+    assert all(check.agrees for check in verify(folders, lambda: NOON, **LIMITS))
+
+
+def test_a_replay_reads_what_is_held_by_other_settings_without_a_request(folders):
+    run_of(folders, "financials", *FULL_TIME)
+    contract = ContractSettings(types={"financials.employee_count": "decimal"})
+    replay(folders, lambda: NOON, keep=5, contract=contract, **LIMITS)
+    assert query(folders, EMPLOYEES) == [(Decimal("12.5"),)] * 2
+    assert all(check.agrees for check in verify(folders, lambda: NOON, **LIMITS))
+
+
+def test_the_next_run_reads_equal_answers_again_where_the_settings_changed(folders):
+    run_of(folders, "financials", *FULL_TIME)
+    run_of(folders, "financials", *FULL_TIME, day=1, types={"financials.employee_count": "decimal"})
+    assert query(folders, EMPLOYEES) == [(Decimal("12.5"),)] * 2
+
+
+def test_shares_in_per_cent_are_said_and_one_setting_converts_them(folders):
+    parents = [party(BOLT, percentage=45.0), party(None, percentage=0.5), party(None, percentage=33.333333)]
+    stakes = "SELECT stake_fraction FROM relationships ORDER BY position"
+    run_of(folders, "relationships", *parents)
+    assert query(folders, stakes) == [(None,), (Decimal("0.5"),), (None,)], "never a hundredfold"
+    assert query(folders, "SELECT path, record_count FROM drift WHERE kind = 'other_scale'") == [
+        ("parents[].percentage", 2)
+    ]
+    run_of(folders, "relationships", *parents, day=1, scales={"relationships.stake_fraction": 100})
+    assert query(folders, stakes) == [(Decimal("0.45"),), (Decimal("0.005"),), (Decimal("0.333333"),)]
+
+
+def test_scores_of_a_hundred_are_said_and_converted_exactly(folders):
+    records = [lookalike(BOLT, 0.07), lookalike(ACME, 57.1)]
+    run_of(folders, "lookalikes", *records)
+    assert query(folders, "SELECT path, example FROM drift WHERE kind = 'other_scale'") == [("score", "57.1")]
+    run_of(folders, "lookalikes", *records, day=1, scales={"lookalikes.score": 100})
+    assert query(folders, "SELECT score FROM lookalikes ORDER BY rank") == [(0.0007,), (0.571,)]
+
+
+def test_a_record_may_be_discarded_for_a_value(folders):
+    values = {"financials.*": "discard_record", "financials.people.newHires": "discard_value"}
+    records = [period(2024, people__employees=12.5), period(2023, people__newHires=0.5)]
+    assert run_of(folders, "financials", *records, values=values) == "some_failed"
+    assert query(folders, "SELECT year(end_date), employee_count, new_hire_count FROM financials") == [(2023, 12, None)]
+
+
+@pytest.mark.parametrize(
+    ("record", "contract"),
+    [
+        (period(people__employees=12.5), {"values": {"*": "stop"}}),
+        ({**period(), "unheardOf": 1}, {"new_fields": {"financials.*": "freeze"}}),
+    ],
+)
+def test_a_run_may_be_stopped_and_publishes_nothing(folders, record, contract):
+    with pytest.raises(DriftError, match=r"people\.employees|unheardOf") as stopped:
+        run_of(folders, "financials", record, **contract)
+    assert "contract." in stopped.value.next_step
+    assert run_of(folders, "financials", period(), day=1, **contract) == "done"
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [
+        {"types": {"financials.employees": "decimal"}},
+        {"types": {"financials.revenue": "decimal"}},
+        {"scales": {"financials.revenue": 100}},
+        {"values": {"nonsense.*": "stop"}},
+    ],
+)
+def test_a_pattern_that_names_no_field_is_refused(contract):
+    with pytest.raises(SettingsError, match=next(iter(next(iter(contract.values()))))):
+        check_contract(ContractSettings(**contract))
+
+
+def test_what_identifies_a_record_takes_it_along_whatever_the_settings_say():
+    leaves = leaves_of("financials", "period", ContractSettings(values={"*": "discard_value"}))
+    assert {leaf.name for leaf in leaves if leaf.mode == "discard_record"} == {"start_date", "end_date"}
