@@ -35,6 +35,7 @@ from firmlake.enrich.underway import read_underway
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.key import company_key, names_of
 from firmlake.intake.members import list_name_of, open_members, write_members
+from firmlake.tables.leaves import check_contract
 from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
 
@@ -92,8 +93,9 @@ def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
 
     Raises:
         CompanyListError: The list cannot be used.
-        SettingsError: The data folder belongs to another service.
+        SettingsError: The data folder belongs to another service, or a pattern of `contract` names no field.
     """
+    check_contract(settings.contract)
     folders = Folders.of(settings)
     check_service(settings, folders)
     companies, held = read_company_list(company_list, settings.intake), _read_held(settings, folders, now)
