@@ -81,7 +81,7 @@ def main() -> int:
 
     try:
         listener = bind(host, port)
-    except (ValueError, OSError) as error:
+    except (ValueError, OverflowError, OSError) as error:
         return _refuse(str(error))
     if TOKEN_VARIABLE not in os.environ:
         sys.stderr.write(f"{TOKEN_VARIABLE} is not set: the token is {DEFAULT_TOKEN!r}\n")

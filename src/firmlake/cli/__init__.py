@@ -26,7 +26,7 @@ from firmlake.cli.rebuild import replay, verify
 from firmlake.cli.run import demo, plan, redrive, run
 from firmlake.core.errors import EXIT_DONE, EXIT_USAGE
 from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals
-from firmlake.terminal.echo import Cleaned
+from firmlake.terminal.echo import Cleaned, echo_json
 
 __all__ = ["firmlake", "main"]
 
@@ -41,6 +41,8 @@ def main() -> NoReturn:
         code = error.exit_code
     except click.ClickException as error:
         error.show(Cleaned())
+        if "--json" in sys.argv:
+            echo_json({"error": error.format_message(), "next_step": "--help shows the usage", "exit_code": EXIT_USAGE})
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         code = exit_code_of_signal()

@@ -23,6 +23,7 @@ __all__ = ["changes"]
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind, such as period_restated; repeatable."
 )
 @click.option("--company", metavar="NUMBER", help='Only this company, such as "BE 0403.091.220".')
+@click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
 @click.option(
     "--format", "kind_of_file", type=click.Choice(["table", "csv", "json", "html"]), help="Else by the ending of --out."
 )
@@ -33,6 +34,7 @@ def changes(
     since: str | None,
     kinds: tuple[str, ...],
     company: str | None,
+    company_list: str,
     kind_of_file: str | None,
     out: Path | None,
 ) -> None:
@@ -53,7 +55,8 @@ def changes(
     if out and kind_of_file not in WRITERS:
         raise UsageError(f"{out}: in which format?", f"Name it with --format: {', '.join(WRITERS)}")
     wanted = read_company(company[:2].upper(), company[2:]) if company else None
-    with open_warehouse(Folders.of(call.settings()), locked=True) as connection:
+    folders = Folders(Path(call.settings().paths.data))
+    with open_warehouse(folders, locked=True, company_list=company_list) as connection:
         events = read_changes(connection, since, kinds, wanted)
     if out:
         text = WRITERS[kind_of_file](events)

@@ -25,6 +25,13 @@ __all__ = ["export"]
     "--changes", is_flag=True, default=None, help="Only what changed since the last export to TARGET, marked."
 )
 @click.option("--as-of", metavar="RUN", help="As it was after RUN; latest.json is left alone.")
+@click.option(
+    "--list",
+    "company_list",
+    default="",
+    metavar="NAME",
+    help="Only the companies of this list; leaves latest.json alone.",
+)
 @click.option("--table", "tables", multiple=True, metavar="NAME", help="Only this table; may be repeated.")
 @click.option(
     "--ddl",
@@ -39,6 +46,7 @@ def export(
     file_format: str | None,
     changes: bool | None,
     as_of: str | None,
+    company_list: str,
     tables: tuple[str, ...],
     ddl: str | None,
     dbt: bool,
@@ -55,7 +63,7 @@ def export(
         export__changes=None if changes is None else "true",
         export__tables=",".join(tables) or None,
     )
-    done, place = export_as_set(settings, as_of or "", call.say)
+    done, place = export_as_set(settings, as_of or "", call.say, company_list)
     _say(call, done, place)
     if ddl:
         from firmlake.exports.ddl import render_ddl

@@ -54,7 +54,15 @@ def contacts() -> None:
 
 @contacts.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--list", "list_id", type=int, required=True, metavar="ID", help="The list; `service-lists` shows them.")
+@click.option(
+    "--service-list",
+    "--list",
+    "list_id",
+    type=int,
+    required=True,
+    metavar="ID",
+    help="The list; `service-lists` shows them.",
+)
 @click.option("--out", type=click.Path(path_type=Path), metavar="PLAN", help="The plan file; default FILE's name.")
 @command
 def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
@@ -69,7 +77,7 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
 
 
 @contacts.command()
-@click.option("--list", "list_id", type=int, required=True, metavar="ID", help="The list.")
+@click.option("--service-list", "--list", "list_id", type=int, required=True, metavar="ID", help="The list.")
 @click.option("--also-not-found", is_flag=True, help="Also what the service did not find the last time.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="PLAN", help="The plan file.")
 @command

@@ -7,18 +7,21 @@ from pathlib import Path
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
+from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS
 from firmlake.core.steps import utc_now
-from firmlake.terminal.echo import echo
+from firmlake.terminal.echo import echo, echo_data
 
 __all__ = ["company", "query", "report", "status"]
 
+_LIST = click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
+
 
 @click.command()
+@_LIST
 @click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write it as OpenMetrics text too.")
 @command
-def status(call: Call, metrics: Path | None) -> None:
+def status(call: Call, company_list: str, metrics: Path | None) -> None:
     """Show the last run, what runs now, what is unfinished or parked and why, and what to do next."""
     from firmlake.core.files import write_file
     from firmlake.core.run import Folders
@@ -26,7 +29,7 @@ def status(call: Call, metrics: Path | None) -> None:
     from firmlake.report.status import read_status
     from firmlake.terminal.status import show_status
 
-    found = read_status(Folders.of(call.settings()))
+    found = read_status(Folders(Path(call.settings().paths.data)), company_list)
     if metrics:
         text = render_metrics(found).encode()
         write_file(metrics, lambda aside: aside.write_bytes(text))
@@ -35,34 +38,74 @@ def status(call: Call, metrics: Path | None) -> None:
 
 @click.command()
 @click.argument("sql")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["table", "csv", "json", "parquet", "markdown"]),
+    help="Else by the ending of --out.",
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
+@_LIST
 @click.option("--allow-files", is_flag=True, help="Let SQL read and write files, and load extensions.")
 @command
-def query(call: Call, sql: str, allow_files: bool) -> None:
+def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list: str, allow_files: bool) -> None:
     """Ask the newest generation of the warehouse, in DuckDB's SQL; it is read-only.
 
     SQL reaches nothing else, so that a question from elsewhere can neither read a file nor write one.
     """
+    from firmlake.core.files import write_file
     from firmlake.core.run import Folders
-    from firmlake.terminal.runs import show_query
-    from firmlake.warehouse.generations import ask
+    from firmlake.terminal.answers import FORMATS, Answer, show_answer, write_parquet
+    from firmlake.terminal.rows import count_of
+    from firmlake.warehouse.generations import asking
 
-    columns, rows = ask(Folders.of(call.settings()), sql, locked=not allow_files)
-    call.answer([dict(zip(columns, row, strict=True)) for row in rows], lambda: show_query(columns, rows))
+    kind = _format(kind, out, call.as_json)
+    with asking(
+        Folders(Path(call.settings().paths.data)), sql, locked=not allow_files, company_list=company_list
+    ) as connection:
+        if kind == "parquet" and out:
+            count = write_parquet(out, connection, sql)
+        else:
+            cursor = connection.execute(sql)
+            answer = Answer([column[0] for column in cursor.description or ()], cursor.fetchall())
+            count = len(answer.rows)
+    if out:
+        if kind != "parquet":
+            text = FORMATS[kind](answer)
+            write_file(out, lambda aside: aside.write_text(text, encoding="utf-8", newline=""))
+        call.answer({"rows": count, "file": str(out)}, lambda: call.say(f"{count_of(count, 'row')} in {out}"))
+    elif kind == "table":
+        show_answer(answer)
+    else:
+        echo_data(FORMATS[kind](answer))
+
+
+def _format(kind: str | None, out: Path | None, as_json: bool) -> str:
+    """Say in which format an answer is wanted."""
+    ending = {"md": "markdown"}.get(out.suffix[1:], out.suffix[1:]) if out else ""
+    known = ("csv", "json", "parquet", "markdown")
+    if out and (kind or ending) not in known:
+        raise UsageError(f"--out {out}: in which format?", f"Name it with --format: {', '.join(known)}")
+    if kind == "parquet" and not out:
+        raise UsageError("Parquet is no text, so that it is not printed", "Add --out FILE")
+    return kind or ending or ("json" if as_json else "table")
 
 
 @click.command()
 @click.option(
     "--to", "path", type=click.Path(path_type=Path), help="File to write; else report.html in the data folder."
 )
+@_LIST
 @command
-def report(call: Call, path: Path | None) -> None:
+def report(call: Call, path: Path | None, company_list: str) -> None:
     """Write one HTML file to look at: runs and cost, coverage, changes, health, groups, findings."""
     from firmlake.core.run import Folders
     from firmlake.report.page import write_report
 
     settings = call.settings()
     memory = settings.run.duckdb_memory
-    path, _ = write_report(Folders.of(settings), utc_now(), path, memory_limit=memory)
+    folders = Folders(Path(settings.paths.data))
+    path, _ = write_report(folders, utc_now(), path, memory_limit=memory, company_list=company_list)
     call.answer({"report": str(path)}, lambda: echo(str(path)))
 
 

@@ -99,7 +99,9 @@ class ThrottleStoreError(Stopped):
 
 
 class InterruptedRunError(Stopped):
-    """SIGINT or SIGTERM arrived; the exit code is the signal's, which the command knows."""
+    """SIGINT or SIGTERM arrived; the exit code of the process is that of the signal."""
+
+    exit_code = EXIT_SIGINT
 
 
 class SomeFailedError(FirmlakeError):

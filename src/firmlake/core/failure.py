@@ -10,6 +10,7 @@ import msgspec
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, write_json
+from firmlake.core.signals import exit_code_of_signal, was_interrupted
 
 __all__ = ["LastFailure", "last_failure", "record_failure"]
 
@@ -36,7 +37,8 @@ class _Written(msgspec.Struct, frozen=True):
 def record_failure(state: Path, what: str, error: FirmlakeError) -> None:
     """Record a failure in place of the one before; the file's own time says when. On a full disk it is not recorded."""
     with suppress(FirmlakeError):
-        write_json(state / _NAME, _Written(what, error.exit_code, str(error), error.next_step))
+        exit_code = exit_code_of_signal() if was_interrupted() else error.exit_code
+        write_json(state / _NAME, _Written(what, exit_code, str(error), error.next_step))
 
 
 def last_failure(state: Path) -> LastFailure | None:

@@ -199,6 +199,10 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
 
 
 def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
+    data = Path(settings.paths.data)
+    if data.exists() and not data.is_dir():
+        where = origins.get("paths.data", "default")
+        raise SettingsError(f"paths.data ({where}) is {data}, which is no folder", "Name a folder, new or used before")
     try:
         share = settings.run.fail_share
     except ValueError:

@@ -68,7 +68,16 @@ def choose_mode(
 def start(request: Request, mode: str, load: Load, held: Manifest | None) -> Manifest:
     """Make the manifest of a new export; its name is derived from everything that goes into it."""
     previous = held.export_id if held and mode == "changes" else ""
-    content = (request.format, request.tables, request.file_bytes, load.generation, load.published_at, previous)
+    content: tuple[object, ...] = (
+        request.format,
+        request.tables,
+        request.file_bytes,
+        load.generation,
+        load.published_at,
+        previous,
+    )
+    if request.company_list:
+        content = (*content, request.company_list)
     digest = hashlib.sha256(msgspec.json.encode((*content, SCHEMA_VERSION, __version__))).hexdigest()[:8]
     run_id = request.as_of if mode == "as_of" else load.run_id
     return Manifest(

@@ -71,7 +71,7 @@ def export(
     """
     check_request(request)
     with (
-        open_warehouse(folders, memory_limit=request.memory_limit) as connection,
+        open_warehouse(folders, memory_limit=request.memory_limit, company_list=request.company_list) as connection,
         lock(folders, f"an export to {target.url}", lock_name(target.url)),
     ):
         held, load = _read_held(target), last_load(connection)
@@ -83,7 +83,7 @@ def export(
         started = start(request, mode, load, held.manifest)
         done = read_manifest(target, started.export_id)
         manifest = done or write_export(connection, folders, request, target, started, tell)
-        if mode == "as_of":
+        if mode == "as_of" or request.company_list:
             return Exported(manifest, is_new=done is None)
         is_named = held.manifest is not None and held.manifest.export_id == manifest.export_id
         if not is_named:
@@ -96,7 +96,10 @@ def export(
 
 
 def export_as_set(
-    settings: Settings, as_of: str = "", tell: Callable[[str], object] = lambda line: None
+    settings: Settings,
+    as_of: str = "",
+    tell: Callable[[str], object] = lambda line: None,
+    company_list: str = "",
 ) -> tuple[Exported, Target]:
     """Export what the settings say to where they say.
 
@@ -104,6 +107,7 @@ def export_as_set(
         settings: `export.target` names the place.
         as_of: A run; empty for the newest state.
         tell: As for `export`.
+        company_list: A list; empty for all companies.
 
     Returns:
         What came of it, and the place.
@@ -114,9 +118,8 @@ def export_as_set(
     """
     if not settings.export.target:
         raise UsageError("No place to export to is named", "`firmlake export FOLDER`, or set export.target")
-    folders = Folders.of(settings)
-    place = open_target(settings.export.target, folders.readers)
-    return export(folders, request_of(settings, as_of), place, tell), place
+    place = open_target(settings.export.target)
+    return export(Folders(Path(settings.paths.data)), request_of(settings, as_of, company_list), place, tell), place
 
 
 # ---------------------------------------------------------------------------------------------------------------------

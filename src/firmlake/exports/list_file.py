@@ -21,8 +21,8 @@ from firmlake.core.run import Folders
 from firmlake.exports.formats import guarded
 from firmlake.exports.list_columns import Added, choose_added, line_columns
 from firmlake.exports.list_workbook import SHEET_ROWS, write_workbook
+from firmlake.warehouse.company_lists import find_list
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.members import find_list
 
 __all__ = ["FileBack", "ListBack", "Written", "check_file_back", "write_list"]
 

@@ -22,7 +22,7 @@ SHEET_ROWS: Final = 1_048_575
 
 _CELL_MAX: Final = 32_767
 _EXACT_DIGITS: Final = 15
-_WIDTHS: Final = (6, 44)
+_WIDTHS: Final = (6, 34)
 _SHARE: Final = re.compile(r"(fraction|growth|margin|cagr)$")
 _STATUS_COLOURS: Final = {
     "refused": "#f8d7da",

@@ -20,6 +20,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             the state after the run `as_of`.
         format: A key of `FORMATS`, or `delta`.
         file_bytes: Approximate size of a Parquet file.
+        company_list: Name of the list to whose companies the tables are restricted; empty for none.
     """
 
     mode: str = "whole"
@@ -28,10 +29,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[str, ...] = EXPORTED_TABLES
     file_bytes: int = 128_000_000
     memory_limit: str = "256MB"
+    company_list: str = ""
 
 
-def request_of(settings: Settings, as_of: str = "") -> Request:
-    """Make a request from the settings; `as_of` names a run."""
+def request_of(settings: Settings, as_of: str = "", company_list: str = "") -> Request:
+    """Make a request from the settings; `as_of` names a run, `company_list` a list."""
     wanted = settings.export
     return Request(
         mode="as_of" if as_of else "changes" if wanted.changes else "whole",
@@ -40,6 +42,7 @@ def request_of(settings: Settings, as_of: str = "") -> Request:
         tables=wanted.tables or EXPORTED_TABLES,
         file_bytes=wanted.file_megabytes * 1_000_000,
         memory_limit=settings.run.duckdb_memory,
+        company_list=company_list,
     )
 
 
@@ -51,5 +54,7 @@ def check_request(request: Request) -> None:
     """
     if request.format not in (*FORMATS, "delta"):
         raise UsageError(f"There is no format {request.format}", f"There are {', '.join(FORMATS)} and delta")
+    if request.mode == "changes" and request.company_list:
+        raise UsageError("Changes are not told list by list", "Export the list whole, or the changes of all companies")
     if request.mode == "as_of" and request.format == "delta":
         raise UsageError("A Delta Lake table keeps its earlier versions itself", "Export the past as Parquet")

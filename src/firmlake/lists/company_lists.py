@@ -11,9 +11,10 @@ from firmlake.core.errors import UsageError
 from firmlake.core.run import Folders, new_run_id
 from firmlake.core.settings import RunSettings
 from firmlake.lists.load import publish_lists
+from firmlake.warehouse.company_lists import find_list, list_names
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.list_names import NameChange, log_name_change
-from firmlake.warehouse.members import drop_list, find_list, list_names, rename_list
+from firmlake.warehouse.members import drop_list, rename_list
 
 __all__ = ["change_name"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import duckdb
 
-from firmlake.warehouse.members import find_list, quote_name
+from firmlake.warehouse.company_lists import find_list, quote_name
 
 __all__ = ["read_list", "read_lists"]
 

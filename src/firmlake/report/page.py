@@ -30,7 +30,9 @@ class Report(NamedTuple):
     tiles: dict[str, Any]
 
 
-def write_report(folders: Folders, now: datetime, path: Path | None = None, *, memory_limit: str) -> Report:
+def write_report(
+    folders: Folders, now: datetime, path: Path | None = None, *, memory_limit: str, company_list: str = ""
+) -> Report:
     """Write the report on the newest generation.
 
     Args:
@@ -38,14 +40,16 @@ def write_report(folders: Folders, now: datetime, path: Path | None = None, *, m
         now: UTC.
         path: The file; None is report.html in the data folder.
         memory_limit: For DuckDB, such as "512MB".
+        company_list: Name of the list to whose companies it is restricted; empty for none.
 
     Raises:
+        UsageError: There is no such list.
         FirmlakeError: Nothing was published yet, or by a version without views; or DuckDB cannot answer a question.
             Parts that take too much memory are left out, and say so.
     """
     path = path or folders.data / "report.html"
     try:
-        with open_warehouse(folders, locked=True, memory_limit=memory_limit) as connection:
+        with open_warehouse(folders, locked=True, memory_limit=memory_limit, company_list=company_list) as connection:
             page = make_report(connection, now)
             tiles = _read_tiles(connection)
     except duckdb.Error as error:

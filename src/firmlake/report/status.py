@@ -70,8 +70,16 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     next_step: str
 
 
-def read_status(folders: Folders) -> Status:
-    """Read the state of a data folder; nothing is changed."""
+def read_status(folders: Folders, company_list: str = "") -> Status:
+    """Read the state of a data folder; nothing is changed.
+
+    Args:
+        folders: The data folder.
+        company_list: Count only the companies of this list; empty counts all.
+
+    Raises:
+        UsageError: There is no such list.
+    """
     runs, damaged = read_runs(folders)
     has_warehouse = newest(folders) is not None
     loaded: list[str] = []
@@ -80,7 +88,7 @@ def read_status(folders: Folders) -> Status:
     parked: list[tuple[str, str, int]] = []
     oldest = latest = remaining = told_at = None
     if has_warehouse:
-        with open_warehouse(folders) as connection:
+        with open_warehouse(folders, company_list=company_list) as connection:
             loaded = loaded_runs(connection)
             last = summarise(connection, loaded[-1], folders.warehouse / LINK) if loaded else None
             for dataset, status, count in connection.execute(_STATUSES).fetchall():

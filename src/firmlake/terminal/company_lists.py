@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import click
-
 from firmlake.exports.list_columns import Added, line_columns
 from firmlake.exports.list_file import Written
+from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import count_of, show_rows
 
 __all__ = ["describe_written", "show_addable", "show_list", "show_lists"]
@@ -35,15 +34,13 @@ def show_addable(columns: Sequence[Added]) -> None:
         rows = [(each.name, each.meaning) for each in columns if each.relation == relation]
         title = f"{relation}{', the default' if relation == columns[0].relation else ''}"
         show_rows(("column", "meaning"), rows, title)
-    click.echo(
-        "Choose with --columns revenue,portfolio.days_to_file,company_status.* ; `default` stands for the default"
-    )
+    echo("Choose with --columns revenue,portfolio.days_to_file,company_status.* ; `default` stands for the default")
 
 
 def show_lists(rows: Sequence[dict[str, Any]]) -> None:
     """Print all lists."""
     if not rows:
-        click.echo("No list was run yet: `firmlake run LIST`")
+        echo("No list was run yet: `firmlake run LIST`")
         return
     shown = [
         (
@@ -60,9 +57,9 @@ def show_lists(rows: Sequence[dict[str, Any]]) -> None:
 
 def show_list(content: dict[str, Any]) -> None:
     """Print what came of the lines of a list, and who joined or left it last."""
-    click.echo(f"{content['list_name']}: {content['file_name']}, {count_of(content['line_count'], 'line')}")
+    echo(f"{content['list_name']}: {content['file_name']}, {count_of(content['line_count'], 'line')}")
     show_rows(("status", "lines"), list(content["statuses"].items()))
     rows = [(each["move"], each["country"], each["company_number"], each["name"]) for each in content["moves"]]
     more = f", the first {_MOVES_MAX} of {len(rows):,}" if len(rows) > _MOVES_MAX else ""
     show_rows(("", "country", "number", "name"), rows[:_MOVES_MAX], f"since the version before{more}")
-    click.echo(f"Ask it: firmlake query 'FROM {content['view']}'")
+    echo(f"Ask it: firmlake query 'FROM {content['view']}'")

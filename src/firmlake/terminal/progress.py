@@ -62,7 +62,8 @@ class Counter:
         left = max(self.expected - self.done, 0) * self._seconds() / max(self.done, 1)
         of = f"{self.expected:,} {self._unit}" if self._unit else f"about {self.expected} requests"
         parts = [f"{self.done} of {of}", *self._parts()]
-        line = ", ".join([*parts, f"{duration(left)} to go"] if self.done else parts)
+        # What is left comes first, for a narrow terminal cuts off what comes last.
+        line = ", ".join([f"{duration(left)} to go", *parts] if self.done else parts)
         return f"{line}; {self.why}" if self.why else line
 
     def summary(self) -> str:
@@ -76,7 +77,7 @@ class Counter:
         requests = " requests" if self._unit else ""
         yield f"{(self.answered + self.repeated) / self._seconds() * 60:,.0f}{requests} a minute"
         if self.repeated:
-            yield f"{self.repeated} without use"
+            yield f"{self.repeated} failed or refused"
         if self._credits or self._remaining:
             yield f"{self._credits} credits spent" + (f" and {self._remaining} left" if self._remaining else "")
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from firmlake.core.redaction import redact
 from firmlake.core.text import shown
 
-__all__ = ["count_of", "show_rows", "show_table"]
+__all__ = ["count_of", "screen_width", "show_rows", "show_table", "text_of"]
 
 _WIDTH_ELSEWHERE = 120
 
@@ -30,9 +30,13 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str
         numbers = bool(rows) and all(row[position] is None or _is_number(row[position]) for row in rows)
         table.add_column(shown(column), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(shown(redact(_text(value))) for value in row))
-    is_terminal = sys.stdout.isatty()
-    Console(width=None if is_terminal else _WIDTH_ELSEWHERE, markup=False, highlight=False).print(table)
+        table.add_row(*(shown(redact(text_of(value))) for value in row))
+    Console(width=screen_width(), markup=False, highlight=False).print(table)
+
+
+def screen_width() -> int:
+    """Say how many characters fit side by side: on a terminal its width, elsewhere always as many."""
+    return Console().width if sys.stdout.isatty() else _WIDTH_ELSEWHERE
 
 
 def count_of(number: int, one: str, many: str = "") -> str:
@@ -40,16 +44,17 @@ def count_of(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _is_number(value: Any) -> bool:
-    return not isinstance(value, str | bool) and hasattr(value, "__float__")
-
-
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Write a value as tables show it."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if _is_number(value) else str(value)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, str | bool) and hasattr(value, "__float__")

@@ -29,7 +29,6 @@ __all__ = [
     "show_changes",
     "show_checks",
     "show_company",
-    "show_query",
     "show_refused",
     "show_summary",
 ]
@@ -41,7 +40,7 @@ def describe_list(companies: CompanyList) -> Iterator[str]:
     """Say what was read."""
     yield (
         f"{shown(str(companies.path))}: {count_of(companies.companies.height, 'company', 'companies')} accepted, "
-        f"{companies.repaired.height} of them repaired, {companies.refused.height} lines refused, "
+        f"{count_of(companies.repaired.height, 'line')} repaired, {companies.refused.height:,} refused, "
         f"{companies.repeated_count} repeated"
     )
     yield from companies.guesses
@@ -173,12 +172,6 @@ def show_company(found: Found) -> None:
             )
     for dataset, path, reason in found.rejects:
         echo(f"Does not fit in {dataset}: {path or 'a record'}: {reason}")
-
-
-def show_query(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print the answer to a query."""
-    show_table(columns, rows)
-    echo(count_of(len(rows), "row", "rows"))
 
 
 def show_changes(events: Sequence[Event]) -> None:

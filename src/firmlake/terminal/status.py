@@ -10,7 +10,7 @@ from firmlake.report.status import Status
 from firmlake.report.summary import shown_statuses
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
-from firmlake.terminal.rows import show_rows
+from firmlake.terminal.rows import count_of, show_rows
 
 __all__ = ["show_spared", "show_status"]
 
@@ -26,7 +26,8 @@ def show_status(status: Status, now: datetime) -> None:
     if last:
         echo(
             f"Last run: {last.outcome.replace('_', ' ')}, {moment(last.finished_at)}, {last.run_id} over "
-            f"{last.list_name}, {last.target_count:,} companies, {last.request_count:,} requests"
+            f"{last.list_name}, {count_of(last.target_count, 'company', 'companies')}, "
+            f"{count_of(last.request_count, 'request')}"
         )
     else:
         echo("Last run: none was published yet")
@@ -38,7 +39,7 @@ def show_status(status: Status, now: datetime) -> None:
     echo(f"Running: {status.running or 'nothing'}")
     for run_id, list_name, count in status.unfinished:
         landed = f", last answer landed {moment(status.landed_at)}" if run_id == status.unfinished[-1][0] else ""
-        echo(f"Unfinished: {run_id} over {list_name}, {count:,} companies{landed}")
+        echo(f"Unfinished: {run_id} over {list_name}, {count_of(count, 'company', 'companies')}{landed}")
     for run_id, list_name, reason in status.refused:
         echo(f"Not published: {run_id} over {list_name}: {reason}")
     for run_id, line, next_step in status.damaged:

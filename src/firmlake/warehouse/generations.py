@@ -21,10 +21,21 @@ import duckdb
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import make_folder, open_to, sync_folder
 from firmlake.core.run import Folders
+from firmlake.warehouse.company_lists import restrict
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.version import check_version
 
-__all__ = ["LINK", "ask", "generation_number", "list_generations", "newest", "open_warehouse", "publish", "settle"]
+__all__ = [
+    "LINK",
+    "ask",
+    "asking",
+    "generation_number",
+    "list_generations",
+    "newest",
+    "open_warehouse",
+    "publish",
+    "settle",
+]
 
 LINK = "firmlake.duckdb"
 _PATTERN = "gen_*.duckdb"
@@ -73,7 +84,12 @@ def generation_number(path: Path) -> int:
 
 @contextmanager
 def open_warehouse(
-    folders: Folders, *, of_any_version: bool = False, locked: bool = False, memory_limit: str | None = None
+    folders: Folders,
+    *,
+    of_any_version: bool = False,
+    locked: bool = False,
+    memory_limit: str | None = None,
+    company_list: str = "",
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the newest generation for reading; it stays as it is, whatever is published meanwhile.
 
@@ -84,14 +100,18 @@ def open_warehouse(
             Python's; and no setting can be changed. DuckDB keeps one set of settings for each file in a process, so
             every connection of this process to the same generation is locked until the last of them is closed.
         memory_limit: For DuckDB, such as "512MB"; None leaves it to DuckDB.
+        company_list: Name of the list to whose companies all tables and views are restricted; empty for none.
 
     Raises:
+        UsageError: There is no such list.
         FirmlakeError: Nothing was published yet, or another version made it.
         DamagedError: The file is not what was written.
     """
     path = newest(folders)
     try:
         with _connect(folders) as connection:
+            if company_list:
+                restrict(connection, company_list)
             _restrict(connection, locked, memory_limit)
             if not of_any_version:
                 check_version(connection)
@@ -100,21 +120,36 @@ def open_warehouse(
         raise _explained(path, error) or error from None
 
 
-def ask(folders: Folders, sql: str, *, locked: bool = True) -> tuple[list[str], list[tuple[Any, ...]]]:
+def ask(
+    folders: Folders, sql: str, *, locked: bool = True, company_list: str = ""
+) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Answer a question in SQL from the newest generation, whatever version made it: column names and rows.
 
     Args:
         folders: Where.
         sql: The question.
         locked: As for `open_warehouse`. Without it the question can read and write what this process may.
+        company_list: As for `open_warehouse`.
 
     Raises:
         UsageError: It is no question that DuckDB understands; its own explanation is passed on.
     """
-    with open_warehouse(folders, of_any_version=True, locked=locked) as connection:
+    with asking(folders, sql, locked=locked, company_list=company_list) as connection:
+        cursor = connection.execute(sql)
+        return [column[0] for column in cursor.description or ()], cursor.fetchall()
+
+
+@contextmanager
+def asking(
+    folders: Folders, sql: str, *, locked: bool = True, company_list: str = ""
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the newest generation for a question, as `ask` does; an error of DuckDB becomes one of ours."""
+    opened = open_warehouse(folders, of_any_version=True, locked=locked, company_list=company_list)
+    with opened as connection:
         try:
-            cursor = connection.execute(sql)
-            return [column[0] for column in cursor.description or ()], cursor.fetchall()
+            if not connection.extract_statements(sql):
+                raise UsageError("The SQL holds no question", "For example: firmlake query 'FROM companies LIMIT 10'")
+            yield connection
         except duckdb.PermissionException as error:
             raise UsageError(
                 f"SQL may only read the warehouse: {str(error).splitlines()[0]}",

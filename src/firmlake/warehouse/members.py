@@ -6,40 +6,18 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from difflib import get_close_matches
-from typing import NamedTuple
 
 import duckdb
 
-from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.run import Run
 from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.warehouse.company_lists import quote_name
 from firmlake.warehouse.history import supersede
 from firmlake.warehouse.list_names import current_name, read_name_changes
 
-__all__ = [
-    "NamedList",
-    "create_list_views",
-    "drop_list",
-    "find_list",
-    "held_name",
-    "list_names",
-    "load_members",
-    "quote_name",
-    "rename_list",
-]
+__all__ = ["create_list_views", "drop_list", "held_name", "load_members", "rename_list"]
 
 _TABLES = ("company_lists", "list_members")
-_LISTS = "SELECT list_name, file_name, column_names, line_count FROM company_lists ORDER BY list_name"
-
-
-class NamedList(NamedTuple):
-    """A list that is held: its name, its file, the names of its columns as a JSON array, and its lines."""
-
-    name: str
-    file_name: str
-    column_names: str
-    line_count: int
 
 
 def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
@@ -103,35 +81,6 @@ def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(f"CREATE OR REPLACE MACRO list_or_table(relation_name) AS {body}")
 
 
-def find_list(connection: duckdb.DuckDBPyConnection, name: str) -> NamedList:
-    """Find a list by its name, in upper or lower case.
-
-    Raises:
-        UsageError: There is none; the nearest name is given.
-        FirmlakeError: The generation was made before there were lists in it.
-    """
-    try:
-        rows = connection.execute(_LISTS).fetchall()
-    except duckdb.CatalogException:
-        raise FirmlakeError(
-            "The newest generation holds no lists: an earlier version of firmlake made it",
-            "Run the list again; what is fresh is not fetched again",
-        ) from None
-    known = {row[0].lower(): NamedList(*row) for row in rows}
-    if name.lower() in known:
-        return known[name.lower()]
-    near = get_close_matches(name.lower(), known, n=1)
-    hint = f"Did you mean {known[near[0]].name!r}? " if near else ""
-    raise UsageError(
-        f"There is no list {name!r}", f"{hint}`firmlake list show` names all, `firmlake run LIST` adds one"
-    )
-
-
-def list_names(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """List the names of all lists."""
-    return [row[0] for row in connection.execute(_LISTS).fetchall()]
-
-
 def rename_list(connection: duckdb.DuckDBPyConnection, name: str, new_name: str) -> None:
     """Give a list, and all that is held of its past, another name."""
     for table in _TABLES:
@@ -144,11 +93,6 @@ def drop_list(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     for table in _TABLES:
         for each in (table, f"{table}_history"):
             connection.execute(f"DELETE FROM {each} WHERE list_name = ?", [name])
-
-
-def quote_name(name: str) -> str:
-    """Write the name of a list as SQL wants it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,140 @@
+"""`firmlake query`: an answer fits the screen, or comes in the format that is asked for; a list restricts it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from firmlake.cli import firmlake
+from firmlake.report.status import read_status
+from firmlake.warehouse.generations import open_warehouse
+from support import ACME, BOLT, CIRC, publish_list, with_views
+
+WIDE = "SELECT " + ", ".join(f"'{'x' * 20}{n}' AS column_{n}" for n in range(12))
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    from firmlake.core.run import Folders
+
+    folders = Folders(tmp_path_factory.mktemp("lake") / "data")
+    publish_list(folders, [ACME, BOLT], name="customers")
+    publish_list(folders, [CIRC], day=1, name="others")
+    with_views(folders)
+    return folders
+
+
+def run(lake, *arguments):
+    return CliRunner().invoke(firmlake, [*arguments, "--data", str(lake.data)], standalone_mode=False)
+
+
+def test_a_row_too_wide_for_the_screen_is_shown_one_value_below_the_other(lake):
+    lines = run(lake, "query", WIDE).stdout.splitlines()
+    assert lines[0].split() == ["column_0", "x" * 20 + "0"]
+    assert len(lines) == 13
+
+
+def test_many_wide_rows_are_cut_to_what_fits_and_say_so(lake):
+    text = run(lake, "query", f"{WIDE} FROM range(9)").stdout
+    assert max(map(len, text.splitlines())) <= 120
+    assert "column_11" in text
+    assert "--format csv" in text
+
+
+def test_a_narrow_answer_is_a_table(lake):
+    assert "│ 1 │" in run(lake, "query", "SELECT 1 AS a").stdout
+
+
+def test_each_format_gives_the_same_rows(lake, tmp_path):
+    sql = "SELECT 12.50::DECIMAL(9,2) AS amount, '=1|2' AS text, NULL AS nothing"
+    assert list(csv.DictReader(io.StringIO(run(lake, "query", sql, "--format", "csv").stdout))) == [
+        {"amount": "12.50", "text": "'=1|2", "nothing": ""}
+    ]
+    expected = [{"amount": "12.50", "text": "=1|2", "nothing": None}]
+    assert json.loads(run(lake, "query", sql, "--format", "json").stdout) == expected
+    assert json.loads(run(lake, "query", sql, "--json").stdout) == expected
+    assert run(lake, "query", sql, "--format", "markdown").stdout.splitlines()[2] == "| 12.50 | =1\\|2 |  |"
+    for name in ("out.parquet", "out.csv", "out.json", "out.md"):
+        assert run(lake, "query", sql, "--out", str(tmp_path / name)).return_value == 0
+    assert pl.read_parquet(tmp_path / "out.parquet")["text"].to_list() == ["=1|2"]
+    assert json.loads((tmp_path / "out.json").read_text()) == expected
+
+
+@pytest.mark.parametrize("sql", ["", ";", "-- nothing", " ;; "])
+def test_no_question_is_a_usage_error(lake, sql):
+    done = CliRunner().invoke(firmlake, ["query", "--data", str(lake.data), "--", sql], standalone_mode=False)
+    assert done.return_value == 2
+    assert "no question" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--format", "parquet"], ["--out", "x.pdf"]])
+def test_a_format_that_cannot_be_given_is_a_usage_error(lake, arguments):
+    assert run(lake, "query", "SELECT 1", *arguments).return_value == 2
+
+
+def test_a_list_restricts_tables_views_and_macros(lake):
+    with open_warehouse(lake, company_list="others") as connection:
+        for relation in ("companies", "company_state", "company_status", "company_figures", "coverage"):
+            found = connection.execute(f"SELECT DISTINCT company_number FROM {relation}").fetchall()
+            assert found == [(CIRC[1],)], relation
+        assert connection.execute("SELECT count(*) FROM list_lines").fetchall() == [(3,)]
+    assert read_status(lake, "customers").companies["financials"] == {"waiting": 2}
+    assert read_status(lake).companies["financials"] == {"waiting": 3}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["query", "SELECT 1"], ["status"], ["changes"], ["report"], ["export", "x"]],
+    ids=lambda command: command[0],
+)
+def test_an_unknown_list_is_named(lake, command):
+    done = run(lake, *command, "--list", "custmers")
+    assert done.return_value == 2
+    assert "Did you mean 'customers'" in done.stderr
+
+
+def test_an_export_of_a_list_holds_its_companies_alone(lake, tmp_path):
+    done = run(lake, "export", str(tmp_path / "lake"), "--list", "customers", "--format", "csv", "--table", "companies")
+    assert done.return_value == 0, done.stderr
+    (file,) = (tmp_path / "lake").rglob("companies.csv")
+    assert {row["company_number"] for row in csv.DictReader(io.StringIO(file.read_text()))} == {ACME[1], BOLT[1]}
+    assert not (tmp_path / "lake" / "latest.json").exists()
+
+
+def test_a_data_folder_that_is_a_file_is_refused(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("x")
+    done = CliRunner().invoke(firmlake, ["status", "--data", str(path)], standalone_mode=False)
+    assert done.return_value == 2
+    assert "is no folder" in done.stderr
+
+
+def test_a_usage_error_of_click_is_json_too():
+    done = subprocess.run(
+        [sys.executable, "-m", "firmlake", "run", "--json", "--nonsense"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "--nonsense" in json.loads(done.stdout)["error"]
+
+
+def test_a_port_that_cannot_be_is_one_line():
+    done = subprocess.run(
+        [sys.executable, "-m", "firmlake", "sandbox", "--port", "99999"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demo_needs_no_clone(tmp_path, monkeypatch):
+    from firmlake.core.sample import find_sample
+
+    here = find_sample().read_bytes()
+    monkeypatch.chdir(tmp_path)
+    assert find_sample().read_bytes() == here
