@@ -55,7 +55,7 @@ def changes(
     if out and kind_of_file not in WRITERS:
         raise UsageError(f"{out}: in which format?", f"Name it with --format: {', '.join(WRITERS)}")
     wanted = read_company(company[:2].upper(), company[2:]) if company else None
-    folders = Folders(Path(call.settings().paths.data))
+    folders = Folders.of(call.settings())
     with open_warehouse(folders, locked=True, company_list=company_list) as connection:
         events = read_changes(connection, since, kinds, wanted)
     if out:

@@ -74,7 +74,7 @@ def show(call: Call, name: str | None) -> None:
     from firmlake.terminal.company_lists import show_list, show_lists
     from firmlake.warehouse.generations import open_warehouse
 
-    with open_warehouse(Folders(Path(call.settings().paths.data))) as connection:
+    with open_warehouse(Folders.of(call.settings())) as connection:
         if name is None:
             lists = read_lists(connection)
             call.answer(lists, lambda: show_lists(lists))
@@ -97,7 +97,7 @@ def export(call: Call, name: str, out: Path | None, columns: str | None) -> None
     if wanted is None:
         raise UsageError("No file is named", "Add --out FILE: .xlsx, .csv or .parquet")
     settings = call.settings()
-    written = write_list(Folders(Path(settings.paths.data)), name, wanted, settings.run.duckdb_memory)
+    written = write_list(Folders.of(settings), name, wanted, settings.run.duckdb_memory)
 
     def tell() -> None:
         for line in describe_written(written):
@@ -130,7 +130,7 @@ def _change(call: Call, name: str, new_name: str) -> None:
     from firmlake.lists.company_lists import change_name
 
     settings = call.settings()
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     with lock(folders, f"firmlake list {'rename' if new_name else 'remove'}"):
         held = change_name(folders, settings.run, name, new_name, utc_now)
     said = (

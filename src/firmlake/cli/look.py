@@ -29,7 +29,7 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
     from firmlake.report.status import read_status
     from firmlake.terminal.status import show_status
 
-    found = read_status(Folders(Path(call.settings().paths.data)), company_list)
+    found = read_status(Folders.of(call.settings()), company_list)
     if metrics:
         text = render_metrics(found).encode()
         write_file(metrics, lambda aside: aside.write_bytes(text))
@@ -60,9 +60,7 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
     from firmlake.warehouse.generations import asking
 
     kind = _format(kind, out, call.as_json)
-    with asking(
-        Folders(Path(call.settings().paths.data)), sql, locked=not allow_files, company_list=company_list
-    ) as connection:
+    with asking(Folders.of(call.settings()), sql, locked=not allow_files, company_list=company_list) as connection:
         if kind == "parquet" and out:
             count = write_parquet(out, connection, sql)
         else:
@@ -104,7 +102,7 @@ def report(call: Call, path: Path | None, company_list: str) -> None:
 
     settings = call.settings()
     memory = settings.run.duckdb_memory
-    folders = Folders(Path(settings.paths.data))
+    folders = Folders.of(settings)
     path, _ = write_report(folders, utc_now(), path, memory_limit=memory, company_list=company_list)
     call.answer({"report": str(path)}, lambda: echo(str(path)))
 

@@ -119,7 +119,7 @@ def export_as_set(
     if not settings.export.target:
         raise UsageError("No place to export to is named", "`firmlake export FOLDER`, or set export.target")
     place = open_target(settings.export.target)
-    return export(Folders(Path(settings.paths.data)), request_of(settings, as_of, company_list), place, tell), place
+    return export(Folders.of(settings), request_of(settings, as_of, company_list), place, tell), place
 
 
 # ---------------------------------------------------------------------------------------------------------------------
