@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -56,6 +56,7 @@ class ListBack(NamedTuple):
         own: Columns of the list itself, in its order.
         added: Columns that are added, by the name they get in the file.
         query: Gives one row for each line, in order: the own columns as text, then the added ones.
+        cells: Gives the own columns alone, in any order.
         refused: Gives line, given and reason of the refused lines.
     """
 
@@ -64,6 +65,7 @@ class ListBack(NamedTuple):
     own: tuple[str, ...]
     added: dict[str, Added]
     query: str
+    cells: str
     refused: str
 
 
@@ -115,8 +117,7 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
     check_file_back(wanted)
     with open_warehouse(folders) as connection:
         connection.execute(f"SET memory_limit = '{memory_limit}'")
-        back = _list_back(connection, name, choose_added(wanted.columns))
-        _check_size(wanted.path, back.line_count)
+        _check_size(wanted.path, find_list(connection, name).line_count)
         write = _WRITERS[wanted.path.suffix.lower()]
         cut = 0
 
@@ -125,6 +126,7 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
             cut = write(connection, back, aside)
 
         try:
+            back = _list_back(connection, name, choose_added(wanted.columns))
             write_file(wanted.path, make)
         except duckdb.OutOfMemoryException as error:
             raise FirmlakeError(
@@ -149,9 +151,10 @@ def _check_size(path: Path, line_count: int) -> None:
 def _list_back(connection: duckdb.DuckDBPyConnection, name: str, chosen: Sequence[Added]) -> ListBack:
     held = find_list(connection, name)
     own: tuple[str, ...] = tuple(json.loads(held.column_names))
-    lines = f"(FROM list_lines WHERE list_name = {_text(held.name)})"
+    relations = dict.fromkeys(each.relation for each in chosen)
+    _gather(connection, held.name, {each: [one for one in chosen if one.relation == each] for each in relations})
     has_unread = connection.execute(
-        f"SELECT bool_or(status = 'refused' AND reason LIKE 'number of fields%') FROM {lines}"
+        "SELECT bool_or(status = 'refused' AND reason LIKE 'number of fields%') FROM back_lines"
     ).fetchall()[0][0]
     added = _name_added((*line_columns(), *([_UNREAD] if has_unread else []), *chosen), own)
     # All cells of a line are found in one go; the path is a JSON pointer, so that names may hold anything.
@@ -159,16 +162,28 @@ def _list_back(connection: duckdb.DuckDBPyConnection, name: str, chosen: Sequenc
     cells = f"json_extract_string(columns, [{paths}])" if own else "[]::VARCHAR[]"
     values = [f"cells[{n}] AS {_quoted(column)}" for n, column in enumerate(own, 1)]
     values += [f"{_source(each)} AS {_quoted(given)}" for given, each in added.items()]
-    relations = dict.fromkeys(each.relation for each in chosen)
-    joins = " ".join(f"LEFT JOIN {each} USING (country, company_number)" for each in relations)
+    joins = " ".join(f"LEFT JOIN back_{each} AS {each} USING (country, company_number)" for each in relations)
+    lines = f"(SELECT *, {cells} AS cells FROM back_lines) list_lines"
     return ListBack(
         held.name,
         held.line_count,
         own,
         added,
-        f"SELECT {', '.join(values)} FROM (SELECT *, {cells} AS cells FROM {lines}) list_lines {joins} ORDER BY line",
-        f"SELECT line, given, reason FROM {lines} WHERE status = 'refused' ORDER BY line",
+        f"SELECT {', '.join(values)} FROM {lines} {joins} ORDER BY line",
+        f"SELECT {', '.join(values[: len(own)]) or 'NULL'} FROM {lines}",
+        "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
     )
+
+
+def _gather(connection: duckdb.DuckDBPyConnection, name: str, chosen: Mapping[str, Sequence[Added]]) -> None:
+    """Work out the lines and the columns of one view after the other: all at once they would need too much memory."""
+    connection.execute(f"CREATE TEMP TABLE back_lines AS FROM list_lines WHERE list_name = {_text(name)}")
+    for relation, columns in chosen.items():
+        names = ", ".join(_quoted(each.name) for each in columns)
+        connection.execute(
+            f"CREATE TEMP TABLE back_{relation} AS SELECT country, company_number, {names} FROM {relation} "
+            "SEMI JOIN back_lines USING (country, company_number)"
+        )
 
 
 def _source(added: Added) -> str:
@@ -237,7 +252,7 @@ def _numeric(connection: duckdb.DuckDBPyConnection, back: ListBack) -> set[str]:
         f"FILTER ({_quoted(name)} <> ''), false)"
         for name in own
     )
-    row = connection.execute(f"SELECT {tests} FROM ({back.query})").fetchall()[0]
+    row = connection.execute(f"SELECT {tests} FROM ({back.cells})").fetchall()[0]
     return {name for name, is_number in zip(own, row, strict=True) if is_number}
 
 

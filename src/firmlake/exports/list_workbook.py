@@ -89,6 +89,7 @@ class _Sheet:
         self._book = book
         self._sheet = book.add_worksheet(name)
         self._row = 0
+        self._reason = -1
         self._widths: Counter[int] = Counter()
         self._formats: dict[tuple[str, str], Any] = {}
         self.cut_count = 0
@@ -96,6 +97,8 @@ class _Sheet:
     def head(self, names: Sequence[str], own: int) -> None:
         """Write the header; the first `own` columns are the list's."""
         for place, name in enumerate(names):
+            if name == "reason" and place >= own:
+                self._reason = place  # mostly empty, and it flows over the cells of a line that names no company
             colours = {"bg_color": "#e9ecef"} if place < own else {"bg_color": "#1f4e79", "font_color": "white"}
             shown = self._book.add_format({"bold": True, "valign": "vcenter", "bottom": 1, **colours})
             self._sheet.write_string(0, place, name, shown)
@@ -117,7 +120,7 @@ class _Sheet:
         if self._row:
             self._sheet.autofilter(0, 0, self._row, last)
         for place, width in self._widths.items():
-            self._sheet.set_column(place, place, min(max(width, _WIDTHS[0]), widest))
+            self._sheet.set_column(place, place, min(max(width, _WIDTHS[0]), widest if place != self._reason else 26))
         self._sheet.ignore_errors({"number_stored_as_text": f"A1:XFD{self._row + 1}"})
 
     def _write(self, place: int, value: Any, column: str) -> int:
