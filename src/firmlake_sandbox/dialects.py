@@ -132,7 +132,10 @@ DIALECTS: dict[str, Dialect] = {
         "spelling of Belgian numbers", "answers Belgian numbers in full", options={"leading_zero": True}
     ),
     "number-integers": Dialect(
-        "spelling of Belgian numbers", "answers company numbers as JSON numbers", element=rewrites.number_identifiers
+        "spelling of Belgian numbers",
+        "answers company numbers as JSON numbers",
+        element=rewrites.number_identifiers,
+        ending="exit 3: lookalikes and parties, whose numbers do not fit, are rejected",
     ),
     # Limits, credits, errors.
     "rate-standard": Dialect(
@@ -180,7 +183,12 @@ DIALECTS: dict[str, Dialect] = {
         element=rewrites.make_decimals,
         ending="values with decimals are discarded from integer columns, unless [contract] widens them",
     ),
-    "numbers-as-text": Dialect("types", "writes amounts and ratios as text", element=rewrites.quote_numbers),
+    "numbers-as-text": Dialect(
+        "types",
+        "writes amounts and ratios as text",
+        element=rewrites.quote_numbers,
+        ending="these values are null, and stay in extra_json",
+    ),
     "fractions-100": Dialect(
         "scale of fractions",
         "gives shares of women, men and stakes as percentages, 0 to 100",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from firmlake_sandbox.dialects import DIALECTS
+from firmlake_sandbox.dialects import DIALECTS, combine
 from reliability.support import Lake
 
 from .conftest import rows_of
@@ -17,6 +17,13 @@ SLICE = (
     ("body-silent", "zero-required", "page-100", "oldest-first", "errors-nested", "gzip"),
 )
 """A sample of dialects, several at once."""
+_NAMES = ("related_identifier_name", "related_place")
+UNSAID = {"children-company-id": _NAMES, "children-flat": _NAMES, "functions-new": ("function",)}
+"""What a dialect leaves unsaid, or says otherwise: columns."""
+
+
+def resolve_names(dialects: tuple[str, ...]) -> list[str]:
+    return [name for given in dialects for name in (combine(int(given[5:])) if ":" in given else [given])]
 
 
 def assert_same(make_contact: Any, world: Lake, *dialects: str) -> Any:
@@ -27,7 +34,8 @@ def assert_same(make_contact: Any, world: Lake, *dialects: str) -> Any:
     ledger = contact.lake.ledger()
     assert ledger["companies_charged_again"] == 0
     assert contact.lake.call("verify", "--json").code == 0
-    assert rows_of(contact.lake) == rows_of(world)
+    left_out = {column for name in resolve_names(dialects) for column in UNSAID.get(name, ())}
+    assert rows_of(contact.lake, left_out) == rows_of(world, left_out)
     return contact
 
 
