@@ -20,6 +20,38 @@ def read_one(element, dataset="financials"):
     return read
 
 
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize(
+    ("key", "before"),
+    [
+        ("companyNumber", '"companyNumber": "0770493071", '),
+        ("country", '"country": "NL", '),
+        ("name", '"name": "Another", '),
+    ],
+)
+def test_an_identifier_that_names_two_companies_is_none(dataset, key, before):
+    """Of two values JSON readers keep the last; then one company's figures would be another's."""
+    text = body(found(ACME, dataset)).replace(b'"country"', before.encode() + b'"country"', 1)
+    element, neighbour = read_answer(dataset, b"[" + text[1:-1] + b"," + body(found(BOLT, dataset))[1:-1] + b"]")
+    assert element.company is None
+    assert element.problem == f"element not understood: {key} stands there twice"
+    assert neighbour.company == BOLT
+    assert not neighbour.problem
+
+
+def test_an_element_with_a_key_twice_is_not_understood():
+    first = body(found(BOLT, "financials"))[2:-2]
+    text = b"[{" + first + b"," + body(found(ACME, "financials"))[2:]
+    assert "twice" in read_answer("financials", text)[0].problem
+
+
+def test_a_text_that_looks_like_a_key_is_no_key():
+    element = found(ACME, "financials")
+    element["identifier"]["name"] = '"country": "identifier"'
+    assert read_one(element).name == '"country": "identifier"'
+    assert read_one(element).company == ACME
+
+
 @pytest.mark.parametrize("spelling", ["403227515", "0403227515"])
 def test_a_belgian_company_is_known_in_both_spellings(spelling):
     element = found(ACME, "financials")

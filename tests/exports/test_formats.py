@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import zipfile
 
 import duckdb
 import polars as pl
@@ -64,6 +65,21 @@ def test_text_in_csv_is_guarded_so_that_it_can_be_undone_and_numbers_are_left_al
     assert [row["amount"] for row in rows[:4]] == AMOUNTS
     assert [row["count"] for row in rows[:3]] == ["0", "-1", "-2"]
     assert written.row_count == len(rows)
+
+
+def test_the_character_nul_is_in_no_file_for_people(source):
+    """PostgreSQL takes it for the end of the file, and a spreadsheet for damage."""
+    rows = source("VALUES ('1', 'a' || chr(0) || 'b', 1::DECIMAL(18,2), 1, DATE '2026-01-05')")
+    for kind, write in (("csv", write_csv), ("xlsx", write_xlsx)):
+        [written] = write(rows)
+        with written.file as file:
+            content = file.read()
+        if kind == "xlsx":
+            with zipfile.ZipFile(io.BytesIO(content)) as book:
+                content = b"".join(map(book.read, book.namelist()))
+        assert b"\x00" not in content
+        assert b"_x0000_" not in content
+        assert "a\ufffdb".encode() in content
 
 
 def test_csv_tells_null_from_empty_and_text_from_number(source):

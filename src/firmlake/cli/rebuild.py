@@ -67,7 +67,7 @@ def verify(call: Call) -> int:
 
     settings = call.settings()
     folders = Folders.of(settings)
-    with lock(folders, "firmlake verify"):
+    with lock(folders, "firmlake verify", is_reader=True):
         checks = stage.verify(folders, utc_now, memory_limit=settings.run.duckdb_memory)
     agrees = all(check.agrees for check in checks)
     content = {"agrees": agrees, "tables": [check._asdict() for check in checks]}

@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 __all__ = [
     "find_group",
+    "is_writable",
     "make_folder",
     "open_to",
     "read_json",
@@ -58,6 +59,13 @@ def find_group(name: str) -> int | None:
         return grp.getgrnam(name).gr_gid if name else None
     except KeyError:
         raise SettingsError(f"paths.readers: there is no group {name}", "Name one that `getent group` lists") from None
+
+
+def is_writable(folder: Path) -> bool:
+    """Tell whether files can be made in a folder, or in the nearest one above it that exists."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return os.access(folder, os.W_OK)
 
 
 def open_to(path: Path, readers: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
@@ -16,8 +17,11 @@ from firmlake.core.run import Folders
 __all__ = ["holder", "lock"]
 
 
+_CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
 @contextmanager
-def lock(folders: Folders, what: str, name: str = "lock") -> Iterator[None]:
+def lock(folders: Folders, what: str, name: str = "lock", *, is_reader: bool = False) -> Iterator[None]:
     """Hold the data folder; the kernel frees it when the process ends, however it ends.
 
     What fails meanwhile is recorded, for `firmlake status` to tell.
@@ -26,10 +30,12 @@ def lock(folders: Folders, what: str, name: str = "lock") -> Iterator[None]:
         folders: The data folder.
         what: Who holds it, for others to read.
         name: Another name locks something smaller than the whole.
+        is_reader: The work needs nothing written to the folder, so that one that is read-only will do. What holds it
+            is then not said.
 
     Raises:
         LockHeldError: Another process holds it; it is named.
-        FirmlakeError: The folder cannot be written to.
+        FirmlakeError: The folder cannot be written to, and this is no reader.
     """
     path = folders.state / name
     with ExitStack() as stack:
@@ -38,7 +44,12 @@ def lock(folders: Folders, what: str, name: str = "lock") -> Iterator[None]:
             path.touch(mode=0o600)
             file = stack.enter_context(path.open("a+"))
         except OSError as error:
-            raise FirmlakeError(f"{path}: {error.strerror}", "Make room or give access, then run again") from None
+            if not (is_reader and error.errno in _CLOSED):
+                raise FirmlakeError(f"{path}: {error.strerror}", "Make room or give access, then run again") from None
+            if not path.exists():  # whoever works on it elsewhere would have made it
+                yield
+                return
+            file = stack.enter_context(path.open())
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

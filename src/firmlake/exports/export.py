@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from firmlake.core.errors import UsageError
+from firmlake.core.files import is_writable
 from firmlake.core.lock import lock
 from firmlake.core.run import Folders
 from firmlake.core.settings import Settings
@@ -72,7 +73,7 @@ def export(
     check_request(request)
     with (
         open_warehouse(folders, memory_limit=request.memory_limit, company_list=request.company_list) as connection,
-        lock(folders, f"an export to {target.url}", lock_name(target.url)),
+        lock(folders, f"an export to {target.url}", lock_name(target.url), is_reader=True),
     ):
         held, load = _read_held(target), last_load(connection)
         if held.manifest and request.mode != "as_of":
@@ -91,7 +92,11 @@ def export(
         last = LastExport(
             target=target.url, export_id=manifest.export_id, generation=manifest.generation, exported_at=now()
         )
-        record_export(folders, last)
+        if is_writable(folders.state):
+            record_export(folders, last)
+        else:
+            note = f"{note}; " if note else ""
+            note += f"not recorded in {folders.data}, which cannot be written to"
     return Exported(manifest, is_new=not is_named, note=note)
 
 

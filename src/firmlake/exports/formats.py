@@ -2,17 +2,20 @@
 
 Parquet is split by country, and only the path names the country. We write it with pyarrow rather than with DuckDB's
 COPY, which keeps neither column comments nor NOT NULL, and needs named files that a kill would leave behind. In CSV and
-XLSX, text that a spreadsheet would take for a formula is made harmless; numbers stay as they are.
+XLSX, text that a spreadsheet would take for a formula is made harmless; numbers stay as they are. The character NUL,
+which neither a database nor a spreadsheet takes, becomes U+FFFD.
 """
 
 from __future__ import annotations
 
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from zipfile import ZipFile
 
 import duckdb
 import pyarrow as pa
@@ -20,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 from xlsxwriter import Workbook
+from xlsxwriter.exceptions import XlsxWriterException
 
 from firmlake.core.guard import NUMBER, RISKY, is_risky
 from firmlake.exports.selection import Selected, arrow_schema
@@ -27,6 +31,7 @@ from firmlake.tables.schemas import Table
 
 __all__ = ["FORMATS", "Source", "TableFile", "guarded"]
 
+_UNKNOWN = "\ufffd"
 _BATCH_ROWS = 100_000
 _SHEET_ROWS = 1_048_575  # a sheet has one more, for the header
 _EXACT_DIGITS = 15  # of a number in a sheet
@@ -117,9 +122,11 @@ def write_csv(source: Source) -> Iterator[TableFile]:
 def write_xlsx(source: Source) -> Iterator[TableFile]:
     """Write one workbook; rows that do not fit into a sheet continue in the next one."""
     count = 0
-    with source.scratch_file() as file:
-        options = {"constant_memory": True, "tmpdir": str(source.scratch), "strings_to_formulas": False}
-        with Workbook(file, options) as book:
+    with source.scratch_file() as file, ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=source.scratch))
+        options = {"constant_memory": True, "tmpdir": folder, "strings_to_formulas": False}
+        with _as_os_errors(XlsxWriterException), Workbook(file, options) as book:
+            stack.callback(_close_rows, book)
             cell = _cells(book)
             for batch in source.batches(source.table):
                 for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -140,6 +147,26 @@ FORMATS: dict[str, Callable[[Source], Iterator[TableFile]]] = {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _as_os_errors(kind: type[Exception]) -> Iterator[None]:
+    """Let what a library makes of a full disk be what it was."""
+    try:
+        yield
+    except (kind, OSError) as error:
+        for link in (error, error.__context__):
+            for frame, _ in traceback.walk_tb(link.__traceback__ if link else None):
+                for archive in (value for value in frame.f_locals.values() if isinstance(value, ZipFile)):
+                    archive.fp = None  # else it tries to end its file when it is collected, and complains on stderr
+        raise OSError(str(error)) from error
+
+
+def _close_rows(book: Any) -> None:
+    """Close the files in which a workbook keeps rows; it does so itself, unless a full disk ended it."""
+    for sheet in book.worksheets():
+        with suppress(OSError, ValueError, AttributeError):
+            sheet.row_data_fh.close()
 
 
 def _parquet_files(source: Source, table: Table, where: str, country: str, total: int | None) -> Iterator[TableFile]:
@@ -173,6 +200,7 @@ def guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
             is_number = pc.match_substring_regex(column, NUMBER)
             risky = pc.and_not(pc.match_substring_regex(column, RISKY), is_number)
             column = pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
+            column = pc.replace_substring(column, "\x00", _UNKNOWN)
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
@@ -198,7 +226,8 @@ def _cells(book: Any) -> Callable[[Any, int, int, Any], None]:
         if isinstance(value, bool):
             sheet.write_boolean(row, place, value)
         elif isinstance(value, str):
-            sheet.write_string(row, place, value, quoted if is_risky(value) else None)
+            text = value.replace("\x00", _UNKNOWN)
+            sheet.write_string(row, place, text, quoted if is_risky(text) else None)
         elif isinstance(value, int | float | Decimal):
             _write_number(sheet, row, place, value)
         elif hasattr(value, "hour"):

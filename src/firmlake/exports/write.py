@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import duckdb
 import msgspec
 
-from firmlake.core.files import make_folder
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.files import is_writable, make_folder
 from firmlake.core.run import Folders
 from firmlake.exports.delta import commit
 from firmlake.exports.formats import FORMATS, Source, TableFile
@@ -50,11 +53,16 @@ def write_export(
         `started`, with the tables.
     """
     target.clear(folder_of(started.export_id))
-    make_folder(folders.state)
+    scratch = folders.state if is_writable(folders.state) else Path(tempfile.gettempdir())
     tables = []
     for selected in _select(connection, request, started):
-        source = Source(connection, selected, folders.state, request.file_bytes)
-        table = _write_table(source, target, started)
+        source = Source(connection, selected, scratch, request.file_bytes)
+        try:
+            make_folder(scratch)
+            table = _write_table(source, target, started)
+        except (OSError, duckdb.IOException, duckdb.OutOfMemoryException) as error:
+            what = f"{source.table.name} cannot be written aside in {scratch}: {str(error).splitlines()[0]}"
+            raise FirmlakeError(what, "Make room there, then export again") from error
         tell(f"{table.name}: {describe_rows(table)}")
         tables.append(table)
     manifest = msgspec.structs.replace(started, tables=tuple(tables))

@@ -14,6 +14,7 @@ import duckdb
 import polars as pl
 
 from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.files import is_writable
 from firmlake.core.run import OUTCOME_LOST, Folders, Outcome, Run, plan_lost, read_runs, restore_outcome
 from firmlake.core.settings import ContractSettings
 from firmlake.lists.load import lists_loaded_at, load_additions, load_overview, newest_applied
@@ -173,7 +174,8 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
     Raises:
         DamagedError: A landed or staged file is not what was written, or staged rows are not what the answers give.
     """
-    with tempfile.TemporaryDirectory(dir=folders.data, prefix=".verify-") as name:
+    room = folders.data if is_writable(folders.data) else None  # else where the system keeps what is temporary
+    with tempfile.TemporaryDirectory(dir=room, prefix=".verify-") as name:
         aside = Folders(folders.data, made=Path(name))
         with open_warehouse(folders) as held:
             loaded = loaded_runs(held)

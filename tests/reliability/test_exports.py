@@ -1,0 +1,54 @@
+"""Exports and proofs where the disk is full, or where the data folder may only be read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .test_disk_full import small_disk
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a small disk")
+
+
+def fill(folder: Path) -> None:
+    """Leave no room on a disk."""
+    with (folder / "ballast").open("wb", buffering=0) as file:
+        for size in (65_536, 4096):
+            try:
+                while file.write(bytes(size)):
+                    pass
+            except OSError:
+                continue
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet"])
+def test_an_export_to_a_full_disk_says_so_in_one_line_and_works_when_there_is_room(kind, make_lake):
+    lake = make_lake(60)
+    with small_disk(lake.data, 30_000):
+        assert lake.run().code == 0
+        fill(lake.data)
+        for target in (lake.data / "exported", lake.folder / "elsewhere"):
+            result = lake.call("export", str(target), "--format", kind)
+            assert result.code == 1, result.out
+            assert "No space left" in result.error_line
+        (lake.data / "ballast").unlink()
+        assert lake.call("export", str(lake.data / "exported"), "--format", kind).code == 0
+
+
+def test_a_data_folder_that_may_only_be_read_is_verified_and_exported(make_lake):
+    lake = make_lake(60)
+    with small_disk(lake.data, 30_000):
+        assert lake.run().code == 0
+        subprocess.run(["mount", "-o", "remount,ro", str(lake.data)], check=True)
+        assert lake.call("verify", "--json").content["agrees"]
+        for kind in ("csv", "xlsx", "parquet"):
+            result = lake.call("export", str(lake.folder / kind), "--format", kind)
+            assert result.code == 0, result.err
+        assert lake.call("status").code == 0
+        assert lake.call("query", "SELECT 1").code == 0
+        result = lake.run()
+        assert result.code == 1
+        assert "Read-only file system" in result.error_line
