@@ -1,16 +1,28 @@
-# firmlake and its flows, from the lock. No token and no list is inside: mount the data folder, pass the token as a secret.
-FROM python:3.11-slim
+# firmlake and its flows, from the runtime lock: no test tools. No token and no list is inside: mount the data folder, pass
+# the token as a secret.
+#
+# The base is named to the patch release. Its digest is to be added where the registry can be asked, which this
+# repository's own CI cannot: `docker buildx imagetools inspect python:3.11.13-slim-bookworm`, then
+# `docker build --build-arg BASE=python:3.11.13-slim-bookworm@sha256:...`.
+ARG BASE=python:3.11.13-slim-bookworm
 
-WORKDIR /firmlake
-COPY requirements.lock ./
-RUN pip install --no-cache-dir --no-deps --require-hashes --requirement requirements.lock
-
+FROM ${BASE} AS build
+WORKDIR /build
+COPY requirements-build.lock ./
+RUN pip install --no-cache-dir --no-deps --require-hashes --requirement requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
+RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
+
+FROM ${BASE}
+WORKDIR /firmlake
+COPY requirements-runtime.lock ./
+RUN pip install --no-cache-dir --no-deps --require-hashes --requirement requirements-runtime.lock
+COPY --from=build /wheels /wheels
 COPY flows ./flows
 COPY config ./config
 COPY data/intake/sample.csv ./data/intake/sample.csv
-RUN pip install --no-cache-dir --no-deps . \
+RUN pip install --no-cache-dir --no-deps --no-index /wheels/*.whl \
     && useradd --create-home --uid 10001 firmlake \
     && chown -R firmlake:firmlake /firmlake
 

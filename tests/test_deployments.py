@@ -75,11 +75,30 @@ def test_a_pod_mounts_the_data_where_the_image_has_it_and_is_its_user():
 
 def test_the_image_is_built_from_the_lock_and_from_files_that_there_are():
     lines = (ROOT / "Dockerfile").read_text().splitlines()
-    sources = [part.split()[1:-1] for part in lines if part.startswith("COPY ")]
+    sources = [part.split()[1:-1] for part in lines if part.startswith("COPY ") and "--from" not in part]
     kept = {
         line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")
     }
     for source in (each for sources_of in sources for each in sources_of):
         assert (ROOT / source).exists()
         assert source.removeprefix("./") in kept
-    assert any("--require-hashes" in line and "requirements.lock" in line for line in lines)
+    for lock in ("requirements-runtime.lock", "requirements-build.lock"):
+        assert any("--require-hashes" in line and lock in line for line in lines)
+
+
+def test_the_image_holds_what_runs_and_nothing_that_tests():
+    runtime, full = (
+        {line.split("==")[0] for line in (ROOT / name).read_text().splitlines() if "==" in line and line[0] != " "}
+        for name in ("requirements-runtime.lock", "requirements.lock")
+    )
+    assert runtime < full
+    assert not runtime & {"pytest", "moto", "mypy", "ruff", "hypothesis", "flask", "boto3", "schemathesis", "deltalake"}
+    assert {"duckdb", "httpx", "polars", "prefect", "pyarrow", "obstore", "psycopg"} <= runtime
+
+
+def test_locks_hold_hashes_and_no_address():
+    for lock in ROOT.glob("requirements*.lock"):
+        lines = lock.read_text().splitlines()
+        assert not [line for line in lines if "://" in line]
+        assert all(line.startswith((" ", "#")) or "==" in line for line in lines)
+        assert any("--hash=sha256:" in line for line in lines)

@@ -154,7 +154,7 @@ def _from_file(file: Path | None, environment: Mapping[str, str]) -> Iterable[tu
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}", "Name a settings file that can be read") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is no TOMLDecodeError
         raise SettingsError(f"{path} is not TOML: {error}", "Correct that line") from None
     yield from _flatten(content, "", str(path))
 
