@@ -45,10 +45,11 @@ def run(job: Job, stages: Stages) -> None:
     """Fetch a list, stage it and publish it: what `firmlake run` does, without its words."""
     from firmlake.enrich.observer import Observer
     from firmlake.enrich.run import enrich
-    from firmlake.landing import fetch
+    from firmlake.landing import send
     from firmlake.landing.fetch import Fetcher
     from firmlake.landing.progress import Progress
     from firmlake.landing.segments import SegmentWriter
+    from firmlake.landing.send import Sender
 
     class Clocked(Observer):
         def step(self, name: str, work: Callable[[], Any], describe: Callable[[Any], str] | None = None) -> Any:  # noqa: ARG002
@@ -59,9 +60,9 @@ def run(job: Job, stages: Stages) -> None:
         _staging(stages),
         _publishing(stages, "stage"),
         patch.object(Fetcher, "fetch_shard", stages.wrapped(Fetcher.fetch_shard, "receive", "stage", thread)),
-        patch.object(Fetcher, "_send", stages.wrapped(Fetcher._send, "receive", "stage", thread)),
+        patch.object(Sender, "send", stages.wrapped(Sender.send, "receive", "stage", thread)),
         patch.object(SegmentWriter, "append", stages.wrapped(SegmentWriter.append, "land", "receive", thread)),
-        patch.object(fetch, "check_answer", stages.wrapped(fetch.check_answer, "check", "receive", thread)),
+        patch.object(send, "check_answer", stages.wrapped(send.check_answer, "check", "receive", thread)),
         patch.object(Progress, "absorb", stages.wrapped(Progress.absorb, "check", "receive", thread)),
     ):
         enrich(_settings(job), job.company_list, "a benchmark", Clocked())

@@ -207,8 +207,9 @@ class Fetcher:
             return []
         if len(page.companies) > 1:
             return halve(page)
-        if not is_outage:  # else nobody is to blame, and it is asked for again with everybody else
-            self._sender.give_up(page.dataset, page.companies, error.message, shard)
+        if is_outage:
+            return [sent.ask]  # nobody is to blame; the circuit breaker waits, and at last ends the dataset
+        self._sender.give_up(page.dataset, page.companies, error.message, shard)
         return []
 
     def _give_up_ended(self, shard: Shard) -> None:
