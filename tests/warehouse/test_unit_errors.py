@@ -126,3 +126,20 @@ def test_accounts_in_thousands_are_found_and_their_neighbours_are_not_blamed(pla
     assert len(true) / len(companies.planted) >= 0.95, sorted(companies.planted - found.keys())[:20]
     assert len(true) / len(found) >= 0.99, sorted(found.keys() - companies.planted)
     assert {found[period] for period in true} == {Decimal(1000)}
+
+
+def test_the_greatest_amounts_that_a_table_holds_are_told_in_the_unit_of_their_neighbours():
+    """Loading makes the table: an amount too great for a type would keep a run from being published."""
+    figures = Figures()
+    greatest = dict.fromkeys(AMOUNTS, "9999999999999999.99")
+    for company, power in ((1, 3), (2, 6)):
+        least = {name: f"{Decimal(greatest[name]) / 10**power:.2f}" for name in AMOUNTS}
+        for year in range(2018, 2025):
+            lone = least if company == 1 else greatest
+            rest = greatest if company == 1 else least
+            figures.files(company, f"{year}-12-31", f"{year}-01-01", **(lone if year == 2021 else rest))
+    columns = "company_number::INTEGER, presumed_unit::DOUBLE, total_assets_presumed"
+    assert figures.made().ask(f"SELECT {columns} FROM unit_errors ORDER BY ALL") == [
+        (1, 1000, Decimal("10000000000000000.00")),
+        (2, 0.000001, Decimal("10000000000.00")),
+    ]

@@ -87,6 +87,8 @@ def test_views_are_made_anew_in_a_copy_of_an_older_generation(empty):
         create_tables(older)
         older.execute("CREATE VIEW trend AS SELECT 1 AS outdated")
         older.execute("CREATE TABLE ownership (outdated INTEGER)")
+        older.execute("CREATE VIEW unit_errors AS SELECT 1 AS a_table_today")
+        older.execute("CREATE TABLE quality (a_view_today INTEGER)")
         create_views(older)
         names = "SELECT table_name, column_name, comment FROM duckdb_columns() ORDER BY ALL"
         assert older.execute(names).fetchall() == empty.execute(names).fetchall()

@@ -61,6 +61,7 @@ class Definition(NamedTuple):
 
 def create_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Make every function, derived table, view and macro anew, each with its comments; the tables must be there."""
+    _drop_other_kinds(connection)
     for definition in definitions():
         if definition.kind != "check":
             connection.execute(_CREATE[definition.kind].format(definition))
@@ -104,8 +105,20 @@ _COMMENT = {
 }
 # A list may bear the name of a view.
 _COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main'"
+_KINDS = """
+    SELECT table_name, 'table' FROM duckdb_tables() WHERE schema_name = 'main'
+    UNION ALL SELECT view_name, 'view' FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal
+"""
 _FIRST = re.compile(r"-- (\w+) (\w+)(?:\((.*)\)|, (\w+))?")
 _COLUMN = re.compile(r"(\w+): (.*)")
+
+
+def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop tables that are views now, and views that are tables: an earlier version of firmlake made them."""
+    kinds = {definition.name: definition.kind for definition in definitions()}
+    for name, kind in connection.execute(_KINDS).fetchall():
+        if kinds.get(name, kind) in {"table", "view"} - {kind}:
+            connection.execute(f"DROP {kind} {name}")
 
 
 def _comments(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:

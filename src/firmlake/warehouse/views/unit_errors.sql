@@ -1,4 +1,4 @@
--- view unit_errors
+-- table unit_errors
 -- One row for each period whose figures are presumably in another unit than those of its neighbours, such as accounts
 -- filed in thousands. A period is compared with up to six periods before and six after it, across ten amounts, after the
 -- company's usual growth is taken out. Two periods differ by a unit where the median of the ratios is a thousand or a
@@ -6,7 +6,8 @@
 -- than half of its neighbours differ from it by the same unit. Where both sides of a leap would be listed, only the side
 -- with fewer periods is, or else the one with the smaller amounts; of two periods alone, only where total assets or
 -- revenue reach 1,000,000. One amount that leaps alone is no other unit, see leaps. Nothing is corrected: the amounts are
--- as the service states them, beside what they would be in the unit of the neighbours.
+-- as the service states them, beside what they would be in the unit of the neighbours. Made at load, since growth and the
+-- questions about one company need it.
 --
 -- presumed_unit: What one unit of the amounts stands for: 1000 in accounts filed in thousands, 0.001 where they are a
 -- thousand times too large
@@ -18,7 +19,7 @@
 -- revenue_presumed: Revenue in the unit of the neighbours
 -- net_profit_presumed: Net profit in the unit of the neighbours
 WITH doubtful AS (
-    -- Few companies have amounts that far apart; to compare the periods of all would take long.
+    -- Few companies have amounts that far apart; comparing the periods of all would take long.
     SELECT country, company_number, max(total_assets) AS greatest_assets, max(revenue) AS greatest_revenue
     FROM financials
     GROUP BY country, company_number
@@ -33,8 +34,17 @@ WITH doubtful AS (
         + coalesce(max(abs(long_term_debt))::DOUBLE / min(abs(nullif(long_term_debt, 0))) > 150, false)::INTEGER
         + coalesce(max(abs(retained_earnings))::DOUBLE / min(abs(nullif(retained_earnings, 0))) > 150, false)::INTEGER) >= 2
 ),
+-- The periods of accounts, which would number those of every company.
 periods AS MATERIALIZED (
-    SELECT a.* FROM accounts a SEMI JOIN doubtful USING (country, company_number)
+    SELECT *, row_number() OVER (
+        PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
+    ) AS recency
+    FROM (
+        SELECT * FROM financials SEMI JOIN doubtful USING (country, company_number)
+        QUALIFY row_number() OVER (
+            PARTITION BY country, company_number, start_date, end_date ORDER BY date_received DESC NULLS LAST, dup_no DESC
+        ) = 1
+    )
 ),
 levels AS MATERIALIZED (
     SELECT country, company_number, recency, field, log10(abs(amount)::DOUBLE) AS level
@@ -88,14 +98,17 @@ powers AS (
     )
 ),
 suspects AS MATERIALIZED (
-    SELECT country, company_number, recency, power, agreeing_count, compared_count
-    FROM (
-        SELECT country, company_number, recency, power, count(*) AS agreeing_count,
-            sum(count(*)) OVER (PARTITION BY country, company_number, recency)::BIGINT AS compared_count
-        FROM powers
-        GROUP BY country, company_number, recency, power
-    )
-    WHERE abs(power) <= 2 AND 2 * agreeing_count > compared_count
+    SELECT
+        country, company_number, recency,
+        count(*) AS compared_count,
+        greatest(
+            count(*) FILTER (power = 1), count(*) FILTER (power = 2),
+            count(*) FILTER (power = -1), count(*) FILTER (power = -2)
+        ) AS agreeing_count,
+        mode(power) AS power
+    FROM powers
+    GROUP BY country, company_number, recency
+    HAVING 2 * agreeing_count > compared_count
 ),
 sides AS (
     SELECT country, company_number,
@@ -109,11 +122,11 @@ SELECT
     CASE s.power WHEN 1 THEN 1000 WHEN 2 THEN 1000000 WHEN -1 THEN 0.001 WHEN -2 THEN 0.000001 END::DECIMAL(13, 6)
         AS presumed_unit,
     s.agreeing_count, s.compared_count,
-    p.total_assets, (p.total_assets * presumed_unit)::DECIMAL(28, 2) AS total_assets_presumed,
-    p.equity, (p.equity * presumed_unit)::DECIMAL(28, 2) AS equity_presumed,
-    p.debt, (p.debt * presumed_unit)::DECIMAL(28, 2) AS debt_presumed,
-    p.revenue, (p.revenue * presumed_unit)::DECIMAL(28, 2) AS revenue_presumed,
-    p.net_profit, (p.net_profit * presumed_unit)::DECIMAL(28, 2) AS net_profit_presumed
+    p.total_assets, (p.total_assets::DECIMAL(25, 2) * presumed_unit)::DECIMAL(28, 2) AS total_assets_presumed,
+    p.equity, (p.equity::DECIMAL(25, 2) * presumed_unit)::DECIMAL(28, 2) AS equity_presumed,
+    p.debt, (p.debt::DECIMAL(25, 2) * presumed_unit)::DECIMAL(28, 2) AS debt_presumed,
+    p.revenue, (p.revenue::DECIMAL(25, 2) * presumed_unit)::DECIMAL(28, 2) AS revenue_presumed,
+    p.net_profit, (p.net_profit::DECIMAL(25, 2) * presumed_unit)::DECIMAL(28, 2) AS net_profit_presumed
 FROM suspects s
 JOIN sides USING (country, company_number)
 JOIN doubtful USING (country, company_number)
