@@ -1,1 +1,1 @@
-"""What every room stands on: companies, errors, files, settings, and a run on disk."""
+"""Foundations of every other package: companies, errors, files, settings, and a run on disk."""

@@ -1,4 +1,4 @@
-"""A company is known by its country and its number in normal form, whatever the spelling."""
+"""The key of a company: its country and its company number in normal form."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Company(NamedTuple):
 
 
 def normal_form(country: str, number: str) -> Company | None:
-    """Give the company that the service means by a country and a number.
+    """Return the company for a country and a number as the service writes them.
 
-    The service drops the leading zero of Belgian numbers in its examples, so that a short number is padded.
-    Digits only: repairing what people type is the work of `firmlake.intake.company_list`.
+    The service's examples drop the leading zero of Belgian numbers, so short numbers are padded.
+    The number must consist of digits; `firmlake.intake.company_list` repairs what people type.
 
     Returns:
-        The company, or None where this cannot be one (unknown country, not digits, too long).
+        The company, or None if there cannot be one (unknown country, not digits, too long or too short).
 
     References:
         docs/service_gaps.md, "spelling of BE numbers".
@@ -47,5 +47,5 @@ def normal_form(country: str, number: str) -> Company | None:
 
 @lru_cache(maxsize=32_768)
 def _pad(country: str, number: str, length: int) -> Company | None:
-    """Make a company of digits; a run reads each some times, in the answers of every dataset and page."""
+    """Pad a number. Cached, because a run reads every company several times, in each dataset and page."""
     return Company(country, number.zfill(length)) if number.isascii() and number.isdigit() else None

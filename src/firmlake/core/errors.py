@@ -1,25 +1,25 @@
-"""Every exception, ordered by what its reader does next.
+"""All exceptions, ordered by what the user does next.
 
     FirmlakeError                    1    something failed; the message says what, `next_step` what to do
-    ├── UsageError                   2    correct the command, the settings or the input, and start again
+    ├── UsageError                   2    correct the command, the settings or the input, then start again
     │   ├── SettingsError                 a setting is wrong; the key is named
     │   └── CompanyListError              an input file cannot be used at all; nothing was requested
-    ├── Stopped                      4    the run ends in good order, and the next one continues it
-    │   ├── OutOfCreditsError             buy no more companies; those inside their paid window are still free
+    ├── Stopped                      4    the run stopped cleanly, and the next one resumes it
+    │   ├── OutOfCreditsError             add credits; companies inside their paid window are still free
     │   ├── PausedByServiceError          run again at the time the message names
-    │   ├── ThrottleStoreError            bring the store of the allowance back, then run again
+    │   ├── ThrottleStoreError            restore the store that counts requests, then run again
     │   └── InterruptedRunError           a signal arrived; the exit code is the signal's
-    ├── SomeFailedError              3    what worked is published; look at what failed, then run again
+    ├── SomeFailedError              3    the rest is published; look at what failed, then run again
     ├── AuthorizationError           5    get a valid token
-    │   └── ForbiddenError                the token may not use one endpoint (403): leave it out, go on with the others
-    ├── DriftError                   6    the service's answers no longer have the known shape: look before you publish
+    │   └── ForbiddenError                the token may not use one endpoint (403): leave it out, use the others
+    ├── DriftError                   6    the service's answers changed shape: look at them before you publish
     ├── LockHeldError                7    wait for the other run
-    ├── DamagedError                 1    a file of ours is not what we wrote; it is named
+    ├── DamagedError                 1    a file written by firmlake has changed since; the message names it
     └── ServiceError                 1    the service did not give a usable answer
-        ├── UnavailableError              one endpoint gives no answer: leave it out, go on with the others
-        ├── UnusableAnswerError           an answer of status 200 says nothing: ask again, then ask for fewer companies
-        ├── RequestRefusedError           the service will refuse this request for ever (400, 404 ...): do not repeat it
-        └── RequestFailedError            the request failed although it was repeated: try its companies again later
+        ├── UnavailableError              one endpoint does not answer: leave it out, continue with the others
+        ├── UnusableAnswerError           a 200 answer cannot be used: ask again, then ask for fewer companies
+        ├── RequestRefusedError           the service refuses this request (400, 404 ...): do not repeat it
+        └── RequestFailedError            the request failed after all retries: try its companies again later
 
 A company that fails is data (a dead letter), not an exception: exit code 3 says how a run ended as a whole.
 """
@@ -44,13 +44,13 @@ EXIT_SIGTERM = 143
 
 
 class FirmlakeError(Exception):
-    """Something failed.
+    """The base of all exceptions.
+
+    Secrets and control characters are removed from both texts, because they may quote input from outside.
 
     Args:
         message: What happened, naming the file, line, key or company.
-        next_step: What the reader can do about it.
-
-    Both may repeat texts from outside, so they hold no secret and nothing that a terminal obeys.
+        next_step: What the user can do about it.
     """
 
     exit_code = EXIT_FAILED
@@ -80,14 +80,14 @@ class CompanyListError(UsageError):
     """An input file cannot be used at all."""
 
 
-class Stopped(FirmlakeError):  # noqa: N818 - it is a state the operator asked for, not a fault
-    """A budget or the service's credits ran out; what was fetched is kept and the next run continues."""
+class Stopped(FirmlakeError):  # noqa: N818 - a state the operator asked for, not a fault
+    """A budget or the service's credits ran out. Fetched answers are kept, and the next run resumes."""
 
     exit_code = EXIT_STOPPED
 
 
 class OutOfCreditsError(Stopped):
-    """The service answered 402: its credits are used up."""
+    """The service answered 402: no credits are left."""
 
 
 class PausedByServiceError(Stopped):
@@ -95,45 +95,45 @@ class PausedByServiceError(Stopped):
 
 
 class ThrottleStoreError(Stopped):
-    """The store that counts the allowance cannot be reached, so no request may be sent."""
+    """The store that counts requests cannot be reached, so no request may be sent."""
 
 
 class InterruptedRunError(Stopped):
-    """SIGINT or SIGTERM arrived; the exit code of the process is that of the signal."""
+    """SIGINT or SIGTERM arrived; the process exits with the code of that signal."""
 
     exit_code = EXIT_SIGINT
 
 
 class SomeFailedError(FirmlakeError):
-    """What worked is published, but more failed than the settings allow."""
+    """More companies failed than the settings allow; everything else is published."""
 
     exit_code = EXIT_SOME_FAILED
 
 
 class AuthorizationError(FirmlakeError):
-    """The service refuses the token (401) or what the token may do (403)."""
+    """The service rejects the token (401) or does not permit the request with it (403)."""
 
     exit_code = EXIT_AUTHORIZATION
 
 
 class ForbiddenError(AuthorizationError):
-    """The service answers 403 at one endpoint; others may be allowed."""
+    """The service answers 403 at one endpoint; the token may be valid for others."""
 
 
 class DriftError(FirmlakeError):
-    """The service's answers no longer have the shape the contract states."""
+    """The service's answers no longer match the contract."""
 
     exit_code = EXIT_DRIFT
 
 
 class LockHeldError(FirmlakeError):
-    """Another process works on the same data folder."""
+    """Another process is working on the same data folder."""
 
     exit_code = EXIT_LOCKED
 
 
 class DamagedError(FirmlakeError):
-    """A file does not hold what was written into it."""
+    """A file is missing or does not match its checksum."""
 
 
 class ServiceError(FirmlakeError):
@@ -141,11 +141,11 @@ class ServiceError(FirmlakeError):
 
 
 class UnavailableError(ServiceError):
-    """One endpoint gives no usable answer, whatever it is asked; others may."""
+    """One endpoint answers no request usably; other endpoints may."""
 
 
 class UnusableAnswerError(ServiceError):
-    """An answer of status 200 whose body is not what was asked for."""
+    """The answer has status 200, but its body is not what was asked for."""
 
 
 class RequestRefusedError(ServiceError):
@@ -159,12 +159,12 @@ class RequestRefusedError(ServiceError):
 
 
 class RequestFailedError(ServiceError):
-    """The service failed on this request although it was repeated as the settings allow.
+    """The request failed after all retries that the settings allow.
 
     Attributes:
         answer: The last `api.exchange.Answer`; None after unpickling.
         attempts: How often the request was sent.
-        is_outage: Other requests failed at that time too, so this request's companies need not be the reason.
+        is_outage: Other requests failed at the same time, so this request's companies may not be the cause.
     """
 
     answer: Any = None

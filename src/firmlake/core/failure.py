@@ -1,4 +1,4 @@
-"""How work on a data folder failed last: whoever looks at night was not there when its line was printed."""
+"""The last failure in a data folder, recorded for people who did not see the error when it was printed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = "failure.json"
 
 
 class LastFailure(msgspec.Struct, frozen=True):
-    """What failed, when (UTC), with which exit code and which line; and what was to be done about it."""
+    """The failed command, its time (UTC), its exit code, the error line and the next step."""
 
     what: str
     at: datetime
@@ -35,14 +35,17 @@ class _Written(msgspec.Struct, frozen=True):
 
 
 def record_failure(state: Path, what: str, error: FirmlakeError) -> None:
-    """Record a failure in place of the one before; the file's own time says when. On a full disk it is not recorded."""
+    """Record a failure, replacing the previous one.
+
+    The file's modification time is the time of the failure. On a full disk nothing is recorded.
+    """
     with suppress(FirmlakeError):
         exit_code = exit_code_of_signal() if was_interrupted() else error.exit_code
         write_json(state / _NAME, _Written(what, exit_code, str(error), error.next_step))
 
 
 def last_failure(state: Path) -> LastFailure | None:
-    """Read the last failure; None where nothing failed, or where that cannot be read any more."""
+    """Read the last failure; None if nothing failed or the record cannot be read."""
     path = state / _NAME
     try:
         written, at = read_json(path, _Written), datetime.fromtimestamp(path.stat().st_mtime, UTC)

@@ -1,6 +1,6 @@
-"""Files that are either whole or not there: written aside, made durable, then renamed.
+"""Atomic file writes: a file is written under a temporary name, synced to disk, then renamed.
 
-They are their owner's alone, as are the folders made for them; `readers` lets a group read them too.
+Only the owner can read files and folders made here; `readers` lets a group read them too.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
 
 
 def make_folder(path: Path, readers: int | None = None) -> None:
-    """Make a folder and those above it that are missing, so that a power cut does not take them away again.
+    """Make a folder and its missing parents durably, so that they survive a power cut.
 
     Args:
         path: The folder.
-        readers: Group (its number) that may look into those that are made; None is nobody but the owner.
+        readers: Number of the group that may read the new folders; None means only the owner.
     """
     if not path.is_dir():
         make_folder(path.parent, readers)
@@ -50,10 +50,10 @@ def make_folder(path: Path, readers: int | None = None) -> None:
 
 
 def find_group(name: str) -> int | None:
-    """Find the number of a group of this system; the empty name is None.
+    """Return the number of a group of this system; None for an empty name.
 
     Raises:
-        SettingsError: There is none of that name.
+        SettingsError: There is no group of that name.
     """
     try:
         return grp.getgrnam(name).gr_gid if name else None
@@ -69,10 +69,10 @@ def is_writable(folder: Path) -> bool:
 
 
 def open_to(path: Path, readers: int | None) -> None:
-    """Let a group read a file, or look into a folder; None changes nothing.
+    """Let a group read a file or list a folder; None changes nothing.
 
     Raises:
-        FirmlakeError: It is not ours to give, or we are not in that group.
+        FirmlakeError: We do not own the file, or are not a member of the group.
     """
     if readers is None:
         return
@@ -82,22 +82,22 @@ def open_to(path: Path, readers: int | None) -> None:
     except PermissionError:
         raise FirmlakeError(
             f"{path} cannot be opened to the group of paths.readers",
-            "Become its member, and the owner of the file, or correct paths.readers",
+            "Run as the file's owner and a member of that group, or correct paths.readers",
         ) from None
 
 
 def write_file(path: Path, write: Callable[[Path], object], readers: int | None = None) -> None:
-    """Let `write` make a file aside, make it durable and give it its name; a crash leaves the old one or none.
+    """Write a file atomically: a crash leaves the old file, or none if there was none.
 
-    Only one process may write a path at a time: what an earlier one left aside when it was killed is removed.
+    Only one process may write a path at a time, because temporary files of killed processes are removed.
 
     Args:
         path: The file.
-        write: Gets the path of an empty file that only its owner can read, and fills it.
-        readers: As for `make_folder`.
+        write: Receives the path of an empty temporary file and fills it.
+        readers: Number of the group that may read the file; None means only the owner.
 
     Raises:
-        FirmlakeError: There is no room, or the folder cannot be written to; the old file is as it was.
+        FirmlakeError: The disk is full or the folder cannot be written to. The old file is unchanged.
     """
     try:
         make_folder(path.parent, readers)
@@ -120,21 +120,21 @@ def write_file(path: Path, write: Callable[[Path], object], readers: int | None 
 
 
 class _Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a JSON file of ours holds: a value, and the checksum of its text without white space."""
+    """The content of a JSON file: a value, and the checksum of its JSON without white space."""
 
     sha256: str
     content: msgspec.Raw
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a value as indented JSON with its checksum, whole or not at all."""
+    """Write a value as indented JSON with its checksum, atomically."""
     value = msgspec.Raw(msgspec.json.encode(content))
     text = msgspec.json.format(msgspec.json.encode(_Sealed(_seal(value), value)), indent=2) + b"\n"
     write_file(path, lambda aside: aside.write_bytes(text))
 
 
 def write_parquet(path: Path, frame: pl.DataFrame) -> None:
-    """Write a frame, whole or not at all; in memory first, for Polars has no error of its own for a full disk."""
+    """Write a frame atomically; it is encoded in memory first, because Polars has no distinct error for a full disk."""
     content = io.BytesIO()
     frame.write_parquet(content, compression="zstd", compression_level=1)
     write_file(path, lambda aside: aside.write_bytes(content.getbuffer()))
@@ -146,10 +146,10 @@ def read_json(path: Path, kind: type[T], next_step: str = "Restore it from a cop
     Args:
         path: The file.
         kind: Type of the value.
-        next_step: What to do if the file is damaged.
+        next_step: What the user should do if the file is damaged.
 
     Raises:
-        DamagedError: The file is missing, unreadable or not what was written.
+        DamagedError: The file is missing, unreadable or does not match its checksum.
     """
     try:
         sealed = msgspec.json.decode(path.read_bytes(), type=_Sealed)
@@ -175,6 +175,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Hash a file's content."""
+    """Return the SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

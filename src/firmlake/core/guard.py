@@ -1,7 +1,7 @@
-"""Text that a spreadsheet would take for a formula, made harmless in a way that can be undone.
+"""A reversible guard against spreadsheet formulas in text.
 
-An apostrophe goes before it, and before text that begins with an apostrophe itself: whoever takes one apostrophe away
-from all text that begins with one has every text back. A plain number such as -2 is no formula, and stays as it is.
+Text that a spreadsheet might read as a formula gets a leading apostrophe, and so does text that already begins with an
+apostrophe. Removing one leading apostrophe therefore restores every text. Plain numbers such as -2 are left alone.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Final
 __all__ = ["NUMBER", "RISKY", "guard", "is_risky"]
 
 RISKY: Final = "^[=+@\t\r\n'-]"
-"""How text begins that is made harmless, as a regular expression for Python, Arrow and DuckDB."""
+"""Matches the start of text that needs the guard. The pattern works in Python, Arrow and DuckDB."""
 
 NUMBER: Final = r"^[+-][0-9]+([.,][0-9]+)?$"
-"""Text that begins like a formula and is a number."""
+"""Matches numbers with a sign, which begin like a formula and need no guard."""
 
 _RISKY, _NUMBER = re.compile(RISKY), re.compile(NUMBER.replace("$", r"\Z"))
 
 
 def guard(text: str) -> str:
-    r"""Make a text harmless.
+    r"""Put an apostrophe before text that needs the guard.
 
     Example:
         >>> [guard(text) for text in ("=1+1", "-2", "'t Hof", "Acme")]
@@ -31,5 +31,5 @@ def guard(text: str) -> str:
 
 
 def is_risky(text: str) -> bool:
-    """Tell whether a spreadsheet might take a text for a formula, or take its apostrophe for ours."""
+    """Tell whether a text could be read as a formula, or begins with an apostrophe that could be taken for ours."""
     return _RISKY.match(text) is not None and _NUMBER.match(text) is None

@@ -1,4 +1,4 @@
-"""The lock on a data folder: one process at a time works on it, and others can see which."""
+"""The lock on a data folder: only one process works on it at a time, and others can see which one."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 @contextmanager
 def lock(folders: Folders, what: str, name: str = "lock", *, is_reader: bool = False) -> Iterator[None]:
-    """Hold the data folder; the kernel frees it when the process ends, however it ends.
+    """Hold the lock on a data folder; the kernel releases it when the process ends, even if it is killed.
 
-    What fails meanwhile is recorded, for `firmlake status` to tell.
+    A FirmlakeError raised while the lock is held is recorded, so that `firmlake status` can show it.
 
     Args:
         folders: The data folder.
-        what: Who holds it, for others to read.
-        name: Another name locks something smaller than the whole.
-        is_reader: The work needs nothing written to the folder, so that one that is read-only will do. What holds it
-            is then not said.
+        what: What the holder is doing, shown to other processes.
+        name: Name of the lock file; another name locks only a part of the folder's work.
+        is_reader: Whether the work writes nothing to the folder, so that a read-only folder will do. Other processes
+            then see no holder.
 
     Raises:
-        LockHeldError: Another process holds it; it is named.
-        FirmlakeError: The folder cannot be written to, and this is no reader.
+        LockHeldError: Another process holds the lock; the message names it.
+        FirmlakeError: The folder cannot be written to, although `is_reader` is False.
     """
     path = folders.state / name
     with ExitStack() as stack:
@@ -56,7 +56,7 @@ def lock(folders: Folders, what: str, name: str = "lock", *, is_reader: bool = F
             file.seek(0)
             holder = file.read().strip() or "another process"
             raise LockHeldError(f"{folders.data} is in use by {holder}", "Wait until it ends, then run again") from None
-        with suppress(OSError):  # the lock holds without a name; a full disk shows where something must be written
+        with suppress(OSError):  # the lock works without a name; a full disk is reported by the next write that matters
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
         try:
@@ -70,13 +70,13 @@ def lock(folders: Folders, what: str, name: str = "lock", *, is_reader: bool = F
 
 
 def holder(folders: Folders) -> str:
-    """Say who holds the data folder; empty where nobody does."""
+    """Return what holds the data folder's lock; empty if nothing does."""
     path = folders.state / "lock"
     if not path.exists():
         return ""
     with path.open() as file:
         name = file.read().strip()
-        if name:  # only then: whoever wants the lock at this moment must not find it taken by a mere look
+        if name:  # probe only a named lock: a probe must not keep another process from taking a free one
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except OSError:

@@ -1,6 +1,6 @@
-"""A log for machines, on request: one line of JSON for each thing that happens, with run, shard and request.
+"""An optional machine-readable log: one JSON line for each event, with its run, shard and request.
 
-Lines hold what is known about an answer, never its headers or anything that was sent.
+Lines describe answers; they never hold headers or anything that was sent.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _LOG.addHandler(logging.NullHandler())
 
 
 def log(message: str, **fields: Any) -> None:
-    """Log one thing that happened; costs nothing where nobody asked for a log."""
+    """Log one event; costs nothing when no log was asked for."""
     if _LOG.isEnabledFor(logging.INFO):
         _LOG.info(message, extra={"fields": fields})
 
 
 @contextmanager
 def log_to(path: Path) -> Iterator[None]:
-    """Append what happens to a file; `-` is stderr.
+    """Append events to a file; `-` is stderr.
 
     Raises:
         FirmlakeError: The file cannot be written.
@@ -58,7 +58,7 @@ def log_to(path: Path) -> Iterator[None]:
 
 
 class _JsonLines(logging.Formatter):
-    """Time in UTC, level, message, and the fields of the line."""
+    """Formats a record as JSON: time in UTC, level, message, and the event's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC)

@@ -1,4 +1,4 @@
-"""Memory: what is held while a shard is fetched and staged, and how it goes back to the system afterwards."""
+"""Memory use while a shard is fetched and staged, and how memory is returned to the system afterwards."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["collecting_rarely", "give_back"]
 _RARELY = (200_000, 20, 100)
 _lock = threading.Lock()
 _usual: list[tuple[int, int, int]] = []
-"""The thresholds to go back to, once for each that is inside; the first are the real ones."""
+"""The thresholds to restore, one entry for each thread inside; the first entry holds the original ones."""
 
 
 @contextmanager
 def collecting_rarely() -> Iterator[None]:
-    """Look for unreachable cycles rarely, until the last of all threads that are inside has left.
+    """Run the garbage collector rarely until the last thread inside has left.
 
-    A shard's records form none. With its usual thresholds the collector walks through hundreds of thousands of them
-    again and again, for nothing.
+    A shard's records form no cycles, yet with the usual thresholds the collector scans hundreds of thousands of
+    records over and over.
     """
     with _lock:
         _usual.append(_usual[0] if _usual else gc.get_threshold())
@@ -38,7 +38,7 @@ def collecting_rarely() -> Iterator[None]:
 
 
 def give_back() -> None:
-    """Give back to the system what Arrow and the C library keep for later, before an engine with a limit of its own."""
+    """Release memory cached by Arrow and the C library, before DuckDB starts with its own memory limit."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError):  # only glibc has it

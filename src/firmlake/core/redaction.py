@@ -1,7 +1,7 @@
-"""Take secrets out of texts, in every spelling that JSON, addresses, headers, HTML and base64 give them.
+"""Remove secrets from texts, however JSON, URLs, headers, HTML or base64 encode them.
 
-Secrets are known to the process, as they are in the log filters of other tools: whatever way a text takes to a
-message, a header or a log, it is redacted by the same rule. `Token` makes itself known here when it is read.
+The process keeps a list of secrets, as the log filters of other tools do, so one rule redacts every message, header
+and log line. `Token` registers itself here when it is read.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import NamedTuple
 __all__ = ["PIECE_LENGTH", "keep_secret", "redact", "redact_whole"]
 
 PIECE_LENGTH = 12
-"""A shorter run of characters tells nobody a token, and occurs in ordinary texts."""
+"""Length of the pieces that are redacted. Shorter pieces reveal no token and occur in ordinary texts."""
 SECRET_LENGTH_MIN = 8
-"""A shorter secret cannot be told from an ordinary word, which must stay as it is in data that was paid for."""
+"""Shorter secrets could be ordinary words, which must stay intact in data that was paid for."""
 
 _SHOWN = b"[token]"
 _SECRETS_MAX = 16
-"""A token that is replaced while we run is still a secret; one of long ago is not worth the time."""
+"""Secrets remembered. A token replaced during the run is still secret; looking for many old ones would cost time."""
 _DECODED_MAX = 4
-"""Encodings around each other: JSON in a JSON string in an address is three."""
+"""Nested encodings that are undone: JSON in a JSON string in a URL is three."""
 _WINDOW = 131_072
-"""Bytes decoded at once, so that a hostile body costs time but no memory."""
+"""Bytes decoded at once, so that a hostile body cannot exhaust memory."""
 _LONGEST_SPELLING = 16
-"""Bytes that one character may take, through all encodings."""
+"""Most bytes that one character can take after all encodings."""
 
 Span = tuple[int, int]
 
@@ -39,7 +39,7 @@ _lock = threading.Lock()
 
 
 def keep_secret(secret: str) -> None:
-    """Take a secret out of all texts from now on; one of fewer than 8 characters cannot be found with certainty."""
+    """Redact a secret from now on; secrets of fewer than 8 characters are ignored."""
     if len(secret) >= SECRET_LENGTH_MIN:
         with _lock:
             _secrets.pop(secret, None)
@@ -51,7 +51,7 @@ def keep_secret(secret: str) -> None:
 def redact(text: str) -> str:
     """Replace secrets and their pieces of 12 characters or more in a message, header or line of a log.
 
-    Redact first and cut afterwards: the beginning of a secret that was cut is found only if it is long enough.
+    Redact before you shorten a text: the remains of a cut secret are found only if they are long enough.
     """
     content = text.encode("utf-8", "surrogatepass")
     found = _find(content, with_pieces=True)
@@ -59,7 +59,7 @@ def redact(text: str) -> str:
 
 
 def redact_whole(body: bytes) -> bytes:
-    """Replace secrets that are in a body whole; a piece stays, because it may be data that was paid for."""
+    """Replace complete secrets in a body; pieces stay, because they may be data that was paid for."""
     found = _find(body, with_pieces=False)
     return _replace(body, found) if found else body
 
@@ -68,7 +68,7 @@ def redact_whole(body: bytes) -> bytes:
 
 
 class _Spellings:
-    """What to look for of one secret: itself, and what is the same in every base64 text that holds it."""
+    """The byte strings to look for: a secret, and the part that every base64 encoding of it shares."""
 
     def __init__(self, secret: bytes) -> None:
         standard = dict.fromkeys(_base64_core(secret, before) for before in range(3))
@@ -90,7 +90,7 @@ class _Spellings:
                 yield from (match.span() for match in around.finditer(content))
 
     def find_pieces(self, content: bytes) -> Iterator[Span]:
-        """Look at every sixth place only: a piece of 12 bytes holds a half of 6 that begins at one."""
+        """Look at every sixth position only: any piece of 12 bytes contains a half of 6 that begins there."""
         for half in range(0, len(content) - _HALF + 1, _HALF):
             if content[half : half + _HALF] in self._halves:
                 for at in range(max(0, half - _HALF), half + 1):
@@ -101,13 +101,13 @@ class _Spellings:
 _HALF = PIECE_LENGTH // 2
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _AROUND = rb"[A-Za-z0-9+/_-]?%s[A-Za-z0-9+/_-]?={0,2}"
-"""The character before and after may hold some bits of the secret."""
+"""The characters before and after may hold some bits of the secret."""
 
 _spellings = lru_cache(maxsize=_SECRETS_MAX)(_Spellings)
 
 
 def _base64_core(secret: bytes, before: int) -> bytes:
-    """Give the base64 characters that depend on the secret alone, after so many other bytes (modulo 3)."""
+    """Return the base64 characters that depend only on the secret, given the number of bytes before it (modulo 3)."""
     bits = 8 * (before + len(secret))
     return base64.b64encode(bytes(before) + secret)[-(-8 * before // 6) : bits // 6]
 
@@ -122,12 +122,12 @@ _ENCODED = re.compile(
     re.VERBOSE,
 )
 _MARKS = tuple(map(re.compile, (rb"\\(?:u00[2-7]|[!-/:-@\[-`{-~])", rb"%[2-7][0-9A-Fa-f]", rb"&[#aqlg]")))
-"""What begins an encoded character; each begins with a literal, so that most bodies are passed at once."""
+"""The beginnings of encoded characters. Each starts with a literal, so most bodies are scanned quickly."""
 _NAMED = {b"amp": b"&", b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">"}
 
 
 def _find(content: bytes, *, with_pieces: bool) -> list[Span]:
-    """Find where secrets stand, as spans in order that do not touch."""
+    """Return the spans of secrets, in order and not touching."""
     known = [_spellings(secret.encode()) for secret in _secrets]
     if not known:
         return []
@@ -164,7 +164,7 @@ def _find_encoded(content: bytes, known: Iterable[_Spellings], with_pieces: bool
 
 
 class _Decoded(dict[bytes, bytes]):
-    """What an encoded character stands for, worked out once for each spelling."""
+    """The character that each encoded spelling stands for, computed once per spelling."""
 
     def __missing__(self, spelling: bytes) -> bytes:
         match = _ENCODED.fullmatch(spelling)
@@ -187,7 +187,7 @@ def _decode(match: re.Match[bytes]) -> bytes:
 
 
 class _Places(NamedTuple):
-    """Of each encoded character: where it stands once decoded, and where it begins and ends before that."""
+    """For each encoded character: its position after decoding, and its start and end before decoding."""
 
     decoded: list[int]
     starts: list[int]

@@ -1,4 +1,4 @@
-"""A run: its name, its folders, the targets it froze at the start, and its outcome."""
+"""A run on disk: its name, its folders, its frozen plan and targets, and its outcome."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ __all__ = [
 
 
 class Folders(msgspec.Struct, frozen=True):
-    """Where everything lives below the data folder; no other module spells these paths.
+    """The paths inside a data folder; no other module spells them.
 
     Attributes:
         data: The data folder.
-        made: Where to put what can be made again from the landed answers (staged, warehouse); None is the data folder.
-        readers: Group (its number) that may read the warehouse and the report; None is nobody but the owner.
+        made: Folder for files that can be rebuilt from landed answers (staged, warehouse); None is the data folder.
+        readers: Number of the group that may read the warehouse and the report; None means only the owner.
     """
 
     data: Path
@@ -54,7 +54,7 @@ class Folders(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: Settings) -> Folders:
-        """Find the folders of the settings.
+        """Return the folders of the settings.
 
         Raises:
             SettingsError: `paths.readers` names no group of this system.
@@ -63,35 +63,35 @@ class Folders(msgspec.Struct, frozen=True):
 
     @property
     def warehouse(self) -> Path:
-        """Generations of the DuckDB file, and the link to the newest."""
+        """The generations of the warehouse, and the link to the newest."""
         return (self.made or self.data) / "warehouse"
 
     @property
     def state(self) -> Path:
-        """The lock and what service the folder belongs to."""
+        """The lock, and the name of the service that the folder belongs to."""
         return self.data / "state"
 
     @property
     def list_names(self) -> Path:
-        """Log of the company lists that were renamed or removed."""
+        """The log of company lists that were renamed or removed."""
         return self.state / "list_names.json"
 
     @property
     def runs(self) -> Path:
-        """One folder for each run's plan and outcome."""
+        """One folder for each run, with its plan and outcome."""
         return self.data / "runs"
 
     def run(self, run_id: str) -> Path:
-        """Plan, targets, refused lines and outcome of a run."""
+        """The plan, targets, refused lines and outcome of a run."""
         return self.runs / run_id
 
     def landing(self, run_id: str, shard: int) -> Path:
-        """Segments of a shard."""
+        """The segments of a shard."""
         return self.data / "landing" / f"run={run_id}" / f"shard={shard:05}"
 
     @property
     def overviews(self) -> Path:
-        """One folder for each overview of the service lists that was taken."""
+        """One folder for each overview of the service lists."""
         return self.data / "landing" / "service_lists"
 
     @property
@@ -100,16 +100,16 @@ class Folders(msgspec.Struct, frozen=True):
         return self.data / "landing" / "contacts"
 
     def staged(self, run_id: str) -> Path:
-        """Parquet of a run, a folder for each table."""
+        """The staged tables of a run, one folder of Parquet files for each."""
         return (self.made or self.data) / "staged" / f"run={run_id}"
 
 
 REDRIVE = "redrive"
-"""In place of the name of a list: the companies that failed."""
+"""The list name of a run that asks again for companies that failed."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run set out to do, frozen before its first request."""
+    """What a run asks for, and under which settings; frozen before its first request."""
 
     run_id: str
     started_at: datetime
@@ -126,30 +126,30 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     target_count: int
     shard_count: int
     sha256: dict[str, str] = {}
-    """Of the frozen tables, by name: Parquet may read a flipped bit as another value."""
+    """Checksum of each frozen table, by name: Parquet may read a flipped bit as another value."""
     files: dict[str, str] = {}
-    """File of a frozen table where that is not its name, because it was frozen again."""
+    """File names of tables that were frozen again, by table name."""
     company_list: str = ""
-    """Name under which the list is kept; empty where the companies are of no list."""
+    """Name under which the company list is kept; empty if the companies come from no list."""
     list_columns: tuple[str, ...] = ()
-    """Columns of the list that are kept, in its order."""
+    """Columns of the company list that are kept, in its order."""
     firmlake_version: str
     refresh_after_days: int = 30
     credit_window_days: int = 30
     lookalikes_watched: int = 10
     names: NameSettings = NameSettings()
-    """How the service spells things, frozen because landed answers are read by it again."""
+    """The service's names, frozen because a replay reads the landed answers with them."""
     contract: ContractSettings = ContractSettings()
-    """How its answers are read; `Run.read_by` reads them in another way."""
+    """How answers are read; `Run.read_by` replaces it."""
 
     @property
     def subject(self) -> tuple[str, tuple[str, ...], str]:
-        """What it is about: a run can go on for another with the same."""
+        """The list, datasets and language; a run can continue another run with the same subject."""
         return self.list_sha256, self.datasets, self.language
 
     @property
     def again(self) -> str:
-        """Say how to go on with it, as the end of a sentence."""
+        """Return how to resume the run, as the end of a sentence."""
         return "run `firmlake redrive` again" if self.list_name == REDRIVE else f"run {self.list_name} again"
 
 
@@ -157,10 +157,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How fetching ended; written before anything is published.
 
     Attributes:
-        outcome: "done", "some_failed" or "stopped": nothing more will land. "refused": it is not published.
-        reason: Why it is not "done".
-        next_step: What to do about that; empty in a run of an earlier version.
-        vanished_share: Of a refused one: the largest share of records that lack a known field.
+        outcome: "done", "some_failed" or "stopped" if nothing more will land; "refused" if drift keeps the run from
+            being published.
+        reason: Why the outcome is not "done".
+        next_step: What to do about it; empty in runs of earlier versions.
+        vanished_share: The largest share of records that lack a known field, if the run was refused.
     """
 
     run_id: str
@@ -172,18 +173,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_refused(self) -> bool:
-        """Whether it is not published as long as `run.vanished_share_max` is less."""
+        """Whether the run stays unpublished until `run.vanished_share_max` exceeds `vanished_share`."""
         return self.outcome == "refused"
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run on disk."""
+    """A run: its folders and its frozen plan."""
 
     folders: Folders
     plan: RunPlan
 
     def read_by(self, contract: ContractSettings) -> Run:
-        """Give the same run with its answers read under other settings."""
+        """Return the same run with other settings for reading its answers."""
         return Run(self.folders, msgspec.structs.replace(self.plan, contract=contract))
 
     @property
@@ -197,25 +198,28 @@ class Run(msgspec.Struct, frozen=True):
         return self.folders.run(self.run_id)
 
     def targets(self, shard: int | None = None) -> pl.DataFrame:
-        """Read what is asked for.
+        """Read the run's targets.
+
+        Args:
+            shard: Number of a shard; None reads all shards.
 
         Returns:
-            One row per company and dataset: shard, country, company_number, dataset, expected_count, is_paid,
-            has_failed, is_barred, held_hash (false and null in a run that an earlier version froze); in list order.
+            One row per company and dataset, in list order: shard, country, company_number, dataset, expected_count,
+            is_paid, has_failed, is_barred, held_hash. Runs of earlier versions lack the last two: false and null.
 
         Raises:
-            DamagedError: The file is not what was written.
+            DamagedError: The file does not match its checksum.
         """
         frame = pl.scan_parquet(self.checked("targets"), glob=False)
         added = {"held_hash": pl.lit(None, pl.UInt64), "is_barred": pl.lit(value=False)}
         known = frame.collect_schema()
         frame = frame.with_columns(value.alias(name) for name, value in added.items() if name not in known)
         narrow = pl.Schema({"shard": pl.Int32(), "country": pl.Enum(COUNTRIES), "dataset": pl.Enum(self.plan.datasets)})
-        frame = frame.cast(narrow)  # there may be millions, and texts take twice the memory
+        frame = frame.cast(narrow)  # there may be millions of rows, and text columns take twice the memory
         return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()
 
     def barred_datasets(self) -> list[str]:
-        """List the datasets that were given up when they were last asked for, as far as this run asks for them."""
+        """List the datasets of this run that the service refused or did not have when they were last asked for."""
         frame = pl.scan_parquet(self.checked("targets"), glob=False)
         if "is_barred" not in frame.collect_schema():
             return []
@@ -224,31 +228,31 @@ class Run(msgspec.Struct, frozen=True):
         )
 
     def shards(self) -> range:
-        """Number the shards; 0 holds what a budget left out, and is never fetched."""
+        """Return the shard numbers; shard 0 holds targets that a budget left out, and is never fetched."""
         shard = pl.scan_parquet(self.checked("targets"), glob=False).select(pl.col("shard").min())
         has_rest = shard.collect().item() == 0
         return range(0 if has_rest else 1, self.plan.shard_count + 1)
 
     def table(self, name: str) -> pl.DataFrame:
-        """Read `companies`, `repaired` or `refused_lines` of the list as frozen at the start.
+        """Read a frozen table of the company list: `companies`, `repaired` or `refused_lines`.
 
         Raises:
-            DamagedError: The file is not what was written.
+            DamagedError: The file does not match its checksum.
         """
         return pl.read_parquet(self.checked(name), glob=False)
 
     def outcome(self) -> Outcome | None:
-        """Read how fetching ended; None while it has not.
+        """Read how fetching ended; None while it has not ended.
 
         Raises:
-            DamagedError: The file is not what was written.
+            DamagedError: The file does not match its checksum.
         """
         path = self.folder / "outcome.json"
         return read_json(path, Outcome, OUTCOME_LOST) if path.exists() else None
 
     @property
     def is_fetched(self) -> bool:
-        """Whether nothing more will land: fetching ended, and what came was not refused."""
+        """Whether fetching ended and the answers were not refused, so that nothing more will land."""
         outcome = self.outcome()
         return outcome is not None and not outcome.is_refused
 
@@ -269,22 +273,24 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def is_pruned(self) -> bool:
-        """Whether its landed answers were given up, so that its staged tables are all there is."""
+        """Whether the landed answers were pruned, so that only the staged tables remain."""
         return (self.folder / "pruned.json").exists()
 
     def mark_pruned(self) -> None:
-        """Record that its landed answers are given up, before they go."""
+        """Record that the landed answers will be removed; call this before you remove them."""
         write_json(self.folder / "pruned.json", {"landed": True})
 
     def checked(self, name: str) -> Path:
-        """Find the file of a frozen table, and make sure that it is what was written.
+        """Return the path of a frozen table after checking its checksum.
 
         Raises:
-            DamagedError: It is not.
+            DamagedError: The file is missing or does not match its checksum.
         """
         path = self.folder / self.plan.files.get(name, f"{name}.parquet")
         if not path.exists() or _hash(path, *_LOOK(path.stat())) != self.plan.sha256.get(name):
-            raise DamagedError(f"{path} is missing or not what was written", plan_lost(self.folders, self.run_id))
+            raise DamagedError(
+                f"{path} is missing or does not match its checksum", plan_lost(self.folders, self.run_id)
+            )
         return path
 
 
@@ -293,32 +299,34 @@ _LOOK = attrgetter("st_ino", "st_size", "st_mtime_ns")
 
 @lru_cache(maxsize=64)
 def _hash(path: Path, *_: int) -> str:
-    """Hash a frozen file once for as long as it looks the same: every shard of a run asks for the file of all."""
+    """Hash a file. Cached while inode, size and time stay the same, because every shard checks the same file."""
     return sha256_of(path)
 
 
 def new_run_id(now: datetime) -> str:
-    """Name a run by its start, so that names sort by time."""
+    """Make the name of a run from its start time, so that names sort by time."""
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
 
 
 Frozen = pl.DataFrame | Callable[[Path], object]
-"""A table to freeze, or what writes its file."""
+"""A table to freeze, or a function that writes its file."""
 
 
 def start_run(folders: Folders, plan: RunPlan, targets: pl.DataFrame, tables: Mapping[str, Frozen]) -> Run:
-    """Freeze a plan; `plan.json` is written last, so that a run exists whole or not at all."""
+    """Freeze a plan and its tables; `plan.json` is written last, so a run is complete or does not exist."""
     _remove_never_started(folders)
     return _freeze(Run(folders, plan), {**tables, "targets": targets})
 
 
 def freeze_again(run: Run, plan: RunPlan, tables: Mapping[str, Frozen]) -> Run:
-    """Freeze some tables of a run anew, under other names, so that the run is whole with the old ones or the new.
+    """Replace some frozen tables of a run.
+
+    New tables get new file names, so after a crash the run is complete with either the old tables or the new ones.
 
     Args:
         run: The run.
-        plan: Its plan with what changes beside.
-        tables: The tables.
+        plan: The run's plan with any other changes.
+        tables: The new tables, by name.
     """
     mark = secrets.token_hex(3)
     files = {name: f"{name}-{mark}.parquet" for name in tables}
@@ -330,7 +338,7 @@ def freeze_again(run: Run, plan: RunPlan, tables: Mapping[str, Frozen]) -> Run:
 
 
 def remove_run(run: Run) -> None:
-    """Remove a run of which no answer landed; its plan goes last, for landed files without one look like a loss."""
+    """Remove a run without landed answers; its plan goes last, because landed files without a plan look like a loss."""
     shutil.rmtree(run.folders.landing(run.run_id, 1).parent, ignore_errors=True)
     shutil.rmtree(run.folder, ignore_errors=True)
 
@@ -339,20 +347,20 @@ def open_run(folders: Folders, run_id: str) -> Run:
     """Open a run by its name.
 
     Raises:
-        DamagedError: Its plan cannot be read.
+        DamagedError: The plan cannot be read.
     """
     return Run(folders, read_json(folders.run(run_id) / "plan.json", RunPlan, plan_lost(folders, run_id)))
 
 
 def list_runs(folders: Folders, published: Collection[str] = ()) -> list[Run]:
-    """List the runs whose plan was frozen, oldest first.
+    """List the runs with a frozen plan, oldest first.
 
     Args:
-        folders: Where.
-        published: Names of runs that one can do without here: they are left out where they cannot be read.
+        folders: The data folder.
+        published: Names of published runs; these are left out if they cannot be read.
 
     Raises:
-        DamagedError: The plan or the outcome of another cannot be read.
+        DamagedError: The plan or outcome of an unpublished run cannot be read.
     """
     runs, damaged = read_runs(folders)
     for run_id, error in damaged.items():
@@ -362,7 +370,7 @@ def list_runs(folders: Folders, published: Collection[str] = ()) -> list[Run]:
 
 
 def read_runs(folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
-    """List the runs whose plan was frozen, oldest first; and by name those whose plan or outcome cannot be read."""
+    """Return the runs with a frozen plan, oldest first, and the errors of those that cannot be read, by name."""
     runs, damaged = [], {}
     for path in sorted(folders.runs.glob("*/plan.json")):
         try:
@@ -371,11 +379,11 @@ def read_runs(folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
             runs.append(run)
         except DamagedError as error:
             damaged[path.parent.name] = error
-    return sorted(runs, key=lambda run: run.plan.started_at), damaged  # names tell it by the second
+    return sorted(runs, key=lambda run: run.plan.started_at), damaged  # names hold whole seconds only
 
 
 def restore_outcome(folders: Folders, known: Outcome) -> None:
-    """Write again how a run ended, where its folder is there and that cannot be read in it."""
+    """Write a known outcome again if the run's folder exists and its outcome cannot be read."""
     path = folders.run(known.run_id) / "outcome.json"
     try:
         read_json(path, Outcome)
@@ -385,27 +393,27 @@ def restore_outcome(folders: Folders, known: Outcome) -> None:
 
 
 OUTCOME_LOST = (
-    "Restore it from a copy; where the run was published, `firmlake replay` writes it again from the warehouse, else "
-    "remove it and run the list again"
+    "Restore it from a copy. If the run was published, `firmlake replay` writes it again from the warehouse; "
+    "otherwise remove it and run the list again"
 )
-"""What to do about an outcome that is lost."""
+"""The next step for a lost outcome."""
 
 
 def plan_lost(folders: Folders, run_id: str) -> str:
-    """Say what to do about a plan that is lost, or a frozen table, and what is lost with it where there is no copy."""
+    """Return the next step for a lost plan or frozen table, and what is lost if there is no copy."""
     return (
-        "Restore it from a copy. Without one, what only this run fetched is lost: remove "
-        f"{folders.run(run_id)} and {folders.landing(run_id, 1).parent}; where the run was published, "
-        f"{Folders(folders.data).warehouse} too, then `firmlake replay`; else run its list again"
+        "Restore it from a copy. Without a copy, answers that only this run fetched are lost: remove "
+        f"{folders.run(run_id)} and {folders.landing(run_id, 1).parent}. If the run was published, "
+        f"remove {Folders(folders.data).warehouse} too and run `firmlake replay`; otherwise run its list again"
     )
 
 
 def open_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
-    """List the runs that are not in the warehouse and that no later one has replaced there, oldest first.
+    """List the unpublished runs that no later run of the same subject has replaced, oldest first.
 
     Args:
-        runs: As `list_runs` gives them.
-        loaded: Names of those in the warehouse.
+        runs: The result of `list_runs`.
+        loaded: Names of the runs in the warehouse.
     """
     replaced: set[tuple[object, ...]] = set()
     found = []
@@ -435,7 +443,7 @@ def _freeze(run: Run, tables: Mapping[str, Frozen]) -> Run:
 
 
 def _remove_never_started(folders: Folders) -> None:
-    """Remove what a crash left of a run before its plan was written; nothing can have landed of it."""
+    """Remove folders without a plan, left by a crash before a run started; nothing can have landed for them."""
     for folder in folders.runs.glob("*"):
         if not (folder / "plan.json").exists() and not folders.landing(folder.name, 1).parent.exists():
             shutil.rmtree(folder, ignore_errors=True)

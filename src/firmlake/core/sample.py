@@ -1,4 +1,4 @@
-"""The sample list on the embedded service: what runs where nobody names a company list."""
+"""The sample company list, which runs on the embedded service when no list is named."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from firmlake.core.settings import SANDBOX
 __all__ = ["SAMPLE_SETTINGS", "find_sample"]
 
 SAMPLE_SETTINGS = {"api.base_url": SANDBOX, "paths.data": "data/sandbox"}
-"""By dotted key: what the sample list runs with, unless a setting says otherwise."""
+"""Settings of the sample list by dotted key; settings of the user override them."""
 _SAMPLE = Path("data/intake/sample.csv")
 _PACKAGED = Path(__file__).with_name("sample.csv")
 
 
 def find_sample() -> Path:
-    """Give the path of the sample list: that of the clone one stands in, else the one that is installed."""
+    """Return the path of the sample list: the one in the working directory's clone, or the installed one."""
     return _SAMPLE if _SAMPLE.exists() else _PACKAGED

@@ -1,4 +1,4 @@
-"""Settings: every key with its unit, default, range and reason; `settings_layers` reads them."""
+"""All settings, each with its type, range, default and description; `settings_layers` reads them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 SANDBOX = "sandbox"
-"""The base_url that means: start the embedded service and use it."""
+"""The value of `api.base_url` that starts the embedded service and uses it."""
 
 
 class _Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,43 +29,45 @@ class _Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class NameSettings(_Section, frozen=True):
-    """How the service spells what its specification leaves open; change it where the service answers 400."""
+    """Names that the specification leaves open; change them if the service answers 400."""
 
     language_header: Annotated[str, Meta(description="header that carries the language")] = "Accept-Language"
     limit: Annotated[str, Meta(description="page size, in the query of GET and the body of POST")] = "limit"
-    offset: Annotated[str, Meta(description="records to skip, likewise")] = "offset"
+    offset: Annotated[str, Meta(description="records to skip, in the query of GET and the body of POST")] = "offset"
     companies: Annotated[str, Meta(description="array of companies in the body of a bulk request")] = "companies"
-    country: Annotated[str, Meta(description="country of an element of that array")] = "countryCode"
-    company_number: Annotated[str, Meta(description="company number of an element of that array")] = "companyNumber"
+    country: Annotated[str, Meta(description="country of an element of names.companies")] = "countryCode"
+    company_number: Annotated[str, Meta(description="company number of an element of names.companies")] = (
+        "companyNumber"
+    )
     company_contacts: Annotated[str, Meta(description="array of companies in the body that adds contacts")] = (
         "companyContacts"
     )
-    company: Annotated[str, Meta(description="the company of an element of that array")] = "company"
-    contacts: Annotated[str, Meta(description="the contacts of an element of that array")] = "contacts"
-    contact_id: Annotated[str, Meta(description="the id of a contact there")] = "contactId"
-    credits_charged_header: Annotated[str, Meta(description="answer header: credits this request cost")] = (
+    company: Annotated[str, Meta(description="the company of an element of names.company_contacts")] = "company"
+    contacts: Annotated[str, Meta(description="the contacts of an element of names.company_contacts")] = "contacts"
+    contact_id: Annotated[str, Meta(description="the id of an element of names.contacts")] = "contactId"
+    credits_charged_header: Annotated[str, Meta(description="answer header: credits that this request cost")] = (
         "X-Credits-Charged"
     )
     credits_remaining_header: Annotated[str, Meta(description="answer header: credits left")] = "X-Credits-Remaining"
     not_found_message: Annotated[str, Meta(description="message of an element for a company that does not exist")] = (
         "Company not found"
     )
-    contact_not_found_message: Annotated[
-        str, Meta(description="message of a contact that does not exist, among those that could not be added")
-    ] = "Contact not found"
+    contact_not_found_message: Annotated[str, Meta(description="message for a contact that does not exist")] = (
+        "Contact not found"
+    )
 
 
 class ApiSettings(_Section, frozen=True):
-    """The service: where it is, what it allows, how patient we are."""
+    """The service: its address, its limits, and how long we wait for it."""
 
     base_url: Annotated[
-        str, Meta(description='address of the service, https outside this machine; "sandbox" starts the embedded one')
+        str, Meta(description='address of the service, https unless it is local; "sandbox" starts the embedded service')
     ] = ""
     service_name: Annotated[
         str,
         Meta(
             pattern=r"^[ -~]{0,200}$",
-            description='what a data folder calls the service, where its address changes (a tunnel); "" is the address',
+            description='name of the service in data folders, if its address changes (a tunnel); "" uses the address',
         ),
     ] = ""
     language: Annotated[Literal["EN", "NL", "FR"], Meta(description="language of names and texts")] = "EN"
@@ -74,88 +76,102 @@ class ApiSettings(_Section, frozen=True):
     ] = 100
     records_per_request: Annotated[
         int,
-        Meta(ge=0, description="companies x limit in one bulk request; 500 by a later version of the API, 0 lifts it"),
+        Meta(
+            ge=0,
+            description="companies x limit in one bulk request; 500 by a later version of the API, 0 removes the limit",
+        ),
     ] = 500
     page_limit_max: Annotated[int, Meta(ge=1, description="largest page; the specification says 500")] = 500
     contact_companies_per_request: Annotated[
         int, Meta(ge=1, description="companies in one request that adds contacts; the specification says 100")
     ] = 100
-    contacts_per_company: Annotated[int, Meta(ge=1, description="contacts of a company in one such request")] = 50
+    contacts_per_company: Annotated[
+        int, Meta(ge=1, description="contacts of one company in a request that adds contacts")
+    ] = 50
     requests_per_minute: Annotated[
-        int, Meta(ge=0, description="allowance of the key; never exceeded in any 60 s, 0 lifts it")
+        int, Meta(ge=0, description="allowance of the key in any 60 s; 0 removes the limit")
     ] = 200
     throttle_store: Annotated[
         str,
         Meta(
             pattern=r"^(file|postgres(ql)?://.*)$",
-            description='who counts: "file" for one machine, postgresql://host/name for several (no password)',
+            description='who counts requests: "file" for one machine, postgresql://host/name for several (no password)',
         ),
     ] = "file"
     keep_leading_zero: Annotated[
-        bool, Meta(description="send Belgian numbers as 0770493071; the examples of the service drop the zero")
+        bool, Meta(description="send Belgian numbers as 0770493071; the service's examples drop the zero")
     ] = False
-    threads: Annotated[int, Meta(ge=1, le=64, description="requests in flight at most")] = 4
-    tries: Annotated[int, Meta(ge=1, le=20, description="tries of one request; a 429 never uses one up")] = 3
+    threads: Annotated[int, Meta(ge=1, le=64, description="most requests in flight")] = 4
+    tries: Annotated[int, Meta(ge=1, le=20, description="tries of one request; a 429 does not count as a try")] = 3
     retry_wait_max_seconds: Annotated[
         float, Meta(ge=0, description="longest pause between two tries; a longer Retry-After stops the run, resumable")
     ] = 120.0
-    connect_timeout_seconds: Annotated[float, Meta(gt=0, description="until connected")] = 10.0
-    read_timeout_seconds: Annotated[float, Meta(gt=0, description="between two pieces of an answer")] = 60.0
+    connect_timeout_seconds: Annotated[float, Meta(gt=0, description="longest wait for a connection")] = 10.0
+    read_timeout_seconds: Annotated[float, Meta(gt=0, description="longest wait between two pieces of an answer")] = (
+        60.0
+    )
     total_timeout_seconds: Annotated[
-        float, Meta(gt=0, description="for one try as a whole: a trickle must end too")
+        float, Meta(gt=0, description="longest duration of one try, so that a trickle of bytes ends too")
     ] = 120.0
     wire_bytes_max: Annotated[
-        int, Meta(ge=1024, description="largest answer as sent, bytes; 100 companies x 20 periods are 2.5 MB")
+        int, Meta(ge=1024, description="largest answer as sent, in bytes; 100 companies x 20 periods are 2.5 MB")
     ] = 16_777_216
     body_bytes_max: Annotated[
-        int, Meta(ge=1024, description="largest answer after inflating, bytes: stops a gzip bomb")
+        int, Meta(ge=1024, description="largest answer after decompression, in bytes; stops gzip bombs")
     ] = 33_554_432
     names: NameSettings = NameSettings()
 
 
 class PathSettings(_Section, frozen=True):
-    """Where things are."""
+    """Folders and who may read them."""
 
-    data: Annotated[str, Meta(description="folder for everything a run makes; one service each")] = "data"
+    data: Annotated[
+        str, Meta(description="data folder: everything that firmlake writes; each belongs to one service")
+    ] = "data"
     readers: Annotated[
         str,
         Meta(
-            description="group of this system that may read the warehouse, reports and exports to a folder, from the "
-            'next one on; "" is nobody but their owner'
+            description="system group that may read the warehouses, reports and exports written from now on; "
+            '"" is only their owner'
         ),
     ] = ""
 
 
 class IntakeSettings(_Section, frozen=True):
-    """How to read a company list where it cannot be found out from the file."""
+    """How to read a company list, if firmlake cannot find it out from the file."""
 
-    country_column: Annotated[str, Meta(description='header (or 1-based position) of the country; "" finds it')] = ""
+    country_column: Annotated[
+        str, Meta(description='column of the country, by name or position from 1; "" detects it')
+    ] = ""
     number_column: Annotated[
-        str, Meta(description='header (or 1-based position) of the company number; "" finds it')
+        str, Meta(description='column of the company number, by name or position from 1; "" detects it')
     ] = ""
     contact_column: Annotated[
-        str, Meta(description='likewise of the contact id in a list of contacts; "" finds it')
+        str,
+        Meta(description='column of the contact id in a list of contacts, by name or position from 1; "" detects it'),
     ] = ""
-    default_country: Annotated[Literal["", "BE", "NL", "FR"], Meta(description="country of lines that name none")] = ""
-    delimiter: Annotated[str, Meta(max_length=1, description='field separator of CSV; "" finds it')] = ""
-    encoding: Annotated[str, Meta(description='encoding of text files; "" finds it')] = ""
-    header: Annotated[Literal["auto", "yes", "no"], Meta(description="whether a line holds names")] = "auto"
-    header_row: Annotated[int, Meta(ge=0, description="line with the names of the columns; 0 finds it")] = 0
-    sheet: Annotated[str, Meta(description='sheet of a workbook; "" is the first with company numbers')] = ""
-    max_rows: Annotated[int, Meta(ge=1, description="lines of a list; more of them are refused")] = 50_000_000
-    max_columns: Annotated[int, Meta(ge=1, description="columns of a list")] = 16_384
+    default_country: Annotated[Literal["", "BE", "NL", "FR"], Meta(description="country of lines without one")] = ""
+    delimiter: Annotated[str, Meta(max_length=1, description='field separator of CSV; "" detects it')] = ""
+    encoding: Annotated[str, Meta(description='encoding of text files; "" detects it')] = ""
+    header: Annotated[
+        Literal["auto", "yes", "no"], Meta(description="whether a line holds the names of the columns")
+    ] = "auto"
+    header_row: Annotated[
+        int, Meta(ge=0, description="number of the line with the names of the columns; 0 detects it")
+    ] = 0
+    sheet: Annotated[str, Meta(description='sheet of a workbook; "" uses the first with company numbers')] = ""
+    max_rows: Annotated[int, Meta(ge=1, description="most lines of a list; a longer list is refused")] = 50_000_000
+    max_columns: Annotated[int, Meta(ge=1, description="most columns of a list")] = 16_384
     max_cells: Annotated[
-        int, Meta(ge=1, description="cells of a worksheet, rows times columns, filled or not: each takes 50 bytes")
+        int, Meta(ge=1, description="most cells of a worksheet, empty ones included; each takes 50 bytes")
     ] = 25_000_000
     max_inflated_megabytes: Annotated[
-        int, Meta(ge=1, description="what a compressed list may inflate to: a small file may hold any number of bytes")
+        int, Meta(ge=1, description="largest size of a compressed list after decompression")
     ] = 8192
     keep_columns: Annotated[
         tuple[str, ...],
         Meta(
-            min_length=1,
-            description='columns of a list that are kept and given back: ["all"], ["none"], or their names; also of '
-            "refused lines",
+            min_length=1, description='columns kept and returned, also for refused lines: ["all"], ["none"], or names'
         ),
     ] = ("all",)
 
@@ -170,7 +186,7 @@ class IntakeSettings(_Section, frozen=True):
         return self.keep_columns == ("none",)
 
     def keeps(self, column: str) -> bool:
-        """Tell whether a column of a list is kept; upper and lower case are the same."""
+        """Tell whether a column of a list is kept; case is ignored."""
         named = {name.casefold() for name in self.keep_columns}
         return self.keeps_all or (not self.keeps_none and column.casefold() in named)
 
@@ -187,58 +203,64 @@ class RunSettings(_Section, frozen=True):
         "relationships",
     )
     list_name: Annotated[
-        str, Meta(max_length=100, description='name of the list; "" is that of its file without the ending')
+        str, Meta(max_length=100, description='name of the company list; "" uses the file name without its ending')
     ] = ""
     refresh_after_days: Annotated[
-        int, Meta(ge=0, description="an answer younger than this is not fetched again; 0 fetches always")
+        int, Meta(ge=0, description="answers younger than this are not fetched again; 0 always fetches")
     ] = 30
     credit_window_days: Annotated[
-        int, Meta(ge=0, description="after a company's first request all its requests are free for so long")
+        int, Meta(ge=0, description="paid window: a company's requests are free for so long after its first one")
     ] = 30
     max_credits: Annotated[
-        int, Meta(ge=-1, description="stop before spending more; 0 fetches only what is free, -1 is no budget")
+        int,
+        Meta(ge=-1, description="stop before spending more credits; 0 fetches only what is free, -1 sets no budget"),
     ] = -1
-    max_requests: Annotated[int, Meta(ge=-1, description="stop before sending more; -1 is no budget")] = -1
+    max_requests: Annotated[int, Meta(ge=-1, description="stop before sending more requests; -1 sets no budget")] = -1
     sample: Annotated[
-        int, Meta(ge=0, description="fetch only the first so many companies of the list that are not held; 0 is all")
+        int, Meta(ge=0, description="fetch only this many companies of the list that are not held yet; 0 fetches all")
     ] = 0
     expand: Annotated[
         Literal["", "lookalikes", "parents", "children"],
-        Meta(description='which companies beside those of the list are fetched as well; "" for none'),
+        Meta(description='related companies to fetch besides those of the list; "" fetches none'),
     ] = ""
-    depth: Annotated[int, Meta(ge=1, description="steps outward from the list, where run.expand says so")] = 1
+    depth: Annotated[int, Meta(ge=1, description="steps outward from the list if run.expand is set")] = 1
     shard_companies: Annotated[
-        int, Meta(ge=1, description="companies of one shard (one Prefect task); some thousand keep tasks few")
+        int, Meta(ge=1, description="companies of one shard (one Prefect task); a few thousand keep tasks few")
     ] = 5000
     fail_on: Annotated[
-        str | float,
-        Meta(description='"any": exit 3 when one company failed; a share such as 0.02: only when more failed'),
+        str | float, Meta(description='"any": exit 3 if any company failed; a share such as 0.02: only if more failed')
     ] = "any"
     vanished_share_max: Annotated[
         float,
         Meta(
-            ge=0, le=1, description="share of held records that may lose a field; of more nothing is published (exit 6)"
+            ge=0, le=1, description="share of held records that may lose a field; beyond it exit 6, nothing published"
         ),
     ] = 0.01
     vanished_records_min: Annotated[
         int,
-        Meta(ge=1, description="fewer records than this may always lose a field: accounts are restated now and then"),
+        Meta(
+            ge=1,
+            description="fewer records than this may always lose a field, because accounts are restated now and then",
+        ),
     ] = 10
     lookalikes_watched: Annotated[
-        int, Meta(ge=1, description="a company that enters or leaves so many first lookalikes is an event in changes")
+        int,
+        Meta(
+            ge=1,
+            description="lookalikes watched per company: entering or leaving the first ones is an event in changes",
+        ),
     ] = 10
-    keep_generations: Annotated[int, Meta(ge=1, description="warehouse files kept, the newest included")] = 5
+    keep_generations: Annotated[
+        int, Meta(ge=1, description="generations of the warehouse to keep, the newest included")
+    ] = 5
     duckdb_memory: Annotated[
         str,
-        Meta(
-            pattern=r"^\d+\s?(MB|GB|MiB|GiB)$",
-            description="memory limit of DuckDB while loading, exporting and reporting",
-        ),
+        Meta(pattern=r"^\d+\s?(MB|GB|MiB|GiB)$", description="memory limit of DuckDB for loads, exports and reports"),
     ] = "256MB"
-    # Older ones cannot read the macros: 1.2 opens no such file whatever its version.
+    # Older versions cannot read the macros: 1.2 opens no warehouse, whatever its storage version.
     storage_version: Annotated[
         Literal["latest", "v1.5.0", "v1.4.0"],
-        Meta(description="oldest DuckDB that can read the warehouse; where there is one, `firmlake replay` applies it"),
+        Meta(description="oldest DuckDB that can read the warehouse; to change it later, run `firmlake replay`"),
     ] = "v1.4.0"
 
     @property
@@ -248,74 +270,73 @@ class RunSettings(_Section, frozen=True):
 
 
 class ListSettings(_Section, frozen=True):
-    """The service's lists: what is kept of their overview, and how contacts are added to them."""
+    """Service lists: what to keep of their overview, and how to add contacts to them."""
 
     created_by: Annotated[
         Literal["hash", "as_is", "omit"],
-        Meta(description="who made a list (an e-mail address): a keyed hash, as it is, or nothing; also in landing"),
+        Meta(
+            description="how to store the e-mail address of a list's maker, also in landing: keyed hash, as is, or not"
+        ),
     ] = "hash"
     created_by_key_file: Annotated[
-        str, Meta(description='file with the key of that hash; "" is state/created_by.key in the data folder')
+        str, Meta(description='file with the key of the hash; "" uses state/created_by.key in the data folder')
     ] = ""
     plan_max_age_hours: Annotated[
-        float, Meta(ge=0, description="an older plan of contacts is not applied: the list may have become another one")
+        float, Meta(ge=0, description="older plans of contacts are refused, because the list may have changed since")
     ] = 24.0
     needs_approval: Annotated[
-        bool, Meta(description="the flow add_contacts waits until a person approves the plan in Prefect")
+        bool, Meta(description="whether the flow add_contacts waits until a person approves the plan in Prefect")
     ] = False
     approval_wait_hours: Annotated[
-        float, Meta(gt=0, description="for so long; then it fails, and nothing was written")
+        float, Meta(gt=0, description="how long the flow waits for approval; then it fails and writes nothing")
     ] = 24.0
 
 
 class ExportSettings(_Section, frozen=True):
-    """Where results go from here, and how."""
+    """Where exports go, and in what form."""
 
-    target: Annotated[str, Meta(description='folder, or s3://, gs:// or az:// address; "" where none is exported')] = ""
-    format: Annotated[Literal["parquet", "delta", "csv", "xlsx"], Meta(description="csv and xlsx are for people")] = (
-        "parquet"
-    )
-    changes: Annotated[bool, Meta(description="only what changed since the last export, marked; else whole tables")] = (
+    target: Annotated[str, Meta(description='folder, or s3://, gs:// or az:// address; "" exports nothing')] = ""
+    format: Annotated[
+        Literal["parquet", "delta", "csv", "xlsx"], Meta(description="file format; csv and xlsx are for people")
+    ] = "parquet"
+    changes: Annotated[bool, Meta(description="export only changed rows, marked as such; otherwise whole tables")] = (
         False
     )
     tables: Annotated[
-        tuple[str, ...], Meta(description="what is exported; [] takes the data, its state and the runs")
+        tuple[str, ...], Meta(description="tables to export; [] exports the data, its state and the runs")
     ] = ()
-    file_megabytes: Annotated[
-        int, Meta(ge=1, le=256, description="about how large a Parquet file becomes, where there is enough")
-    ] = 128
+    file_megabytes: Annotated[int, Meta(ge=1, le=256, description="approximate size of a full Parquet file")] = 128
 
 
 Pattern = str
-"""Names fields by dataset and our column or the service's path: `financials.employee_count`, `financials.people.*`."""
+"""A pattern that names fields by dataset and column, or by dataset and the service's path.
+
+Examples: `financials.employee_count`, `financials.people.*`."""
 
 
 class ContractSettings(_Section, frozen=True):
-    """What becomes of answers that differ from the contract; keys are dataset.column or dataset.path, * for any."""
+    """How to treat answers that differ from the contract; keys are dataset.column or dataset.path, * for any."""
 
     new_fields: Annotated[
         dict[Pattern, Literal["keep", "freeze"]],
-        Meta(description="unknown fields: keep them in extra_json (where nothing is said), or freeze: publish nothing"),
+        Meta(description="unknown fields: keep them in extra_json (default), or freeze: publish nothing"),
     ] = {}
     values: Annotated[
         dict[Pattern, Literal["discard_value", "discard_record", "stop"]],
-        Meta(
-            description="values that do not fit: discard_value (where nothing is said), discard_record, "
-            "or stop: publish nothing"
-        ),
+        Meta(description="values that do not fit: discard_value (default), discard_record, or stop: publish nothing"),
     ] = {}
     types: Annotated[
         dict[Pattern, Literal["decimal"]],
-        Meta(description='integers that the service states with decimals: {"financials.employee_count" = "decimal"}'),
+        Meta(description='integers that the service sends with decimals: {"financials.employee_count" = "decimal"}'),
     ] = {}
     scales: Annotated[
         dict[Pattern, Literal[10, 100, 1000]],
-        Meta(description='what the service states for 1, converted exactly: {"relationships.stake_fraction" = 100}'),
+        Meta(description='what the service sends for 1, converted exactly: {"relationships.stake_fraction" = 100}'),
     ] = {}
 
 
 class Settings(_Section, frozen=True):
-    """All settings of a run; frozen, checked at the start."""
+    """All settings; immutable and checked at the start."""
 
     api: ApiSettings = ApiSettings()
     paths: PathSettings = PathSettings()

@@ -1,7 +1,7 @@
-"""Where settings come from: defaults, the TOML file, `FIRMLAKE_SECTION__KEY`, `--set section.key=value`.
+"""Read settings from four layers: defaults, the TOML file, `FIRMLAKE_SECTION__KEY`, `--set section.key=value`.
 
-Each layer overrides the one before it. A key that does not exist is an error, because a misspelt budget would otherwise
-be no budget.
+Each layer overrides the one before it. An unknown key is an error, because a misspelt budget would otherwise mean no
+budget.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOT_SETTINGS = (
     "FIRMLAKE_API_TOKEN_FILE",
     "FIRMLAKE_SANDBOX_TOKEN",
 )
-"""Names with our prefix that are not keys: where the settings are, and secrets, which no settings file may hold."""
+"""Variables with our prefix that are not settings: the path of the settings file, and secrets."""
 
 DEFAULT_FILE = Path("config/firmlake.toml")
 
@@ -42,16 +42,16 @@ def load_settings(
     """Read the settings from all layers.
 
     Args:
-        file: TOML file; None takes FIRMLAKE_CONFIG, else `config/firmlake.toml` where it exists, else defaults alone.
-        flags: Dotted key to text, as given with `--set`.
-        environment: The process environment; None takes the real one.
-        named: Dotted key to what its flag was given with, where that is not `--set`.
+        file: TOML file; None takes FIRMLAKE_CONFIG, or `config/firmlake.toml` if it exists, or the defaults alone.
+        flags: Text by dotted key, as given with `--set`.
+        environment: Environment variables; None takes those of the process.
+        named: Flag by dotted key, for settings that have a flag of their own instead of `--set`.
 
     Returns:
-        The settings, and for each dotted key that a layer set, where its value comes from.
+        The settings, and the origin of every value that is not a default, by dotted key.
 
     Raises:
-        SettingsError: A key is unknown (the nearest right one is named) or a value does not fit.
+        SettingsError: A key is unknown (the message suggests the nearest one) or a value does not fit.
     """
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
@@ -74,10 +74,10 @@ def load_settings(
 
 
 def read_flags(flags: Iterable[str]) -> dict[str, str]:
-    """Read what `--set` was given: settings by dotted key from texts such as `api.threads=8`.
+    """Read the values of `--set`, such as `api.threads=8`, into texts by dotted key.
 
     Raises:
-        UsageError: A text holds no `=`.
+        UsageError: A value contains no `=`.
     """
     read = {}
     for flag in flags:
@@ -89,18 +89,18 @@ def read_flags(flags: Iterable[str]) -> dict[str, str]:
 
 
 def render_toml(settings: Settings, origins: Mapping[str, str] | None = None) -> str:
-    """Write settings as TOML with each key's description; with origins, also where each value comes from."""
+    """Return settings as TOML with each key's description; with origins, also the origin of each value."""
     lines: list[str] = []
     _render_section(settings, "", origins, lines)
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
 def render_changes(changes: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
-    """Write a few settings as TOML, each below the reason for it.
+    """Return some settings as TOML, each below a comment that gives the reason.
 
     Args:
-        changes: Dotted key to value.
-        reasons: Dotted key to one line; without one the setting's own description.
+        changes: Value by dotted key.
+        reasons: One line by dotted key; a key without a reason shows the setting's description.
     """
     lines: list[str] = []
     for section in sorted(_SECTIONS):
@@ -131,7 +131,7 @@ def value_of(settings: Settings, key: str) -> Any:
 
 
 def _leaves(section: type[Struct] = Settings, prefix: str = "") -> dict[str, Any]:
-    """Every dotted key with its annotated type."""
+    """Return every dotted key with its annotated type."""
     found: dict[str, Any] = {}
     for name, hint in get_type_hints(section, include_extras=True).items():
         if isinstance(hint, type) and issubclass(hint, Struct):
@@ -191,7 +191,7 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
     try:
         return msgspec.convert(value, kind, strict=not is_text)
     except msgspec.ValidationError as error:
-        # The value itself is left out: somebody may have put a token in the wrong place.
+        # The message leaves the value out: it may be a token in the wrong place.
         what, choices = str(error), list(_choices(kind))
         if choices and what.startswith("Invalid enum value"):
             what = f"choose from {', '.join(choices)}"
@@ -222,14 +222,14 @@ def _is_mapping(kind: Any) -> bool:
 
 
 def _read_pairs(text: str) -> Iterable[tuple[str, str]]:
-    """Read a=1, b=2."""
+    """Yield the pairs of a text such as `a=1, b=2`."""
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
         yield name.strip(), value.strip()
 
 
 def _dotted(table: Any, prefix: str) -> Iterable[tuple[str, Any]]:
-    """Join the keys of tables in tables: TOML reads an unquoted a.b = 1 as one."""
+    """Join the keys of nested tables: TOML reads an unquoted `a.b = 1` as a table in a table."""
     for name, value in table.items() if isinstance(table, dict) else [(prefix, table)]:
         if isinstance(value, dict):
             yield from _dotted(value, f"{prefix}{name}.")
@@ -242,7 +242,7 @@ def _is_tuple(kind: Any) -> bool:
 
 
 def _choices(kind: Any) -> Iterable[str]:
-    """Every value that a type allows, where it lists them."""
+    """Yield the values of a type that lists them."""
     for part in get_args(kind):
         if get_origin(kind) is Literal:
             yield part or '""'

@@ -1,4 +1,4 @@
-"""Signals: while requests are in flight the first one lets them end; any other interrupts the work at once."""
+"""Signals: during requests, the first signal lets those in flight finish; any other signal stops the work at once."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _STOPPING = b"\nStopping; waiting for the requests in flight (again to stop at o
 _stop = threading.Event()
 _is_graceful = threading.Event()
 _received: list[int] = []
-"""The signals that arrived, in that order."""
+"""The signals that arrived, in order of arrival."""
 
 
 def catch_signals() -> None:
     """Make the signals that end a process raise KeyboardInterrupt instead, or set the event of `graceful`.
 
-    A signal that the process was started to ignore stays ignored, as SIGHUP under nohup.
+    A signal that the process was started to ignore stays ignored, for example SIGHUP under nohup.
     """
 
     def receive(number: int, _frame: object) -> None:
@@ -38,7 +38,7 @@ def catch_signals() -> None:
             os.write(2, _STOPPING)
 
     def give_again(lost: sys.UnraisableHookArgs) -> None:
-        # Python drops what is raised inside a destructor or a weak reference's callback, our interrupt too.
+        # Python drops exceptions raised in destructors and weak reference callbacks, so the interrupt is raised again.
         if lost.exc_type is KeyboardInterrupt:
             threading.Timer(0.01, signal.raise_signal, [signal.SIGINT]).start()
         else:
@@ -51,7 +51,7 @@ def catch_signals() -> None:
 
 
 def ignore_signals() -> None:
-    """Ignore signals from now on: the work is done, and its exit code stands while Python takes itself down."""
+    """Ignore signals from now on: the work is done, and a late signal must not change the exit code."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -62,15 +62,15 @@ def was_interrupted() -> bool:
 
 
 def exit_code_of_signal() -> int:
-    """Give the exit code of a process that a signal ended: 128 and the signal's number."""
+    """Return the exit code of a process ended by a signal: 128 plus the signal's number."""
     return 128 + _received[0] if _received else EXIT_SIGINT
 
 
 @contextmanager
 def graceful() -> Iterator[threading.Event]:
-    """Let the first signal set an event, so that the requests in flight can end and no other is sent.
+    """Yield an event that the first signal sets, so that requests in flight can finish and no new one is sent.
 
-    Outside, a signal ends the work at once: every file is whole or not there.
+    Outside this block a signal ends the work at once. That is safe, because files are written atomically.
     """
     _stop.clear()
     _is_graceful.set()

@@ -1,4 +1,4 @@
-"""Named steps: what an orchestration is made of, and what Prefect shows as its tasks."""
+"""Named steps of a run; under Prefect each becomes a task."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ R = TypeVar("R")
 
 
 class Step(Protocol):
-    """Carries out one step of some work, and may show it to somebody."""
+    """Carries out one step, and may display it."""
 
     def __call__(self, name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:
         """Carry out a step.
 
         Args:
-            name: What a person reads.
-            work: Does it.
-            describe: Says in one line what came of it; None says nothing.
+            name: The step's name for people.
+            work: The function to call.
+            describe: Makes a one-line description of the result; None shows no description.
 
         Returns:
             What `work` returned.
@@ -31,10 +31,10 @@ class Step(Protocol):
 
 
 def at_once(name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:  # noqa: ARG001
-    """Carry out a step and show it to nobody."""
+    """Carry out a step without displaying it."""
     return work()
 
 
 def utc_now() -> datetime:
-    """Give the time of day, UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Texts from outside made fit to be shown: no secret, no control character, one line, not too long."""
+"""Sanitise text from outside for display: no secrets, no control characters, one line, bounded length."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from firmlake.core.redaction import redact
 __all__ = ["LOOKED_AT_MAX", "one_line", "shown"]
 
 LOOKED_AT_MAX = 262_144
-"""Characters of a text that is going to be cut: many times as many as the longest token in the longest spelling."""
+"""Characters kept of a text before it is redacted and cut: many times the longest encoding of the longest token."""
 
 
 def shown(text: str, kept: str = "") -> str:
-    r"""Spell out what a terminal would obey, hide or reorder: control, escape and bidi characters, and half characters.
+    r"""Escape characters that a terminal would obey, hide or reorder: control, escape, bidi and surrogate characters.
 
     Args:
-        text: From anywhere.
-        kept: Control characters that stay, such as a line feed.
+        text: Any text.
+        kept: Control characters to leave in place, such as a line feed.
 
     Example:
         >>> shown("a\x1b[31m\u202eb\u00a0c")
@@ -29,15 +29,15 @@ def shown(text: str, kept: str = "") -> str:
 
 
 def one_line(text: str, length_max: int | None = None) -> str:
-    """Make a text fit for one line of a terminal, a log, a message or a file.
+    """Return a text that fits on one line of a terminal, a log, a message or a file.
 
     Args:
-        text: From anywhere.
-        length_max: Characters; a longer text ends in an ellipsis. None does not cut.
+        text: Any text.
+        length_max: Most characters; a longer text ends in an ellipsis. None does not cut.
 
     Returns:
-        Without secrets (these are redacted first, because a cut would hide their rest), runs of white space as one
-        space, and what cannot be printed spelled out.
+        The text with secrets redacted, runs of white space collapsed, and unprintable characters escaped.
+        Secrets are redacted before the text is cut, because a cut secret could not be recognised.
     """
     if length_max is not None:
         text = text[: max(LOOKED_AT_MAX, length_max)]
