@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 from datetime import timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.run import Folders, list_runs
 from firmlake.rebuild.replay import content_hashes, replay, verify
@@ -99,6 +101,41 @@ def test_a_generation_of_another_version_is_refused_until_it_is_replayed(kept, v
     assert ask(folders, "SELECT count(*) FROM companies")[1] == [(10,)]
     replay(folders, lambda: list_runs(folders)[0].plan.started_at, memory_limit="256MB", keep=9)
     assert _hashes(folders) == held
+
+
+COMMANDS = (
+    "demo", "run list.csv", "plan list.csv", "redrive", "status", "report", "changes", "export out", "archive copy",
+    "prune", "verify", "list show", "list export published --out lines.csv", "company BE 0403227515", "service-lists",
+    "contacts apply contacts.json",
+)  # fmt: skip
+"""All that need the warehouse; `query` asks a generation of any version, and `replay` makes it anew."""
+
+
+@pytest.mark.parametrize("made", ["released", "unfinished"])
+def test_every_command_says_that_replay_makes_an_earlier_warehouse_anew(unpacked, made, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("FIRMLAKE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("FIRMLAKE_API__BASE_URL", "sandbox")
+    monkeypatch.setenv("FIRMLAKE_PATHS__DATA", "data/sandbox")  # which is the demo's
+    folders = Folders(tmp_path / "data" / "sandbox")
+    shutil.copytree(unpacked(2 if made == "released" else SCHEMA_VERSION), folders.data, symlinks=True)
+    if made == "unfinished":
+        edit_warehouse(folders, "ALTER TABLE rejects DROP effect")
+    Path("list.csv").write_text("country,company_number\nBE,0403227515\n")
+    Path("contacts.csv").write_text("country,company_number,contact_id\nBE,0403227515,7\n")
+    assert firmlake.main(
+        ["contacts", "plan", "contacts.csv", "--list", "1002", "--out", "contacts.json"], standalone_mode=False
+    ) == 0  # fmt: skip
+    for command in COMMANDS:
+        capfd.readouterr()
+        assert firmlake.main(command.split(), standalone_mode=False) == 1, command
+        told = capfd.readouterr().err
+        assert "tables have another shape" in told, command
+        assert "`firmlake replay` makes it again" in told, command
+    assert firmlake.main(["query", "SELECT count(*) FROM companies"], standalone_mode=False) == 0
+    assert firmlake.main(["replay"], standalone_mode=False) == 0
+    assert firmlake.main(["status"], standalone_mode=False) == 0
 
 
 def _hashes(folders: Folders):

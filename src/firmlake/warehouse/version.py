@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 
 from firmlake.core.errors import FirmlakeError
+from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.tables.stage import SCHEMA_VERSION
 
 __all__ = ["check_version"]
@@ -14,7 +15,7 @@ def check_version(connection: duckdb.DuckDBPyConnection) -> None:
     """Make sure that a generation's tables have the known shape; one that holds no load has any.
 
     Raises:
-        FirmlakeError: An earlier or a later version of firmlake made it.
+        FirmlakeError: An earlier or a later version of firmlake made it, or one between two releases.
     """
     try:
         versions = connection.execute("SELECT DISTINCT schema_version FROM loads").fetchall()
@@ -22,6 +23,8 @@ def check_version(connection: duckdb.DuckDBPyConnection) -> None:
         return
     others = [version for (version,) in versions if version != SCHEMA_VERSION]
     if not others:
+        if versions:
+            _check_columns(connection)
         return
     when, next_step = (
         ("a later", "Install that version again, or let `firmlake replay` make it anew as this version does")
@@ -33,3 +36,24 @@ def check_version(connection: duckdb.DuckDBPyConnection) -> None:
         f"(version {max(others)}, here it is {SCHEMA_VERSION})",
         next_step,
     )
+
+
+def _check_columns(connection: duckdb.DuckDBPyConnection) -> None:
+    """Compare the columns of the tables that are there: while a version is made, its shape changes under one number."""
+    held: dict[str, set[str]] = {}
+    for table, column in connection.execute(_COLUMNS).fetchall():
+        held.setdefault(table, set()).add(column)
+    for name, table in WAREHOUSE_TABLES.items():
+        differing = held.get(name, set()) ^ {column.name for column in table.columns}
+        if name in held and differing:
+            raise FirmlakeError(
+                "The warehouse was made by an unfinished version of firmlake, whose tables have another shape "
+                f"({name}.{min(differing)})",
+                "`firmlake replay` makes it again from the landed answers, without a request",
+            )
+
+
+_COLUMNS = """
+    SELECT table_name, column_name FROM duckdb_columns()
+    WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal
+"""
