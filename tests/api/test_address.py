@@ -29,7 +29,7 @@ def test_plain_http_is_for_this_machine(host):
     "base_url", ["http://api.example.com", "http://10.0.0.1", "http://0.0.0.0", "http://127.0.0.1.example.com"]
 )
 def test_elsewhere_a_token_needs_encryption(base_url):
-    with pytest.raises(SettingsError, match="readable on the way"):
+    with pytest.raises(SettingsError, match="sent unencrypted"):
         read_address(base_url)
 
 

@@ -1,1 +1,1 @@
-"""Talking to the service: what it offers, one client, its allowance and its credits."""
+"""The service: its contract, the client, the allowance and the credits."""

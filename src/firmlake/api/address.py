@@ -1,4 +1,4 @@
-"""The service's address, checked before anything is sent to it."""
+"""The service's address, validated before any request is sent."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["Address", "read_address", "without_query"]
 
 
 class Address(NamedTuple):
-    """Where the service is.
+    """The address of the service.
 
     Attributes:
-        url: Scheme, host, port and path prefix, without a slash at the end; a request's path is appended.
-        host: For messages.
-        is_loopback: It is on this machine.
+        url: Scheme, host, port and path prefix without a trailing slash; the path of a request is appended.
+        host: The host, for messages.
+        is_loopback: Whether the service runs on this machine.
     """
 
     url: str
@@ -26,11 +26,11 @@ class Address(NamedTuple):
 
 
 def read_address(base_url: str) -> Address:
-    """Check `api.base_url`.
+    """Parse and check `api.base_url`.
 
     Raises:
-        SettingsError: It is no absolute http(s) address, holds more than an address, or would send the token
-            unencrypted over a network. Nothing has been sent.
+        SettingsError: The text is not an absolute http(s) address, contains a user name, query or fragment, or would
+            send the token unencrypted over a network. Correct the setting; nothing has been sent.
 
     Example:
         >>> read_address("https://api.example.com/companies/").url
@@ -44,14 +44,14 @@ def read_address(base_url: str) -> Address:
     if parts.scheme not in ("http", "https") or not host:
         raise SettingsError("api.base_url is not an address", "Give one such as https://api.example.com")
     if parts.username is not None or parts.query or parts.fragment:
-        # The address itself is not repeated: what is too much in it may be a secret.
+        # The message does not repeat the address, because the extra parts may be secrets.
         raise SettingsError(
             "api.base_url holds a user name, a query or a fragment", "Give scheme, host, port and path only"
         )
     is_loopback = _is_loopback(host)
     if parts.scheme == "http" and not is_loopback:
         raise SettingsError(
-            f"api.base_url is http to {host}: the token would be readable on the way", "Give an https address"
+            f"api.base_url is http to {host}: the token would be sent unencrypted", "Give an https address"
         )
     shown = f"[{host}]" if ":" in host else host
     authority = shown if port is None else f"{shown}:{port}"
@@ -59,7 +59,7 @@ def read_address(base_url: str) -> Address:
 
 
 def without_query(location: str) -> str:
-    """Give the part of a redirect's target that holds no parameters, which may be secrets."""
+    """Return a redirect's target without its parameters, which may be secrets."""
     try:
         parts = urlsplit(location)
         host = f"{parts.scheme}://{parts.hostname}" if parts.hostname else ""

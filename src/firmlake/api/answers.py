@@ -1,6 +1,6 @@
-"""The envelope of an answer: which company each element is about, and its records, left as received.
+"""Read the envelope of an answer: the company of each element, and its records as received.
 
-Records stay bytes here. Fetching needs only their number; reading them is the work of `firmlake.tables`.
+Records stay bytes: fetching needs only their number, and `firmlake.tables` reads them.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _GLIMPSE_MAX = 60
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
-    """What an answer says about one company.
+    """The part of an answer about one company.
 
     Attributes:
-        company: The company, in normal form; None where the identifier names none we know.
-        records: By group of the dataset, its records as received; None where there is no data.
-        total: Records the service holds in all; None where the endpoint does not page.
-        offset: Records before these; likewise.
-        message: The service's own text in place of data.
-        problem: Why this element is no use; empty where it is.
-        unknown: Places of fields the contract does not know.
+        company: The company in normal form; None if the identifier is not a valid company.
+        records: The records as received, by group of the dataset; None if there is no data.
+        total: Records that the service holds for the company; None if the endpoint does not page.
+        offset: Records before these; None if the endpoint does not page.
+        message: The service's message in place of data.
+        problem: Why the element cannot be used; empty if it can.
+        unknown: Paths of fields that are not in the contract.
     """
 
     company: Company | None
@@ -49,10 +49,10 @@ class Element(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_answer(dataset: str, body: bytes) -> list[Element]:
-    """Split the body of a bulk answer into its elements; a broken element does not harm the others.
+    """Split the body of a bulk answer into elements; a broken element does not affect the others.
 
     Raises:
-        UnusableAnswerError: The body is not a JSON array: ask again.
+        UnusableAnswerError: The body is not a JSON array. Ask again.
     """
     try:
         known = _STRICT[dataset].decode(body)
@@ -66,7 +66,7 @@ def read_single_answer(dataset: str, body: bytes) -> Element:
     """Read the body of a single-company answer.
 
     Raises:
-        UnusableAnswerError: The body is not a JSON object with the known envelope.
+        UnusableAnswerError: The body is not a JSON object with the known envelope. Ask again.
     """
     element = _read_element(dataset, Raw(body))
     if element.problem:
@@ -82,7 +82,7 @@ def _names(kind: type[msgspec.Struct]) -> set[str]:
 
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes from outside: it looks at the encoding of a text only when the text is wanted."""
+"""Exceptions that msgspec raises for invalid input; it checks a text's encoding only when it decodes the text."""
 
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _ENVELOPE = msgspec.json.Decoder(Envelope)
@@ -98,7 +98,7 @@ _KNOWN_INSIDE = {"identifier": _names(Identifier), "pagination": _names(Page)}
 
 
 def _data_type(dataset: str) -> Any:
-    """Make the type of `data`: an array of records, or an object of such arrays and nothing else."""
+    """Return the type of `data`: an array of records, or an object that holds only such arrays."""
     groups = DATASETS[dataset].groups
     if any(group.key is None for group in groups.values()):
         return list[Raw] | None
@@ -107,15 +107,15 @@ def _data_type(dataset: str) -> Any:
 
 
 class _StrictIdentifier(Identifier, frozen=True, gc=False, forbid_unknown_fields=True):
-    """An identifier without anything new."""
+    """An identifier with known fields only."""
 
 
 class _StrictPage(Page, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A page without anything new."""
+    """A paging object with known fields only."""
 
 
 def _strict_decoder(dataset: str) -> msgspec.json.Decoder[list[Any]]:
-    """Make a decoder of whole answers that takes nothing but the known."""
+    """Make a decoder for whole answers that accepts known fields only."""
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("identifier", _StrictIdentifier),
         ("data", _data_type(dataset), None),
@@ -131,7 +131,7 @@ _STRICT = {dataset: _strict_decoder(dataset) for dataset in DATASETS}
 
 
 def _read_one_by_one(dataset: str, body: bytes) -> list[Element]:
-    """Read a body in which something is odd, to find out what and in which element."""
+    """Read a body that the strict decoder rejects, element by element."""
     try:
         parts = _ARRAY.decode(body)
     except _UNREADABLE as error:
@@ -180,7 +180,7 @@ def _repeated_key(raw: Raw) -> str:
 
 
 def _read_element(dataset: str, raw: Raw) -> Element:
-    """Read an element part by part: one that is odd does not harm the others."""
+    """Read an element part by part, so that one unexpected part does not affect the others."""
     try:
         envelope = _ENVELOPE.decode(raw)
         if twice := _repeated_key(raw):
@@ -201,7 +201,7 @@ def _read_element(dataset: str, raw: Raw) -> Element:
 
 
 def _read_identifier(keys: dict[str, Raw]) -> Identifier:
-    """Read who an element is about; a company number may be written as a number, a name that is no text is none."""
+    """Read an identifier; a company number may be a JSON number, and a name or place that is not a text is ignored."""
     number = _read_text(keys.get("companyNumber", _NULL))
     if number is None and _DIGITS.fullmatch(digits := bytes(keys.get("companyNumber", _NULL))):
         number = digits.decode()
@@ -210,11 +210,11 @@ def _read_identifier(keys: dict[str, Raw]) -> Identifier:
 
 
 def _read_data(dataset: str, data: Raw) -> Any:
-    """Read records by group; a group that is absent has none, and one that is no array is a record of an open shape."""
+    """Read records by group; an absent group is empty, and an open group that is not an array counts as one record."""
     groups = DATASETS[dataset].groups
     if any(group.key is None for group in groups.values()):
         return _RECORDS.decode(data)
-    if bytes(data) in (b"null", b"[]"):  # what some languages write for an object without anything in it
+    if bytes(data) in (b"null", b"[]"):  # some languages write [] for an empty object
         return None if bytes(data) == b"null" else {name: [] for name in groups}
     content = _KEYS.decode(data)
     values = {name: content.get(group.key or "", _NULL) for name, group in groups.items()}
@@ -225,7 +225,7 @@ def _read_data(dataset: str, data: Raw) -> Any:
 
 
 def _read_page(pagination: Raw) -> Page | None:
-    """Read the paging object; None where it lacks the total, or says it in a way that is none."""
+    """Read the paging object; None if offset or total is missing or not a count."""
     try:
         keys = _KEYS.decode(pagination)
     except _UNREADABLE:
@@ -235,7 +235,7 @@ def _read_page(pagination: Raw) -> Page | None:
 
 
 def _read_count(value: Raw) -> int | None:
-    """Read a count, also one written as 45.0 or "45"."""
+    """Read a count; 45.0 and "45" are accepted."""
     found = _COUNT.fullmatch(bytes(value))
     return int(found[1]) if found else None
 
@@ -248,20 +248,20 @@ def _read_text(value: Raw) -> str | None:
 
 
 def _judge(dataset: str, identifier: Identifier, data: Any, page: Page | None, message: str | None) -> Element:
-    """Make an element of its parts, which are of the right types."""
+    """Make an element from parts of the right types."""
     company = normal_form(identifier.country, identifier.company_number)
     records, total, offset, problem = None, None, None, ""
     if data is not None and not isinstance(data, dict):
         data = {_GROUP[dataset]: data} if isinstance(data, list) else msgspec.structs.asdict(data)
     unknown: tuple[str, ...] = ()
     if data is not None and message and any(data.values()):
-        message, unknown = None, ("message",)  # such as OK: the records are there, and their number is checked
+        message, unknown = None, ("message",)  # such as OK; the number of records is checked anyway
     if data is None:
         problem = "" if message else "neither data nor message"
     elif message:
-        records = None  # an empty array says less than the message beside it
+        records = None  # the message tells more than the empty array beside it
     elif page is None and DATASETS[dataset].is_paged:
-        problem = "data without pagination that says their number"
+        problem = "data without pagination, so the number of records is unknown"
     else:
         records = data
         if page:
@@ -280,7 +280,7 @@ def _judge(dataset: str, identifier: Identifier, data: Any, page: Page | None, m
 
 
 def _unknown_keys(dataset: str, raw: Raw, data: Raw) -> Iterable[str]:
-    """Keys beside the known ones, of the element and of the objects in it but for the records."""
+    """Yield unknown keys of the element and of the objects in it, except in records."""
     element = _KEYS.decode(raw)
     yield from sorted(element.keys() - _KNOWN)
     for key, known in _KNOWN_INSIDE.items():
@@ -296,7 +296,7 @@ def _keys(raw: Raw) -> set[str]:
 
 
 def _shorten(text: str) -> str:
-    """Make a text of the service safe for one line of ours; the same from the same answer, so nothing is redacted."""
+    """Make a text of the service safe for one line, without redaction: equal answers must give equal texts."""
     return shown(" ".join(text[:_MESSAGE_MAX].split()))[:_MESSAGE_MAX]
 
 

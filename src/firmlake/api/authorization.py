@@ -1,4 +1,4 @@
-"""The token: read from the environment or a file, sent to the service, shown to nobody."""
+"""The token: read from the environment or a file, sent to the service, never displayed."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _SENDABLE = re.compile(r"[\x21-\x7e]{1,8192}")
 
 
 class Token:
-    """A bearer token that neither `repr`, `str`, a traceback with locals nor a pickle shows.
+    """A bearer token that `repr`, `str`, tracebacks with locals and pickles do not reveal.
 
-    From the moment there is one, `core.redaction` takes it out of bodies, headers, messages and logs.
+    Creating one registers it with `core.redaction`, which removes it from bodies, headers, messages and logs.
 
     Args:
         secret: The token itself.
-        file: Where it came from, if it may change while we run; None where it cannot.
+        file: The file it was read from, if the token may change during the run; None if it cannot change.
 
     Attributes:
-        version: Counts the tokens seen, so that a request knows whether it was refused with an older one.
+        version: Counts the tokens seen, so that a caller can tell whether a request was refused with an older token.
     """
 
     __slots__ = ("_file", "_secret", "version")
@@ -47,19 +47,19 @@ class Token:
         return f"<Token from {self._file or TOKEN}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process reads it where it runs: a pickle may land in a file or in Prefect's database.
+        # Another process reads the token itself: a pickle may end up in a file or in Prefect's database.
         return read_token, ()
 
     def header(self) -> str:
-        """Give the value of the Authorization header; the only way the secret leaves this object."""
+        """Return the value of the Authorization header; the secret leaves this object in no other way."""
         return f"Bearer {self._secret}"
 
     def reread(self) -> int:
-        """Read the file again, for a token that is replaced while we run.
+        """Read the file again, in case the token was replaced during the run.
 
         Returns:
-            The version, one higher than before if the token changed. It stays where there is no file, or where the
-            file cannot be used now.
+            The version: one higher if the token changed; the same if it did not, if there is no file, or if the file
+            cannot be used.
         """
         if self._file is not None:
             with contextlib.suppress(SettingsError):
@@ -71,19 +71,19 @@ class Token:
         return self.version
 
     def key_hash(self, service: str) -> str:
-        """Give a name for this key at this service that does not lead back to the token: 32 hex digits."""
+        """Return an identifier of this token at this service that does not reveal the token: 32 hex digits."""
         return hashlib.sha256(f"{service}\0{self._secret}".encode()).hexdigest()[:32]
 
 
 def read_token(environment: Mapping[str, str] | None = None) -> Token:
-    """Read the token from FIRMLAKE_API_TOKEN or the file that FIRMLAKE_API_TOKEN_FILE names; nowhere else.
+    """Read the token from FIRMLAKE_API_TOKEN or from the file named in FIRMLAKE_API_TOKEN_FILE.
 
     Args:
-        environment: None takes the process's own. An empty variable counts as absent.
+        environment: Environment variables; None takes those of the process. An empty variable counts as unset.
 
     Raises:
-        SettingsError: Neither or both are given, or the token cannot be read or sent. Names the variable or file,
-            never what it holds.
+        SettingsError: Neither or both variables are set, or the token cannot be read or sent. The message names the
+            variable or file, never its content.
     """
     environment = os.environ if environment is None else environment
     secret, file = environment.get(TOKEN, ""), environment.get(TOKEN_FILE, "")

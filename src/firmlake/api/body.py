@@ -1,4 +1,4 @@
-"""Receive the body of an answer: its content encoding removed, its size bounded before it is in memory."""
+"""Receive the body of an answer: decompress it and enforce the size limits while it arrives."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Iterable
 __all__ = ["Body", "BodyError"]
 
 INFLATE_RATIO_MAX = 100
-"""JSON of this service shrinks 8 to 25 times; a bomb 1,000 times. Checked from 1 MiB on."""
+"""Highest compression ratio, enforced above 1 MiB. The service's JSON compresses 8 to 25 times, a bomb 1,000 times."""
 _RATIO_FROM_BYTES = 1_048_576
 _STEP_BYTES = 1_048_576
-"""Inflated at once, so that one piece of a bomb cannot fill the memory before it is looked at."""
+"""Bytes inflated at once, so that one piece of a bomb cannot fill the memory before the check."""
 _EITHER_HEADER = zlib.MAX_WBITS | 32
-"""zlib finds out itself whether it is gzip or zlib (which HTTP calls deflate)."""
+"""Makes zlib detect gzip and zlib (which HTTP calls deflate)."""
 
 _INFLATED = ("gzip", "x-gzip", "deflate")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 
 
 class BodyError(Exception):
-    """The body cannot be used; the message says why in a few words."""
+    """The body cannot be used; the message is the reason, as the end of a sentence."""
 
 
 class Body:
@@ -33,7 +33,7 @@ class Body:
         body_bytes_max: Most bytes after inflating.
 
     Attributes:
-        wire_bytes: Received so far.
+        wire_bytes: Bytes received so far, before inflating.
     """
 
     def __init__(self, encoding: str, wire_bytes_max: int, body_bytes_max: int) -> None:
@@ -46,14 +46,14 @@ class Body:
         self._inflate = zlib.decompressobj(_EITHER_HEADER) if self._encoding in _INFLATED else None
 
     def receive(self, chunks: Iterable[bytes], declared: str | None = None) -> None:
-        """Take all of it.
+        """Receive the whole body.
 
         Args:
-            chunks: As they come from the wire; an exception of theirs goes through, what came before it stays.
-            declared: The Content-Length header; a body that would be too long is not begun.
+            chunks: Bytes as they arrive. An exception raised by the iterator passes through; earlier bytes are kept.
+            declared: The Content-Length header; a body that declares too many bytes is not read.
 
         Raises:
-            BodyError: It is too long, a bomb, damaged, cut, or in an encoding we did not ask for.
+            BodyError: The body is too long, a bomb, damaged, truncated, or in an encoding we did not ask for.
         """
         if _LENGTH.fullmatch(declared or "") and int(declared or 0) > self._wire_bytes_max:
             raise BodyError(f"declares {declared} bytes, more than {self._wire_bytes_max}")
@@ -68,7 +68,7 @@ class Body:
             raise BodyError("is in an encoding that was not asked for")
 
     def content(self) -> bytes:
-        """Give what arrived, inflated; it can be asked for once."""
+        """Return the inflated bytes and release them; call this once."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
@@ -76,7 +76,7 @@ class Body:
         if self._inflate is None:
             return self._keep(chunk)
         while True:
-            if chunk and self._inflate.eof:  # gzip may hold several members, one after the other
+            if chunk and self._inflate.eof:  # gzip may hold several members in a row
                 self._inflate = zlib.decompressobj(_EITHER_HEADER)
             try:
                 part = self._inflate.decompress(chunk, _STEP_BYTES)
@@ -96,6 +96,6 @@ class Body:
         self._parts.append(part)
 
     def _give_up(self, reason: str) -> None:
-        # A hostile body is not evidence worth 64 MB: what was kept of it is let go at once.
+        # A hostile body is not worth keeping in memory beyond its first piece.
         self._parts = self._parts[:1]
         raise BodyError(reason)

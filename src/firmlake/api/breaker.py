@@ -1,6 +1,6 @@
-"""No retry storms: a budget for retries, and a circuit breaker for an endpoint that fails on every request.
+"""Prevent retry storms: a budget of retries, and a circuit breaker for each endpoint.
 
-All threads of a client share the budget, and the breaker of each endpoint.
+All threads of a client share the budget and the breakers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Probe = Callable[[], str]
 
 
 class RetryBudget:
-    """Retries are at most a share of the requests, besides a few that are always allowed.
+    """Limits retries to a share of the requests, plus a few that are always allowed.
 
-    With 10 % failures of one kind and 2 % of another a request needs 0.14 retries on average, so that 0.2 lets a
-    service with ordinary troubles through; one that fails more often is not helped by being asked more often.
+    A service that fails on 10 % of requests in one way and 2 % in another needs 0.14 retries per request. A share of
+    0.2 leaves room for that; more retries would not help a service that fails more often.
 
     Args:
-        share: Retries earned by a request.
-        floor: Retries allowed before any is earned: short runs fail in clusters.
+        share: Retries that each request earns.
+        floor: Retries allowed before any is earned, because failures in short runs come in clusters.
     """
 
     def __init__(self, share: float = 0.2, floor: float = 10.0) -> None:
@@ -38,7 +38,7 @@ class RetryBudget:
             self._left += self._share
 
     def spend(self) -> bool:
-        """Take one retry; False when there is none left."""
+        """Take one retry; return False if none is left."""
         with self._lock:
             if self._left < 1:
                 return False
@@ -47,23 +47,24 @@ class RetryBudget:
 
 
 class CircuitBreaker:
-    """Asks an endpoint that only fails less and less often, one request at a time, and at last not at all.
+    """Slows down and finally stops requests to an endpoint that fails on every request.
 
-    Closed: everybody asks. After `failures_max` failures in a row, whoever had them, it opens: everybody waits, and
-    after each pause one request goes out as a probe. Any answer that is not a failure closes it. The best probe is what
-    was answered before: if that fails too it is the service; if not, the requests that failed are to blame.
+    While the breaker is closed, all requests go out. After `failures_max` failures in a row, from any thread, it opens:
+    all threads wait, and after each pause one request goes out as a probe. Any answer other than a failure closes it.
+    The best probe repeats a request that was answered before: if it fails too, the service is at fault; if it is
+    answered, the failed requests are.
 
     Args:
         clock: Monotonic seconds.
-        random: 0 to 1; spreads the pauses.
-        failures_max: More than `api.tries`, so that one bad request alone does not open it.
+        random: A number from 0 to 1; spreads the pauses.
+        failures_max: Failures that open the breaker; more than `api.tries`, so that one bad request cannot.
         pause_seconds: First pause; each further one is twice as long.
         pause_max_seconds: Longest pause.
-        patience_seconds: Open for so long, it gives up.
+        patience_seconds: How long the breaker stays open before it gives up.
 
     Attributes:
         subject: What fails, for messages.
-        last_failure: What was wrong last.
+        last_failure: The last failure.
     """
 
     subject = "The service"
@@ -93,19 +94,19 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the endpoint fails on every request at the moment."""
+        """Whether the breaker is open: the endpoint currently fails on every request."""
         return self._opened_at is not None
 
     def enter(self, sleep: Sleep, probe: Probe | None = None) -> None:
         """Wait until a request may go out.
 
         Args:
-            sleep: Waits.
-            probe: Asks for what was answered before; raises or returns what is wrong, empty if it is answered again.
-                Without one the request itself is the probe.
+            sleep: Waits for a number of seconds.
+            probe: Repeats a request that was answered before. Returns the failure, or an empty text if the request is
+                answered again; may raise. None makes the request itself the probe.
 
         Raises:
-            UnavailableError: The endpoint has failed for so long that it is given up: run again later.
+            UnavailableError: The endpoint has failed for `patience_seconds`. Run again later.
         """
         while (seconds := self._claim()) is not None:
             if seconds > 0:
@@ -119,12 +120,12 @@ class CircuitBreaker:
                 self.succeeded()
 
     def succeeded(self) -> None:
-        """Say that the service answered, be it with a refusal."""
+        """Record an answer, including a refusal; this closes the breaker."""
         with self._lock:
             self._failures, self._pause, self._opened_at = 0, self._first_pause, None
 
     def failed(self, what: str) -> None:
-        """Say that it did not give a usable answer."""
+        """Record a failure: the service gave no usable answer."""
         with self._lock:
             self._failures += 1
             self.last_failure = what
@@ -133,7 +134,7 @@ class CircuitBreaker:
                 self._set_next_probe(self._opened_at)
 
     def _claim(self) -> float | None:
-        """None while closed; else 0 for the right to probe, or seconds to wait before asking again."""
+        """Return None if closed, 0 for the right to probe, or the seconds to wait before asking again."""
         with self._lock:
             if self._opened_at is None:
                 return None
@@ -142,7 +143,7 @@ class CircuitBreaker:
                 minutes = f"{self._patience / 60:g} minutes"
                 raise UnavailableError(
                     f"{self.subject} has failed on every request for {minutes}: {self.last_failure}",
-                    "What was fetched is kept; run again when the service is well",
+                    "What was fetched is kept; run again when the service works",
                 )
             if now < self._probe_at:
                 return self._probe_at - now

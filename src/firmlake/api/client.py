@@ -1,4 +1,4 @@
-"""One client for all endpoints: sends a request until there is an answer to use or a reason to give up."""
+"""The client for all endpoints: it repeats a request until the answer is usable or there is a reason to give up."""
 
 from __future__ import annotations
 
@@ -45,26 +45,27 @@ OnAnswer = Callable[[Answer], object]
 
 
 class Client:
-    """Talks to the service; `send` may be called from many threads at once.
+    """A client of the service; many threads may call `send` at once.
 
     Args:
-        api: The service and its limits.
+        api: Address and limits of the service.
         token: Sent to the service and nowhere else.
-        throttle: When a request may be sent.
-        on_answer: Gets every attempt that ended, with an answer of any status or with none, before anything is
-            decided from it. What it raises ends `send`.
-        stop: Set to interrupt: waits end at once, an answer under way has 8 s left, nothing new is sent.
-        budget: Retries allowed; None makes the usual one.
-        make_breaker: Makes the circuit breaker of an endpoint; None makes the usual one.
-        transport: For tests; None connects to the service.
+        throttle: Decides when a request may be sent.
+        on_answer: Called with every attempt, answered or not, before the client acts on it. An exception that it
+            raises ends `send`.
+        stop: Set this event to interrupt: waits end at once, answers under way have 8 s left, no request is sent.
+        budget: Budget of retries; None makes the default one.
+        make_breaker: Makes the circuit breaker of an endpoint; None makes the default one.
+        transport: A transport for tests; None connects to the service.
         clock: Monotonic seconds.
-        sleep: Waits so many seconds; None waits for `stop`.
-        random: 0 to 1.
-        utc_now: Time of day.
-        on_wait: Gets why a request has to wait, from any thread; an empty text when one is answered.
+        sleep: Waits for a number of seconds; None waits on `stop`.
+        random: Returns a number from 0 to 1.
+        utc_now: Returns the current time in UTC.
+        on_wait: Called from any thread with the reason why a request waits, and with an empty text when a request is
+            answered.
 
     Raises:
-        SettingsError: `api.base_url` cannot be used; nothing has been sent.
+        SettingsError: `api.base_url` cannot be used. Correct it; nothing has been sent.
     """
 
     def __init__(
@@ -122,32 +123,32 @@ class Client:
         is_patient: bool = True,
         on_answer: OnAnswer | None = None,
     ) -> Answer:
-        """Send a request until it is answered usably.
+        """Send a request, repeating it until the answer is usable.
 
         Args:
-            request: From `firmlake.api.requests`.
-            check: Raises UnusableAnswerError for a body of status 200 that says nothing; then it is asked for again,
-                up to three times.
-            tries: Tries that may fail; None takes `api.tries`. 1 to find out which half of a request fails.
-            is_patient: Whether to wait while the endpoint fails on every request or the service cannot be reached; if
-                not, the request fails.
-            on_answer: For this request, in place of the client's. It also gets the answers to probes: what was
-                answered before is asked again to see whether the service is well; their `request` is another.
+            request: A request from `firmlake.api.requests`.
+            check: Raises UnusableAnswerError if the body of a 200 answer is of no use. The request is then sent again,
+                up to three times in all.
+            tries: Tries that may fail; None takes `api.tries`. Use 1 to find out which half of a request fails.
+            is_patient: Whether to wait while the endpoint fails on every request or the service cannot be reached;
+                False fails the request instead.
+            on_answer: Replaces the client's `on_answer` for this request. It also receives the answers to probes,
+                which repeat an earlier request to test the service; their `request` is not this one.
 
         Returns:
-            The answer, status 200.
+            The answer, with status 200.
 
         Raises:
-            RequestRefusedError: The service will not answer this request (400, 404 ...): leave companies out.
-            RequestFailedError: All tries failed: likewise, unless `is_outage`.
-            OutOfCreditsError: 402: buy no more.
-            PausedByServiceError: It wants a longer pause than the settings allow: run again later.
-            ThrottleStoreError: Nobody knows whether a request may be sent: likewise.
+            RequestRefusedError: The service refuses this request (400, 404 ...). Leave companies out.
+            RequestFailedError: All tries failed. Leave companies out, or try them later if `is_outage` is set.
+            OutOfCreditsError: Status 402. Request no further paid companies.
+            PausedByServiceError: The service asks for a longer pause than the settings allow. Run again later.
+            ThrottleStoreError: The store that counts requests is unreachable. Run again later.
             InterruptedRunError: `stop` was set.
-            AuthorizationError: The token is refused; all further requests end like this one without being sent.
-            ForbiddenError: The token may not use the endpoint; all further requests to it end like this one.
-            UnavailableError: The endpoint does not exist or fails on everything; likewise.
-            ServiceError: The service cannot be reached or redirects: run again later.
+            AuthorizationError: The token is refused. Further requests raise the same without being sent.
+            ForbiddenError: The token may not use the endpoint. Further requests to it raise the same.
+            UnavailableError: The endpoint does not exist or always fails. Further requests to it raise the same.
+            ServiceError: The service cannot be reached or redirects. Run again later.
         """
         self._budget.earn()
         attempts = itertools.count(1)
@@ -168,7 +169,7 @@ class Client:
             return policy(self._try, request, check, attempts, is_patient, on_answer)
         except TryAgainError as error:
             if probe := self._probe(request, attempts, on_answer):
-                breaker.enter(wait, probe)  # the verdict: is it the service, or this request
+                breaker.enter(wait, probe)  # decides whether the service or this request is at fault
             failed = self._given_up(error)
             if isinstance(failed, RequestFailedError):
                 failed.is_outage |= breaker.is_open or breaker.failed_probe_count > failed_probe_count
@@ -179,7 +180,7 @@ class Client:
             raise
 
     def _note_end(self, request: Request, error: FirmlakeError) -> None:
-        """Keep what makes further requests pointless: to the same endpoint, or to the service."""
+        """Remember errors that make further requests pointless, to one endpoint or to the whole service."""
         if isinstance(error, RequestRefusedError | RequestFailedError):
             return
         if isinstance(error, ForbiddenError | UnavailableError):
@@ -228,7 +229,7 @@ class Client:
         return answer
 
     def _probe(self, request: Request, attempts: Iterator[int], on_answer: OnAnswer | None) -> Probe | None:
-        """Make a probe of what this endpoint answered last; its companies are paid for, so it is free."""
+        """Make a probe from the last request that the endpoint answered; its companies are paid for, so it is free."""
         if request.endpoint not in self._answered:
             return None
         known, check = self._answered[request.endpoint]
@@ -243,7 +244,7 @@ class Client:
         return probe
 
     def _ask(self, request: Request, attempt: int, on_answer: OnAnswer | None) -> Answer:
-        """Send once, when it is our turn, and hand on what came of it before anybody looks at it."""
+        """Wait for the throttle, send once, and pass the answer to `on_answer` before anything acts on it."""
         wait = partial(self._wait, request)
         grant = self._throttle.acquire(wait, self._on_wait)
         self._stop_if_ended(request)
@@ -287,7 +288,7 @@ class Client:
             tries = "1 try" if answer.attempt == 1 else f"{answer.attempt} tries"
             return UnavailableError(
                 f"{answer.request.path} was not answered in {tries}: {reason}",
-                "Check api.base_url and whether the service is well; api.read_timeout_seconds is how long is waited",
+                "Check api.base_url and whether the service works; api.read_timeout_seconds sets how long to wait",
             )
         budget = "; the retry budget is used up" if error.is_out_of_budget else ""
         times = "once" if answer.attempt == 1 else f"{answer.attempt} times"

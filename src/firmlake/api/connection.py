@@ -1,7 +1,7 @@
-"""The connection to the service: one try, and whatever comes of it as an Answer.
+"""The connection to the service: send a request once and return the outcome as an Answer.
 
-The token stays with the service: redirects are not followed, an address is always base URL + path, off this machine
-TLS is required and verified. Proxies of the environment are used off this machine only, where they see a TLS tunnel.
+The token goes to the service only: redirects are not followed, every URL is base URL + path, and a remote service must
+use TLS with a verified certificate. Proxies of the environment are used for a remote service only, as TLS tunnels.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from firmlake.core.settings import ApiSettings
 __all__ = ["Connection"]
 
 GRACE_SECONDS = 8.0
-"""What an answer under way may still take once the run is interrupted, which must end within 10 s."""
+"""Time left for an answer under way after an interrupt; the run must end within 10 s."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""Some services put it before the JSON. It belongs to the encoding, not to the content (RFC 8259, 8.1)."""
+"""Some services send it before the JSON. It is part of the encoding, not of the content (RFC 8259, 8.1)."""
 
 _TIMEOUT = "timeout"
 _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
@@ -49,22 +49,23 @@ _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
     (httpx.ProtocolError, "broken: the answer is cut or not HTTP"),
     (httpx.TransportError, "broken: connection lost"),
 )
-"""What went wrong by the exceptions in the chain, the first that fits. Their texts may hold addresses and headers."""
+"""Descriptions of errors: the first type found in the exception chain applies. The exceptions' own texts are not used,
+because they may contain addresses and headers."""
 
 
 class Connection:
-    """Sends a request once; may be used from many threads.
+    """Sends requests, each once; may be used from many threads.
 
     Args:
-        api: The service.
-        token: Sent to it and nowhere else.
-        stop: Once it is set, an answer under way has 8 s left.
+        api: Address and limits of the service.
+        token: Sent to the service and nowhere else.
+        stop: Once this event is set, an answer under way has 8 s left.
         clock: Monotonic seconds.
-        utc_now: Time of day.
-        transport: For tests; None connects.
+        utc_now: Returns the current time in UTC.
+        transport: A transport for tests; None connects to the service.
 
     Raises:
-        SettingsError: The address, a proxy or certificates of the environment cannot be used; nothing has been sent.
+        SettingsError: The address, or a proxy or certificate of the environment, is unusable. Nothing has been sent.
     """
 
     def __init__(
@@ -98,18 +99,18 @@ class Connection:
         return self._address.host
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the connections."""
         self._transport.close()
 
     def exchange(self, request: Request, attempt: int) -> Answer:
         """Send a request once.
 
         Args:
-            request: What to ask.
-            attempt: Which attempt at it this is, for the Answer.
+            request: The request.
+            attempt: Number of this attempt, for the Answer.
 
         Returns:
-            Whatever came, also nothing: trouble on the way is in `error` and raises nothing.
+            The answer. If the connection failed, the answer says so in `error`; nothing is raised.
         """
         began = self._clock()
         self._deadline.start(self._api.total_timeout_seconds)
@@ -141,7 +142,7 @@ class Connection:
         )
 
     def _send(self, request: Request) -> httpx.Response:
-        """Send by the transport itself: cookies, redirects and hooks of an httpx.Client are half of the cost."""
+        """Send through the transport directly: the cookies, redirects and hooks of an httpx.Client double the cost."""
         url = _url(self._address.url + request.path, request.query)
         headers = {**self._headers, "Authorization": self._token.header()}
         if request.body:
@@ -163,7 +164,7 @@ class Connection:
 
 @lru_cache(maxsize=64)
 def _url(address: str, query: tuple[tuple[str, str], ...]) -> httpx.URL:
-    """Read an address; a run has few, over and over."""
+    """Parse a URL. Cached, because a run uses the same few over and over."""
     return httpx.URL(address, params=query) if query else httpx.URL(address)
 
 

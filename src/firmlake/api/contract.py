@@ -1,7 +1,7 @@
 """The service's contract as data: paths, limits and fields. The only module that spells the service's field names.
 
-`Field` connects a name of ours (a column) with the place in the service's JSON; everything that reads answers,
-checks them, names columns or documents them is made from these tables.
+`Field` maps one of our columns to a place in the service's JSON. Parsing, checks, columns and documentation all derive
+from these tables.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 Kind = Literal["text", "date", "integer", "decimal", "money", "ratio", "fraction", "score", "codes"]
-"""money has at most 2 decimals, decimal and ratio 4, fraction 6 (at most 1); score is a float; codes an array of text.
-No field is a decimal here: `contract.types` makes one of an integer."""
+"""Types of values. money has up to 2 decimals, decimal and ratio 4, fraction 6 (0 to 1); score is a float; codes is an
+array of texts. No field here is a decimal: the setting `contract.types` turns an integer into one."""
 
 
 class Field(NamedTuple):
@@ -44,7 +44,7 @@ class Field(NamedTuple):
     Attributes:
         path: Dotted place in the service's JSON record.
         kind: Type of the value.
-        required: It identifies the record, which is rejected without it. Other values may be null or absent.
+        required: Whether it identifies the record; without it the record is rejected. Others may be null or absent.
     """
 
     path: str
@@ -56,11 +56,11 @@ class Group(NamedTuple):
     """An array of records inside an answer's `data`.
 
     Attributes:
-        key: Its key in `data`; None where `data` itself is the array.
-        fields: By our name.
-        elsewhere: Other places where services put what identifies the related company: each maps paths of a record to
-            the paths they stand for. The first whose paths are all there is read, where the usual place holds nothing.
-        is_open: The specification does not show the shape of its records: one of any other shape is kept.
+        key: The array's key in `data`; None if `data` itself is the array.
+        fields: Fields by column.
+        elsewhere: Alternative places of the related company's identifier. Each entry maps paths of a record to the
+            usual paths. If the usual place is empty, the first entry with all its paths present is read.
+        is_open: Whether records of another shape are kept, because the specification does not show the shape.
     """
 
     key: str | None
@@ -70,13 +70,13 @@ class Group(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """One of the three things the service tells about a company.
+    """One of the three datasets that the service offers for a company.
 
     Attributes:
-        bulk_path: POST, several companies.
-        single_path: GET, one company.
-        is_paged: Whether limit and offset apply; the answer then holds `pagination`.
-        groups: The arrays of records in `data`, by our name for them.
+        bulk_path: Path of the POST request for several companies.
+        single_path: Path of the GET request for one company.
+        is_paged: Whether limit and offset apply and the answer holds `pagination`.
+        groups: The arrays of records in `data`, by our names.
     """
 
     bulk_path: str
@@ -86,7 +86,7 @@ class Dataset(NamedTuple):
 
 
 class Identifier(Struct, frozen=True, gc=False):
-    """Which company an element is about; name and place are there when it was found."""
+    """The company of an element; name and place are present if the company was found."""
 
     country: str
     company_number: str = field(name="companyNumber")
@@ -98,7 +98,7 @@ Count = Annotated[int, Meta(ge=0, lt=2**53)]
 
 
 class Page(Struct, frozen=True, gc=False):
-    """Which part of a company's records an element holds."""
+    """The slice of a company's records that an element holds."""
 
     limit: Count
     offset: Count
@@ -106,7 +106,7 @@ class Page(Struct, frozen=True, gc=False):
 
 
 class Envelope(Struct, frozen=True, gc=False):
-    """An element of a bulk answer, and the whole answer of a single one, with all of it left unread."""
+    """An element of a bulk answer, or the whole answer about a single company, with all parts undecoded."""
 
     identifier: Raw = Raw(b"null")
     data: Raw = Raw(b"null")
@@ -167,7 +167,7 @@ _RELATED_PARTY = {
 
 _COUNTRY_KEYS = ("country", "countryCode")
 _NUMBER_KEYS = ("companyNumber", "number")
-# `identifier` and `companyId` are the objects of the specification; the keys are those of its objects and requests.
+# The specification uses the objects `identifier` and `companyId`, and these keys in objects and requests.
 _RELATED_ELSEWHERE = tuple(
     {prefix + country: "identifier.country", prefix + number: "identifier.companyNumber"}
     for prefix in ("identifier.", "companyId.", "")
@@ -193,7 +193,7 @@ DATASETS = {
         "/v1/companies/relationships",
         "/v1/companies/{country}/{company_number}/relationships",
         False,
-        # The shape of children is not shown: that of parents is assumed, with the company in one of several places.
+        # The specification does not show children: we assume the shape of parents, with several places for the company.
         {
             "parent": Group("parents", _RELATED_PARTY, _RELATED_ELSEWHERE, is_open=True),
             "child": Group("children", _RELATED_PARTY, _RELATED_ELSEWHERE, is_open=True),
@@ -206,23 +206,23 @@ KNOWN_VALUES = {
     ("service_lists", "type"): ("STATIC", "SMART"),
     ("service_lists", "columns"): ("activities", "vatNumber", "country", "url", "socials", "description"),
 }
-"""Values seen so far of open sets, by dataset and our name of the field; another one is recorded, never refused."""
+"""Known values of open sets, by dataset and column; other values are recorded as drift, never refused."""
 
 LISTS_PATH = "/v1/lists"
 LIST_CONTACTS_PATH = "/v1/lists/{list_id}/contacts"
 CREATED_BY = "createdBy"
-"""The field of a list that names a person."""
+"""The field of a service list that holds a person's e-mail address."""
 LIST_NAME = "name"
 
 
 class Notifications(Struct, frozen=True):
-    """Whether the owner of a list is told of changes."""
+    """Whether the owner of a service list is notified of changes."""
 
     enabled: bool | None = None
 
 
 class ListEntry(Struct, frozen=True):
-    """One service list of the overview; which it is, and of which type, are all that is needed."""
+    """One service list of the overview; only id and type are required."""
 
     id: int
     type: str
@@ -238,27 +238,27 @@ class ListEntry(Struct, frozen=True):
 
 
 class ListPage(Struct, frozen=True):
-    """One page of the overview, with its lists left unread."""
+    """One page of the overview, with its lists undecoded."""
 
     data: list[Raw]
     pagination: Page
 
 
 class ContactIdentifier(Struct, frozen=True):
-    """Which contact."""
+    """The id of a contact."""
 
     contact_id: str = field(name="contactId")
 
 
 class FailedContact(Struct, frozen=True):
-    """A contact that was not added, and why."""
+    """A contact that was not added, with the reason."""
 
     identifier: ContactIdentifier = field(name="contactIdentifier")
     message: str | None = None
 
 
 class FailedEntry(Struct, frozen=True):
-    """A company that failed as a whole (`contacts` null), or some of whose contacts did."""
+    """A company that failed as a whole (`contacts` is null) or for some of its contacts."""
 
     identifier: Identifier = field(name="companyIdentifier")
     contacts: list[FailedContact] | None = None
@@ -266,7 +266,7 @@ class FailedEntry(Struct, frozen=True):
 
 
 class Addition(Struct, frozen=True):
-    """The answer to adding contacts, with its failures left unread."""
+    """The answer to a request that adds contacts, with its failures undecoded."""
 
     success: bool
     failed: list[Raw]

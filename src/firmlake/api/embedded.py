@@ -1,4 +1,4 @@
-"""The embedded service: a process of its own that ends with ours, for demos, trials and developing without a key."""
+"""The embedded service: a child process for demos, trials and development without a key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MODULE = "firmlake_sandbox"
 
 
 class Embedded(NamedTuple):
-    """Where the embedded service listens, and the token it was started with."""
+    """The address and token of a running embedded service."""
 
     base_url: str
     token: Token
@@ -29,12 +29,12 @@ class Embedded(NamedTuple):
 
 @contextmanager
 def start_embedded(api: ApiSettings) -> Iterator[Embedded]:
-    """Start the embedded service with the limits the settings assume, and end it afterwards.
+    """Start the embedded service with the limits of the settings, and stop it afterwards.
 
-    It ends when its standard input does, and so with this process, whatever kills that.
+    The service exits when its standard input closes, so it ends with this process even if that is killed.
 
     Raises:
-        FirmlakeError: It does not start.
+        FirmlakeError: The service does not start.
     """
     secret = secrets.token_urlsafe(24)
     options = {
@@ -50,7 +50,7 @@ def start_embedded(api: ApiSettings) -> Iterator[Embedded]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "FIRMLAKE_SANDBOX_TOKEN": secret},
-        start_new_session=True,  # a Ctrl-C meant for us must not take the service away from the requests in flight
+        start_new_session=True,  # a Ctrl-C must not end the service while requests are in flight
     )
     try:
         assert process.stdout

@@ -1,4 +1,4 @@
-"""What came of one attempt at a request, as a value that can be landed."""
+"""The outcome of one attempt at a request, as a value that can be landed."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _KEPT = re.compile(
     r"content-type|location|retry-after|date|x-request-id|(x-)?rate-?limit(-[a-z-]+)?|[a-z-]*(credit|quota)[a-z-]*"
 )
 _HEADER_LENGTH_MAX = 256
-"""An honest value of these headers has some tens of characters."""
+"""Longest header value kept; legitimate values have a few dozen characters."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """One attempt that ended, with an answer of any status or with none.
+    """One finished attempt, with an answer of any status or without an answer.
 
     Attributes:
-        request: What was asked.
-        attempt: Which attempt at it, from 1.
-        status: HTTP status; None when no complete head of an answer came.
-        error: What went wrong on the way; empty when the answer is complete. Begins with `unreachable:`, `untrusted:`,
-            `timeout:`, `broken:` or `body:`.
-        headers: The chosen ones, names in lower case; never a secret.
-        body: As received, without its content encoding and byte order mark; what there is of it when it was cut.
-        fetched_at: When the attempt ended, UTC.
-        duration_seconds: From sending to the last byte.
-        wire_bytes: Length of the body as sent, before its content encoding was removed.
+        request: The request.
+        attempt: Number of the attempt, from 1.
+        status: HTTP status; None if no complete response head arrived.
+        error: Why the answer is missing or incomplete; empty if it is complete. Begins with `unreachable:`,
+            `untrusted:`, `timeout:`, `broken:` or `body:`.
+        headers: The headers we keep, names in lower case, without secrets.
+        body: The bytes received, decompressed and without byte order mark; a truncated body is kept as far as it came.
+        fetched_at: End of the attempt, UTC.
+        duration_seconds: Time from sending to the last byte.
+        wire_bytes: Length of the body as sent, before decompression.
     """
 
     request: Request
@@ -54,11 +54,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def choose_headers(headers: Mapping[str, str], names: NameSettings) -> dict[str, str]:
-    """Keep the headers that say something about the answer, the rate limit and the credits.
+    """Select the headers about the answer, the rate limit and the credits.
 
     Returns:
-        Names in lower case to values without secrets and control characters, cut to 256 characters; of a redirect's
-        target only what holds no parameters.
+        Values by name in lower case. Values hold no secrets and no control characters, are cut to 256 characters, and
+        a redirect's target loses its parameters.
     """
     credits = {names.credits_charged_header.lower(), names.credits_remaining_header.lower()}
     return {

@@ -1,4 +1,4 @@
-"""What an answer means: usable, to be asked for again, refused for ever, or the end of the run."""
+"""Classify an answer: usable, worth a retry, refused for good, or the end of the run."""
 
 from __future__ import annotations
 
@@ -27,38 +27,39 @@ __all__ = ["judge"]
 Check = Callable[[bytes], object]
 
 _PASSING = (408, 425)
-"""4xx that say nothing against the request: too slow, too early."""
+"""4xx statuses that do not blame the request: too slow, too early."""
 _MESSAGE_LENGTH_MAX = 200
 _MESSAGE_KEYS = ("message", "error", "detail", "title")
-"""docs/service_gaps.md, "whole-request errors": the first; the others are what frameworks and gateways write."""
+"""Keys of error messages. The first is in docs/service_gaps.md, "whole-request errors"; frameworks and gateways use the
+others."""
 
 _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
     401: (AuthorizationError, "The service does not accept the token", "Get a valid token"),
     402: (OutOfCreditsError, "The service's credits are used up", "Add credits and run again to continue"),
-    403: (ForbiddenError, "The token may not use {path}", "Get a token that may, or do without"),
+    403: (ForbiddenError, "The token may not use {path}", "Get a token that may, or leave this out"),
 }
 _NO_SUCH_PLACE = (404, 405, 410)
 _KINDS: dict[str, Kind] = {"unreachable": "unreachable", "body": "unusable"}
-"""By the first word of `Answer.error`; the others are `failed`."""
+"""Kinds of failures by the first word of `Answer.error`; all others are `failed`."""
 
 
 def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
-    """Return if the answer can be used.
+    """Return if the answer is usable, and raise otherwise.
 
     Args:
-        answer: Of any status.
-        check: Raises UnusableAnswerError for a body that says nothing.
-        wait_max_seconds: Longest wait the service may ask for.
+        answer: An answer of any status.
+        check: Raises UnusableAnswerError for a body that is of no use; None accepts any body.
+        wait_max_seconds: Longest wait that the service may ask for.
 
     Raises:
-        TryAgainError: The next try may be better.
-        RequestRefusedError: This request is refused for ever.
-        OutOfCreditsError: 402.
-        PausedByServiceError: The service wants us to wait for longer than `wait_max_seconds`.
-        AuthorizationError: 401.
-        ForbiddenError: 403.
-        UnavailableError: The service has no such endpoint: a 404 without its own words.
-        ServiceError: No request would fare better: a redirect or an untrusted certificate.
+        TryAgainError: A retry may succeed.
+        RequestRefusedError: The service refuses this request; do not repeat it.
+        OutOfCreditsError: Status 402.
+        PausedByServiceError: The service asks for a wait longer than `wait_max_seconds`.
+        AuthorizationError: Status 401.
+        ForbiddenError: Status 403.
+        UnavailableError: The service has no such endpoint (status 404, 405 or 410 without a message).
+        ServiceError: A redirect or an untrusted certificate; every other request would fail too.
     """
     status = answer.status
     if status is None or (answer.error and status < 300):
@@ -114,7 +115,7 @@ def _check(answer: Answer, check: Check | None) -> None:
 
 
 def _message(answer: Answer) -> str:
-    """What the service says of its refusal, fit to be printed; it may be anything."""
+    """Return the service's error message as one printable line; empty if there is none."""
     try:
         content = msgspec.json.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

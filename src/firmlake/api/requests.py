@@ -1,7 +1,7 @@
-"""Requests as values: what to send for companies, service lists and contacts, without sending it.
+"""Build requests for companies, service lists and contacts as values, without sending them.
 
-With `contract.py` the only module that knows how a body looks. What the specification leaves open (the names of
-fields and parameters) comes from `[api.names]`, so that another spelling is a setting and not a change here.
+Only this module and `contract.py` know the shape of bodies. Names that the specification leaves open come from
+`[api.names]`, so another spelling needs a setting, not a code change.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Request(msgspec.Struct, frozen=True):
     """One request to the service, complete except for its address, language and token.
 
     Attributes:
-        endpoint: What is asked: a dataset, `service_lists` or `contacts`.
+        endpoint: A dataset, `service_lists` or `contacts`.
         method: `GET`, `POST` or `PUT`.
-        path: Below the service's base URL, beginning with `/`.
-        query: Parameters in order, not yet escaped.
+        path: Path below the service's base URL, beginning with `/`.
+        query: Parameters in order, unescaped.
         body: JSON; empty for a GET.
-        companies: The companies asked about, in the order of the body; () for `service_lists`.
-        limit: Records for each company; None leaves it to the service.
-        offset: Records of each company to skip; None leaves it to the service.
+        companies: Companies in the order of the body; () for `service_lists`.
+        limit: Most records for each company; None leaves the number to the service.
+        offset: Records to skip for each company; None leaves the number to the service.
     """
 
     endpoint: str
@@ -55,18 +55,18 @@ def bulk(
     limit: int | None = None,
     offset: int | None = None,
 ) -> Request:
-    """Ask for one dataset of several companies at once.
+    """Build a request for one dataset of several companies.
 
     Args:
-        api: Limits and spelling.
+        api: Limits and names of the service.
         dataset: `financials`, `lookalikes` or `relationships`.
-        companies: 1 to `companies_per_request`, each once.
+        companies: 1 to `companies_per_request` companies without duplicates.
         limit: Records for each company, 1 to `page_limit_max`; None leaves it to the service. Financials only.
-        offset: Records of each company to skip; None leaves it to the service. Financials only.
+        offset: Records to skip for each company; None leaves it to the service. Financials only.
 
     Raises:
-        ValueError: The service would refuse it (too many companies or records, a page where there are none): a fault
-            of the caller's plan.
+        ValueError: The service would refuse the request (too many companies or records, or a page of a dataset
+            without pages). Correct the caller.
 
     References:
         docs/service_gaps.md, "bulk body", "companies in a bulk request", "records in a bulk request".
@@ -89,17 +89,17 @@ def single(
     limit: int | None = None,
     offset: int | None = None,
 ) -> Request:
-    """Ask for one dataset of one company.
+    """Build a request for one dataset of one company.
 
     Args:
-        api: Limits and spelling.
+        api: Limits and names of the service.
         dataset: `financials`, `lookalikes` or `relationships`.
-        company: In normal form.
-        limit: As for `bulk`.
-        offset: As for `bulk`.
+        company: The company.
+        limit: Most records, 1 to `page_limit_max`; None leaves it to the service. Financials only.
+        offset: Records to skip; None leaves it to the service. Financials only.
 
     Raises:
-        ValueError: The service would refuse it: a fault of the caller's plan.
+        ValueError: The service would refuse the request. Correct the caller.
     """
     page = _page(api, dataset, limit, offset)
     path = DATASETS[dataset].single_path.format(country=company.country, company_number=spell_number(api, company))
@@ -107,25 +107,25 @@ def single(
 
 
 def service_lists(api: ApiSettings, kind: ListKind, limit: int | None = None, offset: int | None = None) -> Request:
-    """Ask for one page of the overview of service lists; `OVERVIEW` holds static and smart ones.
+    """Build a request for one page of the overview of service lists; `OVERVIEW` asks for static and smart lists.
 
     Raises:
-        ValueError: limit or offset is out of range: a fault of the caller's plan.
+        ValueError: limit or offset is out of range. Correct the caller.
     """
     page = _page(api, "service_lists", limit, offset)
     return Request("service_lists", "GET", LISTS_PATH, (("type", kind), *_query(page)), b"", (), limit, offset)
 
 
 def add_contacts(api: ApiSettings, list_id: int, contacts: Mapping[Company, Sequence[str]]) -> Request:
-    """Ask to add contacts of companies to a static service list.
+    """Build a request that adds contacts of companies to a static service list.
 
     Args:
-        api: Spelling.
-        list_id: The service list.
-        contacts: Contact ids by company: at most 100 companies, 1 to 50 contacts for each.
+        api: Limits and names of the service.
+        list_id: Id of the service list.
+        contacts: Contact ids by company: 1 to 100 companies, 1 to 50 contacts for each.
 
     Raises:
-        ValueError: The service would refuse it: a fault of the caller's plan.
+        ValueError: The service would refuse the request. Correct the caller.
 
     References:
         Specification, PUT /v1/lists/{id}/contacts; docs/service_gaps.md, "contacts body".
@@ -146,7 +146,7 @@ def add_contacts(api: ApiSettings, list_id: int, contacts: Mapping[Company, Sequ
 
 
 def spell_number(api: ApiSettings, company: Company) -> str:
-    """Give a company number as the service wants it: without the leading zero of Belgian ones, if so set.
+    """Return a company number as the service expects it; Belgian ones lose a leading zero unless the settings keep it.
 
     References:
         docs/service_gaps.md, "spelling of BE numbers".

@@ -1,4 +1,4 @@
-"""When a failed try is made again, how long to wait before it, and when to give up: a policy for tenacity."""
+"""The retry policy: whether to repeat a failed try, how long to wait first, and when to give up."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["UNUSABLE_TRIES", "TryAgainError", "retrying"]
 Kind = Literal["failed", "unusable", "unreachable", "throttled"]
 
 UNUSABLE_TRIES = 3
-"""An answer of 200 that says nothing rarely gets better: a third one like it is believed."""
+"""Tries that may end in an unusable 200 answer: a repeat rarely helps, so the third one is final."""
 THROTTLED_MAX_SECONDS = 900.0
-"""For so long one request is put off with 429s."""
+"""Longest time that one request is repeated after 429s."""
 _FIRST_WAIT_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 30.0
 
 
 class TryAgainError(Exception):
-    """A try came to nothing, and the next one may not.
+    """A try failed, and a retry may succeed.
 
     Attributes:
-        kind: `failed` (5xx, cut, timeout), `unusable` (200 that says nothing), `unreachable` (no connection: never
-            the request's fault) or `throttled` (429: likewise).
-        answer: What came.
-        reason: For a person.
-        wait_seconds: What the service asked for.
+        kind: `failed` (5xx, truncated, timeout) or `unusable` (a 200 answer of no use); `unreachable` (no connection)
+            or `throttled` (429), which are never the request's fault.
+        answer: The answer of the failed try.
+        reason: The reason, for people.
+        wait_seconds: The wait that the service asked for; None if it named none.
     """
 
     def __init__(self, kind: Kind, answer: Answer, reason: str, wait_seconds: float | None = None) -> None:
@@ -55,21 +55,22 @@ def retrying(
 ) -> tenacity.Retrying:
     """Make the policy for one request.
 
-    Waits are full jitter (0 to 1, 2, 4 ... seconds), or what the service asked for if that is longer. A 429 uses up
-    no try, and no connection none either once there has been one: the circuit breaker bounds an outage.
+    Waits use full jitter (up to 1, 2, 4 ... seconds), or last as long as the service asked for if that is longer. A 429
+    does not count as a try. Neither does a lost connection once the service has been reached: the circuit breaker
+    bounds an outage.
 
     Args:
         tries: Tries that may fail.
-        wait_max_seconds: Longest wait between two.
+        wait_max_seconds: Longest jittered wait between two tries.
         budget: Retries left for all requests of the client.
-        has_connected: Whether the service has been reached at all.
+        has_connected: Whether the service has ever been reached.
         clock: Monotonic seconds.
-        sleep: Waits; raises when the run is interrupted.
-        random: 0 to 1.
-        tell: Gets what is wrong before the next try.
+        sleep: Waits for a number of seconds; raises when the run is interrupted.
+        random: Returns a number from 0 to 1.
+        tell: Called with the reason for the wait before each retry.
 
     Returns:
-        A policy that raises the last TryAgainError when it gives up; any other exception goes through it at once.
+        A policy that raises the last TryAgainError when it gives up and passes any other exception through.
     """
     counts: dict[Kind, int] = {"failed": 0, "unusable": 0, "unreachable": 0, "throttled": 0}
     began = clock()

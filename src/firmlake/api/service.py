@@ -1,4 +1,4 @@
-"""Which service is asked, and that it is the one this data folder belongs to."""
+"""Open the service that the settings name, and check that the data folder belongs to it."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ __all__ = [
 
 
 class _Stamp(msgspec.Struct, frozen=True):
-    """Which service a data folder belongs to."""
+    """The name of the service that a data folder belongs to."""
 
     service: str
 
 
 def check_access(settings: Settings) -> Token | None:
-    """Make sure that the service can be asked, before anything is written: an address that is safe, and a token.
+    """Check, before anything is written, that the settings hold a safe address and a token.
 
     Returns:
         The token; None for the embedded service, which gets one when it starts.
 
     Raises:
-        SettingsError: There is no address or no token, or they cannot be used.
+        SettingsError: The address or the token is missing or cannot be used.
     """
     if not settings.api.base_url:
         raise SettingsError(
@@ -55,7 +55,7 @@ def check_access(settings: Settings) -> Token | None:
 
 
 class Access(NamedTuple):
-    """What a client is made of: where the service is, the token, and when a request may be sent."""
+    """Arguments for a client: the service's settings, the token and the throttle."""
 
     api: ApiSettings
     token: Token
@@ -64,10 +64,10 @@ class Access(NamedTuple):
 
 @contextmanager
 def open_access(settings: Settings) -> Iterator[Access]:
-    """Find the service the settings name, starting the embedded one where they say so.
+    """Yield access to the service that the settings name; start the embedded service if they ask for it.
 
     Raises:
-        SettingsError: There is no address or no token, or they cannot be used.
+        SettingsError: The address or the token is missing or cannot be used.
     """
     with ExitStack() as stack:
         api, token = settings.api, check_access(settings)
@@ -84,13 +84,13 @@ def open_access(settings: Settings) -> Iterator[Access]:
 def connect(
     settings: Settings, stop: threading.Event | None = None, on_wait: Callable[[str], object] = lambda why: None
 ) -> Iterator[Client]:
-    """Open a client for the service the settings name; see `open_access` and, for what is waited for, `Client`."""
+    """Yield a client for the service that the settings name; see `open_access`, and `Client` for the arguments."""
     with open_access(settings) as access, Client(*access, stop=stop, on_wait=on_wait) as client:
         yield client
 
 
 def service_name(settings: Settings) -> str:
-    """Name the service: `api.service_name`, else "embedded", else scheme, host, port and path of its address.
+    """Return the service's name: `api.service_name`, or "embedded", or scheme, host, port and path of its address.
 
     Example:
         >>> service_name(Settings(api=ApiSettings(base_url="https://GW.example.com:443/prod/")))
@@ -106,24 +106,24 @@ def service_name(settings: Settings) -> str:
 
 
 def is_service(settings: Settings, name: str) -> bool:
-    """Tell whether a name is that of the service, as this version or an earlier one writes it."""
+    """Tell whether a name means this service, in the spelling of this version or of an earlier one."""
     return name in (service_name(settings), _earlier_name(settings))
 
 
 def stamp_service(settings: Settings, folders: Folders) -> None:
-    """Note which service a data folder belongs to."""
+    """Record which service a data folder belongs to."""
     write_json(_stamp_path(folders), _Stamp(service_name(settings)))
 
 
 def check_service(settings: Settings, folders: Folders) -> None:
-    """Refuse a data folder that holds the answers of another service.
+    """Refuse a data folder that belongs to another service.
 
-    Earlier versions noted only the host, or "this machine". Such a folder is taken for the service of the settings if
-    its host fits, with a warning; the first answer then writes the full name.
+    Earlier versions recorded only the host, or "this machine". If the host matches, such a folder is accepted with a
+    warning, and the first answer records the full name.
 
     Raises:
-        SettingsError: Name another folder.
-        DamagedError: The file that names the service is not what was written.
+        SettingsError: The folder belongs to another service. Name another folder.
+        DamagedError: The file that names the service cannot be read. Remove it.
     """
     path = _stamp_path(folders)
     if not (settings.api.base_url and path.exists()):
@@ -138,8 +138,8 @@ def check_service(settings: Settings, folders: Folders) -> None:
         )
     if held != name:
         _LOG.warning(
-            "%s holds the answers of %s, as an earlier version named the service; from the next answer on it belongs "
-            "to %s. If that is another service, stop and name another folder in paths.data",
+            "%s holds the answers of %s, a name that an earlier version gave the service. The next answer renames it "
+            "to %s. If that is another service, stop now and name another folder in paths.data",
             folders.data,
             held,
             name,
@@ -154,7 +154,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def _earlier_name(settings: Settings) -> str:
-    """Name the service as earlier versions did: its host, or that it is on this machine."""
+    """Return the service's name in earlier versions: its host, or "this machine"."""
     host = urlsplit(settings.api.base_url).hostname or settings.api.base_url
     return "this machine" if host in ("127.0.0.1", "localhost", "::1", SANDBOX, "") else host
 

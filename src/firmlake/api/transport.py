@@ -1,4 +1,4 @@
-"""An httpx transport over a connection pool of httpcore, which lets us put a deadline on every network operation."""
+"""An httpx transport over an httpcore connection pool, which allows a deadline for every network operation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from firmlake.api.wire import Deadline, DeadlineBackend
 __all__ = ["PoolTransport", "environment_proxy"]
 
 _KEEP_ALIVE_SECONDS = 4.0
-"""Less than the 5 s after which uvicorn and others close: an idle connection is not reused while it is closed."""
+"""Shorter than the 5 s after which uvicorn and others close idle connections, so we never reuse a closing one."""
 _PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 _FAILURES = (
     httpcore.NetworkError,
@@ -28,10 +28,10 @@ _FAILURES = (
 
 
 class PoolTransport(httpx.BaseTransport):
-    """Sends requests over kept connections; may be used from many threads.
+    """Sends requests over pooled connections; may be used from many threads.
 
     Args:
-        deadline: When the try that a thread makes must be over.
+        deadline: The deadline of each thread's current try.
         connections: Most connections open at once.
         proxy: URL of the proxy; None connects directly.
 
@@ -52,10 +52,10 @@ class PoolTransport(httpx.BaseTransport):
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; the body of the answer is read as it is iterated.
+        """Send a request; iterating the response reads its body.
 
         Raises:
-            httpx.TransportError: Nothing usable came.
+            httpx.TransportError: The request or the answer failed on the network.
         """
         url = request.url
         sent = httpcore.Request(
@@ -75,7 +75,7 @@ class PoolTransport(httpx.BaseTransport):
 
 
 def environment_proxy(url: str) -> str | None:
-    """Read which proxy the environment names for an address: HTTPS_PROXY or ALL_PROXY, unless NO_PROXY exempts it."""
+    """Return the proxy for a URL from HTTPS_PROXY or ALL_PROXY; None if there is none or NO_PROXY exempts the host."""
     parts = httpx.URL(url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -88,7 +88,7 @@ def environment_proxy(url: str) -> str | None:
 
 
 class _Stream(httpx.SyncByteStream):
-    """The body of an answer while it arrives."""
+    """The body of an answer, read while it arrives."""
 
     def __init__(self, answer: httpcore.Response) -> None:
         self._answer = answer
@@ -103,7 +103,7 @@ class _Stream(httpx.SyncByteStream):
 
 @contextmanager
 def _failing_as_httpx() -> Iterator[None]:
-    """Raise the exceptions of httpcore as those of the same name in httpx."""
+    """Convert exceptions of httpcore to those of the same name in httpx."""
     try:
         yield
     except _FAILURES as error:

@@ -1,7 +1,7 @@
-"""A deadline for a try as a whole, and an end to waiting once the run is interrupted.
+"""A deadline for each try as a whole, shortened when the run is interrupted.
 
-httpx bounds the wait for each piece of an answer, so that a server sending one byte a minute holds a thread for
-ever. Here every read, also of the head, waits no longer than what is left of the try.
+httpx limits only the wait for each piece of an answer, so a server that sends one byte a minute can block a thread
+for ever. Here no read waits longer than the time left for the try.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import httpcore
 __all__ = ["Deadline", "DeadlineBackend"]
 
 _SLICE_SECONDS = 0.5
-"""How long an interrupted run goes unnoticed while an answer is awaited."""
+"""How often a waiting read checks for an interrupt."""
 
 
 class Deadline(threading.local):
-    """When the try that this thread makes must be over.
+    """The deadline of each thread's current try.
 
     Args:
         stop: Set when the run is interrupted; the try then has `grace_seconds` left.
-        grace_seconds: So that an answer already paid for is still received, and the process ends in time.
+        grace_seconds: Long enough to receive an answer that is paid for, short enough for the process to end in time.
     """
 
     def __init__(self, stop: threading.Event, grace_seconds: float) -> None:
@@ -36,12 +36,12 @@ class Deadline(threading.local):
         self._is_ending = False
 
     def start(self, seconds: float) -> None:
-        """Begin a try of at most so many seconds."""
+        """Begin a try that may take so many seconds."""
         self._at = time.monotonic() + seconds
         self._is_ending = False
 
     def left(self) -> float:
-        """Give the seconds left; 0 when the try is over."""
+        """Return the seconds left; 0 after the deadline."""
         now = time.monotonic()
         if self._stop.is_set() and not self._is_ending:
             self._is_ending = True
@@ -50,7 +50,7 @@ class Deadline(threading.local):
 
 
 class DeadlineBackend(httpcore.NetworkBackend):
-    """Connections whose every operation ends by the deadline of the thread that does it."""
+    """Opens connections whose every operation respects the thread's deadline."""
 
     def __init__(self, inner: httpcore.NetworkBackend, deadline: Deadline) -> None:
         self._inner = inner
@@ -64,7 +64,7 @@ class DeadlineBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect, in the time that is left."""
+        """Connect within the time left."""
         seconds = _shorter(timeout, self._deadline.left())
         if not seconds:
             raise httpcore.ConnectTimeout("deadline")

@@ -249,14 +249,14 @@ def test_the_state_of_a_user_is_private(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.glob("*/*")] == ["key.throttle"]
     folder = tmp_path / f"firmlake-{os.getuid()}"
     folder.chmod(0o777)
-    with pytest.raises(SettingsError, match="not a folder of yours alone"):
+    with pytest.raises(SettingsError, match="not a folder that only you can write to"):
         open_throttle(ApiSettings(), "key")
 
 
 def test_a_place_laid_by_somebody_else_is_not_used(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(SettingsError, match="not a folder of yours alone"):
+    with pytest.raises(SettingsError, match="not a folder that only you can write to"):
         open_throttle(ApiSettings(), "key", tmp_path / "link")
     (tmp_path / "folder").mkdir(mode=0o700)
     (tmp_path / "folder" / "key.throttle").symlink_to(tmp_path / "precious")

@@ -1,1 +1,1 @@
-"""The allowance: how many requests may be sent, shared by the processes of one key."""
+"""The allowance of a key: it limits requests across all processes that use the key."""

@@ -1,4 +1,4 @@
-"""A budget of requests, kept before each one is sent, repeats included."""
+"""A budget of requests; retries count too."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["RequestBudget"]
 
 
 class RequestBudget:
-    """A throttle that lets a number of requests pass and stops the run before the next.
+    """A throttle that stops the run after a number of requests.
 
     Args:
-        throttle: Decides when each may go.
+        throttle: Decides when each request may be sent.
         most: Requests allowed.
     """
 

@@ -1,4 +1,4 @@
-"""Which throttle the settings ask for."""
+"""Open the throttle that the settings ask for."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["open_throttle"]
 
 
 def open_throttle(api: ApiSettings, key: str, folder: Path | None = None) -> Throttle:
-    """Make the throttle for one key.
+    """Open the throttle for one key.
 
     Args:
-        api: `requests_per_minute` (0 means none) and `throttle_store`.
-        key: Names service and token without giving the token away: `Token.key_hash(api.base_url)`.
-        folder: As for `open_file_store`.
+        api: `requests_per_minute` (0 means no throttle) and `throttle_store`.
+        key: `Token.key_hash(api.base_url)`, which identifies service and token without revealing the token.
+        folder: Folder for file stores; None takes `firmlake-<uid>` in the system's temp directory.
 
     Raises:
-        SettingsError: The store cannot be used as it is set.
+        SettingsError: The store cannot be used. Correct `api.throttle_store`.
     """
     if api.requests_per_minute == 0:
         return NoThrottle()

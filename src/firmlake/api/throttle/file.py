@@ -1,8 +1,8 @@
-"""Where the processes of one machine keep count of an allowance: one small file for each key.
+"""A store for the processes of one machine: one small file for each key.
 
-The files lie in a folder of the user's in the system's temp directory, because two data folders may use one key. A file
-is opened, locked, read, written and closed for each operation (30 us): nothing is inherited by a fork, a process that
-dies lets go, and a file removed by a cleaner is simply made anew.
+The files are in a private folder of the system's temp directory, not in the data folder, because two data folders may
+use the same key. Each operation opens, locks, reads, writes and closes the file (30 us). So forks inherit nothing, a
+dying process releases the lock, and a file deleted by a temp cleaner is made again.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class FileStore:
     """A store in one file.
 
     Args:
-        file: Made when it is missing.
-        clock: Nanoseconds since the machine started, the same for all processes.
+        file: Path of the file, which is made if it is missing.
+        clock: Returns nanoseconds on a clock that all processes of the machine share.
     """
 
     def __init__(self, file: Path, clock: Callable[[], int]) -> None:
@@ -41,10 +41,10 @@ class FileStore:
 
     @contextmanager
     def hold(self) -> Iterator[Held]:
-        """Hold the state alone; see `Store`.
+        """Lend the state to one caller at a time; see `Store`.
 
         Raises:
-            SettingsError: The file cannot be used: correct TMPDIR.
+            SettingsError: The file cannot be used. Correct TMPDIR.
         """
         try:
             descriptor = self._open()
@@ -59,7 +59,7 @@ class FileStore:
             raise SettingsError(f"{self._file}: {error.strerror}", _ELSEWHERE) from None
 
     def close(self) -> None:
-        """Nothing is open between two operations."""
+        """Do nothing: no file is open between two operations."""
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -71,14 +71,14 @@ class FileStore:
 
 
 def open_file_store(key: str, folder: Path | None = None) -> FileStore:
-    """Make the store for one key.
+    """Open the store for one key.
 
     Args:
-        key: Names service and token without giving the token away.
-        folder: Where the files are kept; None takes `firmlake-<uid>` in the system's temp directory.
+        key: Identifies service and token without revealing the token.
+        folder: Folder of the files; None takes `firmlake-<uid>` in the system's temp directory.
 
     Raises:
-        SettingsError: The folder cannot be made or is open to others: correct TMPDIR.
+        SettingsError: The folder cannot be made or others can write to it. Correct TMPDIR.
     """
     folder = folder or Path(tempfile.gettempdir()) / f"firmlake-{os.getuid()}"
     _make_private(folder)
@@ -87,12 +87,12 @@ def open_file_store(key: str, folder: Path | None = None) -> FileStore:
 
 
 def boot_clock() -> int:
-    """Give the nanoseconds since the machine started; on Linux they go on while it sleeps."""
+    """Return the nanoseconds since the machine started; on Linux the time asleep counts too."""
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _remove_idle(folder: Path) -> None:
-    """Each sandbox on a port of its own leaves a file; after a day without a request none matters any more."""
+    """Remove files that were idle for a day; every sandbox leaves one, because each has its own port."""
     for file in folder.glob("*.throttle"):
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > _IDLE_SECONDS:
@@ -100,11 +100,11 @@ def _remove_idle(folder: Path) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Anybody may write into the temp directory, so that a folder of this name may have been laid for us."""
+    """Make the folder, or check that it is ours: another user may have made one of this name in the temp directory."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
         raise SettingsError(f"{folder}: {error.strerror}", _ELSEWHERE) from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise SettingsError(f"{folder} is not a folder of yours alone", _ELSEWHERE)
+        raise SettingsError(f"{folder} is not a folder that only you can write to", _ELSEWHERE)

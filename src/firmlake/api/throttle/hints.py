@@ -1,4 +1,4 @@
-"""What an answer's headers say about the rate limit: how long to wait, how much is allowed.
+"""Read an answer's rate limit headers: how long to wait, and how many requests are allowed.
 
     Retry-After: 30 | Fri, 31 Dec 1999 23:59:59 GMT          RFC 9110, 10.2.3
     RateLimit-Limit: 200, 200;w=60   RateLimit-Remaining: 3   RateLimit-Reset: 12     drafts up to 06
@@ -6,7 +6,7 @@
     RateLimit-Policy: "default";q=200;w=60    RateLimit: "default";r=3;t=12           drafts from 08
     X-RateLimit-Limit / -Remaining / -Reset (seconds, or the time since 1970)         custom
 
-Every value comes from outside: what cannot be understood is as if it were not there.
+The values come from outside, so a value that cannot be parsed is ignored.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from typing import NamedTuple
 __all__ = ["Allowance", "read_allowance", "read_wait"]
 
 WAIT_MAX_SECONDS = 31 * 86_400
-"""No quota is longer than a month; a longer wait is a fault of the service and ignored."""
+"""Longest wait that is believed: no quota runs for more than a month, so a longer wait is an error of the service."""
 
 _EPOCH_FROM = 1_000_000_000
-"""A reset above this is a time since 1970 (this many seconds were over in 2001), not a number of seconds."""
+"""A reset above this is a Unix time (this one was in 2001), not a number of seconds."""
 
 _WINDOW_MAX_SECONDS = 300
-"""A quota for longer says nothing about the pace: a short run may use up an hour's in minutes."""
+"""Quotas over longer windows are ignored: they do not set a pace, as a run may use an hourly quota in minutes."""
 
 _LEADING = re.compile(r"\s*([0-9]{1,12})(?:\.[0-9]*)?\s*(?:[,;].*)?")
 _PARAMETER = re.compile(r"\b([a-z]+)\s*=\s*([0-9]{1,12})")
 
 
 class Allowance(NamedTuple):
-    """What the service says of its rate limit; None where it says nothing.
+    """The rate limit that an answer reports; None for values that it does not report.
 
     Attributes:
         requests_per_minute: The limit, converted to a minute.
         remaining: Requests left now.
-        reset_seconds: Until there are more.
+        reset_seconds: Seconds until more requests are allowed.
     """
 
     requests_per_minute: int | None
@@ -47,14 +47,14 @@ class Allowance(NamedTuple):
 
 
 def read_wait(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Read how long an answer of 429 or 503 asks us to wait.
+    """Read how long a 429 or 503 answer asks us to wait.
 
     Args:
-        headers: Of the answer, names in lower case.
-        now: UTC; used where the answer has no Date, whose clock is the service's own.
+        headers: Headers of the answer, names in lower case.
+        now: Current time in UTC, used if the answer has no Date header from the service's clock.
 
     Returns:
-        Seconds, more than 0 and at most a month; None where the answer says nothing sensible.
+        Seconds, more than 0 and at most a month; None if the answer names no sensible time.
     """
     value = headers.get("retry-after", "")
     seconds: float | None = _number(value)
@@ -66,9 +66,9 @@ def read_wait(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def read_allowance(headers: Mapping[str, str], now: datetime) -> Allowance:
-    """Read the rate limit an answer reports, in any of the three spellings.
+    """Read the rate limit that an answer reports, in any spelling listed above.
 
-    Of several limits the tightest counts. One whose window is not given is for a minute, unless its reset is later.
+    The tightest of several limits counts. A limit without a window is for a minute, unless its reset is later.
     """
     modern = dict(_PARAMETER.findall(headers.get("ratelimit", "")))
     remaining = _first(modern.get("r"), modern.get("remaining"), _either(headers, "remaining"))
@@ -81,7 +81,7 @@ def read_allowance(headers: Mapping[str, str], now: datetime) -> Allowance:
 
 
 def _pace(policy: str, reset: int | None) -> int | None:
-    """Requests a minute of `200`, `200;w=60` or `"name";q=200;w=60`; None where it says nothing about a minute."""
+    """Return requests a minute for `200`, `200;w=60` or `"name";q=200;w=60`; None if the window is too long."""
     parameters = dict(_PARAMETER.findall(policy))
     limit, window = _first(parameters.get("q"), policy), _first(parameters.get("w"))
     if window is None:

@@ -1,11 +1,11 @@
-"""Where the processes of several machines keep count of an allowance: one row of PostgreSQL for each key.
+"""A store for the processes of several machines: one PostgreSQL row for each key.
 
-A process holds the row's lock from reading to writing, so that all of them take their turns, and the time is the
-server's. A clock that is set back stands still here until it is where it was; one that is set forward would give slots
-back too early, so the server's clock must be kept by NTP in small steps, as servers' are.
+A process locks the row from reading to writing, so processes take turns, and all use the server's time. If the
+server's clock is set back, time stands still here until the clock catches up. If it is set forward, slots would be
+freed too early, so NTP must adjust the server's clock in small steps.
 
-PostgreSQL rather than Redis: the rules stay in `window.py` (Redis would want them again in Lua), a grant that was given
-is not forgotten in a crash, and who runs several workers has one already, for Prefect.
+PostgreSQL was chosen over Redis because the rules stay in `window.py` (Redis would need them in Lua), because grants
+survive a crash, and because anyone with several workers already runs PostgreSQL for Prefect.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["PostgresStore", "open_postgres_store"]
 _CONNECTION: dict[str, Any] = {
     "application_name": "firmlake",
     "connect_timeout": 10,
-    "tcp_user_timeout": 15_000,  # ms; a machine that has gone without a word
+    "tcp_user_timeout": 15_000,  # ms; for a server that vanished without closing the connection
 }
 _SESSION = """
     SET lock_timeout = '10s';
     SET statement_timeout = '15s';
     SET idle_in_transaction_session_timeout = '10s'
 """
-"""The last one takes the row from a process that stands still while it holds it; what it wanted to write is dropped."""
+"""The last line frees the row from a stalled process; what that process wanted to write is dropped."""
 _IS_THERE = "SELECT to_regclass('firmlake_throttle') IS NOT NULL"
 _CREATE = """
     SELECT pg_advisory_xact_lock(hashtext('firmlake_throttle'));
@@ -45,7 +45,7 @@ _CREATE = """
     );
     COMMENT ON TABLE firmlake_throttle IS 'Requests sent with each key of the company-data service; made by firmlake'
 """
-# The CTE gives its row only when that is locked, so that the time is read afterwards.
+# The CTE returns its row only once the lock is held, so the time is read after that.
 _HOLD = """
     WITH held AS MATERIALIZED (SELECT clock, wall, content FROM firmlake_throttle WHERE key = %s FOR UPDATE)
     SELECT clock, wall, content, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint FROM held
@@ -55,12 +55,12 @@ _KEEP = "UPDATE firmlake_throttle SET clock = %s, wall = %s, content = %s WHERE 
 
 
 class PostgresStore:
-    """A store in one row. Threads may share it; it is connected when it is first used, and again after a failure.
+    """A store in one row. Threads may share it; it connects on first use, and again after a failure.
 
     Args:
-        address: A `postgresql://` URL without a password; what it leaves out comes from PGHOST, PGUSER, PGPASSFILE ...
-        key: The row's.
-        name: For messages.
+        address: A `postgresql://` URL without a password; missing parts come from PGHOST, PGUSER, PGPASSFILE ...
+        key: Key of the row.
+        name: Name of the store, for messages.
     """
 
     def __init__(self, address: str, key: str, name: str) -> None:
@@ -72,10 +72,10 @@ class PostgresStore:
 
     @contextmanager
     def hold(self) -> Iterator[Held]:
-        """Hold the state alone; see `Store`.
+        """Lend the state to one caller at a time; see `Store`.
 
         Raises:
-            ThrottleStoreError: The server cannot be reached, refuses the login, or the row is never free.
+            ThrottleStoreError: The server cannot be reached, refuses the login, or the row stays locked.
             SettingsError: The login may not use the table.
         """
         import psycopg
@@ -91,7 +91,7 @@ class PostgresStore:
                 self.close()
                 raise ThrottleStoreError(
                     f"{self.name} keeps count of the allowance and cannot be used: {_first_line(error)}",
-                    "See to the server, api.throttle_store and PGUSER, PGPASSFILE; then run again to continue",
+                    "Check the server, api.throttle_store, PGUSER and PGPASSFILE, then run again to continue",
                 ) from None
             except psycopg.Error as error:
                 self.close()
@@ -112,7 +112,7 @@ class PostgresStore:
             import psycopg
 
             self._connection = psycopg.connect(self._address, autocommit=True, **_CONNECTION)
-            self._connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # else waiting ends in an error
+            self._connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # stricter ones fail after a wait
             self._connection.execute(_SESSION)
             if self._connection.execute(_IS_THERE).fetchone() != (True,):
                 self._connection.execute(_CREATE)
@@ -125,14 +125,14 @@ class PostgresStore:
 
 
 def open_postgres_store(address: str, key: str) -> PostgresStore:
-    """Make the store for one key; nothing is connected yet.
+    """Make the store for one key; it connects later.
 
     Args:
         address: `api.throttle_store`.
-        key: Names service and token without giving the token away.
+        key: Identifies service and token without revealing the token.
 
     Raises:
-        SettingsError: The address holds a password or is none, or the library is missing.
+        SettingsError: The address is invalid or holds a password, or the library is missing.
     """
     try:
         from psycopg import ProgrammingError
@@ -147,7 +147,7 @@ def open_postgres_store(address: str, key: str) -> PostgresStore:
         raise SettingsError("api.throttle_store is no address", "For example postgresql://host:5432/name") from None
     if "password" in parts:
         raise SettingsError(
-            "api.throttle_store holds a password, and settings are shown", "Put it into PGPASSFILE or PGPASSWORD"
+            "api.throttle_store holds a password, and settings are printed", "Put it into PGPASSFILE or PGPASSWORD"
         )
     return PostgresStore(address, key, f"PostgreSQL at {parts.get('host') or 'PGHOST'}")
 

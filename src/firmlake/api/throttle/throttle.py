@@ -1,7 +1,7 @@
-"""The allowance of a key, shared by everybody who uses it and held across restarts.
+"""Throttles: they keep a key's allowance across all processes that use the key, and across restarts.
 
-What is known of it is one value, `window.Window`. A store keeps that value, lends it to one process at a time and tells
-the time: a file for the processes of one machine, PostgreSQL for several machines.
+The state of an allowance is one value, `window.Window`. A store keeps this value, lends it to one process at a time and
+provides the clock: a file for the processes of one machine, PostgreSQL for several machines.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ __all__ = ["Held", "NoThrottle", "SharedThrottle", "Sleep", "Store", "Tell", "Th
 
 _LOG = logging.getLogger(__name__)
 _HEAD = struct.Struct("<4sII")
-"""Magic, length and CRC-32 of the state that follows."""
+"""Header of a stored state: magic, length and CRC-32."""
 _MAGIC = b"FLT1"
 _MINUTE = 60_000_000_000
 """Nanoseconds."""
 _STORE_WAITS_SECONDS = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
-"""A store that is being restarted is back within half a minute; one connection may be lost without any wait."""
+"""Waits before retries: a restarting store is back within half a minute, and a single lost connection costs no wait."""
 
 Sleep = Callable[[float], None]
 Tell = Callable[[str], object]
 _TOLD_FROM_SECONDS = 1.0
-"""A shorter wait is not worth a word."""
+"""Shorter waits are not reported."""
 
 
 def _tell_nobody(why: str) -> None:
-    """Do without the reasons."""
+    """Ignore the reason."""
 
 
 class Throttle(Protocol):
@@ -50,15 +50,15 @@ class Throttle(Protocol):
         """Wait until one more request may be sent.
 
         Args:
-            sleep: Waits so many seconds; raises to end the waiting.
-            tell: Gets what is waited for, and until when, where that takes a second or more.
+            sleep: Waits for a number of seconds; raises to end the wait.
+            tell: Called with the reason and end of a wait of a second or more.
 
         Returns:
-            The grant, for `observe`.
+            The grant, to be passed to `observe`.
         """
 
     def observe(self, grant: int, answer: Answer) -> None:
-        """Learn from what came of a granted request: that it is over, a 429, rate limit headers."""
+        """Update the allowance after a granted request, which may have brought a 429 or rate limit headers."""
 
     def close(self) -> None:
         """Let go of what is open."""
@@ -68,14 +68,14 @@ class NoThrottle:
     """For a service without a rate limit (`api.requests_per_minute = 0`)."""
 
     def acquire(self, sleep: Sleep, tell: Tell = _tell_nobody) -> int:  # noqa: ARG002 - the protocol's signature
-        """Let it go."""
+        """Grant the request at once."""
         return 0
 
     def observe(self, grant: int, answer: Answer) -> None:
-        """Learn nothing: the client itself waits after a 429."""
+        """Do nothing: the client itself waits after a 429."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 @dataclass(slots=True)
@@ -83,8 +83,8 @@ class Held:
     """What a store lends: the state, to be changed in place, and the time.
 
     Attributes:
-        content: As it was left; empty where there is none yet.
-        now: Nanoseconds on the store's clock, read when the state was already held.
+        content: The state as last stored; empty if there is none yet.
+        now: Nanoseconds on the store's clock, read after the state was locked.
     """
 
     content: bytes
@@ -92,16 +92,16 @@ class Held:
 
 
 class Store(Protocol):
-    """Keeps the state of one key for all who share it."""
+    """Keeps the state of one key for all processes that use it."""
 
     name: str
-    """For messages; holds no secret."""
+    """Name of the store, for messages; holds no secret."""
 
     def hold(self) -> AbstractContextManager[Held]:
-        """Hold the state alone; what it was changed to is kept when the block ends well, and else what it was.
+        """Lend the state to one caller at a time; changes are stored unless the block raises.
 
         Raises:
-            ThrottleStoreError: The store is away; nothing was granted.
+            ThrottleStoreError: The store cannot be reached; nothing was granted.
         """
 
     def close(self) -> None:
@@ -109,14 +109,13 @@ class Store(Protocol):
 
 
 class SharedThrottle:
-    """One allowance in a store.
+    """An allowance whose state is kept in a store.
 
     Args:
-        store: A damaged state is begun anew as if the allowance had just been used up.
+        store: The store. A damaged state is replaced by one in which the allowance has just been used up.
         limit: Requests in any 60 s.
-        pause_max_seconds: Longest pause after a 429. The client ends the run where the service asks for a longer one;
-            the next run may try again.
-        utc_now: Time of day, to say until when is waited.
+        pause_max_seconds: Longest pause after a 429. If the service asks for a longer one, the client ends the run.
+        utc_now: Returns the current time in UTC, to report when a wait ends.
     """
 
     def __init__(
@@ -137,7 +136,7 @@ class SharedThrottle:
         """Wait until one more request may be sent; see `Throttle`.
 
         Raises:
-            ThrottleStoreError: The store was away for half a minute: run again later.
+            ThrottleStoreError: The store was unreachable for half a minute. Run again later.
         """
         while True:
             grant, seconds, why = self._take(sleep)
@@ -149,9 +148,9 @@ class SharedThrottle:
             sleep(seconds)
 
     def observe(self, grant: int, answer: Answer) -> None:
-        """Learn from what came of a granted request; see `Throttle`.
+        """Update the allowance after a granted request; see `Throttle`.
 
-        Where the store is away nothing is learnt: the answer counts, and the next `acquire` finds out.
+        If the store is unreachable, the update is skipped with a warning, and the next `acquire` reports the failure.
         """
         allowance = read_allowance(answer.headers, answer.fetched_at)
         wait_seconds = read_wait(answer.headers, answer.fetched_at)

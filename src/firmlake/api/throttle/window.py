@@ -1,9 +1,9 @@
-"""One key's allowance as a value: which requests the service may still count, and when the next may go.
+"""The state of a key's allowance: which requests the service may still count, and when the next may be sent.
 
-A request is granted at one time and counted by the service at another, some way's length later. The window is kept
-for every order in which requests may arrive: each is counted from the latest time at which it may have arrived,
-which is when its answer came, or `HOLD_SECONDS` after it was granted where the answer takes longer. Whatever window
-of 60 s the service looks at, all requests in it were live for the last of them when that one was granted.
+We grant a request at one time, and the service counts it a little later, when it arrives. To be safe for every order
+of arrival, each request counts until 60 s after its latest possible arrival: the time of its answer, or `HOLD_SECONDS`
+after the grant if the answer takes longer. For any 60 s that the service may look at, all requests in them were still
+counted here when the last of them was granted.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ __all__ = ["Window", "answered", "learn", "refused", "take", "why_waiting"]
 SECOND = 1_000_000_000
 
 WINDOW_SECONDS = 60.1
-"""A minute, and 0.1 s for clocks that run differently and services that round."""
+"""A minute, plus 0.1 s for differing clocks and services that round."""
 HOLD_SECONDS = 1.0
-"""Most that a request is on its way to the service. A slot comes back after 61.1 s at worst: 0.982 of the allowance."""
+"""Longest time that a request travels to the service. A slot is free again after at most 61.1 s, so at least 0.982 of
+the allowance can be used."""
 
 _PAUSE_SECONDS, _PAUSE_MAX_SECONDS = 1.0, 60.0
-"""After a 429 that names no time: this, doubled with each further one."""
+"""Pause after a 429 that names no time; it doubles with each further 429."""
 _SLOWER = 1.25
 _STORM_SECONDS = 120
-"""A 429 that comes alone does not make us slower; two pauses within two minutes do."""
+"""Only two pauses within this time make us slower; a single 429 does not."""
 _CALM_SECONDS = 600
-"""So long without a 429, and requests may go closer together again: one experiment every ten minutes."""
+"""After this time without a 429, requests are sent closer together again: one experiment every ten minutes."""
 
 
 class Window(msgspec.Struct, array_like=True):
-    """What all processes know about one key. Times are nanoseconds on a clock they share.
+    """The shared state of one key. Times are nanoseconds on a clock that all processes share.
 
     Attributes:
-        arrivals: For each request that may still count, the latest time at which it may have arrived.
-        learned_limit: Requests a minute by the service's word; 0 while it has said nothing.
-        spacing: Between two requests, where bursts were refused; 0 while they were not.
-        due: When the next one would come at that spacing.
-        paused_at: When the last pause began.
-        paused_until: When it ends.
+        arrivals: The latest possible arrival time of each request that may still count.
+        learned_limit: Requests a minute that the service reported; 0 if it reported none.
+        spacing: Time between two requests after bursts were refused; 0 if none were.
+        due: When the next request is due at that spacing.
+        paused_at: Start of the last pause.
+        paused_until: End of the last pause.
         refused_at: Time of the last 429, or of the last step back towards bursts.
-        refusals: Pauses since the last two minutes without one.
+        refusals: Pauses since the last two minutes without a pause.
     """
 
     arrivals: list[int] = []
@@ -55,15 +56,15 @@ class Window(msgspec.Struct, array_like=True):
 
 
 def take(window: Window, limit: int, now: int) -> tuple[int | None, float]:
-    """Ask for the right to send one request now.
+    """Take the right to send one request now.
 
     Args:
-        window: Changed in place.
-        limit: Requests in a minute, as set.
+        window: The state, changed in place.
+        limit: Requests a minute, from the settings.
         now: Nanoseconds.
 
     Returns:
-        The grant, to be given back to `answered`, and 0; or None and the seconds after which to ask again.
+        The grant, to be passed to `answered`, and 0; or None and the seconds after which to ask again.
     """
     _forget_the_future(window, now)
     _relax(window, limit, now)
@@ -77,7 +78,7 @@ def take(window: Window, limit: int, now: int) -> tuple[int | None, float]:
         oldest = sorted(window.arrivals)[len(window.arrivals) - limit]
         free_at = max(free_at, oldest + int(WINDOW_SECONDS * SECOND))
     if window.spacing:
-        # Two may be early, so that a thread which wakes late loses nothing.
+        # Two requests may be early, so that a thread that wakes late loses no time.
         free_at = max(free_at, window.due - 2 * window.spacing)
     if free_at > now:
         return None, (free_at - now) / SECOND
@@ -88,13 +89,13 @@ def take(window: Window, limit: int, now: int) -> tuple[int | None, float]:
 
 
 def why_waiting(window: Window, limit: int, now: int, own: int) -> str:
-    """Say why `take` grants nothing now.
+    """Return the reason why `take` grants nothing now.
 
     Args:
-        window: As `take` left it.
-        limit: As for `take`.
+        window: The state after `take`.
+        limit: Requests a minute, from the settings.
         now: Nanoseconds.
-        own: Requests that whoever asks was granted in the last minute.
+        own: Requests granted to this process in the last minute.
     """
     if window.paused_until > now:
         return "waiting because the service asked for a pause"
@@ -109,24 +110,24 @@ def why_waiting(window: Window, limit: int, now: int, own: int) -> str:
 
 
 def answered(window: Window, grant: int, now: int) -> None:
-    """Say that a granted request is over: it has arrived by now at the latest, if it has at all."""
+    """Record that a granted request has ended, so it cannot arrive later than now."""
     if now < grant and grant in window.arrivals:
         window.arrivals[window.arrivals.index(grant)] = now
 
 
 def refused(window: Window, limit: int, grant: int, now: int, wait_seconds: float | None) -> None:
-    """Say that a granted request was answered 429: everybody pauses, and requests go at intervals from then on.
+    """Record a 429: all processes pause, and requests are spaced out from then on.
 
-    Within our own window a 429 means that the service does not like bursts, counts otherwise or allows less: the
-    first one spreads the requests over the minute, each that follows soon slows them down by a fifth. Requests that
-    were under way when a pause began are refused for the same reason and change nothing.
+    We stay within the known allowance, so a 429 means that the service dislikes bursts, counts differently or allows
+    less. The first 429 spreads requests over the minute; each further one soon after slows them down by a fifth.
+    Requests under way when a pause began are refused for the same reason and change nothing.
 
     Args:
-        window: Changed in place.
-        limit: As for `take`.
-        grant: The request's.
+        window: The state, changed in place.
+        limit: Requests a minute, from the settings.
+        grant: Grant of the refused request.
         now: Nanoseconds.
-        wait_seconds: What the service asked for; None where it did not.
+        wait_seconds: The wait that the service asked for; None if it named none.
     """
     if grant - int(HOLD_SECONDS * SECOND) > window.paused_at:
         is_storm = now - window.refused_at < _STORM_SECONDS * SECOND and window.refusals > 0
@@ -140,10 +141,10 @@ def refused(window: Window, limit: int, grant: int, now: int, wait_seconds: floa
 
 
 def learn(window: Window, limit: int, now: int, allowance: Allowance) -> None:
-    """Adopt what the service says of its limit; only a lower one than ours changes what we do.
+    """Adopt the limit that the service reports; only a limit lower than ours has an effect.
 
-    That nothing remains although we have used less than 0.9 of our allowance means that somebody else uses the key:
-    then we wait for the reset instead of running into 429s.
+    If the service reports no remaining requests although we used less than 0.9 of the allowance, somebody else uses the
+    key. Then we wait for the reset instead of causing 429s.
     """
     if allowance.requests_per_minute is not None:
         window.learned_limit = allowance.requests_per_minute
@@ -157,7 +158,7 @@ def learn(window: Window, limit: int, now: int, allowance: Allowance) -> None:
 
 
 def _forget_the_future(window: Window, now: int) -> None:
-    """After a restart of the machine the clock begins at 0, and everything noted before lies ahead."""
+    """Drop times in the future: after a reboot the clock starts at 0, so earlier entries lie ahead."""
     latest = now + int((HOLD_SECONDS + 1) * SECOND)
     if window.arrivals and window.arrivals[-1] > latest:
         window.arrivals = [at for at in window.arrivals if at <= latest]
