@@ -1,1 +1,1 @@
-"""The main job: a company list is planned, fetched, staged and published."""
+"""The main job: plan, fetch, stage and publish a company list."""

@@ -1,4 +1,4 @@
-"""Drift that is not published: what a run would do to the rows held, against what the settings allow."""
+"""Checks before publishing: refuse a run whose values, new fields or vanished fields the settings do not allow."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from firmlake.warehouse.vanished import Vanished
 __all__ = ["refuse_unwanted", "refuse_vanished"]
 
 _ALWAYS = 2.0
-"""A share that no setting allows: the run is not published later on, and the next one asks anew."""
+"""A share above every allowed setting: this run is never published, and the next run asks again."""
 
 
 def refuse_unwanted(run: Run, rejects: pl.LazyFrame, drift: pl.LazyFrame, now: datetime) -> None:
-    """Refuse to publish a run with what `contract.values` or `contract.new_fields` do not allow.
+    """Refuse to publish a run that holds a value or field which `contract.values` or `contract.new_fields` forbid.
 
     Args:
-        run: The run, which is recorded as refused.
-        rejects: Its staged values that do not fit.
+        run: The run. If it is refused, its outcome is recorded as refused.
+        rejects: Its staged rejects.
         drift: Its staged differences from the contract.
         now: UTC.
 
     Raises:
-        DriftError: There is such a value or field; it is named. Nothing was published.
+        DriftError: The run holds such a value or field. The message names it and the setting to change. Nothing was
+            published.
     """
     stopping = rejects.filter(pl.col("effect") == "stop").select("dataset", "path", "reason").first().collect()
     seen = drift.filter(pl.col("kind") == "new_field").select("dataset", "path").unique().sort(pl.all()).collect()
@@ -46,21 +47,21 @@ def refuse_unwanted(run: Run, rejects: pl.LazyFrame, drift: pl.LazyFrame, now: d
     reason = f"{dataset} {path}: {what}"
     run.finish("refused", reason, now, _ALWAYS)
     raise DriftError(
-        f"{reason}; {setting} says that nothing is published then",
-        f"Change {setting} and run the list again; what was paid for costs nothing again within the credit window",
+        f"{reason}; {setting} stops the run, so nothing was published",
+        f"Change {setting} and run the list again; within the credit window no company is charged twice",
     )
 
 
 def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Sequence[Vanished]], None]:
-    """Make the check that loading a run asks before it replaces rows by others which lack a field.
+    """Make the check that a load calls before it replaces rows with rows that lack a field.
 
     Args:
-        settings: What share and what number of records may lose a field.
-        run: The run, which is recorded as refused, so that the next one asks anew.
+        settings: The share and the number of records that may lose a field.
+        run: The run. If it is refused, its outcome is recorded as refused, so that the next run asks again.
         now: UTC.
 
     Returns:
-        A function that raises `DriftError` where more got lost: nothing is published then, and old rows stay.
+        A function that raises `DriftError` if more records lost a field. Then nothing is published and old rows stay.
     """
 
     def check(found: Sequence[Vanished]) -> None:
@@ -72,8 +73,8 @@ def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Se
         more = f" (and {len(refused) - 1} more fields)" if len(refused) > 1 else ""
         run.finish("refused", f"{worst}{more}", now, worst.share)
         raise DriftError(
-            f"{worst}{more}: nothing was published, and the rows held stay as they are",
-            "Run again when the service has the field again, what was paid for costs nothing again; "
+            f"{worst}{more}: nothing was published, and the rows in the warehouse stay as they are",
+            "Run again once the service sends the field again; within the credit window no company is charged twice; "
             f"--set run.vanished_share_max={math.ceil(worst.share * 100) / 100:g} publishes run {run.run_id} as it is",
         )
 

@@ -1,4 +1,4 @@
-"""Outward: the companies beside those of a list, by what the warehouse holds of them."""
+"""Expansion: find lookalikes, parents or children of companies in the warehouse."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ DIRECTIONS = {
     "parents": _RELATED.format(direction="parent"),
     "children": _RELATED.format(direction="child"),
 }
-"""Where to, and how the nearest are found: most similar to most companies first, or the largest stake first."""
+"""A query for each value of `run.expand`. Lookalikes come by total similarity, parents and children by stake."""
 
 
 def neighbours(
     connection: duckdb.DuckDBPyConnection, companies: pl.DataFrame, known: pl.DataFrame, direction: str
 ) -> pl.DataFrame:
-    """Find the companies one step beside others.
+    """Find the companies one step away from the given ones.
 
     Args:
-        connection: A generation.
-        companies: Where to start: country, company_number.
-        known: Those to leave out: likewise.
+        connection: A generation of the warehouse.
+        companies: The companies to start from: country, company_number.
+        known: The companies to leave out: country, company_number.
         direction: One of `DIRECTIONS`.
 
     Returns:
-        country, company_number: each once, the nearest first, so that a budget reaches those.
+        One row per company: country, company_number. The nearest come first, so that a budget is spent on them.
     """
     connection.register("inner_companies", companies.select("country", "company_number").to_arrow())
     found = pl.from_arrow(connection.sql(DIRECTIONS[direction]).to_arrow_table())

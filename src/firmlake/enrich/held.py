@@ -1,4 +1,4 @@
-"""What the warehouse already holds, as planning wants to know it."""
+"""What is already held: the state of each company and dataset, and which companies are paid for."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["Held", "read_held"]
 
 
 class Held(NamedTuple):
-    """What is held.
+    """What the warehouse and the unfinished runs hold.
 
     Attributes:
-        state: One row per company and dataset ever asked for: company (its key, for there are millions), dataset,
-            is_fresh, has_failed, is_barred (its dataset was given up), expected_count (records of the last answer),
-            held_hash (the first 64 bits of its payload_hash, where all of it could be read).
-        paid: Companies whose paid window lasts as long as a run may: country, company_number.
-        totals: Numbers of financial periods that companies have: some hundred, evenly over their range.
-        runs: Runs loaded, oldest first.
-        underway: What has landed of others.
-        ahead: How many answers carry a time in the future, and the latest such time (UTC); None where there is none.
+        state: One row per company and dataset ever asked for: company (an integer key, since there may be millions),
+            dataset, is_fresh, has_failed, is_barred (the dataset was given up), expected_count (records in the last
+            answer), held_hash (the first 64 bits of payload_hash; null if a record could not be read).
+        paid: Companies whose paid window outlasts a run: country, company_number.
+        totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
+        runs: Runs in the warehouse, oldest first.
+        underway: What has landed of runs that are not in the warehouse.
+        ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
     """
 
     state: pl.DataFrame
@@ -46,22 +46,22 @@ def read_held(
     window_days: int,
     underway: Iterable[Underway] = (),
 ) -> Held:
-    """Read what planning needs.
+    """Read what planning needs to know about earlier runs.
 
-    An answer or a payment with a time in the future was written while the clock was wrong. Nobody knows when it really
-    was, so the answer is not fresh and the company not paid for.
+    An answer or payment dated in the future was written while the clock was wrong. Its real time is unknown, so the
+    answer does not count as fresh and the company does not count as paid for.
 
     Args:
         connection: The newest generation, or None before the first.
         now: UTC.
-        refresh_after_days: An answer younger than this is fresh; 0 makes none fresh.
-        window_days: A company paid for less than this ago costs nothing, but for the last `_MARGIN`.
-        underway: What has landed of runs that are not in the warehouse, oldest first: it is paid for as well.
+        refresh_after_days: An answer younger than this is fresh; 0 makes no answer fresh.
+        window_days: Length of the paid window. A window that ends within `_MARGIN` counts as over.
+        underway: What has landed of runs that are not in the warehouse, oldest first. Their companies are paid for.
     """
     moment, window, underway = now.replace(tzinfo=None), timedelta(days=window_days), tuple(underway)
     paid = pl.DataFrame(schema=_PAID_SCHEMA)
     if connection is not None:
-        # Older ones say nothing of what has landed either.
+        # Older payments cannot share a window with an answer that landed since.
         paid = _frame(connection, _PAID, [moment - 2 * window], _PAID_SCHEMA)
     for each in underway:
         paid = _add_windows(paid, each.paid, window)
@@ -81,7 +81,7 @@ def read_held(
 
 
 _MARGIN = timedelta(hours=12)
-"""A window that ends during a run would give its first answers for nothing and charge the last: a budget counts it."""
+"""A paid window that ends during the run would charge for its last answers, so the budget counts the company."""
 
 _KEY = ("country", "company_number")
 _PAID_SCHEMA = pl.Schema({"country": pl.String(), "company_number": pl.String(), "paid_at": pl.Datetime("us")})
@@ -106,10 +106,10 @@ _STATE = f"""
            nullif(record_count + reject_count, 0) AS expected_count,
            if(reject_count = 0, try_cast('0x' || left(payload_hash, 16) AS UBIGINT), NULL) AS held_hash
     FROM company_state
-"""  # noqa: S608 - of our own words alone
+"""  # noqa: S608 - constants of this module only
 _AHEAD = "SELECT count(*), max(fetched_at) FROM company_state WHERE fetched_at > ?"
 _PAID = "SELECT country, company_number, paid_at FROM companies WHERE paid_at > ?"
-# Where a run stopped midway, only short histories are whole: they are no picture of those that wait.
+# After a run that stopped midway only short histories are complete, which would bias the estimate for the rest.
 _TOTALS = """
     SELECT unnest(totals) FROM (
         SELECT quantile_disc(record_count + reject_count, [i / 200.0 for i in range(1, 200)]) AS totals,
@@ -130,7 +130,7 @@ def _read_ahead(connection: duckdb.DuckDBPyConnection, latest: datetime) -> tupl
 
 
 def _add_windows(paid: pl.DataFrame, landed: pl.DataFrame, window: timedelta) -> pl.DataFrame:
-    """Add answers to what is paid for: one inside a window begins none."""
+    """Add landed answers to the paid windows. An answer inside a window does not begin a new one."""
     first, last = pl.col("paid_at").min(), pl.col("paid_at").max()
     both = pl.concat([paid.join(landed, on=_KEY, how="semi"), landed])
     begun = both.group_by(*_KEY).agg(pl.when(last >= first + window).then(last).otherwise(first).alias("paid_at"))
@@ -140,7 +140,7 @@ def _add_windows(paid: pl.DataFrame, landed: pl.DataFrame, window: timedelta) ->
 def _frame(
     connection: duckdb.DuckDBPyConnection, query: str, parameters: list[object], schema: pl.Schema
 ) -> pl.DataFrame:
-    """Read rows batch by batch: of millions there is only one copy, in the narrow types of the schema."""
+    """Read rows in batches, so that memory holds millions of them only once, in the narrow types of the schema."""
     batches = connection.sql(query, params=parameters).to_arrow_reader(_ROWS_AT_ONCE)
     return pl.concat(
         [pl.DataFrame(schema=schema), *(pl.DataFrame(pl.from_arrow(each)).cast(schema) for each in batches)]

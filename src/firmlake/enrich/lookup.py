@@ -1,4 +1,4 @@
-"""One company: fetched by a run of its own, which lands, counts and is published like any other, and read back."""
+"""One company: fetch it in a run of its own, which is landed and published like any other, and read it back."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["Found", "as_content", "fetch_company", "read_company"]
 
 
 class Found(NamedTuple):
-    """What the warehouse holds of a company after it was asked for.
+    """What the warehouse holds about a company after a lookup.
 
     Attributes:
-        tables: Its rows by table.
-        rejects: What did not fit in the answers of this run: dataset, path, reason.
-        shortfall: What the run left undone; None where it was answered in full.
+        tables: The rows of the company, by table.
+        rejects: Records and values of this run that did not fit: dataset, path, reason.
+        shortfall: An error that says what the run left undone; None if the answers are complete.
     """
 
     company: Company
@@ -49,7 +49,7 @@ def read_company(country: str, text: str) -> Company:
     """Read a company number in any spelling.
 
     Raises:
-        UsageError: It is none; the reason is named.
+        UsageError: The text is not a company number of this country. The message gives the reason.
     """
     row = identify(pl.Series([text]), pl.Series([country]), None).row(0, named=True)
     if row["problem"] is not None or row["country"] != country:
@@ -64,10 +64,10 @@ def fetch_company(
     observer: Observer | None = None,
     now: Callable[[], datetime] = utc_now,
 ) -> Found:
-    """Ask for a company, fresh or not, and publish the answers. Costs a credit outside its paid window.
+    """Fetch a company, even if it is fresh, and publish the answers. Costs a credit outside its paid window.
 
     Raises:
-        FirmlakeError: Nothing could be published; what has landed is kept, and the same call goes on with it.
+        FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
     """
     run = msgspec.structs.replace(
         settings.run, datasets=tuple(datasets), refresh_after_days=0, expand="", sample=0, fail_on="any"
@@ -86,7 +86,7 @@ def fetch_company(
 
 
 def as_content(found: Found) -> dict[str, Any]:
-    """Give plain values for JSON; amounts stay exact as texts."""
+    """Convert a lookup to plain values for JSON. Amounts become strings, so that they stay exact."""
     tables = {table: frame.to_dicts() for table, frame in found.tables.items()}
     return {
         **found.company._asdict(), "is_found": found.is_found, "name": found.name, "place": found.place,

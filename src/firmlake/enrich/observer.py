@@ -1,4 +1,4 @@
-"""What a run tells whoever started it."""
+"""The observer of a run: the callbacks through which a run reports its progress."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ R = TypeVar("R")
 
 
 class Observer:
-    """Follows a run. This one shows nothing to anybody; override what you want to see.
+    """Follows a run. This class shows nothing; override the methods whose events you want to show.
 
-    Steps of shards are carried out in threads, everything else in the thread that started the run.
+    The steps of shards run in worker threads. Everything else runs in the thread that started the run.
     """
 
     def step(self, name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:
@@ -31,33 +31,33 @@ class Observer:
         return at_once(name, work, describe)
 
     def planned(self, planned: Planned, title: str) -> None:
-        """Look at a plan before anything is asked.
+        """Receive the plan before the first request.
 
         Args:
-            planned: It names no company where there is nobody to ask.
-            title: Which step outward it is for; empty for the company list itself.
+            planned: The plan. It holds no company if there is nothing to ask for.
+            title: The expansion step that the plan is for; empty for the company list itself.
         """
 
     def fetching(self, expected: int, names: NameSettings) -> AbstractContextManager[Callable[[Answer], object]]:  # noqa: ARG002
-        """Follow how far fetching is, while the context is open.
+        """Follow the progress of fetching while the context is open.
 
         Args:
-            expected: About how many requests it takes.
-            names: The headers that tell credits.
+            expected: Estimated number of requests.
+            names: The names of the response headers that report credits.
 
         Returns:
-            What is called after each answer has landed, from any thread.
+            A context manager that yields a callback. The callback is called from any thread after each landed answer.
         """
         return nullcontext(lambda answer: None)
 
     def waiting(self, why: str) -> None:
-        """Look at what fetching waits for and why, from any thread; an empty text says that it goes on."""
+        """Receive, from any thread, the reason why fetching waits; an empty text means that it has resumed."""
 
     def fetched(self, stopped: str) -> None:
-        """Look at how fetching ended: `stopped` says why before its end, and is empty where it did not."""
+        """Receive the end of fetching. `stopped` is the reason if fetching stopped early, else empty."""
 
     def published(self, published: Published) -> None:
-        """Look at what a run came to."""
+        """Receive the result of a published run."""
 
     def written(self, written: Written) -> None:
-        """Look at the file that the list was written to."""
+        """Receive the file that the list was written to."""

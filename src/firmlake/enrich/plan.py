@@ -1,4 +1,4 @@
-"""What a run would fetch and cost, worked out from a list and what is held, and frozen before anything is asked."""
+"""Planning: work out what a run will fetch and cost, and freeze it before the first request."""
 
 from __future__ import annotations
 
@@ -57,14 +57,15 @@ _FAILED = pl.col("has_failed") | pl.col("is_barred")
 
 
 class Planned(NamedTuple):
-    """What a run over a company list would do; nothing has been written or asked.
+    """What a run over a company list would do. A plan writes nothing and sends no request.
 
     Attributes:
-        targets: As `find_targets` gives them; of an unfinished run what is left of them.
-        unfinished: An earlier run over the same companies that can be continued instead.
-        others: Unfinished runs over other companies, and of how many of these they hold answers.
-        ahead: As in `Held`.
-        whole: What the whole list would cost, where only a sample of it is planned.
+        targets: Targets as returned by `find_targets`. For an unfinished run, the targets still to be asked for.
+        waiting_count: Companies that `run.max_credits` leaves out.
+        unfinished: An earlier run over the same companies that will be resumed; None starts a new run.
+        others: Unfinished runs of other lists, each with the number of planned companies it has answers for.
+        ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
+        whole: What the whole list would cost, if only a sample of it is planned.
     """
 
     companies: CompanyList
@@ -78,10 +79,10 @@ class Planned(NamedTuple):
 
 
 def check_expand(settings: Settings) -> None:
-    """Make sure that a run fetches the dataset by which `run.expand` finds the companies beside those of a list.
+    """Check that `run.datasets` contains the dataset that `run.expand` needs.
 
     Raises:
-        SettingsError: It does not.
+        SettingsError: The dataset is missing; add it to `run.datasets`.
     """
     needed = "lookalikes" if settings.run.expand == "lookalikes" else "relationships"
     if settings.run.expand and needed not in settings.run.datasets:
@@ -89,7 +90,7 @@ def check_expand(settings: Settings) -> None:
 
 
 def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
-    """Read a company list and work out what of it is to be fetched and what that costs.
+    """Read a company list and work out what to fetch for it and what that costs.
 
     Raises:
         CompanyListError: The list cannot be used.
@@ -106,12 +107,12 @@ def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
 
 
 def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: datetime) -> Planned:
-    """Work out what to fetch of companies that are known already, instead of reading a list.
+    """Work out what to fetch for companies that come from no file.
 
     Args:
         settings: Budgets and limits.
-        companies: country, company_number: each once, in normal form.
-        name: In place of a file's.
+        companies: One row per company in normal form: country, company_number.
+        name: The name of the list, instead of a file name.
         now: UTC.
 
     Raises:
@@ -123,7 +124,7 @@ def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: 
 
 
 def plan_redrive(settings: Settings, now: datetime) -> Planned:
-    """Work out how to ask again for what failed, whatever list it came from.
+    """Work out how to ask again for every company and dataset that failed, from any list.
 
     Raises:
         SettingsError: The data folder belongs to another service.
@@ -136,13 +137,13 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
 
 
 def plan_outward(settings: Settings, inner: pl.DataFrame, known: pl.DataFrame, step: int, now: datetime) -> Planned:
-    """Work out what to fetch of the companies one step beside others, by `run.expand`.
+    """Work out what to fetch for the companies one expansion step away, as set by `run.expand`.
 
     Args:
-        settings: Budgets are those of this step alone.
-        inner: Where to start: country, company_number.
-        known: Everybody asked for by now: likewise.
-        step: Steps away from the list, for the name of the run.
+        settings: The budgets of this step alone.
+        inner: The companies to start from: country, company_number.
+        known: All companies asked for so far: country, company_number.
+        step: The number of the step, 1 beside the list; part of the name of the run.
         now: UTC.
     """
     folders = Folders.of(settings)
@@ -156,7 +157,7 @@ def plan_outward(settings: Settings, inner: pl.DataFrame, known: pl.DataFrame, s
 
 
 def plan_steps(settings: Settings, planned: Planned, now: datetime) -> list[Planned]:
-    """Work out what the steps outward would fetch, as far as what is held by now tells who is there."""
+    """Plan the expansion steps as far as the warehouse already knows which companies they lead to."""
     steps = [planned]
     known = planned.companies.companies.select("country", "company_number")
     for step in range(1, settings.run.depth + 1):
@@ -171,23 +172,23 @@ def plan_steps(settings: Settings, planned: Planned, now: datetime) -> list[Plan
 
 
 def open_steps(settings: Settings, plans: Sequence[Planned]) -> tuple[range, int | None]:
-    """Number the steps outward of which nobody knows yet where they lead.
+    """Find the expansion steps whose companies are not known before earlier steps are fetched.
 
     Args:
-        settings: With the budget of all steps.
-        plans: Of the list and of the steps that are known.
+        settings: The budgets of the list and all steps together.
+        plans: The plan of the list and of each step that is known.
 
     Returns:
-        The steps, and the credits that the budget leaves them; None where there is none.
+        The numbers of these steps, and the credits that the budget leaves for them; None without a budget.
     """
-    first = len(plans) if plans[-1].targets.height else settings.run.depth + 1  # else nobody is left to ask
+    first = len(plans) if plans[-1].targets.height else settings.run.depth + 1  # no targets: expansion has ended
     spent = sum(each.estimate.credit_count for each in plans)
     budget = settings.run.max_credits
     return range(first, settings.run.depth + 1), max(0, budget - spent) if budget >= 0 else None
 
 
 def spend(settings: Settings, credit_count: int, request_count: int) -> Settings:
-    """Take off the budgets what a run used of them, for the next that shares them."""
+    """Subtract what a run used from the budgets, for the next run that shares them."""
     run = settings.run
     left = {"max_credits": run.max_credits - credit_count, "max_requests": run.max_requests - request_count}
     changed = {name: max(0, count) for name, count in left.items() if getattr(run, name) >= 0}
@@ -195,10 +196,10 @@ def spend(settings: Settings, credit_count: int, request_count: int) -> Settings
 
 
 def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
-    """Freeze what a run is to do, or take up the unfinished one.
+    """Freeze a plan as a new run, or resume the unfinished run.
 
     Raises:
-        UsageError: The unfinished one was planned to spend more than `run.max_credits` is now.
+        UsageError: The unfinished run may still cost more than `run.max_credits` allows now; raise it to finish.
     """
     if planned.unfinished:
         _check_budget(settings, planned.unfinished, planned.estimate.credit_count)
@@ -233,7 +234,7 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
 
 
 def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> tuple[RunPlan, dict[str, Frozen]]:
-    """Give the tables of a list that are frozen, and the plan with its name and columns."""
+    """Collect the tables of a list to freeze, and add the list's name and columns to the plan."""
     tables: dict[str, Frozen] = {
         "companies": companies.companies,
         "repaired": companies.repaired,
@@ -251,7 +252,7 @@ def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> t
 
 
 def _renew_list(settings: Settings, companies: CompanyList, unfinished: Run) -> Run:
-    """Let an unfinished run go on with the list as it is now: other lines and cells, but the same companies."""
+    """Resume an unfinished run with the list as it is now: the same companies, but other lines and cells."""
     changed = msgspec.structs.replace(
         unfinished.plan,
         list_name=companies.path.name,
@@ -264,19 +265,19 @@ def _renew_list(settings: Settings, companies: CompanyList, unfinished: Run) -> 
 
 
 def _check_budget(settings: Settings, unfinished: Run, may_cost: int) -> None:
-    """A plan is frozen with its budget, and one that was set since cannot be kept: nothing is spent beyond it."""
+    """Refuse to resume a run if its frozen plan may cost more than the current budget."""
     if 0 <= settings.run.max_credits < may_cost:
         raise UsageError(
             f"Run {unfinished.run_id} of the same list is unfinished and may still cost {may_cost:,} "
             f"credits, more than run.max_credits = {settings.run.max_credits:,}",
-            f"Set run.max_credits to {may_cost} or more to finish it; what it has paid for costs nothing again",
+            f"Set run.max_credits to {may_cost} or more to finish it; no company is charged twice",
         )
 
 
 def _check_warehouse(folders: Folders, unfinished: Run | None) -> None:
-    """Refuse to plan where runs ended and no warehouse tells of them: all that was bought would be bought again.
+    """Refuse to plan if runs have ended but there is no warehouse, for every company would be bought again.
 
-    One run may have ended without: it was killed before its publish, which is all that is left to do for it.
+    The unfinished run is exempt: it may have been killed after fetching and before its first publish.
     """
     if newest(folders) is not None:
         return
@@ -285,7 +286,7 @@ def _check_warehouse(folders: Folders, unfinished: Run | None) -> None:
         raise DamagedError(
             f"{folders.warehouse} holds no warehouse, although run {lost[-1].run_id} over {lost[-1].plan.list_name} "
             "has ended",
-            "`firmlake replay` makes it again from what has landed, without a request",
+            "`firmlake replay` rebuilds it from the landed answers, without a request",
         )
 
 
@@ -319,7 +320,7 @@ def _plan(
 
 
 def _targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
-    """Read what an unfinished run still has to ask for, and who of that is paid for by now."""
+    """Read the targets that an unfinished run still has to ask for, and mark those that are paid for by now."""
     (underway,) = (each for each in held.underway if each.run == unfinished)
     paid = held.paid.select(company_key().alias("key"))["key"]
     return underway.targets_left().with_columns(company_key().is_in(paid.implode()).alias("is_paid"))
@@ -337,11 +338,11 @@ def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
 def _find_others(
     settings: Settings, companies: CompanyList, targets: pl.DataFrame, held: Held, now: datetime
 ) -> tuple[tuple[Run, int], ...]:
-    """Find the unfinished runs of other lists that hold answers about companies that are to be asked for."""
+    """Find the unfinished runs of other lists that already hold answers about the planned companies."""
     key = ["country", "company_number"]
     asked = targets.lazy().select(
         pl.col(key).cast(pl.String)
-    )  # of a million companies it need not all be held once more
+    )  # lazy: a million companies are not copied
     counts = (
         (each.run, asked.join(each.paid.lazy(), on=key, how="semi").unique().collect().height)
         for each in held.underway
@@ -353,9 +354,10 @@ def _find_others(
 def _find_unfinished(
     settings: Settings, folders: Folders, companies: CompanyList, held: Held, now: datetime
 ) -> Run | None:
-    """Find the newest run over the same companies that can go on.
+    """Find the newest run over the same companies that can be resumed.
 
-    It is of the same service, not too old and was not refused, and what it took for fresh is fresh enough now.
+    It must be of the same service, recent enough and not refused, and it must not have treated as fresh what is stale
+    by the current setting.
     """
     oldest, fresh_days = _oldest(settings, now), settings.run.refresh_after_days
     subject = companies.sha256, settings.run.datasets, settings.api.language
@@ -368,7 +370,7 @@ def _find_unfinished(
 
 
 def _oldest(settings: Settings, now: datetime) -> datetime:
-    """Say since when a run must have started to go on."""
+    """Return the earliest start of a run that may still be resumed."""
     return now - timedelta(days=max(1, settings.run.refresh_after_days))
 
 

@@ -1,4 +1,4 @@
-"""Work divided into portfolios: a company list each, and a data folder each, whose names stay the same."""
+"""Portfolios: divide work into company lists, each with a data folder of its own whose name stays the same."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _REFUSED = "refused"
 
 
 class Portfolio(NamedTuple):
-    """A part of the work.
+    """A company list with a data folder of its own.
 
     Attributes:
-        name: That of its file without the ending, and of its data folder.
-        company_list: Its file.
-        sha256: Of the file.
-        folders: Its data folder.
+        name: The file name up to its first dot; also the name of the data folder.
+        company_list: The file.
+        sha256: SHA-256 of the file.
+        folders: The data folder.
         intake: How to read the file.
     """
 
@@ -38,19 +38,21 @@ class Portfolio(NamedTuple):
 
 
 def divide(settings: Settings, lists: Path) -> tuple[list[Portfolio], int]:
-    """Divide a folder into its files, or a company list into its countries.
+    """Make a portfolio of each file in a folder, or of each country in one company list.
+
+    Each portfolio's data folder is `portfolios/NAME` below `paths.data`. If one list is divided, `lists` below
+    `paths.data` gets a file per country, and `lists/refused.csv` the lines that name no company.
 
     Args:
-        settings: How to read a list. Below `paths.data` the portfolios have their data folders, in `portfolios`; the
-            lists of countries are written there as well, in `lists`, with the lines that name no company in
-            `lists/refused.csv`.
-        lists: A folder, each file of which is a list, or a list.
+        settings: How to read a list, and `paths.data`.
+        lists: A folder in which each file is a company list, or one company list.
 
     Returns:
-        The portfolios by name, and how many lines were refused by the division itself.
+        The portfolios sorted by name, and the number of lines that were refused when one list was divided.
 
     Raises:
-        CompanyListError: There is no list, two would have one name, or the list cannot be used.
+        CompanyListError: The folder holds no list, two files would get the same name, or a list cannot be used. The
+            message says which.
     """
     home = Path(settings.paths.data).absolute()
     if lists.is_dir():
@@ -59,7 +61,7 @@ def divide(settings: Settings, lists: Path) -> tuple[list[Portfolio], int]:
     else:
         files, refused_count = _by_country(settings, lists, home / "lists")
     if not files:
-        raise CompanyListError(f"{lists} holds no file", "Put a company list for each portfolio there")
+        raise CompanyListError(f"{lists} holds no file", "Put a company list for each portfolio into it")
     name, count = Counter(_name(path) for path in files).most_common(1)[0]
     if count > 1:
         raise CompanyListError(f"{lists} holds {count} files that would be portfolio {name}", "Give each its own name")

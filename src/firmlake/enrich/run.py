@@ -1,7 +1,7 @@
-"""The runner: the one function that carries out an enrichment, whoever starts it.
+"""The runner: the one function that carries out an enrichment, for the command line, Prefect and Python alike.
 
-A run is planned, frozen, fetched shard by shard, staged, finished, published and summed up. With `run.expand` each step
-outward is a run of its own. Each shard is handed to staging as soon as it is fetched, while others are in flight.
+It plans, freezes, fetches shard by shard, stages, finishes, publishes and summarises a run. With `run.expand`, each
+expansion step is a run of its own. A shard is staged as soon as it is fetched, while other shards are still in flight.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from firmlake.warehouse.members import held_name
 __all__ = ["Published", "carry_out", "enrich", "redrive", "shortfall"]
 
 _SHARDS_AT_ONCE = 2
-"""So that none waits for the end of another; more would only share the same allowance."""
+"""Two, so that requests continue while one shard ends; more shards would only share the same allowance."""
 _SIGNALS_EVERY_SECONDS = 0.2
 _FAILED_MAX = 10
 _KEY = ("country", "company_number")
 
 
 class Published(NamedTuple):
-    """What a run came to.
+    """The result of a published run.
 
     Attributes:
-        failed: The first companies that failed: country, company number, dataset, reason, attempts.
+        failed: The first companies that failed, at most ten: country, company number, dataset, reason, attempts.
     """
 
     run: Run
@@ -66,21 +66,21 @@ def enrich(
     now: Callable[[], datetime] = utc_now,
     file_back: FileBack | None = None,
 ) -> list[Published]:
-    """Fetch what is missing or stale for the companies of a list, and publish it; then go outward by `run.expand`.
+    """Fetch and publish what is missing or stale for the companies of a list, then for those found by `run.expand`.
 
     Args:
-        settings: The budgets are those of all steps together.
+        settings: The budgets hold for the list and all expansion steps together.
         company_list: A file.
-        holder: Who holds the data folder meanwhile, for others to read.
+        holder: The text that others see if they find the data folder locked.
         observer: Follows the run; None shows nothing.
         now: The clock, UTC.
-        file_back: Where the list is written to, with what is held of its companies; None writes it nowhere.
+        file_back: Where to write the list with the figures of its companies; None writes no file.
 
     Returns:
-        The runs that were published: that of the list, then one for each step outward.
+        The published runs: first that of the list, then one per expansion step.
 
     Raises:
-        FirmlakeError: Nothing could be published; what has landed is kept, and the same call goes on with it.
+        FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
     """
     planning.check_expand(settings)
     observer = observer or Observer()
@@ -101,10 +101,19 @@ def enrich(
 def redrive(
     settings: Settings, holder: str, observer: Observer | None = None, now: Callable[[], datetime] = utc_now
 ) -> list[Published]:
-    """Ask again for the companies that failed, whatever list they came from; else as `enrich`.
+    """Ask again for the companies that failed, from any list, and publish the answers.
+
+    Args:
+        settings: Budgets and limits.
+        holder: The text that others see if they find the data folder locked.
+        observer: Follows the run; None shows nothing.
+        now: The clock, UTC.
 
     Returns:
-        The run; none where there is nobody to ask.
+        The published run, or an empty list if nothing has failed.
+
+    Raises:
+        FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
     """
     with _data_folder(settings, holder):
         made = carry_out(settings, lambda: planning.plan_redrive(settings, now()), observer or Observer(), now)
@@ -121,17 +130,17 @@ def carry_out(
     """Carry out one run, for a caller that holds the data folder.
 
     Args:
-        settings: Its settings.
+        settings: The settings of the run.
         plan: Makes the plan.
         observer: Follows the run.
         now: The clock, UTC.
-        title: Which step outward it is; empty for a list.
+        title: The name of the expansion step; empty for the company list itself.
 
     Returns:
-        The run that was published; None where there is nobody to ask.
+        The published run; None if there is nothing to ask for.
 
     Raises:
-        FirmlakeError: As `enrich`.
+        FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
     """
     name = f"{title}: {{}}".format if title else "{}".format
     frozen = observer.step(name("plan"), partial(_freeze, settings, plan, observer, now, title))
@@ -156,7 +165,7 @@ def carry_out(
 
 
 def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
-    """Say as an error what published runs left undone, the worst of it; None where all is done."""
+    """Return the gravest shortfall of published runs as an error; None if nothing was left undone."""
     found: list[FirmlakeError] = []
     for outcome in (each.outcome for each in published):
         if outcome.outcome == "stopped":
@@ -185,7 +194,7 @@ def _plan_list(settings: Settings, company_list: Path, file_back: FileBack | Non
 def _go_outward(
     settings: Settings, first: Published, observer: Observer, now: Callable[[], datetime]
 ) -> list[Published]:
-    """Fetch the companies beside those of a run, step by step, until a budget or the companies end."""
+    """Carry out the expansion steps until `run.depth`, a budget or the companies are exhausted."""
     made, known = [first], pl.DataFrame()
     for step in range(1, settings.run.depth + 1 if settings.run.expand else 1):
         last = made[-1]
@@ -210,10 +219,10 @@ def _freeze(
     now: Callable[[], datetime],
     title: str,
 ) -> tuple[Run, int] | None:
-    """Plan a run and freeze it. The plan itself is dropped: the targets of a million companies take 400 MB.
+    """Plan a run and freeze it. The plan is not kept: the targets of a million companies take 400 MB.
 
     Returns:
-        The run and about how many requests it takes; None where there is nobody to ask.
+        The run and its estimated number of requests; None if there is nothing to ask for.
     """
     planned = plan()
     observer.planned(planned, title)
@@ -227,13 +236,13 @@ def _freeze(
 def _fetch(
     settings: Settings, run: Run, expected: int, observer: Observer, name: Callable[[str], str]
 ) -> tuple[Stopped | None, dict[int, Manifest]]:
-    """Fetch all shards, and stage each that is fetched whole.
+    """Fetch all shards, and stage each shard once it is completely fetched.
 
     Returns:
-        Why fetching stopped before its end; None when every company is answered or given up. And what was staged.
+        The reason why fetching stopped early, or None if every company is answered or given up; and the staged shards.
     """
     staged: dict[int, Manifest] = {}
-    one_at_a_time = threading.Lock()  # the frames of a shard take as much memory again
+    one_at_a_time = threading.Lock()  # staging doubles the memory that a shard takes
 
     @collecting_rarely()
     def fetch_and_stage(shard: int) -> None:
@@ -253,26 +262,26 @@ def _fetch(
 
 
 def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: threading.Event) -> Stopped | None:
-    """Do the work of all shards, a few at once. However this ends, none of it is under way any more.
+    """Work on all shards, a few at a time. When this function returns or raises, no shard is being worked on.
 
     Args:
-        work: Of a shard, by its number; in the context of the caller, which is how Prefect knows the flow run.
-        shards: Their numbers.
-        stop: Makes the work end early.
+        work: Called with the number of a shard, in the caller's context, from which Prefect knows the flow run.
+        shards: The numbers of the shards.
+        stop: Set to make the work end early.
 
     Returns:
-        Why a shard stopped before its end; None where none did.
+        The first reason why a shard stopped early; None if none did.
 
     Raises:
-        InterruptedRunError: A signal came.
-        FirmlakeError: Nothing more can be fetched now.
+        InterruptedRunError: The process got a signal to stop. Run again to resume.
+        FirmlakeError: Fetching cannot continue; the message says what to do.
     """
     stopped: Stopped | None = None
     with ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="shard") as pool:
         pending = {pool.submit(copy_context().run, work, shard) for shard in shards}
         try:
             while pending:
-                # Not for ever: Polars leaves a handler for SIGINT that does not wake a thread from an endless wait.
+                # With a timeout: the SIGINT handler that Polars installs does not wake a thread from an endless wait.
                 done, pending = wait(pending, _SIGNALS_EVERY_SECONDS, FIRST_COMPLETED)
                 for future in done:
                     try:
@@ -291,7 +300,7 @@ def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: thread
 def _publish(
     settings: Settings, run: Run, shards: Sequence[Manifest], stopped: Stopped | None, now: Callable[[], datetime]
 ) -> Outcome:
-    """Decide how a run ended, and load it into the next generation of the warehouse."""
+    """Decide the outcome of a run, and load the run into the next generation of the warehouse."""
     manifest = finish_stage(run, shards)
     outcome = finish(settings, run, manifest, stopped, now())
     log("fetched", run=run.run_id, outcome=outcome.outcome, reason=outcome.reason)

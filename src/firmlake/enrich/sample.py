@@ -1,4 +1,4 @@
-"""A sample of a company list: its first companies that are not held, and what the whole list would cost."""
+"""A sample of a company list: its first companies with something to fetch, and what the whole list would cost."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Whole(NamedTuple):
 
 
 def take_sample(settings: Settings, companies: CompanyList, held: Held) -> tuple[CompanyList, Whole]:
-    """Choose the first `run.sample` companies of a list of which something is missing or stale.
+    """Choose the first `run.sample` companies of a list for which a dataset is missing or stale.
 
     Returns:
-        A list of those companies alone, which also keeps the account of refused lines; and what the list would cost
-        without budgets.
+        A list of these companies, with the refused lines of the whole list; and what the whole list would cost without
+        budgets.
     """
     targets = find_targets(
         companies.companies,

@@ -1,4 +1,4 @@
-"""The parts of a frozen run that need more than one stage: opening the fetcher, deciding how it ended, publishing."""
+"""Steps of a frozen run that need several rooms: open the fetcher, decide the outcome, publish."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ __all__ = ["fetching", "finish", "publish_run"]
 def fetching(
     settings: Settings, run: Run, client: Client, on_answer: Callable[[Answer], object] = lambda answer: None
 ) -> Iterator[Fetcher]:
-    """Open what fetches the shards of a run; closing it waits for the requests in flight.
+    """Open the fetcher of a run. Closing it waits for the requests in flight.
 
-    A run that the service never answered, because the settings do not fit it, is none: there is nothing to go on with.
-    The data folder belongs to the service from its first answer on: a mistaken address leaves it free.
+    If the service refuses every request because the settings are wrong, the run is removed: there is nothing to resume.
+    The first successful answer ties the data folder to its service, so a mistaken address does not.
     """
     on_works = partial(stamp_service, settings, run.folders)
     fetcher = Fetcher(client, settings, run, on_answer, on_works)
@@ -53,17 +53,17 @@ def fetching(
 
 
 def finish(settings: Settings, run: Run, manifest: Manifest, stopped: Stopped | None, now: datetime) -> Outcome:
-    """Decide how a staged run ended, and record it.
+    """Decide the outcome of a staged run, and record it.
 
     Args:
-        settings: What share of failed companies still counts as done.
+        settings: `run.fail_on` says what share of failed companies still counts as done.
         run: The run.
         manifest: Its staged files.
-        stopped: Why fetching stopped before its end; None where it did not.
+        stopped: The reason why fetching stopped early; None if it did not.
         now: UTC.
 
     Raises:
-        DriftError: Something came that the section `contract` of the settings wants no run to publish.
+        DriftError: The run holds a value or field that the settings under `contract` do not allow to be published.
     """
     refuse_unwanted(run, _staged(run, manifest, "rejects"), _staged(run, manifest, "drift"), now)
     states = _staged(run, manifest, "company_state")
@@ -85,7 +85,7 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
         The generation that is now the newest.
 
     Raises:
-        DriftError: So many records would lose a field that good values would be replaced by nothing.
+        DriftError: More records than the settings allow would lose the value of a field. Nothing was published.
     """
     give_back()
 
@@ -105,7 +105,7 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
 
 
 def _staged(run: Run, manifest: Manifest, table: str) -> pl.LazyFrame:
-    """Scan a staged table: of a million companies it need not all be in memory."""
+    """Scan a staged table lazily, so that a million companies need not fit into memory."""
     folder = run.folders.staged(run.run_id)
     files = [folder / file.path for file in manifest.files if file.table == table]
     if not files:

@@ -1,4 +1,4 @@
-"""What a run asks for and what that costs: the targets, chosen by what is held, and the estimate of their requests."""
+"""Targets: choose what a run asks for by what is already held, and estimate its requests and credits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from firmlake.landing.pages import count_pages
 __all__ = ["Estimate", "count_companies", "estimate", "find_targets"]
 
 ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 20)
-"""Records of a company of which nothing is known: 8 on average, as the embedded service has it."""
+"""Assumed numbers of records for companies never asked for: 8 on average, as in the sandbox."""
 
 _COUNTED = ("expected_count", "remaining_count")
 _HELD = ("is_fresh", "has_failed", "is_barred", "expected_count", "held_hash")
@@ -25,13 +25,13 @@ _FROZEN = ("expected_count", "is_paid", "has_failed", "is_barred", "held_hash")
 
 
 class Estimate(NamedTuple):
-    """What a run will cost, before its first request.
+    """What a run will cost, estimated before its first request.
 
     Attributes:
-        request_counts: By dataset; exact for what does not page, else by the totals known or assumed.
-        credit_count: Companies outside their paid window.
-        minutes: At the allowance; 0 where there is none.
-        left_out_count: Of these requests, those that `max_requests` leaves to a later run.
+        request_counts: Requests by dataset. Exact for datasets without pages; others by known or assumed totals.
+        credit_count: Companies outside their paid window, one credit each.
+        minutes: Duration at the allowance; 0 without an allowance.
+        left_out_count: The part of these requests that `max_requests` leaves to a later run.
     """
 
     request_counts: dict[str, int]
@@ -53,17 +53,17 @@ def find_targets(
 
     Args:
         companies: Accepted companies: country, company_number, in list order.
-        datasets: What is wanted of each.
+        datasets: The datasets to fetch for each company.
         state: What is held: company (its key), dataset, is_fresh, has_failed, is_barred, expected_count, held_hash.
         paid: Companies inside their paid window: country, company_number.
-        max_credits: Companies outside it that may be asked for; -1 for all.
-        shard_companies: Companies of a shard.
+        max_credits: How many companies outside their paid window may be asked for; -1 for all.
+        shard_companies: Companies per shard.
 
     Returns:
-        One row per company and dataset that is not fresh: shard (1 first; 0 for those the budget leaves out), country,
-        company_number, dataset, expected_count, is_paid, has_failed, is_barred, held_hash; in list order.
+        One row per company and dataset that is not fresh: shard (from 1; 0 if the budget leaves the company out),
+        country, company_number, dataset, expected_count, is_paid, has_failed, is_barred, held_hash; in list order.
     """
-    is_first = pl.col("order").diff().fill_null(1) != 0  # rows of a company follow each other
+    is_first = pl.col("order").diff().fill_null(1) != 0  # the rows of a company are adjacent
     is_allowed = pl.lit(value=True)
     if max_credits >= 0:
         is_allowed = pl.col("is_paid") | ((is_first & ~pl.col("is_paid")).cum_sum() <= max_credits)
@@ -81,21 +81,22 @@ def find_targets(
 
 
 def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int], max_requests: int = -1) -> Estimate:
-    """Say what targets will cost.
+    """Estimate what targets will cost.
 
     Args:
         api: Limits of the service.
-        targets: As `find_targets` gives them; shard 0 costs nothing. Where some have landed in part, remaining_count
-            says how many records are still to come of them.
-        known_totals: Records of companies already held, as a picture of those that are not; few are no picture.
-        max_requests: Requests the run may send; -1 for all.
+        targets: Targets as returned by `find_targets`; shard 0 costs nothing. An optional column remaining_count tells
+            how many records are still to come for a target that has landed in part.
+        known_totals: Numbers of records of companies already held, used for unknown companies. If there are too few,
+            `ASSUMED_TOTALS` is used instead.
+        max_requests: Requests that the run may send; -1 for all.
     """
     asked = targets.lazy().filter(pl.col("shard") > 0)
     if "remaining_count" not in targets.columns:
         asked = asked.with_columns(pl.lit(None, pl.Int32).alias("remaining_count"))
     totals = cycle(known_totals if len(known_totals) >= len(ASSUMED_TOTALS) else ASSUMED_TOTALS)
     counts: Counter[str] = Counter()
-    for dataset in targets["dataset"].unique(maintain_order=True):  # one by one, for there may be millions of rows
+    for dataset in targets["dataset"].unique(maintain_order=True):  # one at a time: there may be millions of rows
         of_dataset = asked.filter(pl.col("dataset") == dataset).select("shard", *_COUNTED).collect()
         for _, group in of_dataset.group_by("shard", maintain_order=True):
             counts[dataset] += count_pages(api, dataset, group, totals)
@@ -106,7 +107,7 @@ def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int
 
 
 def count_companies(targets: pl.DataFrame | pl.LazyFrame) -> int:
-    """Count the companies in targets as `find_targets` gives them, where the rows of one follow each other."""
+    """Count the companies in targets, in which the rows of a company are adjacent (see `find_targets`)."""
     company = pl.struct("country", "company_number")
     return targets.lazy().select(company.rle_id().max() + 1).collect().item() or 0
 
@@ -117,9 +118,9 @@ def count_companies(targets: pl.DataFrame | pl.LazyFrame) -> int:
 def _with_held(
     companies: pl.DataFrame, datasets: Sequence[str], state: pl.DataFrame, paid: pl.DataFrame
 ) -> pl.DataFrame:
-    """Give a row for each company (by its `order` in the list) and dataset, with what is held of it.
+    """Join each company (as its `order` in the list) and dataset with what is held.
 
-    There may be millions: without texts, and joined one dataset after the other, they are not in memory several times.
+    There may be millions of rows. Integer keys, and one join per dataset, keep memory from holding several copies.
     """
     window = paid.lazy().select(company_key().alias("company"), is_paid=True)
     listed = companies.lazy().select(company_key().alias("company")).with_row_index("order")

@@ -1,4 +1,4 @@
-"""What has landed of runs that are not in the warehouse: whom they paid for, and what is left of them."""
+"""Runs that are not in the warehouse: the companies they paid for, and the targets they have left."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["Underway", "read_underway"]
 
 
 class Underway(NamedTuple):
-    """What has landed of a run.
+    """What has landed for a run that is not in the warehouse.
 
     Attributes:
-        paid: Companies it found, and when first: country, company_number, paid_at (UTC).
-        begun: Shards of which something has landed.
-        pending: What those still lack: country, company_number, dataset, remaining_count (records still to come; null
-            where nobody knows).
+        paid: Companies with an answer, and the time of the first: country, company_number, paid_at (UTC).
+        begun: Shards for which an answer has landed.
+        pending: Targets of these shards without a complete answer: country, company_number, dataset, remaining_count
+            (records still to come; null if unknown).
     """
 
     run: Run
@@ -34,7 +34,7 @@ class Underway(NamedTuple):
     pending: pl.DataFrame
 
     def targets_left(self) -> pl.DataFrame:
-        """Read what is still to be asked for, and what a budget left out: targets as frozen, and remaining_count."""
+        """Read the frozen targets still to be asked for or left out by a budget, with remaining_count."""
         targets = self.run.targets()
         if self.run.is_fetched:
             targets = targets.filter(pl.col("shard") == 0)
@@ -48,10 +48,10 @@ class Underway(NamedTuple):
 
 
 def read_underway(run: Run) -> Underway:
-    """Read what has landed of a run, from its staged tables where a shard is whole: that spares reading the answers.
+    """Read what has landed for a run. A completely staged shard is read from its tables, which is faster.
 
     Raises:
-        DamagedError: A landed answer is not what was written.
+        DamagedError: A landed answer was changed or cut off since it was written; restore it from a copy.
     """
     shards = range(1, run.plan.shard_count + 1)
     begun = tuple(shard for shard in shards if list_segments(run.folders.landing(run.run_id, shard)))
@@ -75,7 +75,7 @@ _PENDING = pl.Schema(
 
 
 def _read_staged(run: Run, shard: int) -> pl.DataFrame | None:
-    """Read whom a shard paid for; None where it is not staged, or not whole."""
+    """Read the companies that a shard paid for from its staged tables; None if it is not completely staged."""
     manifest = read_shard_manifest(run, shard)
     if manifest is None or not is_staged(run, manifest):
         return None
