@@ -340,9 +340,7 @@ def _find_others(
 ) -> tuple[tuple[Run, int], ...]:
     """Find the unfinished runs of other lists that already hold answers about the planned companies."""
     key = ["country", "company_number"]
-    asked = targets.lazy().select(
-        pl.col(key).cast(pl.String)
-    )  # lazy: a million companies are not copied
+    asked = targets.lazy().select(pl.col(key).cast(pl.String))  # lazy: a million companies are not copied
     counts = (
         (each.run, asked.join(each.paid.lazy(), on=key, how="semi").unique().collect().height)
         for each in held.underway

@@ -1,1 +1,1 @@
-"""What is made again or removed: replay, verify, prune and archive."""
+"""Rebuild and remove: replay, verify, prune and archive."""

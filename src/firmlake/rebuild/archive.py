@@ -1,16 +1,16 @@
-"""An archive: what has landed in one or several data folders, on an object store, where any machine can flatten it.
+"""The archive: landed answers of one or several data folders on an object store, where any machine can flatten them.
 
-    runs/<run>/plan.json                          first: the name is taken
+    runs/<run>/plan.json                          written first: reserves the name
     landing/run=<run>/shard=00001/00001.zst       segments, byte for byte
     runs/<run>/*.parquet                          the frozen tables
-    runs/<run>/outcome.json                       last: the run is in the archive
-    landing/service_lists/... contacts/...        answers about lists, likewise
+    runs/<run>/outcome.json                       written last: marks the run as archived
+    landing/service_lists/... contacts/...        answers about service lists, byte for byte
     staged/<replay>/run=<run>/<table>/shard=00001.<sha256>.parquet
-    staged/<replay>/run=<run>/shard=00001.json    a shard is staged when this is there
-    staged/<replay>/run=<run>/whole=00001.json    likewise, with records that were held when the run was frozen
+    staged/<replay>/run=<run>/shard=00001.json    written last: marks the shard as staged
+    staged/<replay>/run=<run>/whole=00001.json    the same, for a shard staged with the records that were already held
 
-Every object is created once and never changed: the store refuses a second one of the same name. Whoever comes second,
-after a crash or beside another worker, takes what the first has made.
+Every object is created once and never changed: the store refuses a second object of the same name. A worker that comes
+second, after a crash or in parallel, uses the object of the first.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _LAST = "outcome.json"
 
 
 class Archived(NamedTuple):
-    """What was added to an archive.
+    """What one call added to an archive.
 
     Attributes:
-        damaged: Runs that were left out, by name, with what is wrong and what to do.
+        damaged: Runs that were left out, by name. The error says what is wrong and what to do.
     """
 
     runs: list[str]
@@ -56,18 +56,19 @@ class Archived(NamedTuple):
 
 
 def archive(folders: Folders, target: Target, tell: Callable[[str], object] = lambda line: None) -> Archived:
-    """Add what has landed and is not there yet: published runs, overviews of lists, contacts. Again to go on.
+    """Add published runs, overviews of service lists and contacts that the archive lacks. Call again to resume.
 
-    A run that ended but was not published may still end otherwise; it waits. One that is damaged, is another than the
-    archive has, or was pruned before it was archived is left out; the others are added.
+    A run that has ended but is not published may still change its outcome, so it is archived later. A run is left out
+    if it is damaged, if it differs from the archived run of the same name, or if it was pruned before.
 
     Args:
-        folders: Nothing else may write into it meanwhile; see `lock`.
-        target: The archive; several data folders of one service may share it.
+        folders: The data folder. The caller holds its lock; see `lock`.
+        target: The archive. Several data folders of one service may share it.
         tell: Called with a line for each run that is added.
 
     Raises:
-        DamagedError: A file there with answers about lists is another than ours.
+        DamagedError: An archived file about service lists differs from the file of the same name in the data folder.
+            Find out which of the two is right.
     """
     there = target.sizes("runs") | target.sizes("landing")
     runs: list[str] = []
@@ -90,18 +91,19 @@ def archive(folders: Folders, target: Target, tell: Callable[[str], object] = la
 
 
 def fetch_runs(target: Target, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
-    """Fetch what a machine that loads the warehouse needs besides staged tables: plans, outcomes, answers about lists.
+    """Fetch what a machine needs to load the warehouse besides staged tables: plans, outcomes, answers about lists.
 
     Args:
         target: The archive.
-        folders: A data folder for nothing else. Its runs count as pruned: their landed answers are in the archive.
+        folders: A data folder for this purpose only. Its runs count as pruned, since the archive has their answers.
 
     Returns:
-        The runs, oldest first; and by name those whose plan, outcome or targets are not what was archived. Of these
-        nothing stays here.
+        The runs, oldest first; and by name the runs whose plan, outcome or targets are not what was archived. A damaged
+        run leaves nothing in the data folder.
 
     Raises:
-        UsageError: The data folder has runs of its own, or the archive has none, or those of several services.
+        UsageError: The data folder has runs of its own, or the archive holds no run or runs of several services. The
+            message says which, and what to do.
     """
     if own := next((folders.data / "landing").glob("run=*"), None):
         raise UsageError(f"{own} is a run of this data folder's own", "Name another folder in paths.data")
@@ -112,7 +114,7 @@ def fetch_runs(target: Target, folders: Folders) -> tuple[list[Run], dict[str, D
         _fetch(target, folders, list(target.sizes(folder)))
     runs, damaged = _read_fetched(target, folders)
     if not (runs or damaged):
-        raise UsageError(f"{target.url} holds no run", "`firmlake archive` puts them there")
+        raise UsageError(f"{target.url} holds no run", "Add runs with `firmlake archive`")
     if len(services := sorted({run.plan.service for run in runs})) > 1:
         raise UsageError(f"{target.url} holds answers of {' and '.join(services)}", "Keep an archive for each service")
     for run in runs:
@@ -121,17 +123,17 @@ def fetch_runs(target: Target, folders: Folders) -> tuple[list[Run], dict[str, D
 
 
 def stage_archived(address: str, replay: str, run_id: str, shard: int, *, is_whole: bool = False) -> Manifest:
-    """Flatten a shard of an archived run into the archive, unless that is done already. For any machine and process.
+    """Flatten a shard of an archived run into the archive, unless it is staged there already. Safe on any machine.
 
     Args:
-        address: Of the archive, as for `open_target`.
-        replay: What the work is part of: a name for one version of the code. What is staged under it is not made again.
+        address: The address of the archive, as given to `open_target`.
+        replay: A name for one replay with one version of the code. What is staged under this name is reused.
         run_id: The run.
-        shard: Its shard.
-        is_whole: As for `stage_shard`.
+        shard: The number of the shard.
+        is_whole: True stages all records; False leaves out records that were held when the run was frozen.
 
     Raises:
-        DamagedError: A landed answer is not what was written.
+        DamagedError: A landed answer is not what was written; restore it in the archive.
     """
     target = open_target(address)
     folder = f"staged/{replay}/run={run_id}"
@@ -145,17 +147,19 @@ def stage_archived(address: str, replay: str, run_id: str, shard: int, *, is_who
             raise _in_archive(target, run.folders, error) from None
         for file in manifest.files:
             content = (run.folders.staged(run_id) / file.path).read_bytes()
-            target.create(_staged_path(folder, file), content)  # one that is there has this content: see its name
+            target.create(
+                _staged_path(folder, file), content
+            )  # an existing object has this content: its name holds the hash
     if not target.create(marker, msgspec.json.encode(manifest)):
-        return stage_archived(address, replay, run_id, shard, is_whole=is_whole)  # somebody else was first
+        return stage_archived(address, replay, run_id, shard, is_whole=is_whole)  # another worker was first
     return manifest
 
 
 def collect_staged(target: Target, replay: str, run: Run, shards: Sequence[Manifest]) -> Manifest:
-    """Fetch the staged tables of a run from the archive and finish its staging here.
+    """Fetch the staged tables of a run from the archive, and finish its staging in the data folder.
 
     Raises:
-        DamagedError: A file is not what was written.
+        DamagedError: A file is not what was written; restore it in the archive.
     """
     folder = f"staged/{replay}/run={run.run_id}"
     for file in (file for manifest in shards for file in manifest.files):
@@ -169,7 +173,7 @@ def collect_staged(target: Target, replay: str, run: Run, shards: Sequence[Manif
 
 
 def stage_archived_whole(target: Target, replay: str, run: Run) -> Manifest:
-    """Stage an archived run with all its records, in this process, and fetch its tables: for `load_staged`."""
+    """Stage an archived run with all its records in this process, and fetch its tables; used by `load_staged`."""
     shards = [stage_archived(target.url, replay, run.run_id, shard, is_whole=True) for shard in run.shards()]
     return collect_staged(target, replay, run, shards)
 
@@ -185,11 +189,11 @@ def _published(folders: Folders) -> list[str]:
 
 
 def _check(run: Run) -> None:
-    """Make sure that a run can leave: it is all there, and what was written."""
+    """Check that a run is complete and that its files are what was written."""
     if run.is_pruned:
         raise DamagedError(
             f"Run {run.run_id} cannot be archived: its landed answers were pruned",
-            "Archive before you prune; to do without it, archive from a copy without its folder in runs",
+            "Archive before you prune; to leave the run out, archive from a copy without its folder in runs",
         )
     for name in run.plan.sha256:
         run.checked(name)
@@ -198,7 +202,7 @@ def _check(run: Run) -> None:
 
 
 def _read_fetched(target: Target, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
-    """Read the runs that were fetched; the folder of a damaged one goes, so that it is fetched again when restored."""
+    """Read the fetched runs. The folder of a damaged run is removed, so that the restored run is fetched again."""
     runs, damaged = read_runs(folders)
     for run in runs:
         try:
@@ -224,7 +228,7 @@ def _files_below(folder: Path) -> list[Path]:
 
 
 def _add(folders: Folders, target: Target, paths: Iterator[Path] | list[Path], there: dict[str, int]) -> Iterator[int]:
-    """Create what is not there yet, one after the other; give the sizes."""
+    """Create the files that the archive lacks, one by one, and yield the size of each."""
     for path in paths:
         name = path.relative_to(folders.data).as_posix()
         size = path.stat().st_size
@@ -242,13 +246,13 @@ def _add(folders: Folders, target: Target, paths: Iterator[Path] | list[Path], t
 def _fetch(target: Target, folders: Folders, names: list[str], last: str = "") -> None:
     for name in sorted(names, key=lambda name: name.endswith(f"/{last}")):
         path = folders.data / name
-        if not path.exists():  # whole: it is written like every file of ours
+        if not path.exists():  # an existing file is complete, since files are renamed into place
             _write(path, _read(target, name))
 
 
 @contextmanager
 def _fetched(target: Target, run_id: str, shard: int) -> Iterator[Run]:
-    """Have a shard of a run here for a while; what concerns the whole run is kept for the next shard."""
+    """Fetch a shard of a run for the time of the context. Files of the whole run are kept for its next shard."""
     run = _fetch_run(target.url, run_id)
     folders = run.folders
     landing = folders.landing(run_id, shard)
@@ -263,7 +267,7 @@ def _fetched(target: Target, run_id: str, shard: int) -> Iterator[Run]:
 
 @cache
 def _fetch_run(address: str, run_id: str) -> Run:
-    """Fetch plan and targets, for all shards that this process is given."""
+    """Fetch the plan and targets of a run, once for all shards that this process works on."""
     folders = Folders(Path(tempfile.mkdtemp(prefix="firmlake-")))
     atexit.register(rmtree, folders.data, ignore_errors=True)
     _fetch(open_target(address), folders, [f"runs/{run_id}/{name}" for name in ("plan.json", "targets.parquet")])
@@ -271,7 +275,7 @@ def _fetch_run(address: str, run_id: str) -> Run:
 
 
 def _staged_path(folder: str, file: StagedFile) -> str:
-    """Name a file by what it holds, so that two workers that make different ones do not get mixed."""
+    """Name a file by its content, so that files of two workers never get mixed up."""
     return f"{folder}/{file.path.removesuffix('.parquet')}.{file.sha256}.parquet"
 
 
@@ -287,13 +291,13 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _in_archive(target: Target, folders: Folders, error: DamagedError) -> DamagedError:
-    """Say of damage to a file that was fetched where it lies."""
+    """Name the file in the archive instead of its local copy in an error about damage."""
     where = error.message.replace(str(folders.data), target.url)
-    return DamagedError(where, "Restore it there from the data folder or a copy")
+    return DamagedError(where, "Restore it in the archive, from the data folder or a copy")
 
 
 def _changed(target: Target, name: str) -> FirmlakeError:
     return DamagedError(
-        f"{target.url}/{name} is another file than the one of this name here",
-        "Look which of them is whole; an archive takes the data folders of one service, each run once",
+        f"{target.url}/{name} differs from the file of the same name in the data folder",
+        "Find out which of the two is intact; an archive takes data folders of one service, and each run once",
     )

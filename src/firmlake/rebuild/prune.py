@@ -1,14 +1,14 @@
-"""Pruning: what is old and can be spared, never what is still needed.
+"""Pruning: remove what is old and no longer needed.
 
-Needed is
+Pruning always keeps
 
-    a generation      the newest, those kept by number, and the one that an export of changes starts from
-    a staged run      that is not in the warehouse, or whose landed answers are gone
-    landed answers    of a run that is not in the warehouse, or that is not staged whole
-    both              of a run of which the one that would stay is damaged
+    a generation      if it is the newest, among the number to keep, or the start of an export of changes
+    a staged run      if it is not in the warehouse, or if its landed answers are gone
+    landed answers    if their run is not in the warehouse, or not completely staged
+    both of a run     if the one that would stay is damaged
 
-Of a run's landed answers and staged tables one always stays, so that `firmlake replay` gives the same. Landed answers
-are what was paid for, and all that a later version can flatten anew: copy them elsewhere before you prune them.
+Either the landed answers or the staged tables of a run stay, so that `firmlake replay` gives the same result. Landed
+answers are what was paid for, and only they can be flattened by a later version: copy them before you prune them.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from firmlake.warehouse.load import loaded_runs
 __all__ = ["Spared", "find_spared", "prune"]
 
 _GOING = ".going-"
-"""Start of the name of a folder that is being removed: nobody else takes it for a run."""
+"""Prefix of a folder that is being removed, so that no other process takes it for a run."""
 
 
 class Spared(NamedTuple):
-    """What can be spared: generation, staged or landed.
+    """Something that can be removed.
 
     Attributes:
-        byte_count: What it takes on disk.
-        ended_at: When its run ended, UTC; None for a generation.
+        kind: "generation", "staged", "landed", or "rest" for what a killed command left.
+        byte_count: Its size on disk.
+        ended_at: When its run ended, UTC; None if it belongs to no run.
     """
 
     kind: str
@@ -55,17 +56,18 @@ def find_spared(
     staged_days: int | None = None,
     landed_days: int | None = None,
 ) -> tuple[list[Spared], dict[str, DamagedError]]:
-    """Find what can be spared; nothing is changed.
+    """Find what can be removed, without changing anything.
 
     Args:
         folders: The data folder.
         now: UTC.
-        keep_generations: Newest generations that stay.
-        staged_days: Staged runs that ended longer ago go; None keeps all.
-        landed_days: The same for landed answers. A run that is old enough for both loses its landed answers only.
+        keep_generations: The number of newest generations to keep.
+        staged_days: Remove staged tables of runs that ended more days ago; None keeps all.
+        landed_days: Remove landed answers of runs that ended more days ago; None keeps all. If a run is old enough for
+            both, only its landed answers are removed.
 
     Returns:
-        What can be spared; and by name the runs in the warehouse that keep all because they are damaged.
+        What can be removed; and by name the runs in the warehouse that are kept whole because they are damaged.
     """
     found = list(_generations(folders, keep_generations))
     found += [_measured("rest", path) for path in _rests(folders)]
@@ -87,7 +89,7 @@ def find_spared(
 
 
 def prune(folders: Folders, spared: Iterable[Spared]) -> None:
-    """Remove what can be spared; a kill in between leaves each whole, gone, or to be removed by the next."""
+    """Remove what `find_spared` found. If the process is killed, the next prune removes what is half gone."""
     for each in spared:
         if each.kind == "landed":
             open_run(folders, each.path.name.removeprefix("run=")).mark_pruned()
@@ -130,7 +132,7 @@ def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bo
 
 
 def _rests(folders: Folders) -> Iterator[Path]:
-    """What a killed prune or verification left."""
+    """List what a killed prune or verification left."""
     yield from folders.data.glob(f"*/{_GOING}*")
     yield from folders.data.glob(".verify-*")
 

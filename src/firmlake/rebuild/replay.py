@@ -1,4 +1,4 @@
-"""Replay and verification: tables and warehouse made again from the landed answers, without a request."""
+"""Replay and verification: rebuild tables and warehouse from the landed answers, without a request."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = ["TableCheck", "content_hashes", "finished_runs", "load_staged", "read
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _DIFFERS_BY_NATURE = ("loads",)
-"""When and as which generation a run was published is not in the landed answers."""
+"""Tables that a replay changes: landed answers do not tell when and as which generation a run was published."""
 
 
 class TableCheck(NamedTuple):
-    """One table, as the warehouse has it and as the landed answers give it: rows and content hash."""
+    """The rows and the content hash of one table, in the warehouse and in a replay of the landed answers."""
 
     table: str
     rows: int
@@ -50,11 +50,11 @@ class TableCheck(NamedTuple):
 
 
 def finished_runs(folders: Folders, loaded: Sequence[str] = ()) -> list[tuple[Run, Outcome]]:
-    """List the runs whose fetching ended, in the order they were loaded; those that were not, by when they ended.
+    """List the runs that have ended: first the loaded runs in the order of loading, then the others by their end.
 
     Raises:
-        DamagedError: A run that was loaded, or of which something has landed, has lost its plan or its outcome:
-            without it, its answers would be left out unseen.
+        DamagedError: A run that was loaded or has landed answers has lost its plan or its outcome. Without this check
+            its answers would be left out unnoticed. The message says how to restore it.
     """
     runs, damaged = read_finished(folders, loaded)
     for error in damaged.values():
@@ -65,7 +65,7 @@ def finished_runs(folders: Folders, loaded: Sequence[str] = ()) -> list[tuple[Ru
 def read_finished(
     folders: Folders, loaded: Sequence[str] = ()
 ) -> tuple[list[tuple[Run, Outcome]], dict[str, DamagedError]]:
-    """List what `finished_runs` does; and by name the runs because of which that raises."""
+    """List the runs as `finished_runs` does, and return damaged runs by name instead of raising an error."""
     runs, unreadable = read_runs(folders)
     landed = {path.name.removeprefix("run=") for path in (folders.data / "landing").glob("run=*")}
     damaged: dict[str, DamagedError] = {}
@@ -97,24 +97,24 @@ def replay(
     storage_version: str = "latest",
     contract: ContractSettings | None = None,
 ) -> Path:
-    """Make staged tables and warehouse again from what has landed, as a new generation.
+    """Rebuild the staged tables and the warehouse from the landed answers, as a new generation.
 
     Args:
-        folders: Where.
+        folders: The data folder.
         now: The clock, UTC.
-        memory_limit: For DuckDB, such as "512MB".
-        keep: Generations kept, the new one included.
+        memory_limit: Memory limit of DuckDB, such as "512MB".
+        keep: The number of generations to keep, including the new one.
         on_run: Called with each run before it is staged.
-        processes: Shards staged at once, as for `stage_shards`.
-        storage_version: As for `publish`.
-        contract: Settings by which all answers are read; None reads each run's by its own.
+        processes: The number of processes that stage shards in parallel.
+        storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one.
+        contract: Read all answers by these settings; None reads each run by the settings it was frozen with.
 
     Returns:
-        The new generation; `loads` apart, its content is that of the one before, unless `contract` changes it.
+        The new generation. Apart from `loads` it equals the generation before, unless `contract` changes the result.
 
     Raises:
-        FirmlakeError: Nothing has been fetched to its end yet.
-        DamagedError: A landed answer is not what was written; nothing is published.
+        FirmlakeError: There is nothing to replay yet; run a company list first.
+        DamagedError: A landed answer is not what was written; nothing was published. Restore the file that is named.
     """
     _restore_outcomes(folders)
     loaded, names = _loaded(folders)
@@ -142,19 +142,22 @@ def load_staged(
     without: Collection[str] = (),
     storage_version: str = "latest",
 ) -> Path:
-    """Make a warehouse of runs that are staged already, in the order in which they ended; else as `replay`.
+    """Build a warehouse from runs that are already staged, in the order in which they ended.
 
     Args:
-        folders: Where.
+        folders: The data folder.
         now: The clock, UTC.
-        memory_limit: For DuckDB, such as "512MB".
-        keep: Generations kept, the new one included.
-        stage_whole: As `stage` for `complete`.
-        without: Names of runs that are left out.
-        storage_version: As for `publish`.
+        memory_limit: Memory limit of DuckDB, such as "512MB".
+        keep: The number of generations to keep, including the new one.
+        stage_whole: Stages a run again with all its records, if the warehouse lacks a record that staging left out.
+        without: The names of runs to leave out.
+        storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one.
+
+    Returns:
+        The new generation.
 
     Raises:
-        DamagedError: A staged file is missing or not what was written; nothing is published.
+        DamagedError: A staged file is missing or not what was written; nothing was published. Restore the file.
     """
     runs = [(run, outcome) for run, outcome in finished_runs(folders) if run.run_id not in without]
     staged = [(run, outcome, all_there_is(run)) for run, outcome in runs]
@@ -165,21 +168,25 @@ def load_staged(
 
 
 def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) -> list[TableCheck]:
-    """Prove that landed = staged = warehouse: replay aside and compare.
+    """Prove that landed answers, staged tables and warehouse agree: replay into a temporary folder and compare.
 
     Returns:
-        A check for each table of the newest generation, and for each question about the past: asked as of the last run,
-        it must give what the table holds.
+        One check per table of the newest generation, and one per `_as_of` macro, which as of the last run must return
+        the rows of its table.
 
     Raises:
-        DamagedError: A landed or staged file is not what was written, or staged rows are not what the answers give.
+        DamagedError: A landed or staged file is not what was written, or staged rows differ from the landed answers.
+            The message names the file and says how to restore it.
     """
     room = folders.data if is_writable(folders.data) else None  # else where the system keeps what is temporary
     with tempfile.TemporaryDirectory(dir=room, prefix=".verify-") as name:
         aside = Folders(folders.data, made=Path(name))
         with open_warehouse(folders) as held:
             loaded = loaded_runs(held)
-            expected, pasts = content_hashes(held), _check_as_of(held)  # first: what fails to be read is this one
+            expected, pasts = (
+                content_hashes(held),
+                _check_as_of(held),
+            )  # first, so that a damaged generation is named as such
             finished = finished_runs(aside, loaded)
             staged = []
             for run, outcome in finished:
@@ -191,7 +198,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
                         source = source.read_by(recorded.contract)
                     again = restage(source, is_whole=recorded is not None and recorded.is_whole)
                     staged.append((source, outcome, again))
-                    if not run.is_pruned and folders.staged(run.run_id).exists():  # else it was pruned
+                    if not run.is_pruned and folders.staged(run.run_id).exists():  # a pruned run has nothing to compare
                         _compare_staged(ours, again, aside)
             names, until = _names(held), lists_loaded_at(held)
             overviews = _overviews(folders, names, only_loaded=True)
@@ -203,7 +210,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
 
 
 def content_hashes(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int, str]]:
-    """Give rows and a hash of the content of each table, whatever the order of its rows."""
+    """Return the row count and a content hash of each table. The order of rows does not change the hash."""
     return {
         name: _content_hash(connection, name, (column.name for column in table.columns))
         for name, table in WAREHOUSE_TABLES.items()
@@ -214,9 +221,9 @@ def content_hashes(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int
 
 
 def _loaded(folders: Folders) -> tuple[list[str], list[str]]:
-    """List the runs, and everything, loaded into the newest generation, as far as it can be read.
+    """List the runs, and all names, loaded into the newest generation.
 
-    Replay is what one does when it cannot.
+    Both lists are empty if the generation cannot be read, since replay is the remedy for that.
     """
     try:
         with open_warehouse(folders, of_any_version=True) as connection:
@@ -226,7 +233,7 @@ def _loaded(folders: Folders) -> tuple[list[str], list[str]]:
 
 
 def _restore_outcomes(folders: Folders) -> None:
-    """Write again how published runs ended, where that is lost; the warehouse tells all but why."""
+    """Restore lost outcomes of published runs from the warehouse, which knows all but the reason."""
     with suppress(FirmlakeError, duckdb.Error), open_warehouse(folders, of_any_version=True) as connection:
         for run_id, outcome, at in connection.execute("SELECT run_id, outcome, finished_at FROM runs").fetchall():
             known = Outcome(run_id=run_id, outcome=outcome, finished_at=at.replace(tzinfo=UTC))
@@ -239,7 +246,7 @@ def _names(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _overviews(folders: Folders, names: Sequence[str], *, only_loaded: bool) -> list[Overview]:
-    """List the overviews to load: those that were, and the later ones, for an earlier one would bring back the past."""
+    """List the overviews to load: those loaded before, and later ones. An older one would overwrite newer state."""
     landed = list_overviews(folders)
     last = max((one.finished_at for one in landed if one.plan.overview_id in names), default=_NEVER)
     return [
@@ -261,19 +268,19 @@ def _publish_all(
     until: datetime | None = None,
     storage_version: str = "latest",
 ) -> Path:
-    """Load runs and overviews as they were loaded first into a generation that starts empty, then the additions.
+    """Load runs and overviews into an empty generation in their original order, then the additions.
 
     Args:
-        folders: Where.
-        staged: Runs.
-        overviews: Of the lists.
-        names: What was loaded, in that order; what was not comes after it, by when it ended.
+        folders: The data folder.
+        staged: The staged runs.
+        overviews: Overviews of the service lists.
+        names: Runs and overviews in the order they were loaded. Those not in it follow, by the time they ended.
         now: The clock, UTC.
-        memory_limit: For DuckDB.
-        keep: Generations kept.
-        stage_whole: As `stage` for `complete`.
-        until: Additions that had landed by then; None takes all.
-        storage_version: As for `publish`.
+        memory_limit: Memory limit of DuckDB.
+        keep: The number of generations to keep.
+        stage_whole: Stages a run again with all its records, if the generation lacks one that staging left out.
+        until: Load only additions that had landed by this time; None loads all.
+        storage_version: The oldest DuckDB that can read the file.
     """
     order = {name: position for position, name in enumerate(names)}
     load_one = partial(_load_run, now, stage_whole)
@@ -298,7 +305,7 @@ def _publish_all(
             step(connection, last + position)
         if applied is not None:
             load_additions(connection, folders, (number, applied, now()), until)
-        if until is None:  # else it is only compared, and nobody asks it anything
+        if until is None:  # a verification compares tables only and needs no views
             create_views(connection)
 
     return publish(folders, load, memory_limit=memory_limit, keep=keep, storage_version=storage_version)
@@ -357,4 +364,4 @@ def _compare_staged(run: Run, again: Manifest, aside: Folders) -> None:
             file.sha256 != made[file.path].sha256
             and not pl.read_parquet(old, glob=False).equals(pl.read_parquet(new, glob=False))
         ):
-            raise DamagedError(f"{old} does not hold what the landed answers give", "`firmlake replay` makes it again")
+            raise DamagedError(f"{old} differs from the landed answers", "`firmlake replay` makes it again")

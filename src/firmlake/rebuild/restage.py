@@ -1,7 +1,7 @@
-"""Staging a run again from what has landed, whatever is staged already.
+"""Restaging: stage a run again from its landed answers.
 
-The staged files of a run leave out records that the warehouse held when the run was frozen: `complete` stages the run
-again where the warehouse lacks them by now. This is the one place that looks at both.
+Staged files leave out records that the warehouse held when the run was frozen. If the warehouse lacks such a record by
+now, `complete` stages the run again with all its records. Only this module compares staged files with the warehouse.
 """
 
 from __future__ import annotations
@@ -34,29 +34,30 @@ def restage(
     *,
     is_whole: bool = False,
 ) -> Manifest:
-    """Stage a run again from what has landed, whatever is staged already.
+    """Stage a run again from its landed answers, even if it is already staged.
 
     Args:
-        run: The run.
-        on_run: Called with it before.
-        processes: As for `stage_shards`.
-        is_whole: As for `stage_shard`.
+        run: The run. If its landed answers were pruned, its staged tables are returned instead.
+        on_run: Called with the run before it is staged.
+        processes: The number of processes that stage shards in parallel.
+        is_whole: True stages all records; False leaves out records that were held when the run was frozen.
 
     Raises:
-        DamagedError: Not everything is there that was once staged: without it, answers would be lost unseen.
+        DamagedError: Landed answers that were staged before are missing or changed. Nothing was removed; the message
+            says what to restore.
     """
     on_run(run)
     if run.is_pruned:
         return all_there_is(run, is_whole=is_whole)
     if held := read_manifest(run):
         check_landed(run, held)
-    for name in run.plan.sha256:  # what is staged stays while it cannot be made again
+    for name in run.plan.sha256:  # checked first: staged tables are only removed if they can be made again
         run.table(name)
     for marker in run.folders.staged(run.run_id).glob("*.json"):
         marker.unlink()
     try:
         return finish_stage(run, stage_shards(run, processes, is_whole=is_whole))
-    except DamagedError as error:  # a landed answer: all else was checked
+    except DamagedError as error:  # only a landed answer can be damaged here: all else was checked above
         raise DamagedError(error.message, answers_lost(run)) from None
 
 
@@ -65,10 +66,10 @@ def stage_whole(run: Run, processes: int = 1) -> Manifest:
 
     Args:
         run: The run.
-        processes: As for `stage_shards`.
+        processes: The number of processes that stage shards in parallel.
 
     Raises:
-        DamagedError: As for `restage`.
+        DamagedError: Landed answers are missing or changed; the message says what to restore.
     """
     return restage(run, processes=processes, is_whole=True)
 
@@ -79,16 +80,16 @@ def complete(
     manifest: Manifest,
     stage: Callable[[Run], Manifest] = stage_whole,
 ) -> Manifest:
-    """Give the staged files that a generation needs to load a run.
+    """Return the staged files that a generation needs to load a run.
 
     Args:
         connection: The generation in the making.
         run: The run.
-        manifest: Its staged files, which may leave out records.
-        stage: Stages it again with all its records, where the generation lacks one that was left out.
+        manifest: The staged files of the run, which may leave out records.
+        stage: Stages the run again with all its records; called if the generation lacks a record that was left out.
 
     Raises:
-        DamagedError: As for `restage`.
+        DamagedError: Landed answers are missing or changed; the message says what to restore.
     """
     if manifest.is_whole:
         return manifest
@@ -105,7 +106,8 @@ def all_there_is(run: Run, *, is_whole: bool = False) -> Manifest:
     """Read the staged tables of a run whose landed answers were pruned.
 
     Raises:
-        DamagedError: A file is missing or changed; or all records are needed and some were left out.
+        DamagedError: A file is missing or changed, or `is_whole` is set and the tables leave out records. The message
+            says what to restore.
     """
     held = read_manifest(run)
     if held is None or held.schema_version != SCHEMA_VERSION:
@@ -115,8 +117,8 @@ def all_there_is(run: Run, *, is_whole: bool = False) -> Manifest:
         )
     if is_whole and not held.is_whole:
         raise DamagedError(
-            f"Run {run.run_id} cannot be loaded: its staged tables leave out records that an earlier run had brought, "
-            "which is lost or has changed, and its landed answers were pruned",
+            f"Run {run.run_id} cannot be loaded: its staged tables leave out records of an earlier run, which is lost "
+            "or has changed, and its landed answers were pruned",
             f"Restore {run.folders.landing(run.run_id, 1).parent} from a copy and remove {run.folder / 'pruned.json'}. "
             f"Without a copy remove {run.folder}, {run.folders.staged(run.run_id)} and {run.folders.warehouse}, then "
             "`firmlake replay`, and run its list again",
@@ -127,7 +129,7 @@ def all_there_is(run: Run, *, is_whole: bool = False) -> Manifest:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# A run frozen by an earlier version has no hashes: nothing was left out of it.
+# A run frozen by an earlier version has no hashes and leaves out no records.
 _LACKING = """
     SELECT count(*) FROM read_parquet($1, hive_partitioning = false) s
     ANTI JOIN (FROM company_state WHERE reject_count = 0) c

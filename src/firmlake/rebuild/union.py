@@ -1,4 +1,4 @@
-"""The runner that makes one warehouse of an archive, to which one or several data folders have added what landed."""
+"""The runner that builds one warehouse from an archive, to which several data folders may have added runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Replayed", "StagedShard", "list_shards", "replay_archive", "stage_he
 
 
 class StagedShard(NamedTuple):
-    """A shard of an archived run, and its staged files; or the error that staging it ended with."""
+    """A shard of an archived run, with its staged files or the error that ended its staging."""
 
     run_id: str
     shard: int
@@ -31,7 +31,7 @@ class StagedShard(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """The warehouse of an archive.
+    """The warehouse built from an archive.
 
     Attributes:
         damaged: The runs that were left out, by name.
@@ -46,12 +46,12 @@ class Replayed(NamedTuple):
 
 
 def list_shards(folders: Folders) -> list[tuple[str, int]]:
-    """List what of an archive is to be staged, as (run, shard), once its runs are fetched into a data folder."""
+    """List the shards to stage, as (run, shard), after `fetch_runs` has fetched the runs into a data folder."""
     return [(run.run_id, shard) for run in list_runs(folders) for shard in run.shards()]
 
 
 def stage_here(target: Target, name: str, folders: Folders) -> list[StagedShard]:
-    """Stage all shards of an archive in this process, one after the other."""
+    """Stage all shards of an archive in this process, one by one."""
     staged: list[StagedShard] = []
     for run_id, shard in list_shards(folders):
         try:
@@ -69,20 +69,21 @@ def replay_archive(
     stage_all: Callable[[Target, str, Folders], Iterable[StagedShard]] = stage_here,
     now: Callable[[], datetime] = utc_now,
 ) -> Replayed:
-    """Make one warehouse, in `paths.data`, of everything in an archive; damaged runs are left out.
+    """Build one warehouse in `paths.data` from all runs in an archive; damaged runs are left out.
 
     Args:
         settings: The data folder, which holds no run of its own, and the limits of the warehouse.
         target: The archive.
-        name: Of this replay. The same name goes on with one that did not end; the code must be the same.
-        holder: Who holds the data folder meanwhile, for others to read.
-        stage_all: Stages all shards, on as many machines as it likes; gets the archive, the name and the data folder.
+        name: The name of this replay. The same name, with the same code, resumes a replay that did not end.
+        holder: The text that others see if they find the data folder locked.
+        stage_all: Stages all shards, on any number of machines. Gets the archive, the name and the data folder.
         now: The clock, UTC.
 
     Raises:
-        UsageError: The data folder has runs of its own, or the archive has none, or those of several services.
-        DamagedError: Every run is damaged.
-        FirmlakeError: A shard could not be staged; nothing is published.
+        UsageError: The data folder has runs of its own, or the archive holds no run or runs of several services. The
+            message says which, and what to do.
+        DamagedError: Every run is damaged; restore the archive.
+        FirmlakeError: A shard could not be staged; nothing was published. Run again with the same name to resume.
     """
     folders = Folders.of(settings)
     with lock(folders, holder):
@@ -113,7 +114,7 @@ def replay_archive(
 
 
 def _sort(shards: Iterable[StagedShard]) -> tuple[dict[str, list[Manifest]], dict[str, DamagedError]]:
-    """Give the staged shards of each run, in order; and by name the runs that are damaged."""
+    """Group the staged shards by run, in order, and the errors of damaged runs by name."""
     staged: defaultdict[str, list[Manifest]] = defaultdict(list)
     damaged: dict[str, DamagedError] = {}
     for run_id, shard, result in shards:
@@ -126,6 +127,6 @@ def _sort(shards: Iterable[StagedShard]) -> tuple[dict[str, list[Manifest]], dic
         else:
             raise FirmlakeError(
                 f"Shard {shard} of run {run_id} was not staged: {type(result).__name__}: {result}",
-                "See to the workers (their memory first), then run again with the same name",
+                "Check the workers, their memory first; then run again with the same name",
             ) from result
     return staged, damaged
