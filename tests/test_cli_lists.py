@@ -63,7 +63,7 @@ def test_plan_then_apply_then_nothing(lake):
 def test_the_command_that_applies_a_plan_is_quoted(lake):
     out = lake.folder / "my plan.json"
     planned = lake.call("contacts", "plan", write(lake, contacts_of(1)), "--list", str(STATIC), "--out", str(out))
-    assert f"`firmlake contacts apply '{out}'` does it" in planned.out
+    assert f"To add the contacts: firmlake contacts apply '{out}'" in planned.out
 
 
 @pytest.mark.parametrize("list_id", [SMART, UNKNOWN])

@@ -155,5 +155,7 @@ def test_a_shard_that_stops_lets_the_others_go_on():
             raise Stopped("No credits")
         done.append(shard)
 
-    assert _in_threads(work, range(1, 5), threading.Event()) == "No credits"
+    stopped = _in_threads(work, range(1, 5), threading.Event())
+    assert stopped
+    assert stopped.message == "No credits"
     assert sorted(done) == [1, 3, 4]

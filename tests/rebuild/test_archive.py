@@ -120,7 +120,7 @@ def test_another_file_of_the_same_name_is_never_replaced(name, portfolios, targe
     (target.path / "runs" / FIRST / name).write_bytes(b"another")
     done = archive(portfolios[0], target)
     assert done.runs == []
-    assert f"runs/{FIRST}/{name} is another file" in done.damaged[FIRST].message
+    assert f"runs/{FIRST}/{name} differs from the file of the same name" in done.damaged[FIRST].message
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
-"""The command line: parses, calls the pipeline, shows what came of it, and ends with one of the documented exit codes.
+"""The command line: parse arguments, call the pipeline, show the result, end with a documented exit code.
 
-What a command needs is imported when it runs, so that `firmlake --help` answers at once.
+Each command imports what it needs when it runs, so that `firmlake --help` answers at once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = exit_code_of_signal()
     except BrokenPipeError:
-        # Whoever read our output has gone, as `| head` does; that is no fault.
+        # The reader of stdout has closed it, as `| head` does; that is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_DONE
     sys.exit(code if isinstance(code, int) else EXIT_DONE)

@@ -1,4 +1,4 @@
-"""The command that lets landed answers leave for where many machines can flatten them: archive."""
+"""The command `archive`: copy landed answers to a place where many machines can flatten them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["archive"]
 @click.argument("target")
 @command
 def archive(call: Call, target: str) -> int:
-    """Copy published runs, as they landed, to TARGET: a folder, or s3://, gs:// or az://.
+    """Copy the landed answers of published runs to TARGET: a folder, or s3://, gs:// or az://.
 
-    What is there already stays as it is; a damaged run is left out and named. `flows/replay.py` makes one warehouse of
-    what several data folders archived.
+    Files that TARGET already holds are not changed. A damaged run is left out and named. `flows/replay.py` builds one
+    warehouse from the archived runs of several data folders.
     """
     from firmlake.core.lock import lock
     from firmlake.core.run import Folders

@@ -1,4 +1,4 @@
-"""Commands around the work: sandbox and config."""
+"""The commands `sandbox` and `config`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def config() -> None:
 
 
 @config.command()
-@click.option("--defaults", is_flag=True, help="The defaults, as config/firmlake.toml holds them.")
+@click.option("--defaults", is_flag=True, help="Print the defaults, as in config/firmlake.toml.")
 @command
 def show(call: Call, defaults: bool) -> None:
-    """Print every setting with its meaning, its value and where that comes from."""
+    """Print every setting with its meaning, its value and the origin of the value."""
     settings, origins = (Settings(), {}) if defaults else call.settings_with_origins()
     call.answer(settings, lambda: echo_data(render_toml(settings, origins)))
 
@@ -39,8 +39,8 @@ def show(call: Call, defaults: bool) -> None:
 @config.command()
 @command
 def check(call: Call) -> None:
-    """Check the settings without using them."""
+    """Check the settings, and list those that differ from the defaults."""
     settings, _ = call.settings_with_origins()
     changed = changed_keys(settings)
     differ = ", ".join(changed) or "none"
-    call.answer({"changed": changed}, lambda: echo(f"The settings are right. Other than the defaults: {differ}"))
+    call.answer({"changed": changed}, lambda: echo(f"The settings are valid. Changed from the defaults: {differ}"))

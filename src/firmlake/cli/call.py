@@ -1,4 +1,4 @@
-"""What every command has: settings, one way to answer, and one clear line when it fails."""
+"""What all commands share: common options, settings, output as text or JSON, and errors as one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Call", "command"]
 
 
 class Call:
-    """What every command gets: settings on demand, and the two ways to answer."""
+    """The call of a command: reads settings on demand, and writes the result for a person or as JSON."""
 
     def __init__(self, config: Path | None, data: Path | None, flags: dict[str, str], as_json: bool) -> None:
         self._config = config
@@ -30,15 +30,15 @@ class Call:
         self.as_json = as_json
 
     def override(self, key: str, value: str) -> None:
-        """Take an option of the command for the setting it stands for; `--set` goes before it."""
+        """Use an option of the command as the value of a setting; `--set` takes precedence."""
         self._flags.setdefault(key, value)
 
     def settings(self, **overrides: str | None) -> Settings:
-        """Read the settings; overrides are flags of the command by dotted key, `__` for the dot."""
+        """Read the settings; overrides are options of the command by dotted key, with `__` for the dot."""
         return self.settings_with_origins(**overrides)[0]
 
     def settings_with_origins(self, **overrides: str | None) -> tuple[Settings, dict[str, str]]:
-        """Read the settings and where each comes from."""
+        """Read the settings, and the origin of each."""
         given = {key.replace("__", "."): value for key, value in overrides.items() if value is not None}
         named = {key: _name_flag(key) for key in given}
         if self._data is not None:
@@ -47,31 +47,31 @@ class Call:
         return load_settings(self._config, {**given, **self._flags}, named=named)
 
     def say(self, text: str) -> None:
-        """Tell a person something; a program that asked for JSON is not disturbed, it reads stdout."""
+        """Print a line for a person on stderr, where it does not disturb a program that reads JSON from stdout."""
         log(text)
         echo(text, err=True)
 
     def show(self, show: Callable[[], object]) -> None:
-        """Show a person a part of the result as soon as it is there; a program gets all of it at the end."""
+        """Show a part of the result as soon as it is there; with `--json` the whole result is printed at the end."""
         if not self.as_json:
             show()
 
     def answer(self, content: Any, show: Callable[[], object]) -> None:
-        """Give the result: as JSON, or as `show` prints it."""
+        """Print the result: as JSON, or by calling `show`."""
         if self.as_json:
             echo_json(content)
         else:
             show()
 
     def name_damaged(self, damaged: Mapping[str, DamagedError]) -> int:
-        """Say what was left out because it is damaged, and what to do; give the exit code."""
+        """Name the runs that were left out as damaged, with the next step, and return the exit code."""
         for name, error in damaged.items():
             log(error.message, run=name, next_step=error.next_step)
             self.say(f"firmlake: Left out run {name}: {error}")
         return EXIT_FAILED if damaged else EXIT_DONE
 
     def fail(self, error: FirmlakeError, code: int) -> int:
-        """Say in one line what happened and what to do."""
+        """Print in one line what happened and what to do, and return the exit code."""
         if self.as_json:
             self.answer({"error": error.message, "next_step": error.next_step, "exit_code": code}, lambda: None)
         log(error.message, next_step=error.next_step, exit_code=code)
@@ -80,10 +80,12 @@ class Call:
 
 
 def command(function: Callable[..., int | None]) -> Callable[..., int]:
-    """Give a command its common options, and turn our errors into one line and an exit code."""
+    """Add the common options to a command, and turn its errors into one line and an exit code."""
 
-    @click.option("--config", type=click.Path(path_type=Path), help="Settings file instead of config/firmlake.toml.")
-    @click.option("--data", type=click.Path(path_type=Path), help="Data folder: the setting paths.data.")
+    @click.option(
+        "--config", type=click.Path(path_type=Path), help="Settings file to read instead of config/firmlake.toml."
+    )
+    @click.option("--data", type=click.Path(path_type=Path), help="Data folder; sets paths.data.")
     @click.option("--set", "flags", multiple=True, metavar="KEY=VALUE", help="Override a setting: --set api.threads=8.")
     @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
     @click.option("--log", "log_file", type=click.Path(path_type=Path), help="Append a log in JSON lines; - is stderr.")
@@ -106,7 +108,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
             except FirmlakeError as error:
                 return call.fail(error, exit_code_of_signal() if was_interrupted() else error.exit_code)
             except (KeyboardInterrupt, Exception) as error:
-                # DuckDB makes a RuntimeError of its own of a signal that comes while it works.
+                # DuckDB raises a RuntimeError if a signal arrives while it works.
                 if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
                     raise
                 interrupted = FirmlakeError("Interrupted", "What was fetched is kept; run again to continue")
@@ -116,7 +118,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
 
 
 def _name_flag(key: str) -> str:
-    """Name what a command set a key with: its option of the same name, else the command."""
+    """Name the option that set a key, or the command if it has no option of that name."""
     context = click.get_current_context()
     flag = "--" + key.rpartition(".")[2].replace("_", "-")
     is_option = any(flag in option.opts for option in context.command.params)

@@ -1,4 +1,4 @@
-"""The command that tells what changed."""
+"""The command `changes`: show what runs found changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["changes"]
 @click.option(
     "--since",
     metavar="RUN|DATE",
-    help="Events not known after this run or at this time, UTC; else the last run's and the last overview's of lists.",
+    help="Only events found after this run or time (UTC). Default: the last run and the last overview of lists.",
 )
 @click.option(
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind, such as period_restated; repeatable."
@@ -25,7 +25,10 @@ __all__ = ["changes"]
 @click.option("--company", metavar="NUMBER", help='Only this company, such as "BE 0403.091.220".')
 @click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
 @click.option(
-    "--format", "kind_of_file", type=click.Choice(["table", "csv", "json", "html"]), help="Else by the ending of --out."
+    "--format",
+    "kind_of_file",
+    type=click.Choice(["table", "csv", "json", "html"]),
+    help="Default: the ending of --out.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
 @command
@@ -38,7 +41,7 @@ def changes(
     kind_of_file: str | None,
     out: Path | None,
 ) -> None:
-    """Tell what was found changed: accounts, restatements, parents, children, stakes, lookalikes, health, lists."""
+    """Show what changed: accounts, restatements, parents, children, stakes, lookalikes, health, lists."""
     from firmlake.core.files import write_file
     from firmlake.core.run import Folders
     from firmlake.enrich.lookup import read_company
@@ -51,9 +54,9 @@ def changes(
     kind_of_file = kind_of_file or _by_ending(out, list(WRITERS)) or ("json" if call.as_json else "table")
     known = (*KINDS, *LIST_KINDS)
     if unknown := set(kinds).difference(known):
-        raise UsageError(f"--kind {min(unknown)} is none", f"The kinds are {', '.join(known)}")
+        raise UsageError(f"--kind {min(unknown)}: there is no such kind", f"The kinds are {', '.join(known)}")
     if out and kind_of_file not in WRITERS:
-        raise UsageError(f"{out}: in which format?", f"Name it with --format: {', '.join(WRITERS)}")
+        raise UsageError(f"{out}: the ending names no format", f"Name it with --format: {', '.join(WRITERS)}")
     wanted = read_company(company[:2].upper(), company[2:]) if company else None
     folders = Folders.of(call.settings())
     with open_warehouse(folders, locked=True, company_list=company_list) as connection:

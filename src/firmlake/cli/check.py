@@ -1,4 +1,4 @@
-"""The command that compares a service with what is assumed of it: check."""
+"""The command `check`: compare a service with the assumptions about it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["check"]
 @click.command()
 @click.argument("company_list", metavar="[LIST]", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--company", "named", multiple=True, metavar="NUMBER", help='Ask for this one, such as "BE 0403.227.515".'
+    "--company", "named", multiple=True, metavar="NUMBER", help='Ask for this company, such as "BE 0403.227.515".'
 )
 @click.option(
     "--companies", "most", type=click.IntRange(1, 100), default=3, show_default=True, metavar="N",
-    help="Ask for so many companies at most, the one that does not exist included; each costs a credit at most.",
+    help="Ask for at most N companies, including one that does not exist; each costs at most one credit.",
 )  # fmt: skip
 @click.option("--write", "path", type=click.Path(path_type=Path), metavar="FILE", help="Write the settings that fit.")
 @command
 def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: int, path: Path | None) -> int:
-    """Ask a service for a few companies, and compare what it does with every assumption about it.
+    """Ask a service for a few companies, and compare its behaviour with every assumption about it.
 
-    Asks for companies of LIST, else for well-known ones. What was bought lands as a run of its own. Nothing is written
-    at the service.
+    Asks for companies of LIST, or for well-known companies without LIST. Paid answers land as a run of their own, so
+    the next run does not buy them again. Nothing is written at the service.
     """
     from firmlake.api import service
     from firmlake.check.check import REQUESTS_MAX, choose_companies, write_settings
@@ -60,15 +60,16 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
 
 
 def _budget(settings: Settings, most: int) -> int:
-    """Give the credits that may be spent.
+    """Return the credits that may be spent.
 
     Raises:
-        Stopped: There are none.
+        Stopped: `run.max_credits` is 0; raise it.
     """
     credits = most if settings.run.max_credits < 0 else min(most, settings.run.max_credits)
     if not credits:
         raise Stopped(
-            "run.max_credits = 0 leaves nothing to ask for", "A check costs a credit at least, once in 30 days"
+            "run.max_credits = 0 leaves nothing to ask for",
+            "Raise it: a check costs at least one credit, once in 30 days",
         )
     return credits
 
@@ -88,7 +89,7 @@ def _read(named: tuple[str, ...]) -> list[Company]:
 
 
 def _kept(settings: Settings, origins: dict[str, str]) -> dict[str, Any]:
-    """Give what the written file takes over: the settings of the file in use, and the address."""
+    """Return the settings that the written file keeps: those of the settings file in use, and the address."""
     from firmlake.core.settings_layers import changed_keys, value_of
 
     is_lasting = {key for key, origin in origins.items() if origin.endswith(".toml")} | {"api.base_url"}

@@ -1,4 +1,4 @@
-"""Commands about company lists: list show, rename, remove and export; and the options that give a list back."""
+"""The commands `list show`, `rename`, `remove` and `export`, and the options that write a list to a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _help_columns(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """Answer `--columns help` at once: nothing else of the command is needed."""
+    """Print the columns that can be added and end the command, if the option is `--columns help`."""
     if value == "help":
         from firmlake.exports.list_columns import list_added
         from firmlake.terminal.company_lists import show_addable
@@ -32,43 +32,43 @@ def _help_columns(context: click.Context, _parameter: click.Parameter, value: st
 
 
 def file_options(function: F) -> F:
-    """Give a command the options that say where a list is written to."""
+    """Add the options `--out` and `--columns` to a command."""
     out = click.option(
         "--out",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Write the list with what is held of its companies: .xlsx, .csv or .parquet.",
+        help="Write the list with the figures of its companies: .xlsx, .csv or .parquet.",
     )
     columns = click.option(
         "--columns",
         metavar="NAME,...",
         callback=_help_columns,
         is_eager=True,
-        help="What --out adds to the list; `--columns help` shows what there is.",
+        help="Columns that --out adds to the list; `--columns help` lists all.",
     )
     return out(columns(function))
 
 
 def file_back(out: Path | None, columns: str | None) -> FileBack | None:
-    """Say where a list is written to; None where nobody asks for it."""
+    """Return the file that a list is written to, and the columns to add; None without `--out`."""
     from firmlake.exports.list_file import FileBack
 
     if out is None and columns:
-        raise UsageError("--columns says what --out adds, and there is no --out", "Add --out FILE")
+        raise UsageError("--columns needs --out, to which it adds columns", "Add --out FILE")
     names = tuple(name.strip() for name in (columns or "").split(",") if name.strip())
     return FileBack(out, names) if out else None
 
 
 @click.group("list")
 def company_list() -> None:
-    """Company lists: show them, give them back as files, rename or remove them."""
+    """Show, export, rename and remove company lists."""
 
 
 @company_list.command()
 @click.argument("name", required=False)
 @command
 def show(call: Call, name: str | None) -> None:
-    """Show all lists; or of one what came of its lines, and who joined or left since the version before."""
+    """Show all lists. With NAME, show the status of its lines and which companies joined or left it last."""
     from firmlake.core.run import Folders
     from firmlake.report.company_lists import read_list, read_lists
     from firmlake.terminal.company_lists import show_list, show_lists
@@ -88,7 +88,7 @@ def show(call: Call, name: str | None) -> None:
 @file_options
 @command
 def export(call: Call, name: str, out: Path | None, columns: str | None) -> None:
-    """Write list NAME to a file, every line with what the warehouse holds of its company. Nothing is requested."""
+    """Write list NAME to a file: every line, with what the warehouse holds about its company. Sends no request."""
     from firmlake.core.run import Folders
     from firmlake.exports.list_file import write_list
     from firmlake.terminal.company_lists import describe_written
@@ -112,7 +112,7 @@ def export(call: Call, name: str, out: Path | None, columns: str | None) -> None
 @click.argument("new_name")
 @command
 def rename(call: Call, name: str, new_name: str) -> None:
-    """Give list NAME and its past the name NEW_NAME; later runs need --list-name, or a file of that name."""
+    """Rename list NAME and its past to NEW_NAME; later runs need --list-name, or a file of that name."""
     _change(call, name, new_name)
 
 
@@ -120,7 +120,7 @@ def rename(call: Call, name: str, new_name: str) -> None:
 @click.argument("name")
 @command
 def remove(call: Call, name: str) -> None:
-    """Remove list NAME and its past from the warehouse; what is held of its companies stays."""
+    """Remove list NAME and its past from the warehouse; the data of its companies stays."""
     _change(call, name, "")
 
 
@@ -133,7 +133,5 @@ def _change(call: Call, name: str, new_name: str) -> None:
     folders = Folders.of(settings)
     with lock(folders, f"firmlake list {'rename' if new_name else 'remove'}"):
         held = change_name(folders, settings.run, name, new_name, utc_now)
-    said = (
-        f"List {held} is now {new_name}" if new_name else f"List {held} is removed; what is held of its companies stays"
-    )
+    said = f"List {held} is now {new_name}" if new_name else f"List {held} is removed; the data of its companies stays"
     call.answer({"list": held, "new_name": new_name}, lambda: call.say(said))

@@ -1,4 +1,4 @@
-"""What a person at the command line sees of a run, and the exit code it ends with."""
+"""The observer that shows a run at the command line, and the exit code of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["OnTerminal", "answer"]
 
 
 class OnTerminal(Observer):
-    """Prints the lines of a plan, draws how far fetching is, and shows what a run came to.
+    """Prints the plan, draws the progress of fetching, and prints the summary.
 
     Args:
         call: The command.
@@ -32,20 +32,20 @@ class OnTerminal(Observer):
         self._call = call
 
     def planned(self, planned: Planned, title: str) -> None:
-        """Print what was read and what it will cost."""
+        """Print what was read from the list, and what the run will cost."""
         from firmlake.terminal.runs import describe_list, describe_plan
 
         if title:
             self._call.say(f"\n{title}:")
         if planned.companies.companies.is_empty():
-            self._call.show(lambda: echo("There is nobody to ask"))
+            self._call.show(lambda: echo("There is nothing to fetch"))
             return
         for line in (*describe_list(planned.companies), *describe_plan(planned)):
             self._call.say(line)
 
     @contextmanager
     def fetching(self, expected: int, names: NameSettings) -> Iterator[Callable[[Any], object]]:
-        """Draw a bar, or print a line every few seconds."""
+        """Draw a progress bar, or print a line every few seconds."""
         from firmlake.terminal.progress import Counter, show_progress
 
         self._counter = Counter(expected, names)
@@ -53,15 +53,15 @@ class OnTerminal(Observer):
             yield self._counter.count
 
     def waiting(self, why: str) -> None:
-        """Show what fetching waits for, beside how far it is."""
+        """Show why fetching waits, beside the progress."""
         self._counter.why = why
 
     def fetched(self, stopped: str) -> None:  # noqa: ARG002
-        """Print what fetching came to."""
+        """Print the number of requests, their duration and the credits."""
         self._call.say(f"Fetched: {self._counter.summary()}")
 
     def published(self, published: Published) -> None:
-        """Print the summary, and what is left to do."""
+        """Print the summary of a run, and what it left undone."""
         from firmlake.enrich.run import shortfall
         from firmlake.terminal.runs import show_summary
 
@@ -70,7 +70,7 @@ class OnTerminal(Observer):
             self._call.say(f"firmlake: {error}")
 
     def written(self, written: Written) -> None:
-        """Say what was written, and what is named otherwise there."""
+        """Print which file was written, and which columns had to be renamed in it."""
         from firmlake.terminal.company_lists import describe_written
 
         for line in describe_written(written):
@@ -78,12 +78,12 @@ class OnTerminal(Observer):
 
 
 def answer(call: Call, published: Sequence[Published], *, has_steps: bool = False) -> int:
-    """Give runs that were published to whoever asked for JSON, and the exit code of the worst.
+    """Print published runs as JSON if `--json` is set, and return the exit code of the gravest shortfall.
 
     Args:
         call: The command.
         published: The runs.
-        has_steps: Whether there may be several, with `--expand`.
+        has_steps: Whether there may be several runs because of `--expand`; the JSON is then a list.
     """
     from firmlake.enrich.run import shortfall
 

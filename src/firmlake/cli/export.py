@@ -1,4 +1,4 @@
-"""The command that lets results leave: export."""
+"""The command `export`: write the warehouse to a folder, an object store or a table format."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["export"]
     "--format", "file_format", type=click.Choice(["parquet", "delta", "csv", "xlsx"]), help="Default: parquet."
 )
 @click.option(
-    "--changes", is_flag=True, default=None, help="Only what changed since the last export to TARGET, marked."
+    "--changes", is_flag=True, default=None, help="Only rows that changed since the last export to TARGET, marked."
 )
-@click.option("--as-of", metavar="RUN", help="As it was after RUN; latest.json is left alone.")
+@click.option("--as-of", metavar="RUN", help="The warehouse as it was after RUN; leaves latest.json alone.")
 @click.option(
     "--list",
     "company_list",
@@ -53,7 +53,7 @@ def export(
 ) -> None:
     """Export the newest generation to TARGET: a folder, or s3://, gs:// or az://.
 
-    The same export again does nothing. Readers follow TARGET/latest.json, which always names a whole one.
+    Repeating an export does nothing. Readers follow TARGET/latest.json, which always names a complete export.
     """
     from firmlake.exports.export import export_as_set
 
@@ -84,7 +84,7 @@ def _say(call: Call, done: Exported, place: Target) -> None:
 
     made = done.manifest
     what = f"{describe_rows(made)}, run {made.run_id}, generation {made.generation}"
-    call.say(f"Exported: {what}" if done.is_new else f"Nothing to do: {place.url} has this export already ({what})")
+    call.say(f"Exported: {what}" if done.is_new else f"Nothing to do: {place.url} already has this export ({what})")
 
 
 def _content(done: Exported, place: Target) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Commands about the service's lists: service-lists, and contacts plan, apply, status and redrive."""
+"""The commands `service-lists`, and `contacts` with `plan`, `apply`, `status` and `redrive`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = ["contacts", "service_lists"]
     type=click.Choice(["STATIC", "SMART", "OVERVIEW"], case_sensitive=False),
     default="OVERVIEW",
     show_default=True,
-    help="Static lists, smart ones, or both.",
+    help="Static lists, smart lists, or both.",
 )
 @command
 def service_lists(call: Call, kind: ListKind) -> None:
-    """Read all lists of the service into the warehouse, and show them. Costs nothing."""
+    """Read all lists of the service into the warehouse, and show them. Costs no credits."""
     from firmlake.lists.run import read_lists
     from firmlake.terminal.lists import show_lists
 
@@ -49,7 +49,7 @@ def service_lists(call: Call, kind: ListKind) -> None:
 
 @click.group()
 def contacts() -> None:
-    """Add contacts of companies to a static list of the service: plan, look, apply."""
+    """Add contacts of companies to a static list of the service: make a plan, review it, apply it."""
 
 
 @contacts.command()
@@ -63,10 +63,12 @@ def contacts() -> None:
     metavar="ID",
     help="The list; `service-lists` shows them.",
 )
-@click.option("--out", type=click.Path(path_type=Path), metavar="PLAN", help="The plan file; default FILE's name.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="PLAN", help="The plan file; default: named after FILE."
+)
 @command
 def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
-    """Work out which contacts of FILE are still to be added to a list, and write that down. Nothing is added.
+    """Write a plan of the contacts in FILE that a list still lacks. Nothing is added yet.
 
     FILE has a country, a company number and a contact id on each line: CSV, XLSX, Parquet or NDJSON.
     """
@@ -78,16 +80,16 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
 
 @contacts.command()
 @click.option("--service-list", "--list", "list_id", type=int, required=True, metavar="ID", help="The list.")
-@click.option("--also-not-found", is_flag=True, help="Also what the service did not find the last time.")
+@click.option("--also-not-found", is_flag=True, help="Also contacts that the service did not find last time.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="PLAN", help="The plan file.")
 @command
 def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) -> int:
-    """Plan to send again what was not added to a list and is worth trying; apply that plan to do it."""
+    """Write a plan to send contacts again that were not added but may succeed now. Nothing is sent yet."""
     from firmlake.lists import run as runner
 
     made = runner.redrive(call.settings(), list_id, "firmlake contacts redrive", also_not_found=also_not_found)
     if made is None:
-        call.answer({"to_add_count": 0}, lambda: echo("Nothing that failed is worth trying again"))
+        call.answer({"to_add_count": 0}, lambda: echo("No failed contact is worth sending again"))
         return EXIT_DONE
     return _write(call, made, out or Path(f"redrive-list{list_id}.plan.json"))
 
@@ -96,7 +98,7 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
 @command
 def apply(call: Call, plan_file: Path) -> int:
-    """Add what PLAN says to its list, exactly that. Run it again to go on where it stopped."""
+    """Add exactly the contacts in PLAN to its list. Run it again to resume where it stopped."""
     from firmlake.lists import run as runner
     from firmlake.lists.plan import check_plan, read_plan
     from firmlake.terminal.lists import describe_contact_plan, progress_content, show_progress_of
@@ -116,7 +118,7 @@ def apply(call: Call, plan_file: Path) -> int:
 @contacts.command()
 @command
 def status(call: Call) -> None:
-    """Show how far each applied plan is; nothing is sent."""
+    """Show the progress of each applied plan. Sends no request."""
     from firmlake.core.run import Folders
     from firmlake.lists.additions import list_applied
     from firmlake.terminal.lists import progress_content, show_applied
@@ -139,7 +141,7 @@ def _write(call: Call, made: ContactPlan, out: Path) -> int:
 
     def show() -> None:
         show_contact_plan(made)
-        echo(f"Nothing was added yet. `firmlake contacts apply {quote(str(out))}` does it")
+        echo(f"Nothing was added yet. To add the contacts: firmlake contacts apply {quote(str(out))}")
 
     call.answer({"plan": str(out), **plan_facts(made)}, show)
     return EXIT_DONE

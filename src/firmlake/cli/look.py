@@ -1,4 +1,4 @@
-"""Commands that look: status, query, report, company."""
+"""The commands `status`, `query`, `report` and `company`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _LIST = click.option("--list", "company_list", default="", metavar="NAME", help=
 
 @click.command()
 @_LIST
-@click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write it as OpenMetrics text too.")
+@click.option(
+    "--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Also write the status as OpenMetrics text."
+)
 @command
 def status(call: Call, company_list: str, metrics: Path | None) -> None:
     """Show the last run, what runs now, what is unfinished or parked and why, and what to do next."""
@@ -42,16 +44,16 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
     "--format",
     "kind",
     type=click.Choice(["table", "csv", "json", "parquet", "markdown"]),
-    help="Else by the ending of --out.",
+    help="Default: the ending of --out, else table.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
 @_LIST
 @click.option("--allow-files", is_flag=True, help="Let SQL read and write files, and load extensions.")
 @command
 def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list: str, allow_files: bool) -> None:
-    """Ask the newest generation of the warehouse, in DuckDB's SQL; it is read-only.
+    """Query the newest generation of the warehouse with DuckDB SQL, read-only.
 
-    SQL reaches nothing else, so that a question from elsewhere can neither read a file nor write one.
+    SQL can reach nothing but the warehouse, so a query from somebody else can neither read nor write a file.
     """
     from firmlake.core.files import write_file
     from firmlake.core.run import Folders
@@ -79,24 +81,24 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
 
 
 def _format(kind: str | None, out: Path | None, as_json: bool) -> str:
-    """Say in which format an answer is wanted."""
+    """Choose the format of an answer from `--format`, `--out` and `--json`."""
     ending = {"md": "markdown"}.get(out.suffix[1:], out.suffix[1:]) if out else ""
     known = ("csv", "json", "parquet", "markdown")
     if out and (kind or ending) not in known:
-        raise UsageError(f"--out {out}: in which format?", f"Name it with --format: {', '.join(known)}")
+        raise UsageError(f"--out {out}: the ending names no format", f"Name it with --format: {', '.join(known)}")
     if kind == "parquet" and not out:
-        raise UsageError("Parquet is no text, so that it is not printed", "Add --out FILE")
+        raise UsageError("Parquet is binary and cannot be printed", "Add --out FILE")
     return kind or ending or ("json" if as_json else "table")
 
 
 @click.command()
 @click.option(
-    "--to", "path", type=click.Path(path_type=Path), help="File to write; else report.html in the data folder."
+    "--to", "path", type=click.Path(path_type=Path), help="File to write. Default: report.html in the data folder."
 )
 @_LIST
 @command
 def report(call: Call, path: Path | None, company_list: str) -> None:
-    """Write one HTML file to look at: runs and cost, coverage, changes, health, groups, findings."""
+    """Write a report as one HTML file: runs and cost, coverage, changes, health, groups, findings."""
     from firmlake.core.run import Folders
     from firmlake.report.page import write_report
 
@@ -114,9 +116,9 @@ def report(call: Call, path: Path | None, company_list: str) -> None:
 @click.option("--sandbox", "is_demo", is_flag=True, help="Ask the embedded service.")
 @command
 def company(call: Call, country: str, company_number: str, datasets: tuple[str, ...], is_demo: bool) -> int:
-    """Ask the service for one company, and publish and print what it says. Costs a credit outside its paid window.
+    """Fetch one company, publish its data and print it. Costs a credit outside its paid window.
 
-    The answers land in the data folder and count like those of any run; --sandbox uses the data folder of the demo.
+    The answers land in the data folder like those of any run; --sandbox uses the data folder of the demo.
     """
     from firmlake.enrich import lookup
     from firmlake.terminal.runs import show_company

@@ -1,4 +1,4 @@
-"""The command match: names and VAT numbers to company numbers, by a register file that the user has."""
+"""The command `match`: find company numbers for names and VAT numbers in the user's register file."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ __all__ = ["match"]
 @click.argument("names", metavar="NAMES", type=click.Path(path_type=Path))
 @click.option(
     "--register", multiple=True, required=True, type=click.Path(path_type=Path), metavar="FILE",
-    help="A register file; several that belong together are given one by one.",
+    help="A register file; repeat the option for files that belong together.",
 )  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), help="Where to write: .csv or .parquet.")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write: .csv or .parquet.")
 @click.option("--map", "mapped", multiple=True, metavar="ROLE=COLUMN", help="Name the column of name, place, vat ...")
-@click.option("--accept", type=float, default=2.0, metavar="SCORE", help="Take similar names from this score on.")
+@click.option(
+    "--accept", type=float, default=2.0, metavar="SCORE", help="Accept similar names with at least this score."
+)
 @command
 def match(
     call: Call, names: Path, register: tuple[Path, ...], out: Path | None, mapped: tuple[str, ...], accept: float
 ) -> None:
-    """Look up the numbers of the companies that NAMES names, in a register file. No request is sent.
+    """Find the company numbers for the companies in NAMES in a register file. Sends no request.
 
-    FILE is from the open data of the KBO (denomination.csv, address.csv) or of SIRENE (StockUniteLegale,
-    StockEtablissement), an export of the KVK, or any list with numbers and names. Legal forms, accents and punctuation
-    do not count. What is only similar is given as a candidate with a score, and taken with --accept alone.
+    FILE comes from the open data of the KBO (denomination.csv, address.csv) or of SIRENE (StockUniteLegale,
+    StockEtablissement), is an export of the KVK, or any list with numbers and names. Legal forms, accents and
+    punctuation do not count. A company that is only similar is listed as a candidate with a score; --accept takes it.
     """
     from firmlake.match.match import ROLES, match_names
 

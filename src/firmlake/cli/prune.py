@@ -1,4 +1,4 @@
-"""The command that makes room: prune."""
+"""The command `prune`: remove old files that are no longer needed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ __all__ = ["prune"]
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Say what would go; remove nothing.")
-@click.option("--generations", metavar="N", help="Warehouse files that stay: the setting run.keep_generations.")
-@click.option("--staged-days", type=click.IntRange(min=0), help="Staged tables of runs older than so many days go too.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
+@click.option("--generations", metavar="N", help="Generations to keep; sets run.keep_generations.")
 @click.option(
-    "--landed-days", type=click.IntRange(min=0), help="The same for landed answers: copy them elsewhere first."
+    "--staged-days", type=click.IntRange(min=0), help="Also remove staged tables of runs older than this many days."
+)
+@click.option(
+    "--landed-days",
+    type=click.IntRange(min=0),
+    help="Also remove landed answers of runs older than this many days: copy them first.",
 )
 @command
 def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int | None, landed_days: int | None) -> int:
-    """Remove what is old and can be spared; without ages, only generations beyond the kept ones.
+    """Remove old files that are no longer needed. Without an age, remove only old generations.
 
-    Never what is still needed: of a run's landed answers and staged tables one always stays, and so does the generation
-    that the next export of changes starts from. A damaged run keeps all, and is named.
+    Either the landed answers or the staged tables of a run always stay, and so does the generation from which the next
+    export of changes starts. Nothing of a damaged run is removed; it is named instead.
     """
     from firmlake.core.lock import lock
     from firmlake.core.run import Folders
@@ -34,7 +38,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
 
     settings = call.settings(run__keep_generations=generations)
     folders = Folders.of(settings)
-    with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a mere look need not wait for a run
+    with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a dry run need not wait for another run
         spared, damaged = find_spared(
             folders,
             utc_now(),

@@ -1,4 +1,4 @@
-"""Commands that work from what has landed: replay and verify."""
+"""The commands `replay` and `verify`, which read the landed answers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ __all__ = ["replay", "verify"]
 
 @click.command()
 @click.option(
-    "--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Stage so many shards at once."
+    "--processes",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that stage shards in parallel.",
 )
 @command
 def replay(call: Call, processes: int) -> None:
-    """Make tables and warehouse again from the landed answers, without a request."""
+    """Rebuild tables and warehouse from the landed answers. Sends no request."""
     from firmlake.core.lock import lock
     from firmlake.core.run import Folders
     from firmlake.rebuild import replay as stage
@@ -59,7 +63,7 @@ def replay(call: Call, processes: int) -> None:
 @click.command()
 @command
 def verify(call: Call) -> int:
-    """Prove that landed answers, staged tables and warehouse hold the same."""
+    """Prove that landed answers, staged tables and warehouse agree."""
     from firmlake.core.lock import lock
     from firmlake.core.run import Folders
     from firmlake.rebuild import replay as stage
@@ -73,5 +77,5 @@ def verify(call: Call) -> int:
     content = {"agrees": agrees, "tables": [check._asdict() for check in checks]}
     call.answer(content, lambda: show_checks(checks))
     if not agrees:
-        call.say("firmlake: The warehouse differs from what has landed. `firmlake replay` makes it again.")
+        call.say("firmlake: The warehouse differs from the landed answers. `firmlake replay` rebuilds it.")
     return EXIT_DONE if agrees else EXIT_FAILED

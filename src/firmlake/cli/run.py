@@ -1,4 +1,4 @@
-"""Commands that fetch: run, redrive, demo, and plan, which only says what they would do."""
+"""The commands `run`, `redrive` and `demo`, which fetch, and `plan`, which shows what `run` would do."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from firmlake.terminal.echo import echo
 __all__ = ["demo", "plan", "redrive", "run"]
 
 _RUN_OPTIONS = (
-    click.option("--max-credits", metavar="N", help="Spend no more; 0 fetches only what is free."),
-    click.option("--max-requests", metavar="N", help="Send no more requests, repeats included."),
+    click.option("--max-credits", metavar="N", help="Spend at most N credits; 0 fetches only what is free."),
+    click.option("--max-requests", metavar="N", help="Send at most N requests, including retries."),
     click.option(
         "--fail-on", metavar="any|SHARE", help="Share of failed companies above which the run counts as failed."
     ),
-    click.option("--refresh", is_flag=True, help="Fetch what is fresh too."),
+    click.option("--refresh", is_flag=True, help="Fetch all companies again, even fresh ones."),
 )
 
 
@@ -38,12 +38,12 @@ def _run_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _LIST_OPTIONS = (
     click.option(
-        "--sample", metavar="N", help="Only the first N companies of LIST that are not held; says what all would cost."
+        "--sample", metavar="N", help="Only the first N companies of LIST to fetch; shows what all would cost."
     ),
     click.option(
-        "--expand", metavar="lookalikes|parents|children", help="Fetch the companies beside those of LIST as well."
+        "--expand", metavar="lookalikes|parents|children", help="Also fetch these relatives of the companies in LIST."
     ),
-    click.option("--depth", metavar="N", help="Steps outward; 1 without it. The budgets are those of all steps."),
+    click.option("--depth", metavar="N", help="Steps of --expand, 1 by default. All steps share the budgets."),
 )
 
 
@@ -59,7 +59,7 @@ def _run_settings(call: Call, *, refresh: bool, **options: str | None) -> Settin
     )
     if options.get("depth") is not None and not settings.run.expand:
         raise UsageError(
-            "--depth says how far --expand goes, and there is no --expand",
+            "--depth needs --expand, whose steps it counts",
             "Add --expand lookalikes, parents or children, or leave --depth out",
         )
     return settings
@@ -68,17 +68,17 @@ def _run_settings(call: Call, *, refresh: bool, **options: str | None) -> Settin
 @click.command()
 @_run_options
 @_list_options
-@click.option("--list-name", metavar="NAME", help="Keep the list under this name; else that of its file.")
+@click.option("--list-name", metavar="NAME", help="Name of the list in the warehouse. Default: the file name.")
 @file_options
 @command
 @on_list(keep=True)
 def run(call: Call, company_list: Path, out: Path | None, columns: str | None, **options: Any) -> int:
-    """Fetch what is missing or stale for the companies of LIST, and publish it; with --out, give LIST back with it.
+    """Fetch and publish what is missing or stale for the companies of LIST; --out writes LIST back with figures.
 
     LIST is CSV, a workbook (XLSX, XLS, XLSB, ODS), Parquet (or a folder of it), NDJSON or plain text, also compressed
-    with gzip or ZIP; - for standard input, an s3:// address, or a DuckDB file. A run that did not end is continued;
-    what has landed is not fetched again. With --expand each step outward is a run of its own, over the companies that
-    the step before led to, the nearest first.
+    with gzip or ZIP; - for standard input, an s3:// address, or a DuckDB file. An unfinished run is resumed, and no
+    landed answer is fetched again. With --expand, each step is a run of its own over the companies that the step before
+    found, the nearest first.
     """
     from firmlake.enrich.run import enrich
 
@@ -92,7 +92,7 @@ def run(call: Call, company_list: Path, out: Path | None, columns: str | None, *
 @_run_options
 @command
 def redrive(call: Call, **options: Any) -> int:
-    """Ask again for the companies that failed, whatever list they came from."""
+    """Ask again for the companies that failed, from any list."""
     from firmlake.enrich import run as runner
 
     settings = _run_settings(call, **options)
@@ -116,9 +116,9 @@ def demo(call: Call) -> int:
 @command
 @on_list(keep=False)
 def plan(call: Call, company_list: Path, **options: Any) -> None:
-    """Say what `run LIST` would ask for and cost. Nothing is sent, nothing is written.
+    """Show what `run LIST` would ask for and cost. Sends no request and writes nothing.
 
-    Steps outward are priced as far as what is held tells who is there.
+    Steps of --expand are priced as far as the warehouse knows which companies they lead to.
     """
     from firmlake.enrich import plan as planning
     from firmlake.terminal.runs import describe_list, describe_plan, plan_content, show_refused
@@ -138,7 +138,7 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
         for line in (*describe_list(planned.companies), *describe_plan(planned)):
             echo(line)
         for number, step in enumerate(steps, 1):
-            echo(f"Step {number}, {settings.run.expand}, as far as what is held tells:")
+            echo(f"Step {number}, {settings.run.expand}, as far as the warehouse knows:")
             for line in describe_plan(step):
                 echo(f"  {line}")
         for number in unknown:

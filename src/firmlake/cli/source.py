@@ -1,4 +1,4 @@
-"""What commands that read a list have in common: where it comes from, and which of its columns are read."""
+"""The argument LIST with `--sql` and `--map`, shared by all commands that read a company list."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from firmlake.core.errors import UsageError
 __all__ = ["map_option", "on_list", "take_mapping"]
 
 _MAPPED = {"number": "number_column", "country": "country_column", "contact": "contact_column"}
-"""What can be mapped, and the setting of the intake it stands for."""
+"""The roles of `--map`, and the intake setting that each of them sets."""
 
 map_option = click.option(
     "--map", "mapped", multiple=True, metavar="ROLE=COLUMN",
-    help="Name the column (or its position from 1, where there is no header) of number or country.",
+    help="Column of number or country, by name, or by position from 1 if there is no header.",
 )  # fmt: skip
 
 
 def take_mapping(call: Call, mapped: tuple[str, ...]) -> None:
-    """Take `--map number=COLUMN` for the settings it stands for."""
+    """Set the intake setting that `--map number=COLUMN` stands for."""
     for text in mapped:
         role, separator, column = text.partition("=")
         if not separator or role not in _MAPPED or not column:
@@ -36,15 +36,15 @@ def take_mapping(call: Call, mapped: tuple[str, ...]) -> None:
 
 
 def on_list(*, keep: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the argument LIST, which may be more than a file, with `--sql` and `--map`.
+    """Add the argument LIST, which need not be a file, and the options `--sql` and `--map` to a command.
 
     Args:
-        keep: Whether what comes from a pipe, a query or a store is kept in the data folder, so that a run resumes.
+        keep: Whether a list from a pipe, a query or a store is kept in the data folder, so that a run can resume.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @click.argument("company_list", metavar="LIST", default="")
-        @click.option("--sql", default="", metavar="QUERY", help="Take the result of a DuckDB query for the list.")
+        @click.option("--sql", default="", metavar="QUERY", help="Use the result of a DuckDB query as the list.")
         @map_option
         @wraps(function)
         def wrapper(call: Call, company_list: str, sql: str, mapped: tuple[str, ...], **options: Any) -> Any:
@@ -57,7 +57,7 @@ def on_list(*, keep: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]
             keep_in = Path(settings.paths.data) / "state" / "inputs" if keep else None
             with local_list(company_list, sql, settings, keep_in) as path:
                 if keep_in is not None and keep_in in path.parents:
-                    call.say(f"The list is kept as {path}: run that to go on with exactly these lines")
+                    call.say(f"The list is kept as {path}: run that file to resume with exactly these lines")
                 return function(call, path, **options)
 
         return wrapper

@@ -1,1 +1,1 @@
-"""What people read: the report page, the change feed, status, metrics and run summaries."""
+"""Reports for people and monitors: the report page, the change feed, status, metrics and run summaries."""

@@ -1,4 +1,4 @@
-"""What there is to say of company lists: which are held, what came of the lines of one, and who joined or left it."""
+"""Company lists in the warehouse: all lists, the status of the lines of one, and who joined or left it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def read_lists(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def read_list(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
-    """Read what came of a list: its lines by status, and who joined or left when it changed last.
+    """Read one list: its lines by status, and the companies that joined or left when it last changed.
 
     Raises:
-        UsageError: There is no such list.
+        UsageError: There is no such list. The message suggests a similar name.
     """
     held = find_list(connection, name)
     return {

@@ -1,4 +1,4 @@
-"""The change feed: events of companies and lists in the newest generation, chosen, written as CSV, JSON or a page."""
+"""The change feed: select events of companies and lists, and write them as CSV, JSON or HTML."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ class Restated(NamedTuple):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event, as the table `changes` or `list_changes` has it.
+    """One event: a row of the table `changes` or `list_changes`.
 
     Attributes:
         found_at: When the run ended or the overview began, UTC.
-        country: With `company_number`: the company; None for an event of a list.
-        list_id: The list; None for an event of a company.
-        name: Of the company or the list, as it is now; of a list that is gone, the last one.
-        related_name: As the service names the party; for a lookalike its name where it is a company of ours.
-        fields: What was restated; empty for other events.
+        country: Country of the company; None for an event of a list.
+        company_number: Number of the company; None for an event of a list.
+        list_id: Id of the service list; None for an event of a company.
+        name: Current name of the company or the list; the last name of a list that is gone.
+        related_name: Name of the related party at the service; for a lookalike, its name if the warehouse has it.
+        fields: The restated figures; empty for other events.
     """
 
     run_id: str
@@ -61,7 +62,7 @@ class Event(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """What changed, for people to read: a company's number or a list's."""
+        """The company or the list, for people to read."""
         return f"list {self.list_id}" if self.company_number is None else f"{self.country} {self.company_number}"
 
 
@@ -75,13 +76,13 @@ def read_changes(
 
     Args:
         connection: A generation.
-        since: A run or overview, or a time in UTC: events that were not known then. None: of the last run and of the
-            last overview alone.
-        kinds: Names of kinds; none is all.
-        company: Its events alone. None is all, those of lists too.
+        since: A run or overview, or a time in UTC: only events found after it. None reads those of the last run and of
+            the last overview.
+        kinds: Only events of these kinds; empty reads all.
+        company: Only events of this company. None reads all, including those of lists.
 
     Raises:
-        UsageError: There is no such run, and it is no time.
+        UsageError: `since` is neither a known run nor a time.
     """
     try:
         if since:
@@ -89,7 +90,7 @@ def read_changes(
     except duckdb.InvalidInputException:
         raise UsageError(
             f"--since {since} is neither a run of this warehouse nor a time",
-            "Give a date such as 2026-01-31, or a run_id of the table runs",
+            "Use a date such as 2026-01-31, or a run_id of the table runs",
         ) from None
     country, number = company or (None, None)
     cursor = connection.execute(_EVENTS, {"since": since, "kinds": list(kinds), "country": country, "number": number})
@@ -98,7 +99,7 @@ def read_changes(
 
 
 def describe(event: Event) -> tuple[str, str]:
-    """Say what an event is about, and what changed, for people to read."""
+    """Describe what an event is about, and what changed, for people to read."""
     period = f"{event.start_date} to {event.end_date}" if event.start_date else ""
     filing = f"filing {event.dup_no + 1}" if event.dup_no else ""
     number = f"{event.related_country} {event.related_company_number}" if event.related_company_number else ""
@@ -108,7 +109,7 @@ def describe(event: Event) -> tuple[str, str]:
 
 
 def as_csv(events: Sequence[Event]) -> str:
-    """Write events as CSV; text that a spreadsheet would take for a formula is guarded (`firmlake.core.guard`)."""
+    """Write events as CSV. Text that a spreadsheet would run as a formula is guarded (`firmlake.core.guard`)."""
     file = io.StringIO(newline="")
     writer = csv.writer(file)
     writer.writerow(Event.__struct_fields__)
@@ -122,17 +123,17 @@ def as_json(events: Sequence[Event]) -> str:
 
 
 def as_html(events: Sequence[Event]) -> str:
-    """Write events as a page that needs nothing else: no script, no network; names can do no harm."""
+    """Write events as one HTML page without scripts or network access; names are escaped."""
     rows = "\n".join(_row(event) for event in events)
     return _PAGE.format(count=f"{len(events):,} {'change' if len(events) == 1 else 'changes'}", rows=rows)
 
 
 WRITERS: dict[str, Callable[[Sequence[Event]], str]] = {"csv": as_csv, "json": as_json, "html": as_html}
-"""What a file of events can be, by format and by the ending of its name."""
+"""The writer for each format; the format is also the ending of the file name."""
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# Loads are runs, overviews (they say how many events they wrote) and applied plans, which find no events.
+# A load is a run, an overview (its row_counts has list_changes) or an applied plan, which finds no events.
 _EVENTS = """
     WITH known AS (
         SELECT run_id, generation,
@@ -200,7 +201,7 @@ def _row(event: Event) -> str:
         about,
         change,
     )
-    # Each text is set apart, so that one written from right to left does not turn its neighbours around.
+    # Each text is isolated, so that text written from right to left does not reorder its neighbours.
     return f"<tr>{''.join(f'<td><bdi>{html.escape(cell)}</bdi></td>' for cell in cells)}</tr>"
 
 

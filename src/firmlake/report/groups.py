@@ -1,6 +1,6 @@
-"""What the report shows of groups: the chapter's sections, and the picture of a group.
+"""The report's chapter on groups: its sections, and the drawing of a group.
 
-A picture is a tree from left to right, each member once, on its shortest way from the head.
+The drawing is a tree from left to right. Each member appears once, on its shortest path from the head.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ def draw_groups(rows: Sequence[dict[str, Any]]) -> str:
     """Draw groups.
 
     Args:
-        rows: Members, those of a group together and each behind the one above it: head_id, id, parent_id (None: the
-            head), depth, name, number, stake (fraction of it that the one above holds), is_held (we have its accounts),
-            is_ring, member_count (of the group, drawn or not).
+        rows: The members, grouped by head, each after its parent: head_id, id, parent_id (None for the head), depth,
+            name, number, stake (the fraction that the parent holds), is_held (whether we hold its accounts), is_ring,
+            member_count (of the group, including members that are not drawn).
 
     Returns:
-        A figure for each group. A name that is too long for its box is cut there, and whole in its title.
+        HTML with one figure per group. A name too long for its box is cut; its tooltip has the whole name.
     """
     return "".join(_figure(list(members)) for _, members in groupby(rows, lambda row: row["head_id"]))
 
@@ -31,7 +31,7 @@ def draw_groups(rows: Sequence[dict[str, Any]]) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 
 _WIDTH, _HEIGHT, _GAP, _SPACE = 200, 42, 64, 10
-"""Of a box; to the boxes right of it, and to the one below; pixels."""
+"""Width and height of a box, distance to the next column and to the next row, in pixels."""
 
 
 def _figure(members: Sequence[dict[str, Any]]) -> str:
@@ -50,7 +50,7 @@ def _figure(members: Sequence[dict[str, Any]]) -> str:
 
 
 def _place(members: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Give each member its row: those without members below them one each, the others that of the first of theirs."""
+    """Assign a row to each member: a leaf gets a row of its own, a parent the row of its first child."""
     below: dict[str, list[str]] = {row["id"]: [] for row in members}
     for row in members[1:]:
         below[row["parent_id"]].append(row["id"])
@@ -75,7 +75,7 @@ def _member(row: dict[str, Any], rows: dict[str, int]) -> Iterator[str]:
     kind = "box" if row["is_held"] else "box unheld"
     about = f"{row['number'] or 'no number'}{', in a ring' if row['is_ring'] and row['parent_id'] is None else ''}"
     yield f'<rect class="{kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="4"/>'
-    # A drawing within the drawing: what reaches over its edge is not shown.
+    # The nested drawing clips text that is too long.
     yield (
         f'<svg x="{x + 8}" y="{y}" width="{_WIDTH - 16}" height="{_HEIGHT}"><title>{shown_text(row["name"])}</title>'
         f'<text y="17">{shown_text(row["name"])}</text><text class="about" y="33">{shown_text(about)}</text></svg>'
@@ -105,8 +105,8 @@ GROUPS = (
     Section(
         "",
         "Pictures of the largest groups",
-        "Each member once, three steps from the head at most, the nearest twenty; the number on a line is the stake. "
-        "Dashed: we hold no accounts of it.",
+        "The nearest twenty members, at most three steps from the head, each once. The number on a line is the stake. "
+        "Dashed: we hold no accounts of this member.",
         """
         WITH RECURSIVE largest AS MATERIALIZED (
             SELECT head_id, is_ring, count(*) AS member_count
@@ -137,7 +137,7 @@ GROUPS = (
     Section(
         "",
         "The largest group",
-        "Each member once, on its shortest way from the head; the stake is that of the company above it. At most 40.",
+        "Each member once, on its shortest path from the head, with the stake of the company above it. At most 40.",
         """
         WITH RECURSIVE tree(id, way, stake) USING KEY (id) AS (
             SELECT head.id, [head.id], NULL::DOUBLE

@@ -1,4 +1,4 @@
-"""What the report shows of the companies' health: the chapter's sections."""
+"""The report's chapter on the financial health of the companies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HEALTH = (
     Section(
         "Health of the portfolio",
         "Altman's Z''",
-        "From the newest accounts, with the approximations that the dictionary states. A rough sign, no rating.",
+        "From the newest accounts, with the approximations described in the data dictionary. An indication, no rating.",
         """
         SELECT coalesce(zone, 'no score') AS zone, count(*) AS companies
         FROM shown s GROUP BY s.zone ORDER BY list_position(['safe', 'grey', 'distress'], s.zone) NULLS LAST
@@ -37,7 +37,7 @@ HEALTH = (
     Section(
         "",
         "Grew most",
-        "Annual revenue against the period before. Left out: periods whose figures do not compare, see `quality`.",
+        "Annual revenue against the previous period, except for periods whose figures do not compare (see `quality`).",
         """
         SELECT company, end_date, revenue_annual, revenue_growth FROM shown
         WHERE revenue_growth > 0 ORDER BY revenue_growth DESC, country, company_number LIMIT 8
@@ -47,7 +47,7 @@ HEALTH = (
     Section(
         "",
         "Shrank most",
-        "Annual revenue against the period before.",
+        "Annual revenue against the previous period.",
         """
         SELECT company, end_date, revenue_annual, revenue_growth FROM shown
         WHERE revenue_growth < 0 ORDER BY revenue_growth, country, company_number LIMIT 8
@@ -76,7 +76,7 @@ HEALTH = (
     Section(
         "",
         "Late accounts",
-        "Due by the company's own habit before the day this was published, and not there.",
+        "Accounts that were due, by the company's usual filing date, before this warehouse was published.",
         """
         SELECT name AS company, end_date AS newest_accounts, expected_date AS expected, overdue_days
         FROM overdue((SELECT max(published_at)::DATE FROM loads))

@@ -13,7 +13,7 @@ _Sample = tuple[dict[str, str], float]
 
 
 def render_metrics(status: Status) -> str:
-    """Write the metrics; what is not known yet is left out. Times are in seconds since 1970."""
+    """Write the metrics as text. A metric without a value yet is left out. Times are in seconds since 1970."""
     return "\n".join([*_lines(status), "# EOF"]) + "\n"
 
 
@@ -30,9 +30,9 @@ def _lines(status: Status) -> Iterator[str]:
 
 
 def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
-    yield "running", "1 while somebody works on the data folder", [({}, float(bool(status.running)))]
+    yield "running", "1 while a process works on the data folder", [({}, float(bool(status.running)))]
     yield "unfinished_runs", "Runs that are not in the warehouse", [({}, len(status.unfinished))]
-    yield "failed", "1 where work on the data folder failed since the last run", [({}, float(bool(status.failure)))]
+    yield "failed", "1 if work on the data folder failed since the last run", [({}, float(bool(status.failure)))]
     if last := status.last_run:
         yield (
             "last_run_finished_timestamp_seconds",
@@ -46,7 +46,7 @@ def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
         for dataset, states in status.companies.items()
         for state, count in states.items()
     ]
-    yield "companies", "Companies by dataset and what came of them last", counts
+    yield "companies", "Companies by dataset and latest status", counts
     for name, moment in (("oldest", status.oldest_answer_at), ("newest", status.newest_answer_at)):
         if moment:
             yield f"{name}_answer_timestamp_seconds", f"The {name} answer held", [({}, _seconds(moment))]
@@ -55,7 +55,7 @@ def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     exports = [({"target": last.target}, _seconds(last.exported_at)) for last in status.exports]
     yield "last_export_timestamp_seconds", "The last export to each place", exports
     yield "disk_bytes", "Size of a folder", [({"folder": name}, size) for name, size in status.disk_bytes.items()]
-    yield "disk_free_bytes", "Room left on the disk of the data folder", [({}, status.disk_free_bytes)]
+    yield "disk_free_bytes", "Free space on the disk of the data folder", [({}, status.disk_free_bytes)]
 
 
 def _seconds(moment: datetime) -> float:

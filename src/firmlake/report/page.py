@@ -24,7 +24,7 @@ __all__ = ["Report", "make_report", "write_report"]
 
 
 class Report(NamedTuple):
-    """A report that was written: where it lies, and the figures at its top by name."""
+    """A report that was written: its path, and the figures at its top by name."""
 
     path: Path
     tiles: dict[str, Any]
@@ -35,17 +35,19 @@ def write_report(
 ) -> Report:
     """Write the report on the newest generation.
 
+    A section that needs more memory than `memory_limit` is replaced by a note.
+
     Args:
-        folders: Where the warehouse is.
+        folders: The data folder.
         now: UTC.
-        path: The file; None is report.html in the data folder.
-        memory_limit: For DuckDB, such as "512MB".
-        company_list: Name of the list to whose companies it is restricted; empty for none.
+        path: The file; None writes report.html into the data folder.
+        memory_limit: Memory limit of DuckDB, such as "512MB".
+        company_list: Restrict the report to the companies of this list; empty reports on all.
 
     Raises:
-        UsageError: There is no such list.
-        FirmlakeError: Nothing was published yet, or by a version without views; or DuckDB cannot answer a question.
-            Parts that take too much memory are left out, and say so.
+        UsageError: There is no such list. The message suggests a similar name.
+        FirmlakeError: Nothing was published yet, a version without views published it, or DuckDB cannot compute a
+            figure. The message says what to do.
     """
     path = path or folders.data / "report.html"
     try:
@@ -54,8 +56,8 @@ def write_report(
             tiles = _read_tiles(connection)
     except duckdb.Error as error:
         raise FirmlakeError(
-            f"No report was written: a figure in it cannot be worked out ({str(error).splitlines()[0]})",
-            "The tables can be asked all the same, with `firmlake query`",
+            f"No report was written: a figure in it cannot be computed ({str(error).splitlines()[0]})",
+            "You can still query the tables with `firmlake query`",
         ) from error
     write_file(path, lambda aside: aside.write_text(page, "utf-8"), folders.readers)
     return Report(path, tiles)
@@ -66,14 +68,14 @@ def make_report(connection: duckdb.DuckDBPyConnection, now: datetime) -> str:
 
     Args:
         connection: A generation with a run in it.
-        now: UTC; stands in the heading.
+        now: UTC; shown in the heading.
 
     Returns:
-        HTML that loads nothing. Names come from outside: they are escaped, and kept from turning the text around them.
+        HTML that loads nothing. Names come from outside, so they are escaped and isolated from the text around them.
 
     Raises:
-        FirmlakeError: The generation holds nothing, or was made before there were views.
-        duckdb.Error: DuckDB cannot answer a question.
+        FirmlakeError: The generation holds no run, or lacks the views of this version. The message says what to do.
+        duckdb.Error: DuckDB cannot compute a figure.
     """
     try:
         connection.execute(PREPARE)
@@ -115,7 +117,7 @@ def make_report(connection: duckdb.DuckDBPyConnection, now: datetime) -> str:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# The policy forbids whatever a hostile name might bring along, should escaping ever fail.
+# If escaping ever failed, the policy would still block scripts and requests in a hostile name.
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -192,7 +194,7 @@ def _table(section: Section, names: Sequence[str], rows: Sequence[Sequence[Any]]
 
 
 def _kind(values: Sequence[Any]) -> str:
-    """Tell by its class how a column is set: numbers to the right, days and times unbroken, long texts wide."""
+    """Choose the class of a column: numbers align right, dates do not wrap, long texts get more width."""
     for name, is_kind in (("number", _is_number), ("when", lambda value: isinstance(value, date))):
         if all(value is None or is_kind(value) for value in values):
             return f' class="{name}"'
@@ -200,7 +202,7 @@ def _kind(values: Sequence[Any]) -> str:
 
 
 def _bar(value: float, longest: float) -> str:
-    """Draw a bar as long as the value is, measured by the longest; those below zero have another colour."""
+    """Draw a bar whose length is the value relative to the longest. Negative values have another colour."""
     width = _WIDTH * abs(value) / longest if longest else 0
     sign = "minus" if value < 0 else "plus"
     return (
@@ -216,7 +218,7 @@ def _cell(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if _is_number(value):
         return f"{float(value):,.1%}" if _SHARE.search(name) else f"{value:,.0f}"
-    # Isolated: a name written from right to left, or with marks that turn the direction, ends where its cell ends.
+    # Isolated, so that a name written from right to left does not reorder the text around it.
     return f"<bdi>{shown_text(value)}</bdi>"
 
 

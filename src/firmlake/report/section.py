@@ -1,4 +1,4 @@
-"""What a section of the report is, and how texts from outside are shown in it."""
+"""A section of the report, and the escaping of text from outside."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["Section", "shown_text"]
 
 
 class Section(NamedTuple):
-    """A table of the report.
+    """A table or drawing of the report.
 
     Attributes:
-        chapter: Heading above it; empty where it stays in the chapter of the section before.
-        title: Its own heading.
-        about: What one should know of it.
-        sql: Query for its rows.
-        bars: Column whose numbers are drawn as bars as well; empty for none.
-        draw: Makes a picture of the rows, which it gets as dicts; None shows them as a table.
+        chapter: Heading of the chapter that this section begins; empty if it continues the previous chapter.
+        title: Heading of the section.
+        about: A short explanation under the heading.
+        sql: The query for the rows.
+        bars: The column whose numbers are also drawn as bars; empty for none.
+        draw: Draws the rows, given as dicts; None shows them as a table.
     """
 
     chapter: str
@@ -31,7 +31,7 @@ class Section(NamedTuple):
 
 
 def shown_text(value: object) -> str:
-    """Make a text safe to stand in a page: no markup, and no character that nobody can see."""
+    """Escape markup in a text, and replace control characters."""
     return escape(_CONTROL.sub(chr(0xFFFD), str(value)))
 
 

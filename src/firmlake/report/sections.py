@@ -1,6 +1,7 @@
-"""What the report shows: titles, explanations and queries, in order.
+"""The sections of the report in order: titles, explanations and queries.
 
-How a column is shown follows from its name: a share ends with fraction, growth or margin; `depth` indents the row.
+The name of a column decides how it is shown: fraction, growth or margin at its end makes it a percentage, and `depth`
+indents the row.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ PREPARE = """
     CREATE OR REPLACE TEMP TABLE last_run AS SELECT max_by(run_id, finished_at) AS run_id FROM runs;
     CREATE OR REPLACE TEMP TABLE found (severity TEXT, check_name TEXT, what TEXT, found BIGINT);
 """
-"""Portfolio and groups are asked for often, and take a minute for a million companies: they are worked out once."""
+"""Several sections use portfolio and groups, which take a minute for a million companies, so they are computed once."""
 
 GROUP_MEMBERS = "CREATE OR REPLACE TEMP {} members AS FROM groups(0.5)"
-"""As a TABLE; where that takes too much memory as a VIEW, so that whoever asks it finds that out."""
+"""Created as a TABLE. If that takes too much memory, as a VIEW, so that only the sections on groups fail."""
 
-TOO_LARGE = "Not worked out: it takes more memory than run.duckdb_memory."
-"""In place of what a graph of owners without end, or a warehouse too large for its memory, makes too costly."""
+TOO_LARGE = "Not computed: it takes more memory than run.duckdb_memory."
+"""Shown instead of a section that is too costly, for a very large ownership graph or warehouse."""
 
 COUNT_FINDINGS = "INSERT INTO found SELECT ?, ?, ?, count(*) FROM ({})"
-"""One check after the other: all at once, as `findings` has them, they need several times the memory."""
+"""Checks are counted one by one: the view `findings`, which runs all of them, needs several times the memory."""
 
 TILES = """
     SELECT
@@ -42,7 +43,7 @@ SECTIONS = (
     Section(
         "What the runs did",
         "Unexplained bills",
-        "Runs in which the service charged other than our ledger expects: ask the service before the next run.",
+        "Runs for which the service charged more or less than our ledger expects. Ask the service before the next run.",
         """
         SELECT started_at::TIMESTAMP_S AS started, run_id AS run, credit_count AS credits,
             expected_credit_count AS expected_credits, bill
@@ -52,7 +53,7 @@ SECTIONS = (
     Section(
         "",
         "Runs",
-        "The last five. Credits expected by our own ledger: one for each company found outside a window already paid.",
+        "The last five. Our ledger expects one credit for each company found outside its paid window.",
         """
         SELECT started_at::TIMESTAMP_S AS started, list_name, outcome, company_count AS companies,
             target_count AS asked, request_count AS requests, credit_count AS credits,
@@ -63,14 +64,14 @@ SECTIONS = (
     Section(
         "",
         "What failed in the last run, and what to do",
-        "The next run asks for these again; `firmlake redrive` asks for them alone.",
+        "The next run asks for these again; `firmlake redrive` asks only for these.",
         """
         SELECT dataset, reason, count(*) AS companies, min(country || ' ' || company_number) AS for_example,
             CASE
                 WHEN regexp_matches(reason, 'status 4[0-9][0-9]') THEN 'The service refuses the request: look at its '
                     'message, correct the list or the names in api.names, then redrive'
                 WHEN regexp_matches(reason, 'answer has another shape|not a JSON array|body') THEN 'The answer could '
-                    'not be read: it lies in landing; ask the service about it, then redrive'
+                    'not be read: it is kept in landing; ask the service about it, then redrive'
                 ELSE 'The service had trouble: redrive later'
             END AS what_to_do
         FROM dead_letters JOIN last_run USING (run_id)
@@ -81,8 +82,8 @@ SECTIONS = (
     Section(
         "",
         "Values that do not fit",
-        "A value is null in its column and kept in `extra_json`. A record is left out where what identifies it does "
-        "not fit. The table `rejects` lists both.",
+        "A value that does not fit is null in its column and kept in `extra_json`. A record is left out if the value "
+        "that identifies it does not fit. The table `rejects` lists both.",
         """
         SELECT dataset, path, if(effect = 'record', 'record', 'value') AS lost, min(reason) AS reason,
             count(*) AS records, min(country || ' ' || company_number) AS for_example
@@ -108,7 +109,7 @@ SECTIONS = (
     Section(
         "What we hold",
         "Coverage and freshness",
-        "Companies by dataset and what came of it; the age is that of the answers held, in days.",
+        "Companies by dataset and status. The age is that of the answers held, in days.",
         """
         SELECT dataset, status, company_count AS companies, oldest_at::TIMESTAMP_S AS oldest_answer,
             median_age_days AS median_age
@@ -129,7 +130,7 @@ SECTIONS = (
     Section(
         "What changed",
         "Events of the last run",
-        "`firmlake changes` lists them all, also since a day and as CSV or JSON.",
+        "`firmlake changes` lists all of them, also since a given day, and as CSV or JSON.",
         """
         SELECT replace(kind, '_', ' ') AS event, count(*) AS events,
             count(DISTINCT country || company_number) AS companies
@@ -140,7 +141,7 @@ SECTIONS = (
     Section(
         "",
         "The most telling of them",
-        "Of each kind the three that changed most, companies new to us and lookalikes aside.",
+        "The three largest changes of each kind, without new companies and lookalikes.",
         """
         SELECT
             coalesce(m.name, c.country || ' ' || c.company_number) AS company,
@@ -181,7 +182,7 @@ SECTIONS = (
     Section(
         "What is odd",
         "Findings",
-        "What checks over the answers found. Nothing is corrected; `findings` has each with its evidence.",
+        "What the checks of the data found. Nothing is corrected; the view `findings` has each with its evidence.",
         """
         SELECT severity, check_name AS check, found, what FROM found
         WHERE found IS DISTINCT FROM 0 ORDER BY severity, found DESC NULLS FIRST, check_name

@@ -1,4 +1,4 @@
-"""What an operator asks: what ran last, how it ended, what is open, and what to do."""
+"""The state of a data folder: the last run, how it ended, what is open, and what to do next."""
 
 from __future__ import annotations
 
@@ -31,22 +31,24 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a data folder.
 
     Attributes:
-        running: Who holds the folder; empty where nobody does.
+        running: The process that holds the folder; empty if none does.
         failure: How work on the folder failed, unless a run was published since.
-        unfinished: Runs that can go on, newest last: (run, list, companies asked for).
-        refused: Runs that were not published, for what came of them lost a field, newest last: (run, list, why).
-        damaged: Runs whose plan or outcome cannot be read, and plans of contacts of which something landed cannot:
-            (name, which file and why, what to do).
-        landed_at: When something landed last of the newest unfinished one, UTC.
-        parked: Companies without an answer, most first: (failed, forbidden, unavailable or waiting; why; companies and
-            datasets).
-        open_contacts: The newest plan of contacts that is not settled, its list, and how many contacts are open.
+        unfinished: Runs that can be resumed, newest last: (run, list, companies asked for).
+        refused: Runs that were refused at publishing, newest last: (run, list, reason).
+        damaged: Runs and plans of contacts with a file that cannot be read: (name, file and reason, next step).
+        landed_at: When an answer last landed for the newest unfinished run, UTC.
+        parked: Companies without an answer, most first: (failed, forbidden, unavailable or waiting; reason; number of
+            companies and datasets).
+        open_contacts: The newest plan of contacts that is not settled: its file, its list, and its open contacts.
         companies: Companies by dataset and status, over all runs.
-        oldest_answer_at: The oldest answer held, UTC.
-        credits_remaining: What the service said last, at `credits_told_at`, UTC.
+        oldest_answer_at: When the oldest answer held was received, UTC.
+        newest_answer_at: When the newest answer held was received, UTC.
+        credits_remaining: Credits left, as the service reported them last.
+        credits_told_at: When the service reported them, UTC.
         exports: The last export to each place.
-        disk_bytes: Size of landing, staged, warehouse.
-        disk_free_bytes: Room left on their disk.
+        disk_bytes: Sizes of the folders landing, staged and warehouse.
+        disk_free_bytes: Free space on their disk.
+        next_step: What to do next.
     """
 
     data: Path
@@ -71,14 +73,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_status(folders: Folders, company_list: str = "") -> Status:
-    """Read the state of a data folder; nothing is changed.
+    """Read the state of a data folder, without changing anything.
 
     Args:
         folders: The data folder.
         company_list: Count only the companies of this list; empty counts all.
 
     Raises:
-        UsageError: There is no such list.
+        UsageError: There is no such list. The message suggests a similar name.
     """
     runs, damaged = read_runs(folders)
     has_warehouse = newest(folders) is not None
@@ -126,7 +128,7 @@ def read_status(folders: Folders, company_list: str = "") -> Status:
     )
 
 
-_REPLAY = "`firmlake replay` makes the warehouse from what has landed; there is none, although runs have ended"
+_REPLAY = "`firmlake replay` rebuilds the warehouse from the landed answers; it is missing, although runs have ended"
 _STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"
 _PARKED = """
     SELECT s.status, s.run_id, coalesce(d.reason, ''), count(*)
@@ -152,7 +154,7 @@ def _open(runs: list[Run], loaded: list[str]) -> tuple[list[tuple[str, str, int]
 
 
 def _parked(connection: duckdb.DuckDBPyConnection, runs: list[Run]) -> list[tuple[str, str, int]]:
-    """Count what is parked by its reason: of a company that failed its own, of one that waits that of its run."""
+    """Count parked companies by reason: a failed company has its own reason, a waiting one that of its run."""
     reasons = {run.run_id: outcome.reason for run in runs if (outcome := run.outcome())}
     counts: Counter[tuple[str, str]] = Counter()
     for status, run_id, reason, count in connection.execute(_PARKED).fetchall():
@@ -183,7 +185,7 @@ def _landed_at(folders: Folders, run_id: str) -> datetime | None:
 
 
 def _free(folder: Path) -> int:
-    """Give the room on the disk of a folder that need not be there yet."""
+    """Return the free space on the disk of a folder, which need not exist yet."""
     return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
 
 
@@ -192,7 +194,7 @@ def _size(folder: Path) -> int:
 
 
 def _told(runs: list[Run], last: RunSummary | None) -> str:
-    """Read what the last run said about what to do; empty where it did not or its folder is gone."""
+    """Read the next step that the last run recorded; empty if it recorded none or its folder is gone."""
     outcomes = (run.outcome() for run in runs if last and run.run_id == last.run_id)
     return next((outcome.next_step for outcome in outcomes if outcome), "")
 
@@ -215,12 +217,12 @@ def _next_step(
         return _REPLAY
     if refused and refused[-1][0] > max((run_id for run_id, *_ in unfinished), default=""):
         return (
-            f"Run {refused[-1][1]} again when the service has the field again, what was paid for costs nothing again; "
-            f"with --set run.vanished_share_max=1 that publishes run {refused[-1][0]} as it is"
+            f"Run {refused[-1][1]} again once the service sends the field again; within the credit window no company "
+            f"is charged twice; with --set run.vanished_share_max=1 that publishes run {refused[-1][0]} as it is"
         )
     first = f"{failure.next_step}. Then: " if failure and failure.next_step else ""
     if unfinished:
-        return f"{first}Run {unfinished[-1][1]} again: run {unfinished[-1][0]} goes on where it stopped"
+        return f"{first}Run {unfinished[-1][1]} again: run {unfinished[-1][0]} resumes where it stopped"
     if open_contacts:
         plan, list_id, count = open_contacts
         return f"{first}`firmlake contacts apply {quote(str(plan))}` settles {count:,} contacts of list {list_id}"
@@ -231,10 +233,10 @@ def _next_step(
     if last.outcome != "done" and told:
         return told
     if last.outcome == "stopped":
-        return f"Run {last.list_name} again to fetch what credits or budget left out"
+        return f"Run {last.list_name} again to fetch the companies that credits or budget left out"
     kinds = {kind for kind, *_ in parked}
     if kinds - {"waiting"}:
-        return "`firmlake redrive` asks again for what has no answer; dead_letters says why"
+        return "`firmlake redrive` asks again for companies without an answer; dead_letters says why they have none"
     if "waiting" in kinds:
-        return "Run the list again whose companies wait"
+        return "Run the list of the waiting companies again"
     return next((error.next_step for error in damaged.values()), "Nothing is open")

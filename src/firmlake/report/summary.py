@@ -1,4 +1,4 @@
-"""What a run came to, as one value that a terminal, a flow or a script can show."""
+"""The summary of a published run, as one value that a terminal, a flow or a script can show."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from firmlake.tables.schemas import COMPANY_TABLES
 __all__ = ["STATUSES", "RunSummary", "failures", "shown_statuses", "summarise"]
 
 STATUSES = ("reported", "empty", "not_found", "failed", "forbidden", "unavailable", "waiting", "fresh")
-"""What came of a company and dataset; fresh ones were left alone."""
+"""The statuses of a company and dataset in a run. Fresh ones were not asked for."""
 _RARE = ("forbidden", "unavailable")
 
 
 def shown_statuses(datasets: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """List the statuses that a table of counts by dataset and status has columns for: rare ones only if they occur."""
+    """List the statuses to show as columns of a table of counts. Rare statuses are listed only if they occur."""
     occurring = {status for counts in datasets.values() for status, count in counts.items() if count}
     return [status for status in STATUSES if status not in _RARE or status in occurring]
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A published run.
+    """The summary of a published run.
 
     Attributes:
-        datasets: For each dataset, how many companies of the list came to each of `STATUSES`.
-        rows: Rows of each table that the run wrote.
+        datasets: For each dataset, the number of companies with each of `STATUSES`.
+        rows: Rows that the run wrote, by table.
         changed_company_count: Companies whose rows were written.
-        credit_count: What the service says it charged; None where it does not say.
-        expected_credit_count: What our ledger of paid companies expects.
-        reject_count: Records that were left out, because what identifies them does not fit.
+        credit_count: Credits that the service reports it charged; None if it does not report them.
+        expected_credit_count: Credits that our ledger of paid companies expects.
+        reject_count: Records left out because a value that identifies them does not fit.
         discard_count: Values that did not fit and are null in their columns.
         drift: Differences from the contract: dataset, kind, path, records.
     """
@@ -63,7 +63,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unexplained_bill(self) -> str:
-        """What to tell of a bill that differs from our ledger; empty where it agrees or the service did not say."""
+        """A warning if the bill differs from our ledger; empty if they agree or the service reports no charges."""
         if self.credit_count is None or self.credit_count == self.expected_credit_count:
             return ""
         difference = self.credit_count - self.expected_credit_count
@@ -75,7 +75,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Path) -> RunSummary | None:
-    """Read what a run came to from a generation; None where it is not in it."""
+    """Read the summary of a run from a generation; None if the generation does not hold the run."""
     rows = connection.execute(_RUN, [run_id]).fetchall()
     if not rows:
         return None
@@ -101,7 +101,7 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
 
 
 def failures(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[tuple[str, str, str, str, int]]:
-    """List failed companies of a run: country, company number, dataset, reason, attempts."""
+    """List up to `most` failed companies of a run: country, company number, dataset, reason, attempts."""
     return connection.execute(_FAILURES, [run_id, most]).fetchall()
 
 

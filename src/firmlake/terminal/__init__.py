@@ -1,1 +1,1 @@
-"""What a person sees, on a terminal or in a log."""
+"""Output for people, on a terminal or in a log."""

@@ -1,4 +1,4 @@
-"""The answer to a query: as a table that fits the screen, or in a format that programs read, on stdout or in a file."""
+"""Query results: a table that fits the screen, or a format for programs, on stdout or in a file."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from firmlake.terminal.rows import count_of, screen_width, show_table, text_of
 __all__ = ["FORMATS", "Answer", "show_answer", "write_parquet"]
 
 _VERTICAL_ROWS: Final = 3
-"""So many rows are shown one value below the other where they are too wide for the screen."""
+"""Up to this many rows are shown one value per line if they are too wide for the screen."""
 _BATCH_ROWS: Final = 100_000
 _CELL_WIDTH: Final = 24
-"""To which a cell is cut where the row is too wide."""
+"""Cells are cut to this many characters if a row is too wide."""
 _FRAME: Final = 3
-"""Characters that a column takes besides its content."""
+"""Characters that a column takes in addition to its content."""
 
 
 class Answer(NamedTuple):
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 def show_answer(answer: Answer) -> None:
-    """Print an answer so that it fits the screen: as a table, else one value below the other, else cut."""
+    """Print an answer so that it fits the screen: as a table, with one value per line, or cut."""
     columns, rows = answer
     cells = [[text_of(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)] if columns else []
@@ -54,7 +54,7 @@ def show_answer(answer: Answer) -> None:
 
 
 def as_csv(answer: Answer) -> str:
-    """Write an answer as CSV; text that a spreadsheet would take for a formula is guarded."""
+    """Write an answer as CSV. Text that a spreadsheet would run as a formula is guarded."""
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(answer.columns)
@@ -63,7 +63,7 @@ def as_csv(answer: Answer) -> str:
 
 
 def as_json(answer: Answer) -> str:
-    """Write an answer as a JSON array of objects; amounts stay exact, as texts."""
+    """Write an answer as a JSON array of objects. Amounts become strings, so that they stay exact."""
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     return msgspec.json.format(msgspec.json.encode(rows, enc_hook=str), indent=2).decode() + "\n"
 
@@ -76,18 +76,18 @@ def as_markdown(answer: Answer) -> str:
 
 
 FORMATS: dict[str, Callable[[Answer], str]] = {"csv": as_csv, "json": as_json, "markdown": as_markdown}
-"""What an answer can be written as in text; Parquet is written batch by batch."""
+"""The text formats of an answer. Parquet is not among them, since it is written in batches."""
 
 
 def write_parquet(path: Path, connection: duckdb.DuckDBPyConnection, sql: str) -> int:
-    """Write the answer to a question as Parquet, batch by batch; give the number of rows.
+    """Write the result of a query as Parquet, batch by batch, and return the number of rows.
 
     Raises:
-        UsageError: The statement gives no rows.
+        UsageError: The statement returns no rows; write a query instead.
     """
     count, relation = 0, connection.sql(sql)
     if relation is None:
-        raise UsageError("The statement gives no rows to write", "Write a question, such as 'FROM companies'")
+        raise UsageError("The statement returns no rows to write", "Write a query, such as 'FROM companies'")
 
     def write(aside: Path) -> None:
         nonlocal count
@@ -114,7 +114,7 @@ def _show_vertically(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> 
 
 
 def _show_cut(answer: Answer, cells: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    """Print as many columns as fit, with long cells cut."""
+    """Print as many columns as fit, and cut long cells."""
     fitting, room = 0, screen_width() - 1
     for width in widths:
         room -= min(width, _CELL_WIDTH) + _FRAME
@@ -130,7 +130,7 @@ def _show_cut(answer: Answer, cells: Sequence[Sequence[str]], widths: Sequence[i
     rest = answer.columns[fitting:]
     if rest:
         echo(f"{count_of(len(rest), 'column')} more: {', '.join(map(shown, rest))}")
-    echo("Cut to what fits; --format csv, json or markdown shows all, and --out FILE writes it")
+    echo("Cut to fit the screen; --format csv, json or markdown shows everything, --out FILE writes it")
 
 
 def _cut(text: str) -> str:

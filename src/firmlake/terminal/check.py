@@ -1,4 +1,4 @@
-"""What a person sees of a check."""
+"""The output of `firmlake check`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["check_content", "describe_asking", "show_checked"]
 
 
 def describe_asking(settings: Settings, asking: Asking, request_max: int) -> str:
-    """Say what a check will ask and cost, before anything is sent."""
+    """Describe what a check will ask for and cost, before anything is sent."""
     names = ", ".join(map(str, asking.companies))
     stranger = f", and for {asking.stranger}, which does not exist" if asking.stranger else ""
     return (
         f"Asks {settings.api.base_url} for {names}{stranger}: at most {count_of(asking.credit_count, 'credit')} and "
-        f"{request_max} requests. Nothing is written there: lists are only read"
+        f"{request_max} requests. Nothing is written at the service: lists are only read"
     )
 
 
 def check_content(checked: Checked) -> dict[str, Any]:
-    """Give a check as plain values for JSON."""
+    """Convert a check to plain values for JSON."""
     return {
         "findings": checked.findings, "settings": checked.changes, "request_count": checked.request_count,
         "credits_charged": checked.charged, "run_id": checked.run_id or None,
@@ -33,7 +33,7 @@ def check_content(checked: Checked) -> dict[str, Any]:
 
 
 def show_checked(checked: Checked) -> None:
-    """Print the findings as a table, then what a person has to do."""
+    """Print the findings as a table, then the next steps."""
     show_table(
         ("assumption", "seen", "verdict"),
         [(one.assumption, one.seen, VERDICTS[one.verdict]) for one in checked.findings],

@@ -1,4 +1,4 @@
-"""What a person sees of company lists: which there are, what came of one, and the file it was written to."""
+"""The output about company lists: all lists, the lines of one list, and the file it was written to."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MOVES_MAX = 20
 
 
 def describe_written(written: Written) -> Iterator[str]:
-    """Say what was written, and what stands there under another name than elsewhere."""
+    """Describe the written file, and the columns that had to be renamed in it."""
     yield f"Written: {count_of(written.line_count, 'line')} to {written.path}"
     if written.renamed:
         pairs = ", ".join(f"{name} is {given}" for name, given in written.renamed.items())
-        yield f"The list has columns of these names itself, so the added ones are named otherwise: {pairs}"
+        yield f"The list already has columns of these names, so the added columns are renamed: {pairs}"
     if written.cut_count:
-        yield f"{count_of(written.cut_count, 'text')} cut, for a cell holds 32,767 characters; .csv has all of it"
+        yield f"{count_of(written.cut_count, 'text')} cut at 32,767 characters, the limit of a cell; .csv has no limit"
 
 
 def show_addable(columns: Sequence[Added]) -> None:
@@ -34,7 +34,7 @@ def show_addable(columns: Sequence[Added]) -> None:
         rows = [(each.name, each.meaning) for each in columns if each.relation == relation]
         title = f"{relation}{', the default' if relation == columns[0].relation else ''}"
         show_rows(("column", "meaning"), rows, title)
-    echo("Choose with --columns revenue,portfolio.days_to_file,company_status.* ; `default` stands for the default")
+    echo("Choose with --columns revenue,portfolio.days_to_file,company_status.* ; `default` means the default columns")
 
 
 def show_lists(rows: Sequence[dict[str, Any]]) -> None:
@@ -56,10 +56,10 @@ def show_lists(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def show_list(content: dict[str, Any]) -> None:
-    """Print what came of the lines of a list, and who joined or left it last."""
+    """Print the status of the lines of a list, and the companies that joined or left it last."""
     echo(f"{content['list_name']}: {content['file_name']}, {count_of(content['line_count'], 'line')}")
     show_rows(("status", "lines"), list(content["statuses"].items()))
     rows = [(each["move"], each["country"], each["company_number"], each["name"]) for each in content["moves"]]
     more = f", the first {_MOVES_MAX} of {len(rows):,}" if len(rows) > _MOVES_MAX else ""
     show_rows(("", "country", "number", "name"), rows[:_MOVES_MAX], f"since the version before{more}")
-    echo(f"Ask it: firmlake query 'FROM {content['view']}'")
+    echo(f"To query it: firmlake query 'FROM {content['view']}'")

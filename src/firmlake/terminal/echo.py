@@ -1,4 +1,4 @@
-"""The one place that prints: names, lines and messages from outside cannot draw on a terminal or show the token."""
+"""Printing: the only module that prints, so that no text from outside controls the terminal or shows the token."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["Cleaned", "echo", "echo_data", "echo_json"]
 
 
 def echo(text: str, *, err: bool = False, fg: str | None = None) -> None:
-    """Tell a person something, on stdout or stderr; what cannot be printed is spelled out."""
+    """Print text for a person on stdout or stderr; unprintable characters are escaped."""
     click.secho(shown(redact(text), kept="\n"), err=err, fg=fg)
 
 
 def echo_data(text: str) -> None:
-    """Give a program a text as it is; only a terminal gets it spelled out."""
+    """Print text for a program unchanged; unprintable characters are escaped on a terminal only."""
     sys.stdout.write(shown(text, kept="\n") if sys.stdout.isatty() else text)
 
 
 def echo_json(content: Any) -> None:
-    """Give a program a value as JSON, in which what cannot be printed is escaped."""
+    """Print a value for a program as JSON; unprintable characters are escaped."""
     text = msgspec.json.format(msgspec.json.encode(content, enc_hook=str), indent=2).decode()
     if not text.replace("\n", " ").isprintable():
         text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
@@ -35,9 +35,9 @@ def echo_json(content: Any) -> None:
 
 
 class Cleaned(io.StringIO):
-    """Stderr for what click prints itself."""
+    """Stderr for messages that click prints, cleaned like all others."""
 
     def write(self, text: str) -> int:
-        """Print a part of a text."""
+        """Print a part of a message."""
         click.echo(shown(redact(text), kept="\n"), err=True, nl=False)
         return len(text)

@@ -1,4 +1,4 @@
-"""What a person sees of the service's lists: their overview, a plan of contacts, and what applying it came to."""
+"""The output about service lists: the overview, a plan of contacts, and the progress of applying it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STATUSES = ("added", "failed", "company_failed", "unknown", "pending")
 
 
 def show_lists(overview: Overview, events: Sequence[dict[str, Any]]) -> None:
-    """Print all lists, and what changed since the overview before."""
+    """Print all lists, and what changed since the previous overview."""
     entries = [overview.lists[number].listed.entry for number in sorted(overview.lists)]
     rows = [
         (
@@ -52,15 +52,15 @@ def show_lists(overview: Overview, events: Sequence[dict[str, Any]]) -> None:
 
 
 def describe_overview(overview: Overview) -> str:
-    """Say how many lists there are and how they were read."""
+    """Describe how many lists there are and how often they were read."""
     kinds = [seen.listed.entry.type for seen in overview.lists.values()]
     by_kind = ", ".join(f"{kinds.count(kind):,} {kind.lower()}" for kind in sorted(set(kinds), reverse=True))
-    moved = "" if overview.is_settled else "; they changed all the while, so that those of the last two sweeps count"
+    moved = "" if overview.is_settled else "; they kept changing, so the lists of the last two sweeps count"
     return f"{count_of(len(kinds), 'list')} ({by_kind or 'none'}), read {count_of(overview.sweeps, 'time')}{moved}"
 
 
 def describe_contact_plan(plan: ContactPlan) -> Iterator[str]:
-    """Say what a plan would add to which list."""
+    """Describe what a plan would add, and to which list."""
     facts = plan_facts(plan)
     companies = "" if plan.list_company_count is None else f", {plan.list_company_count:,} companies"
     yield f"List {plan.list_id}: {one_line(plan.list_name, _NAME_MAX)} ({plan.list_type.lower()}{companies})"
@@ -73,7 +73,7 @@ def describe_contact_plan(plan: ContactPlan) -> Iterator[str]:
 
 
 def show_contact_plan(plan: ContactPlan) -> None:
-    """Print a plan, with the first of what it would add and of what was refused."""
+    """Print a plan, with the first contacts it would add and the first lines that were refused."""
     for line in describe_contact_plan(plan):
         echo(line)
     entries = [entry for request in plan.requests for entry in request]
@@ -84,7 +84,7 @@ def show_contact_plan(plan: ContactPlan) -> None:
 
 
 def plan_facts(plan: ContactPlan) -> dict[str, Any]:
-    """Give a plan as plain values, without its contacts."""
+    """Convert a plan to plain values for JSON, without its contacts."""
     entries = [entry for request in plan.requests for entry in request]
     return {
         "plan_id": plan.plan_id,
@@ -104,7 +104,7 @@ def plan_facts(plan: ContactPlan) -> dict[str, Any]:
 
 
 def progress_content(progress: Progress) -> dict[str, Any]:
-    """Give how far a plan is as plain values."""
+    """Convert the progress of a plan to plain values for JSON."""
     return {
         "plan_id": progress.plan.plan_id,
         "list_id": progress.plan.list_id,
@@ -120,14 +120,14 @@ def progress_content(progress: Progress) -> dict[str, Any]:
 
 
 def show_progress_of(progress: Progress) -> None:
-    """Print what a plan came to: counts, contacts not added, and what answers say beside the matter."""
+    """Print the result of a plan: counts, contacts that were not added, and other remarks in the answers."""
     plan = progress.plan
     show_applied([progress])
     failed = [
         (contact.country, contact.company_number, contact.contact_id, one.status.replace("_", " "), one.message)
         for contact, one in progress.lacking()
     ]
-    title = "not added, or not known to be" + _more(len(failed))
+    title = "not added, or unknown" + _more(len(failed))
     show_rows(("country", "number", "contact", "status", "because"), failed[:_ROWS_MAX], title)
     for remark in progress.remarks[:_ROWS_MAX]:
         example = remark.example or remark.kind.replace("_", " ")
@@ -139,18 +139,18 @@ def show_progress_of(progress: Progress) -> None:
 
 
 def describe_lacking(progress: Progress) -> str:
-    """Say how many contacts were not added, and of how many nobody knows; empty where all were added."""
+    """Describe how many contacts were not added and for how many this is unknown; empty if all were added."""
     counts = progress.counts()
     failed, unknown = counts["failed"] + counts["company_failed"], counts["unknown"]
     parts = (
         f"{failed:,} of {count_of(sum(counts.values()), 'contact')} {'was' if failed == 1 else 'were'} not added",
-        f"of {unknown:,} no answer says whether {'it was' if unknown == 1 else 'they were'}",
+        f"for {unknown:,} no answer says whether {'it was' if unknown == 1 else 'they were'} added",
     )
     return ", ".join(part for part, count in zip(parts, (failed, unknown), strict=True) if count)
 
 
 def show_applied(applied: Sequence[Progress]) -> None:
-    """Print how far plans are."""
+    """Print the progress of plans, one row each."""
     rows = [
         (one.plan.plan_id, str(one.plan.list_id), one.plan.source, *(one.counts()[status] for status in _STATUSES))
         for one in applied

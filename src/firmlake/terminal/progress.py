@@ -1,4 +1,4 @@
-"""What a person sees while a run fetches: a bar on a terminal, a line every few seconds elsewhere, both on stderr."""
+"""Progress on stderr while a run fetches: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _LINE_EVERY_SECONDS = 5.0
 
 
 class Counter:
-    """Counts answers, from any thread: what progress is shown from.
+    """Counts answers from any thread, and describes the progress.
 
     Args:
-        expected: Requests the plan foresees, or how many of `unit`.
-        names: The headers that tell credits.
-        unit: What is counted where that is not requests: `count` is told how many are done.
+        expected: The number of requests, or of `unit`, that the plan expects.
+        names: The names of the response headers that report credits.
+        unit: What is counted instead of requests; `count` is then told how many are done.
 
     Attributes:
-        why: What is waited for, and why; empty while it goes on.
+        why: Why fetching waits; empty while it does not wait.
     """
 
     def __init__(self, expected: int, names: NameSettings, unit: str = "") -> None:
@@ -47,7 +47,7 @@ class Counter:
         self._lock = threading.Lock()
 
     def count(self, answer: Answer, done: int | None = None) -> None:
-        """Take in one answer, and how many are done by it; None counts good answers."""
+        """Count one answer. `done` is the number of units done so far; None counts successful answers."""
         is_good = answer.status == 200 and not answer.error
         with self._lock:
             self.answered += is_good
@@ -58,16 +58,16 @@ class Counter:
             self._remaining = answer.headers.get(self._remaining_header, self._remaining)
 
     def line(self) -> str:
-        """Say how far it is and how long it will take."""
+        """Describe the progress and the time left."""
         left = max(self.expected - self.done, 0) * self._seconds() / max(self.done, 1)
         of = f"{self.expected:,} {self._unit}" if self._unit else f"about {self.expected} requests"
         parts = [f"{self.done} of {of}", *self._parts()]
-        # What is left comes first, for a narrow terminal cuts off what comes last.
+        # The time left comes first, since a narrow terminal cuts off the end.
         line = ", ".join([f"{duration(left)} to go", *parts] if self.done else parts)
         return f"{line}; {self.why}" if self.why else line
 
     def summary(self) -> str:
-        """Say what it came to."""
+        """Describe the totals at the end."""
         return ", ".join([f"{self.answered} requests in {duration(self._seconds())}", *self._parts()])
 
     def _seconds(self) -> float:
@@ -84,7 +84,7 @@ class Counter:
 
 @contextmanager
 def show_progress(counter: Counter) -> Iterator[None]:
-    """Show a bar on a terminal, a line every few seconds elsewhere."""
+    """Show a bar on a terminal, otherwise a line every few seconds."""
     stop = threading.Event()
     show = _show_bar if sys.stderr.isatty() else _show_lines
     thread = threading.Thread(target=show, args=(counter, stop), daemon=True)
@@ -97,7 +97,7 @@ def show_progress(counter: Counter) -> Iterator[None]:
 
 
 def duration(seconds: float) -> str:
-    """Write a span as a person says it."""
+    """Format a duration in seconds, minutes or hours."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

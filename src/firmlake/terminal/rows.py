@@ -1,4 +1,4 @@
-"""Tables, as a person sees them: aligned, with what comes from outside made harmless."""
+"""Tables on a terminal: aligned, with text from outside made harmless."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _WIDTH_ELSEWHERE = 120
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    """Print rows as a table; nothing where there are none."""
+    """Print rows as a table; print nothing if there are no rows."""
     if rows:
         show_table(columns, rows, title)
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    """Print rows as a table, where there are none its head."""
+    """Print rows as a table; print only the header if there are no rows."""
     table = Table(title=shown(title) or None, title_justify="left", title_style="bold")
     for position, column in enumerate(columns):
         numbers = bool(rows) and all(row[position] is None or _is_number(row[position]) for row in rows)
@@ -35,17 +35,17 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str
 
 
 def screen_width() -> int:
-    """Say how many characters fit side by side: on a terminal its width, elsewhere always as many."""
+    """Return the width of the terminal in characters, or a fixed width if stdout is not a terminal."""
     return Console().width if sys.stdout.isatty() else _WIDTH_ELSEWHERE
 
 
 def count_of(number: int, one: str, many: str = "") -> str:
-    """Say how many there are of what is called `one`, and of several `many` where that is not just with an s."""
+    """Format a number with its noun: `one` for 1, else `many`, which is `one` with an s by default."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def text_of(value: Any) -> str:
-    """Write a value as tables show it."""
+    """Format a value for a table."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What a person sees of a plan, a run and its results."""
+"""The output about a plan, a run and its results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REFUSED_MAX = 10
 
 
 def describe_list(companies: CompanyList) -> Iterator[str]:
-    """Say what was read."""
+    """Describe what was read from a company list."""
     yield (
         f"{shown(str(companies.path))}: {count_of(companies.companies.height, 'company', 'companies')} accepted, "
         f"{count_of(companies.repaired.height, 'line')} repaired, {companies.refused.height:,} refused, "
@@ -47,7 +47,7 @@ def describe_list(companies: CompanyList) -> Iterator[str]:
 
 
 def describe_plan(planned: Planned) -> Iterator[str]:
-    """Say what it will cost."""
+    """Describe what a run will fetch and cost."""
     if planned.unfinished:
         yield f"Continuing run {planned.unfinished.run_id} of {planned.unfinished.plan.started_at:%Y-%m-%d %H:%M} UTC"
     still, held = ("Still to fetch", "are fresh or have landed") if planned.unfinished else ("To fetch", "are fresh")
@@ -74,18 +74,18 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         count, latest = planned.ahead
         yield (
             f"{count_of(count, 'answer has a time', 'answers have times')} in the future, up to "
-            f"{latest:%Y-%m-%d %H:%M} UTC: the clock was wrong then, so none of it counts as fresh or paid for"
+            f"{latest:%Y-%m-%d %H:%M} UTC: the clock was wrong then, so these do not count as fresh or paid for"
         )
     for other in content["unfinished_elsewhere"]:
         yield (
             f"Run {other['run_id']} of {other['list']} is unfinished and has paid for "
-            f"{count_of(other['paid_count'], 'company', 'companies')} of these: run {other['list']} again first, and "
-            "they need not be fetched twice"
+            f"{count_of(other['paid_count'], 'company', 'companies')} of these: run {other['list']} again first, so "
+            "that they are not fetched twice"
         )
 
 
 def plan_content(planned: Planned) -> dict[str, Any]:
-    """Give a plan as plain values."""
+    """Convert a plan to plain values for JSON."""
     companies = planned.companies
     asked = count_companies(planned.targets)
     return {
@@ -128,11 +128,11 @@ def show_refused(companies: CompanyList) -> None:
     if rows:
         show_table(("line", "given", "refused because"), rows)
     if companies.refused.height > _REFUSED_MAX:
-        echo(f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists a thousand of them")
+        echo(f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists up to a thousand")
 
 
 def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str, int]]) -> None:
-    """Print what a run came to, and how to look at it."""
+    """Print the result of a run, and a first query."""
     statuses = shown_statuses(summary.datasets)
     rows = [[dataset, *(counts.get(status, 0) for status in statuses)] for dataset, counts in summary.datasets.items()]
     show_table(("companies by dataset", *(status.replace("_", " ") for status in statuses)), rows)
@@ -152,14 +152,14 @@ def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str,
 
 
 def first_query(summary: RunSummary) -> str:
-    """Give a command with which a person sees a first answer."""
+    """Return a command that queries the warehouse of a run."""
     command = Path(sys.executable).with_name("firmlake")
     here = command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command
     return f'{shlex.quote(str(here))} query --data {shlex.quote(str(summary.warehouse.parents[1]))} "{_QUERY}"'
 
 
 def show_company(found: Found) -> None:
-    """Print what the service says about one company."""
+    """Print the data of one company."""
     if not found.is_found:
         echo(f"{found.company}: the service knows no such company")
         return
@@ -182,7 +182,7 @@ def show_changes(events: Sequence[Event]) -> None:
 
 
 def show_checks(checks: Sequence[TableCheck]) -> None:
-    """Print how warehouse and landed answers compare."""
+    """Print whether the warehouse and the landed answers agree, table by table."""
     rows = [(c.table, c.rows, c.replayed_rows, "same" if c.agrees else "DIFFERENT") for c in checks]
     show_table(("table", "rows in the warehouse", "rows from the landed answers", "content"), rows)
 

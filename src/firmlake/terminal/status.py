@@ -1,4 +1,4 @@
-"""What an operator sees: the state of a data folder, and what pruning would spare."""
+"""The output about a data folder: its state, and what pruning removes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["show_spared", "show_status"]
 
 
 def show_status(status: Status, now: datetime) -> None:
-    """Print the state of a data folder; what to do comes last, where one looks first."""
+    """Print the state of a data folder. The next step comes last, just above the prompt."""
 
     def moment(at: datetime | None) -> str:
         return "never" if at is None else f"{at:%Y-%m-%d %H:%M} UTC ({_ago(now, at)})"
@@ -50,7 +50,7 @@ def show_status(status: Status, now: datetime) -> None:
     if status.companies:
         echo(f"Answers held: oldest {moment(status.oldest_answer_at)}, newest {moment(status.newest_answer_at)}")
     if status.credits_remaining is not None:
-        echo(f"Credits left: {status.credits_remaining:,}, as told {moment(status.credits_told_at)}")
+        echo(f"Credits left: {status.credits_remaining:,}, as of {moment(status.credits_told_at)}")
     show_rows(("parked", "because", "companies and datasets"), status.parked)
     for export in status.exports:
         echo(f"Exported: generation {export.generation} to {export.target}, {moment(export.exported_at)}")
@@ -60,9 +60,9 @@ def show_status(status: Status, now: datetime) -> None:
 
 
 def show_spared(spared: Sequence[Spared], is_dry: bool) -> None:
-    """Print what can be spared, or was."""
+    """Print what was removed, or would be in a dry run."""
     if not spared:
-        echo("Nothing can be spared")
+        echo("There is nothing to remove")
         return
     rows = [
         (each.kind, f"{each.ended_at:%Y-%m-%d}" if each.ended_at else None, _megabytes(each.byte_count), each.path)
@@ -70,7 +70,7 @@ def show_spared(spared: Sequence[Spared], is_dry: bool) -> None:
     ]
     show_rows(("kind", "run ended", "MB", "folder or file"), rows)
     total = f"{_megabytes(sum(each.byte_count for each in spared)):,} MB"
-    echo(f"Would free {total}; without --dry-run it does" if is_dry else f"Freed {total}")
+    echo(f"Would free {total}; run it without --dry-run to remove them" if is_dry else f"Freed {total}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
