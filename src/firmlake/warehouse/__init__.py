@@ -1,1 +1,1 @@
-"""Staged tables become a DuckDB file that analysts read while the next one is made."""
+"""The warehouse: load staged tables into a DuckDB file that analysts read while the next one is made."""

@@ -1,13 +1,12 @@
-"""Changes: what a run found changed, as typed events, made while it is loaded.
+"""Changes: record what a run found changed as typed events, while the run is loaded.
 
-Each kind of event is a query in `kinds` over two states of the companies whose answers changed: as they were
-(`before_<table>`) and as they are (`after_<table>`).
+Each kind of event is a query in `kinds`. It compares two states of the companies whose answers changed: before the run
+(`before_<table>`) and after it (`after_<table>`).
 
-- A company that is seen for the first time has no state before: its appearance is one event. Its disappearance is one
-  event too.
-- A company that returns is compared with the last answer before it disappeared.
-- A dataset that is asked for the first time gives no events.
-- A filing that returns after the service removed it is no new one.
+- A company seen for the first time causes one event, its appearance. A company that disappears causes one event.
+- A company that returns is compared with its last answer before it disappeared.
+- A dataset that is fetched for the first time causes no events.
+- A filing that returns after the service removed it does not count as new.
 """
 
 # ruff: noqa: S608 - statements are put together from our own names, never from data
@@ -24,14 +23,14 @@ __all__ = ["record_changes"]
 
 
 def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> int:
-    """Write the events of a run that has just been loaded, from what `supersede` closed and the table `changed`.
+    """Write the events of a run that has just been loaded, from the rows that `supersede` closed and table `changed`.
 
     Args:
-        connection: Of the load, after all tables of companies were replaced.
-        plan: Of the run; its language says which names can be compared, and how many lookalikes count.
+        connection: The connection of the load, after all tables of companies were replaced.
+        plan: The plan of the run, with its language and the number of lookalikes to watch.
 
     Returns:
-        Events written.
+        The number of events written.
     """
     connection.execute(_STATES.format(run_id=plan.run_id))
     connection.execute(_WATCHED)
@@ -45,7 +44,7 @@ def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> int:
     connection.execute(_FILINGS)
     connection.execute(_NAMES.format(language=plan.language))
     connection.execute(_NONE_YET)
-    for number, (name, kind) in enumerate(KINDS.items()):  # one by one: together they would have to fit into memory
+    for number, (name, kind) in enumerate(KINDS.items()):  # one by one, so that only one result must fit into memory
         connection.execute(
             f"INSERT INTO events BY NAME SELECT {number} AS kind_number, '{name}' AS kind, * FROM ({kind.query})"
         )
@@ -56,7 +55,7 @@ def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> int:
 
 # --- before and after ------------------------------------------------------------------------------------------------
 
-# An empty hash says that the company was not found; null, that it never answered.
+# An empty hash means that the company was not found, null that there was never an answer.
 _STATES = """
     CREATE OR REPLACE TEMP TABLE states AS
     SELECT country, company_number, dataset, true AS is_before, payload_hash <> '' AS is_found
@@ -68,7 +67,7 @@ _STATES = """
     FROM company_state SEMI JOIN changed USING (country, company_number)
 """
 
-# `gone_in` is the run that found a company gone that is there again: it closed the last rows held.
+# For a company that returned, `gone_in` is the run that found it gone and closed its last rows.
 _WATCHED = """
     CREATE OR REPLACE TEMP TABLE presence AS
     SELECT country, company_number,
@@ -110,7 +109,7 @@ _BEFORE = """
 """
 
 _VIEWS = (
-    # The indicator of the newest period that states one.
+    # The health indicator of the newest period that has one.
     """
     CREATE OR REPLACE TEMP TABLE {when}_health AS
     SELECT country, company_number, start_date, end_date, health_indicator
@@ -124,8 +123,8 @@ _VIEWS = (
            array_to_string(list_sort(list(DISTINCT ltrim(code, '0'))), ', ') AS codes
     FROM {when}_financial_joint_committees GROUP BY ALL
     """,
-    # A party is known by its number, else by its name; those without both are one. In `ownership` stands the rule of
-    # how the entries of a party count.
+    # A party is identified by its number, or else by its name; all parties without both count as one. The view
+    # `ownership` explains how several entries of a party are counted.
     """
     CREATE OR REPLACE TEMP TABLE {when}_holdings AS
     SELECT country, company_number, direction, related_country, related_company_number, "function",
@@ -152,8 +151,8 @@ _VIEWS = (
     """,
 )
 
-# A filing is the one of its period that was received on the same day. What is left over on both sides is paired in
-# order: the service gave a filing another date. A filing that has no counterpart before may have had one earlier.
+# A filing is paired with the filing of the same period that was received on the same day. The rest is paired in order,
+# since the service may change the date of a filing. A filing without a counterpart may have had one in an earlier run.
 _DATES = "country, company_number, start_date, end_date"
 
 _FILINGS = f"""
@@ -196,7 +195,7 @@ _FILINGS = f"""
         ORDER BY loads.generation DESC, h.dup_no) = 1
 """
 
-# A name that came in another language is no other name.
+# A name in another language does not count as changed.
 _NAMES = """
     CREATE OR REPLACE TEMP VIEW names_before AS
     FROM closed_companies SEMI JOIN (FROM runs WHERE language = '{language}') r ON r.run_id = valid_from_run

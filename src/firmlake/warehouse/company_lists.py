@@ -1,4 +1,4 @@
-"""The company lists of a generation: found by name, and everything restricted to the companies on one."""
+"""Company lists of a generation: find a list by name, and restrict all tables to its companies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LISTS = "SELECT list_name, file_name, column_names, line_count FROM company_lis
 
 
 class NamedList(NamedTuple):
-    """A list that is held: its name, its file, the names of its columns as a JSON array, and its lines."""
+    """A list in the warehouse: its name, its file, the names of its columns as a JSON array, its number of lines."""
 
     name: str
     file_name: str
@@ -24,18 +24,18 @@ class NamedList(NamedTuple):
 
 
 def find_list(connection: duckdb.DuckDBPyConnection, name: str) -> NamedList:
-    """Find a list by its name, in upper or lower case.
+    """Find a list by its name, ignoring case.
 
     Raises:
-        UsageError: There is none; the nearest name is given.
-        FirmlakeError: The generation was made before there were lists in it.
+        UsageError: There is no such list. The message suggests a similar name.
+        FirmlakeError: The generation was made by a version without lists. Run the list again.
     """
     try:
         rows = connection.execute(_LISTS).fetchall()
     except duckdb.CatalogException:
         raise FirmlakeError(
             "The newest generation holds no lists: an earlier version of firmlake made it",
-            "Run the list again; what is fresh is not fetched again",
+            "Run the list again; fresh companies are not fetched again",
         ) from None
     known = {row[0].lower(): NamedList(*row) for row in rows}
     if name.lower() in known:
@@ -53,10 +53,10 @@ def list_names(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def restrict(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Let a connection see only the companies of a list: in every table that tells of companies, and so in all views.
+    """Restrict all tables of companies, and thereby all views, of a connection to the companies of a list.
 
     Raises:
-        UsageError: There is no such list.
+        UsageError: There is no such list. The message suggests a similar name.
     """
     held = find_list(connection, name)
     connection.execute(_LISTED, [held.name])
@@ -68,7 +68,7 @@ def restrict(connection: duckdb.DuckDBPyConnection, name: str) -> None:
 
 
 def quote_name(name: str) -> str:
-    """Write the name of a list as SQL wants it."""
+    """Quote the name of a list as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -79,7 +79,7 @@ _LISTED = """
     SELECT DISTINCT country, company_number FROM list_members WHERE list_name = ? AND company_number IS NOT NULL
 """
 
-# Lines of lists stay: another list may be asked about beside.
+# Tables of list lines are not restricted, so that a query can use other lists too.
 _OF_COMPANIES = """
     SELECT database_name, table_name FROM duckdb_tables()
     SEMI JOIN (SELECT database_name, table_name FROM duckdb_columns() WHERE column_name = 'company_number')

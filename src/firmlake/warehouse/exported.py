@@ -1,4 +1,4 @@
-"""What was exported last, to each place: the generation that the next export of changes starts from, so it is kept."""
+"""The last export to each place. Its generation is kept, since the next export of changes starts from it."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class LastExport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_export(folders: Folders, last: LastExport) -> None:
-    """Record an export, in place of the one before to the same place."""
+    """Record an export. It replaces the record of the previous export to the same place."""
     write_json(_folder(folders) / f"{_name(last.target)}.json", last)
 
 
 def lock_name(target: str) -> str:
-    """Name the lock of those who export to a place."""
+    """Name the lock that exports to a place take."""
     return f"exports/{_name(target)}.lock"
 
 
 def last_exports(folders: Folders) -> list[LastExport]:
-    """List the last export to each place, by place.
+    """List the last export to each place, sorted by place.
 
     Raises:
-        DamagedError: A record is not what was written.
+        DamagedError: A record is not what was written. Remove it; the next export writes it again.
     """
     return sorted(map(_read, _folder(folders).glob("*.json")), key=lambda last: last.target)
 
 
 def exported_generations(folders: Folders) -> set[int]:
-    """Give the generations that exports of changes start from."""
+    """Return the numbers of the generations that exports of changes start from."""
     return {last.generation for last in last_exports(folders)}
 
 

@@ -1,10 +1,10 @@
 """Generations of the warehouse: each publish makes a new read-only file, and a link names the newest.
 
     warehouse/gen_000007.duckdb      never written again
-    warehouse/firmlake.duckdb ->     the newest; swapped in one step
+    warehouse/firmlake.duckdb ->     the newest; replaced in one step
 
-DuckDB lets one writer keep all readers out and the reverse, so nobody ever writes a file that somebody may read:
-readers keep the generation they opened, and whoever opens the link next gets the new one, whole.
+A DuckDB file has either one writer or many readers. So a published file is never written: readers keep the generation
+they opened, and the next reader that opens the link gets the new generation, complete.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ __all__ = [
 LINK = "firmlake.duckdb"
 _PATTERN = "gen_*.duckdb"
 _TIDIED_EVERY = 8
-"""Generations until the rows that stayed are written together again, where others were removed: else each load would
-write half of a table for the few that it removes."""
+"""Rows are compacted in every eighth generation only: otherwise each load would rewrite half of a table for the few
+rows that it removes."""
 _GIVEN_BACK_FROM = "8MB"
-"""What DuckDB frees at once and gives back to the system; from 512 MB on by itself, which takes 50 MB more."""
+"""DuckDB returns freed memory to the system from this size on. Its default is 512 MB, which costs 50 MB more."""
 _LOCKING = (
     "SET enable_external_access = false",
     "SET python_enable_replacements = false",
@@ -53,19 +53,19 @@ _DAMAGE = ("Corrupt database file", "not a valid DuckDB database file", "Could n
 
 
 def newest(folders: Folders) -> Path | None:
-    """Find the newest generation, or None before the first publish.
+    """Find the newest generation; None before the first publish.
 
-    It is the one that the link names. A folder that was copied without its links still has its generations.
+    The link names it. If the folder was copied without its link, it is the generation with the highest number.
 
     Raises:
-        DamagedError: The link names a file that is gone: an older one would pass for the newest unseen.
+        DamagedError: The link names a missing file. Using an older generation instead would go unnoticed; replay.
     """
     link = folders.warehouse / LINK
     while link.is_symlink():
         name = link.readlink()
         if (folders.warehouse / name).exists():
             return (folders.warehouse / name).resolve()
-        if link.readlink() == name:  # else the next was published meanwhile
+        if link.readlink() == name:  # otherwise the next generation was published meanwhile
             raise DamagedError(f"{folders.warehouse / name} is missing", "`firmlake replay` makes it again")
     if link.exists():
         return link
@@ -91,21 +91,21 @@ def open_warehouse(
     memory_limit: str | None = None,
     company_list: str = "",
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the newest generation for reading; it stays as it is, whatever is published meanwhile.
+    """Open the newest generation for reading. A publish in the meantime does not change it.
 
     Args:
-        folders: Where.
-        of_any_version: Also where another version of firmlake made it, whose tables have another shape.
-        locked: SQL can reach nothing but the generation: no other file, no network, no extension, no variable of
-            Python's; and no setting can be changed. DuckDB keeps one set of settings for each file in a process, so
-            every connection of this process to the same generation is locked until the last of them is closed.
-        memory_limit: For DuckDB, such as "512MB"; None leaves it to DuckDB.
-        company_list: Name of the list to whose companies all tables and views are restricted; empty for none.
+        folders: The data folder.
+        of_any_version: Also open a generation whose tables have the shape of another version of firmlake.
+        locked: Restrict SQL to the generation: no other file, no network, no extension, no Python variable, no change
+            of settings. DuckDB shares the settings of a file within a process, so all connections of this process to
+            the same generation are locked until the last of them is closed.
+        memory_limit: Memory limit of DuckDB, such as "512MB"; None uses DuckDB's default.
+        company_list: Restrict all tables and views to the companies of this list; empty shows all companies.
 
     Raises:
-        UsageError: There is no such list.
-        FirmlakeError: Nothing was published yet, or another version made it.
-        DamagedError: The file is not what was written.
+        UsageError: There is no such list. The message suggests a similar name.
+        FirmlakeError: Nothing was published yet, or another version made the generation. The message says what to do.
+        DamagedError: The file is not what was written; replay.
     """
     path = newest(folders)
     try:
@@ -123,16 +123,16 @@ def open_warehouse(
 def ask(
     folders: Folders, sql: str, *, locked: bool = True, company_list: str = ""
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Answer a question in SQL from the newest generation, whatever version made it: column names and rows.
+    """Run a query on the newest generation, made by any version, and return column names and rows.
 
     Args:
-        folders: Where.
-        sql: The question.
-        locked: As for `open_warehouse`. Without it the question can read and write what this process may.
-        company_list: As for `open_warehouse`.
+        folders: The data folder.
+        sql: The query.
+        locked: Restrict SQL to the generation; False lets it read and write whatever this process may.
+        company_list: Restrict all tables and views to the companies of this list; empty shows all companies.
 
     Raises:
-        UsageError: It is no question that DuckDB understands; its own explanation is passed on.
+        UsageError: DuckDB rejects the query. The message holds DuckDB's explanation.
     """
     with asking(folders, sql, locked=locked, company_list=company_list) as connection:
         cursor = connection.execute(sql)
@@ -143,17 +143,17 @@ def ask(
 def asking(
     folders: Folders, sql: str, *, locked: bool = True, company_list: str = ""
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the newest generation for a question, as `ask` does; an error of DuckDB becomes one of ours."""
+    """Open the newest generation for a query, as `ask` does, and turn errors of DuckDB into `UsageError`."""
     opened = open_warehouse(folders, of_any_version=True, locked=locked, company_list=company_list)
     with opened as connection:
         try:
             if not connection.extract_statements(sql):
-                raise UsageError("The SQL holds no question", "For example: firmlake query 'FROM companies LIMIT 10'")
+                raise UsageError("The SQL holds no query", "For example: firmlake query 'FROM companies LIMIT 10'")
             yield connection
         except duckdb.PermissionException as error:
             raise UsageError(
                 f"SQL may only read the warehouse: {str(error).splitlines()[0]}",
-                "Where you wrote the SQL yourself, `firmlake query --allow-files` lets it use files",
+                "If you trust the SQL, `firmlake query --allow-files` lets it use files",
             ) from None
         except duckdb.Error as error:
             raise _explained(newest(folders), error) or UsageError(
@@ -170,23 +170,24 @@ def publish(
     start: Path | None = None,
     storage_version: str = "latest",
 ) -> Path:
-    """Make the next generation and let the link name it.
+    """Make the next generation, and let the link name it. A crash at any moment leaves a complete newest generation.
 
     Args:
-        folders: Where.
-        load: Changes the copy, inside a transaction; gets the number of the generation.
-        memory_limit: For DuckDB, such as "512MB".
-        keep: Generations kept, the new one included; besides, those that an export of changes starts from.
-        start: The file to start from; None starts empty.
-        storage_version: The oldest DuckDB that shall read a file that starts empty, such as "v1.4.0"; "latest" is the
-            one in use. A copy keeps the version of its start.
+        folders: The data folder.
+        load: Changes the new generation inside a transaction; gets its number.
+        memory_limit: Memory limit of DuckDB, such as "512MB".
+        keep: The number of generations to keep, including the new one. Generations that an export of changes starts
+            from are kept as well.
+        start: The generation to copy and change; None starts with an empty file.
+        storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one. A
+            copy keeps the version of `start`.
 
     Returns:
-        The new generation. A crash at any moment leaves the link naming a whole one.
+        The new generation.
 
     Raises:
-        DamagedError: The file to start from is not what was written.
-        FirmlakeError: There is no room, or it cannot be loaded; the link names what it named.
+        DamagedError: `start` is not what was written; replay.
+        FirmlakeError: The disk is full, or the load failed. The link is unchanged; the message says what to do.
     """
     try:
         return _publish(folders, load, memory_limit, keep, start, storage_version)
@@ -197,11 +198,11 @@ def publish(
 
 
 def settle(connection: duckdb.DuckDBPyConnection, *, keeps_row_ids: bool = False) -> None:
-    """Write what was loaded so far into the generation in the making, which nobody sees yet; it frees memory.
+    """Commit and write what was loaded so far into the unpublished generation, to free memory.
 
     Args:
-        connection: In a transaction, and afterwards in the next.
-        keeps_row_ids: Else rows that stay may be written together, and then have other row ids.
+        connection: A connection in a transaction; afterwards it is in a new one.
+        keeps_row_ids: True keeps the row ids of remaining rows; False lets DuckDB compact them, which changes the ids.
     """
     (vacuum_tasks,) = connection.execute("SELECT current_setting('max_vacuum_tasks')").fetchall()[0]
     if keeps_row_ids:
@@ -214,7 +215,7 @@ def settle(connection: duckdb.DuckDBPyConnection, *, keeps_row_ids: bool = False
 
 
 def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
-    """Connect to the newest generation, also when so many are published meanwhile that it is removed."""
+    """Connect to the newest generation, and retry if it was removed because newer ones were published meanwhile."""
     while path := newest(folders):
         try:
             return duckdb.connect(path, read_only=True)
@@ -291,7 +292,7 @@ def _write(
     if not is_tidied:
         settings["max_vacuum_tasks"] = 0
     with duckdb.connect(path, config=settings) as connection:
-        path.chmod(0o600)  # DuckDB takes no empty file made beforehand; nothing is in this one yet
+        path.chmod(0o600)  # DuckDB accepts no empty file made beforehand; this one has no content yet
         connection.execute("BEGIN")
         change(connection)
         connection.execute("COMMIT")
@@ -299,14 +300,14 @@ def _write(
 
 
 def _explained(path: Path | None, error: duckdb.Error) -> DamagedError | None:
-    """Tell a damaged file from other troubles; DuckDB has no class of errors for it."""
+    """Return an error if DuckDB's message says that the file is damaged; DuckDB has no exception class for that."""
     if path is None or not any(words in str(error) for words in _DAMAGE):
         return None
-    return DamagedError(f"{path} is not what was written ({error})", "`firmlake replay` makes a whole one")
+    return DamagedError(f"{path} is not what was written ({error})", "`firmlake replay` makes it again")
 
 
 def _remove(rest: Path) -> None:
-    """Remove what a crash left: a file, or the folder in which DuckDB keeps what does not fit into memory."""
+    """Remove what a crash left: a file, or DuckDB's folder for temporary data."""
     if rest.is_dir():
         shutil.rmtree(rest)
     else:

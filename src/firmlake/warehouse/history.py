@@ -1,7 +1,7 @@
-"""History: the one way in which rows take the place of others, so that the others can still be asked for.
+"""History: the only code that replaces rows. It keeps every replaced row, so that the past can be queried.
 
-A row of a table holds from the run in `valid_from_run`. The run that finds it changed or gone moves it into
-`<table>_history` and writes itself into `valid_to_run`: the row held from the first of the two until before the second.
+A row of a table is valid from the run in `valid_from_run`. The run that finds it changed or gone moves it into
+`<table>_history` and writes its own name into `valid_to_run`: the row was valid until before that run.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
@@ -16,7 +16,7 @@ from firmlake.warehouse.generations import settle
 __all__ = ["compare", "count_rows", "merge", "supersede"]
 
 _STRETCH = 4_000_000
-"""Rows of a table from which some are deleted before that is settled: until then each row of them takes 8 bytes."""
+"""Deletes are settled after each stretch of this many rows, because an unsettled delete takes 8 bytes per row."""
 
 
 def supersede(
@@ -30,24 +30,25 @@ def supersede(
     *,
     is_all_answered: bool = False,
 ) -> int:
-    """Let staged rows take the place of what a table holds, as far as there really was an answer.
+    """Replace rows of a table by staged rows, for the keys that were really answered.
 
-    A row stays untouched where the answer has an equal one: equal in all but where it comes from and the table's
-    volatile columns, which are brought up to date. Rows that are there twice are matched one to one.
+    A row stays if the answer has an equal one. The origin of a row and the volatile columns of the table do not count;
+    volatile columns of rows that stay are updated. Equal rows that occur several times are matched one to one.
 
     Args:
-        connection: In a transaction; what was loaded before is settled.
-        table: Of those that keep history.
-        scope: Columns that say what an answer is about, such as country and company_number.
-        answered: Relation with these columns: what was answered in full. Nothing else is touched. Where a whole
-            snapshot was answered, that is every key held or staged.
-        staged: Relation with the table's columns but `valid_from_run`; rows that were not answered are passed over.
-        run_id: Run that brings them.
-        spared: Which held rows `h` stay although the answer lacks them, because not all of it could be read.
-        is_all_answered: Whether no staged row is passed over: a first load need not look at the keys then.
+        connection: A connection in a transaction. What was loaded before is settled.
+        table: A table that keeps history.
+        scope: The columns that identify an answer, such as country and company_number.
+        answered: A relation with these columns: the keys that were answered. Rows of other keys are not touched. For
+            a snapshot of a whole table, these are all keys that are held or staged.
+        staged: A relation with the table's columns except `valid_from_run`. Rows of other keys are ignored.
+        run_id: The run that the staged rows come from.
+        spared: An SQL condition on held rows `h`: these stay although the answer lacks them, because a part of the
+            answer could not be read.
+        is_all_answered: Whether all staged rows belong to answered keys; a first load then skips comparing keys.
 
     Returns:
-        Rows written. What was closed stands in the temporary table `closed_<table>` until the next call for the table.
+        The number of rows written. The temporary table `closed_<table>` holds the closed rows until the next call.
     """
     shape = WAREHOUSE_TABLES[table]
     names = {
@@ -60,7 +61,7 @@ def supersede(
         "spared": spared,
         "columns": ", ".join(column.name for column in shape.columns if column.name != "valid_from_run"),
     }
-    settle(connection)  # rows that are not settled get other row ids when they are
+    settle(connection)  # settling changes row ids, so it comes first
     if not count_rows(connection, _HELD.format(**names)):
         connection.execute(_NONE_CLOSED.format(**names))
         among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
@@ -91,13 +92,13 @@ def supersede(
 
 
 def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> None:
-    """Put rows for a table into the temporary table `merged_<table>`, each compared with the one that has its key.
+    """Write rows for a table into the temporary table `merged_<table>`, each compared with the held row of its key.
 
     Args:
-        connection: In a transaction; what was loaded before is settled.
-        table: Of those that keep history.
-        query: Gives a row for each key, and beside its values the row of the table that has the key, as the struct
-            `held` and its `held_row`, null where there is none. What else it gives stays.
+        connection: A connection in a transaction. What was loaded before is settled.
+        table: A table that keeps history.
+        query: Selects one row per key: its values, and the held row of the key as the struct `held` and its row id
+            `held_row`, both null if there is none. Other columns are passed on.
     """
     same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM held.{name}" for name in WAREHOUSE_TABLES[table].content)
     settle(connection)  # as in `supersede`
@@ -109,13 +110,10 @@ def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> No
 
 
 def merge(connection: duckdb.DuckDBPyConnection, table: str, run_id: str) -> None:
-    """Let the rows that `compare` found to differ take the place of those with the same key, as `supersede` does.
-
-    Of the others the volatile columns are brought up to date.
-    """
+    """Replace the rows that `compare` found to differ, as `supersede` does; update volatile columns of the others."""
     differing = f"(FROM merged_{table} WHERE NOT is_same)"
     supersede(connection, table, TABLES[table].key, differing, differing, run_id, is_all_answered=True)
-    # Written anew, for an update of millions of rows would have to fit into memory.
+    # Deleted and inserted, since an update of millions of rows would have to fit into memory.
     columns = ", ".join(column.name for column in TABLES[table].columns)
     connection.execute(f"DELETE FROM {table} WHERE rowid IN (SELECT held_row FROM merged_{table} WHERE is_same)")
     connection.execute(
@@ -125,7 +123,7 @@ def merge(connection: duckdb.DuckDBPyConnection, table: str, run_id: str) -> Non
 
 
 def count_rows(connection: duckdb.DuckDBPyConnection, statement: str, *values: str) -> int:
-    """Execute a statement that counts, or that says how many rows it wrote."""
+    """Execute a statement that counts rows or writes rows, and return their number."""
     row = connection.execute(statement, values).fetchone()
     return int(row[0]) if row else 0
 
@@ -138,7 +136,7 @@ _HELD = """
     FROM {table} t SEMI JOIN {answered} a USING ({scope})
 """
 
-# Companies of which nothing is held need no comparison.
+# Keys without a held row need no comparison.
 _OFFERED = """
     CREATE OR REPLACE TEMP TABLE offered AS
     SELECT {nth} AS nth, {columns}
@@ -164,7 +162,7 @@ _DELETE = """
         WHERE NOT ({spared}) AND held_row BETWEEN {first} AND {last})
 """
 
-# Nobody knows where in the answer the rows are that could not be read.
+# The position of unreadable rows in the answer is unknown, so spared rows move behind all others.
 _MAKE_ROOM = """
     UPDATE {table} t SET position = t.position + o.height
     FROM (SELECT {scope}, max(position) + 1 AS height FROM {staged} GROUP BY {scope}) o
@@ -176,7 +174,7 @@ _INSERT_ALL = """
     INSERT INTO {table} BY NAME SELECT {columns}, ? AS valid_from_run FROM {staged} s {among}
 """
 
-# Two statements, and keys apart: each join has to fit into memory beside the rows that are written.
+# Two inserts, and the keys in a table of their own, so that each join fits into memory beside the rows it writes.
 _UNHELD = """
     CREATE OR REPLACE TEMP TABLE unheld AS
     SELECT {scope} FROM {answered} a ANTI JOIN held USING ({scope})
@@ -193,7 +191,7 @@ _INSERT_OFFERED = """
 
 
 def _nth(table: Table) -> str:
-    """Number equal rows: only where a volatile column is part of the key can there be some."""
+    """Return the SQL that numbers equal rows, which exist only if a volatile column is part of the key."""
     volatile = [name for name in table.key if name in (table.volatile or ())]
     return (
         f"row_number() OVER (PARTITION BY {', '.join(table.content)} ORDER BY {', '.join(volatile)})"
@@ -203,7 +201,7 @@ def _nth(table: Table) -> str:
 
 
 def _refresh(connection: duckdb.DuckDBPyConnection, table: Table, rows: str) -> None:
-    """Bring the volatile columns of rows that stay up to date, from `o`, which says by `held_row` for which it is."""
+    """Update the volatile columns of rows that stay, from the relation `o`, joined by `held_row`."""
     if table.volatile:
         values = ", ".join(f"{name} = o.{name}" for name in table.volatile)
         differs = " OR ".join(f"t.{name} IS DISTINCT FROM o.{name}" for name in table.volatile)
@@ -211,7 +209,7 @@ def _refresh(connection: duckdb.DuckDBPyConnection, table: Table, rows: str) -> 
 
 
 def _make_room(connection: duckdb.DuckDBPyConnection, table: Table, staged: str, scope: tuple[str, ...]) -> None:
-    """Put rows that were spared behind those that were offered, whose places they may have."""
+    """Move spared rows behind the offered rows, so that no two rows have the same position."""
     if "position" in (table.volatile or ()):
         same = " AND ".join(f"t.{name} = o.{name}" for name in scope)
         connection.execute(_MAKE_ROOM.format(table=table.name, staged=staged, scope=", ".join(scope), same=same))

@@ -1,7 +1,7 @@
 """The kinds of events in `changes`, each with its meaning and the query that finds it.
 
-The queries read the temporary relations that `changes` makes: `before_<table>` and `after_<table>` hold the rows of the
-companies whose answers changed. `filings` pairs each filing after with the one before.
+The queries read temporary relations made by `changes`: `before_<table>` and `after_<table>` hold the rows of companies
+whose answers changed, and `filings` pairs each filing with the same filing before.
 """
 
 # ruff: noqa: S608 - statements are put together from our own names, never from data
@@ -16,7 +16,7 @@ __all__ = ["KINDS", "Kind"]
 
 
 class Kind(NamedTuple):
-    """One kind of event: what it says, and the query that finds it, giving columns of the table `changes`."""
+    """One kind of event: its meaning, and the query that finds it and selects columns of the table `changes`."""
 
     meaning: str
     query: str
@@ -27,7 +27,7 @@ _PARTY = "country, company_number, direction, party"
 _PARTY_COLUMNS = "country, company_number, direction, related_country, related_company_number, related_name"
 _LOOKALIKE = "country, company_number, related_country, related_company_number"
 
-# Fields that the contract does not know may come and go for all companies at once: that is drift.
+# Unknown fields are left out: they may come and go for all companies at once, which is drift and no change.
 _FIELDS = [name for name in TABLES["financials"].content if name not in (*_PERIOD.split(", "), "extra_json")]
 _PAIRS = ", ".join(f"{{'field': '{name}', 'old': b.{name}::VARCHAR, 'new': a.{name}::VARCHAR}}" for name in _FIELDS)
 _DIFFER = " OR ".join(f"b.{name} IS DISTINCT FROM a.{name}" for name in _FIELDS)
@@ -97,7 +97,7 @@ def _lookalike(when: str, other: str, here: str, there: str) -> str:
 
 KINDS = {
     "company_appeared": Kind(
-        "the service has the company: for the first time, or again; what differs from its last answer is told beside",
+        "the service has the company, for the first time or again; other events tell what changed since before",
         "SELECT country, company_number FROM presence WHERE is_found AND NOT was_found",
     ),
     "company_gone": Kind(
@@ -107,35 +107,37 @@ KINDS = {
     "company_renamed": Kind("another name, in the same language", _named("name")),
     "company_moved": Kind("another place, in the same language", _named("place")),
     "new_accounts": Kind(
-        "a period, or another filing of one, that was never there",
+        "a new period, or a new filing of a known period",
         f"SELECT {_PERIOD} FROM after_financials ANTI JOIN filings USING ({_PERIOD})",
     ),
     "period_returned": Kind(
-        "a filing that was removed is there again",
+        "a filing that the service had removed is there again",
         f"SELECT {_PERIOD} FROM filings WHERE old_no IS NULL",
     ),
-    "period_restated": Kind("other figures in the same filing, or in one that took its place: see fields", _RESTATED),
+    "period_restated": Kind(
+        "other figures in the same filing, or in the filing that replaced it; see fields", _RESTATED
+    ),
     "period_removed": Kind(
         "a filing that is no longer there",
         f"SELECT {_PERIOD} FROM before_financials "
         f"ANTI JOIN (SELECT {_DATES}, old_no AS dup_no FROM filings) USING ({_PERIOD})",
     ),
-    "committees_changed": Kind("other joint committees of the same filing, leading zeros aside", _COMMITTEES),
-    "health_up": Kind("the health indicator of the newest period that states one rose", _health(">")),
-    "health_down": Kind("the health indicator of the newest period that states one fell", _health("<")),
-    "parent_in": Kind("a parent that was not there; its stake", _party("parent", "after", "before", "new_value")),
+    "committees_changed": Kind("other joint committees of the same filing; leading zeros do not count", _COMMITTEES),
+    "health_up": Kind("the health indicator of the newest period that has one rose", _health(">")),
+    "health_down": Kind("the health indicator of the newest period that has one fell", _health("<")),
+    "parent_in": Kind("a new parent, with its stake", _party("parent", "after", "before", "new_value")),
     "parent_out": Kind("a parent that is no longer there", _party("parent", "before", "after", "old_value")),
-    "child_in": Kind("a child that was not there; its stake", _party("child", "after", "before", "new_value")),
+    "child_in": Kind("a new child, with its stake", _party("child", "after", "before", "new_value")),
     "child_out": Kind("a child that is no longer there", _party("child", "before", "after", "old_value")),
     "function_changed": Kind("the same parent or child in another function", _FUNCTIONS),
-    "stake_changed": Kind("another stake of the same parent or child in a function", _STAKES),
+    "stake_changed": Kind("another stake of the same parent or child in the same function", _STAKES),
     "lookalike_in": Kind(
-        "a company that is now among the first lookalikes; ranks",
+        "a company that is now among the first lookalikes, with its ranks",
         _lookalike("after", "before", "new_value", "old_value"),
     ),
     "lookalike_out": Kind(
-        "a company that is no longer among the first lookalikes; ranks",
+        "a company that is no longer among the first lookalikes, with its ranks",
         _lookalike("before", "after", "old_value", "new_value"),
     ),
 }
-"""Every kind of event, in the order in which those of a company are listed."""
+"""Every kind of event, in the order in which the events of a company are listed."""

@@ -1,7 +1,7 @@
-"""The names that lists were given since they were run: a list may be renamed, or removed from the warehouse.
+"""The log of renamed and removed company lists.
 
-A run keeps the name under which its list was frozen. What was done to names afterwards stands in a log beside the runs,
-so that a replay gives a list the name it has now.
+A run keeps the name under which its list was frozen. This log, beside the runs, records what happened to names since,
+so that a replay gives each list its current name.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class NameChange(msgspec.Struct, frozen=True, kw_only=True):
     """A list that was renamed, or removed.
 
     Attributes:
-        at: When, UTC; it concerns the runs that were planned before.
-        name: The name until then.
-        new_name: The name from then on; empty where the list was removed.
+        at: When, UTC. The change applies to runs that were planned before.
+        name: The name before.
+        new_name: The name since; empty if the list was removed.
     """
 
     at: datetime
@@ -32,10 +32,10 @@ class NameChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_name_changes(folders: Folders) -> tuple[NameChange, ...]:
-    """Read what was done to the names of lists, oldest first.
+    """Read the log, oldest change first.
 
     Raises:
-        DamagedError: The log is not what was written.
+        DamagedError: The log is not what was written. Restore it from a copy, or remove it to use original names.
     """
     path = folders.list_names
     next_step = "Restore it from a copy, or remove it: lists then have the names under which they were run"
@@ -43,16 +43,16 @@ def read_name_changes(folders: Folders) -> tuple[NameChange, ...]:
 
 
 def log_name_change(folders: Folders, change: NameChange) -> None:
-    """Add to the log what is done to a name."""
+    """Append a change to the log."""
     write_json(folders.list_names, (*read_name_changes(folders), change))
 
 
 def current_name(name: str, planned_at: datetime, changes: Sequence[NameChange]) -> str:
-    """Give the name that the list of a run has now; empty where the list was removed since.
+    """Return the current name of the list of a run; empty if the list was removed since.
 
     Args:
         name: The name under which the run was frozen.
-        planned_at: When, UTC.
+        planned_at: When the run was planned, UTC.
         changes: The log.
     """
     for change in changes:

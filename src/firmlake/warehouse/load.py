@@ -1,8 +1,8 @@
-"""Loading: a staged run changes a copy of the newest generation, table by table; nobody sees it before it is whole.
+"""Loading: apply a staged run to a copy of the newest generation, table by table. Readers see only the finished copy.
 
-A company's rows are replaced only where the service really answered and its records changed. An answer that failed, or
-is older than what is held, retires nothing; one with records that could not be read retires nothing that these may have
-been. The row in `loads` is the commit mark: a run is in the warehouse when it stands there.
+The rows of a company are replaced only if the service really answered and its records changed. A failed answer, or one
+older than what is held, replaces nothing. If records of an answer could not be read, held rows that these may
+correspond to are kept. The row in `loads` is the commit mark: a run is in the warehouse if it has a row there.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names and paths, never from data
@@ -37,9 +37,9 @@ _IDENTITIES = {
     "lookalikes": (("lookalike_country", "lookalike_company_number"), ("rank",)),
     "relationships": (("direction", "related_country", "related_company_number", "related_name"),),
 }
-"""What a record of an answer is about: the one with the same takes its place, whatever else it says."""
+"""The fields that identify a record: a new record replaces the held one with the same values."""
 AHEAD = timedelta(hours=1)
-"""Clocks differ by minutes; a time further in the future than this was written while the clock was wrong."""
+"""Clocks differ by minutes. A time more than this in the future was written while the clock was wrong."""
 _OF_A_RUN = ("dead_letters", "rejects", "refused_lines", "drift", "requests")
 
 
@@ -50,10 +50,10 @@ def loaded_runs(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the tables that are not there yet, with a comment on each and on every column, and the macros.
+    """Create missing tables, with comments on tables and columns, and the macros.
 
     Raises:
-        FirmlakeError: The generation was made by a version of firmlake whose tables have another shape.
+        FirmlakeError: The tables have the shape of another version of firmlake; the message says what to do.
     """
     existing = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     for table in WAREHOUSE_TABLES.values():
@@ -76,13 +76,13 @@ def load_run(
     """Load a staged run.
 
     Args:
-        connection: A generation in the making, in a transaction; what is loaded is settled table by table.
+        connection: An unpublished generation, in a transaction. Each table is settled once it is loaded.
         run: The run.
         manifest: Its staged files; see `firmlake.rebuild.restage.complete`.
         outcome: How fetching ended.
         generation: Number of the generation.
         now: When it is published, UTC.
-        check_vanished: Told which fields records lost; what it raises leaves the warehouse as it was.
+        check_vanished: Called with the fields that records lost. If it raises, the warehouse stays as it was.
     """
     create_tables(connection)
     _widen(connection, run)
@@ -121,9 +121,9 @@ def load_run(
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# A run that was killed before its publish may go on after another one has fetched the same companies anew. What is held
-# stays described when an attempt failed or was not made: only status and run are those of the attempt. An answer with a
-# time in the future gives way to any other, because a wrong clock wrote it.
+# A run that was killed before its publish may resume after another run has fetched newer answers. If an attempt failed
+# or was not made, the row still describes the answer held; only status and run are those of the attempt. An answer with
+# a time in the future is replaced by any other, because a wrong clock wrote it.
 _STATE = """
     SELECT s.country, s.company_number, s.dataset, s.status,
            if(answered, s.record_count, c.record_count) AS record_count,
@@ -166,8 +166,8 @@ _COMPANIES = """
                                      AND (s.fetched_at < c.fetched_at OR s.fetched_at > {latest}), false) AS is_older)
 """
 
-# Companies that this run found outside any window already paid for: one credit each. A run that is loaded later may
-# have been the first to pay, and a plan knows what was paid by a run that is not loaded yet.
+# Companies that this run found outside every window already paid for: one credit each. Runs may be loaded in another
+# order than they paid: `paid_before` is what the plan knew of payments by runs that are not loaded yet.
 _BOUGHT = """
     SELECT count(*) FROM staged_windows s LEFT JOIN companies c USING (country, company_number)
     WHERE s.paid_at IS NOT NULL
@@ -181,7 +181,7 @@ _WINDOWS = """
     USING (country, company_number)
 """
 
-# Each shard counts for itself.
+# Each shard has counted its own records.
 _DRIFT = """
     SELECT dataset, kind, path, first(example ORDER BY first_seen_at, example) AS example,
            sum(record_count)::BIGINT AS record_count, min(first_seen_at) AS first_seen_at, run_id
@@ -201,7 +201,7 @@ _RUN = """
 
 
 def _widen(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
-    """Let columns hold decimals where the run reads them as such; none ever becomes an integer again but by replay."""
+    """Widen integer columns that the run reads as decimals. Only a replay makes them integers again."""
     for dataset, of_dataset in DATASETS.items():
         for leaf in (leaf for group in of_dataset.groups for leaf in leaves_of(dataset, group, run.plan.contract)):
             if leaf.kind == "decimal":
@@ -261,7 +261,7 @@ def _replace_changed(
 
 
 def _not_staged(dataset: str) -> str:
-    """Say of a held row `h` that its record is not among those of the answer that could be read."""
+    """Return an SQL condition: the record of held row `h` is not among the readable records of the answer."""
     return " AND ".join(
         f"NOT EXISTS (FROM staged_{dataset} s WHERE "
         + " AND ".join(f"s.{name} IS NOT DISTINCT FROM h.{name}" for name in (*_COMPANY, *identity))

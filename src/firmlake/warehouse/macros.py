@@ -1,10 +1,10 @@
-"""Macros: what was known at a time, as a table that is asked like any other.
+"""Macros that return a table as it was known at a time.
 
     FROM financials_as_of('20260105T120000Z-0001')      what this warehouse held after that run
     FROM financials_as_of(TIMESTAMP '2026-01-31')       ... and at that time, UTC
     FROM financials_known_on(DATE '2024-12-31')         what anybody could know on that day
 
-Time is that of the runs' last answers, in the order in which they were loaded, so that a replay does not move it.
+The time of a run is that of its last answer, in the order of loading, so that a replay does not change it.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
@@ -25,7 +25,7 @@ class Macro(NamedTuple):
     """One macro.
 
     Attributes:
-        kind: "MACRO TABLE" gives rows, "MACRO" one value.
+        kind: "MACRO TABLE" returns rows, "MACRO" one value.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Macro(NamedTuple):
 
 
 def create_macros(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make every macro anew, with its comment."""
+    """Create or replace every macro, with its comment."""
     for macro in MACROS:
         body = f"TABLE {macro.query}" if macro.kind == "MACRO TABLE" else macro.query
         connection.execute(f"CREATE OR REPLACE MACRO {macro.name}({macro.parameter}) AS {body}")
@@ -45,14 +45,14 @@ def create_macros(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def as_of_columns(table: Table) -> tuple[str, ...]:
-    """Name the columns of a table that can be asked for as of a time: all whose earlier values are kept."""
+    """List the columns of a table whose earlier values are kept, and which can be queried as of a time."""
     return tuple(column.name for column in table.columns if column.name not in (table.volatile or ()))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# Each load, and from when what it brought was known: from when it and all before it had their last answers, so that a
-# run that was loaded late brings nothing forward. What is no run, such as an overview of lists, has its name's time.
+# Each load, and the time from which its content was known: when it and all loads before it had their last answers, so
+# that a run that was loaded late is not dated back. Other loads, such as an overview, have the time in their name.
 _KNOWN = """
     SELECT run_id, generation, max(ended_at) OVER (ORDER BY generation) AS known_at
     FROM (SELECT run_id, generation, coalesce(finished_at, try_strptime(run_id[:16], '%Y%m%dT%H%M%SZ')) AS ended_at
@@ -89,9 +89,9 @@ _AS_OF = """
     ANTI JOIN {began} ended ON ended.loaded = valid_to_run AND ended.first_generation <= newest
 """
 
-# Versions of a period compete, and so do overlapping periods that never stood in one answer: a correction of the dates
-# closes the one and brings the other. The version received last wins; of those received on the same day the one we held
-# on that day, else the one that we saw first after it. Only rows that were closed can have such a successor.
+# Versions of a period compete, and so do overlapping periods that were never in one answer, since correcting the dates
+# closes one and adds the other. The version received last wins. Of versions received on the same day, the one held on
+# the day asked for wins, or else the one first seen after it. Only closed rows can have such a successor.
 _KNOWN_ON = """
     WITH asked AS (SELECT day::DATE AS last_day),
     ended AS (
@@ -124,11 +124,11 @@ _KNOWN_ON = """
 
 _DATES = """{'country': country, 'company_number': company_number, 'start_date': start_date, 'end_date': end_date}"""
 
-_MOMENT = "moment is a run, or a time in UTC: what its last answers came before. An unknown run is an error."
+_MOMENT = "moment is a run, or a time in UTC, which counts runs whose last answers came by then; an unknown run fails."
 
 
 def _as_of(table: Table) -> Macro:
-    left_out = f" Without {', '.join(table.volatile)}: their earlier values are not kept." if table.volatile else ""
+    left_out = f" Without {', '.join(table.volatile)}, whose earlier values are not kept." if table.volatile else ""
     query = _AS_OF.format(table=table.name, began=_BEGAN, columns=", ".join(as_of_columns(table)))
     meaning = f"{table.name} as this warehouse held it; {_MOMENT}{left_out}"
     return Macro("MACRO TABLE", f"{table.name}_as_of", "moment", query, meaning)
@@ -146,11 +146,11 @@ def _macros() -> Iterator[Macro]:
         "financials_known_on",
         "day",
         _KNOWN_ON.format(columns=columns, known=_KNOWN, period=_DATES),
-        "One row for each financial period whose accounts were received on or before a day: the filing received last "
-        "by then, as we held it then or, for days before our first answer, as we first saw it. A period whose dates a "
-        "later run corrected shows once: of two periods that overlap by more than half of the shorter and never stood "
-        "in one answer, only one. For back-tests: nothing received later shows, nor a period without date_received. "
-        "Without position, which is that of today.",
+        "One row for each financial period whose accounts were received on or before a day, for back-tests. It shows "
+        "the filing received last by then, as we held it then, or as we first saw it if our first answer came later. "
+        "Accounts received later, and periods without date_received, do not show. If a later run corrected the dates "
+        "of a period, it shows once: of two periods that overlap by more than half of the shorter and were never in "
+        "one answer, only one. Without position, whose earlier values are not kept.",
     )
 
 

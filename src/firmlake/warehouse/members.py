@@ -1,4 +1,4 @@
-"""Company lists in the warehouse: the lines of each, its versions, and a view of its own in the schema `lists`."""
+"""Company lists in the warehouse: load their lines and versions, and create a view of each in the schema `lists`."""
 
 # ruff: noqa: S608 - statements are put together from our own names and quoted names of lists
 
@@ -21,14 +21,14 @@ _TABLES = ("company_lists", "list_members")
 
 
 def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
-    """Let the list of a run take the place of the version that is held; a run planned earlier changes nothing.
+    """Replace the held version of a list by that of a run, unless the run was planned earlier.
 
     Args:
-        connection: A generation in the making, in a transaction; what was loaded before is settled.
+        connection: An unpublished generation, in a transaction. What was loaded before is settled.
         run: The run.
 
     Returns:
-        Lines written: none where the list is as it was.
+        The number of lines written; 0 if the list has not changed.
     """
     plan = run.plan
     given = (
@@ -56,21 +56,23 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
 
 
 def held_name(run: Run) -> str:
-    """Give the name that the list of a run has now; empty where it has none, or was removed since."""
+    """Return the current name of the list of a run; empty if it has none or was removed since."""
     plan = run.plan
     changes = read_name_changes(run.folders) if plan.company_list else ()
     return current_name(plan.company_list, plan.started_at, changes)
 
 
 def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the view of each list anew, and the function that finds it by the name of the list."""
+    """Create the view of each list again, and the function that finds the view by the name of the list."""
     connection.execute("DROP SCHEMA IF EXISTS lists CASCADE")
     connection.execute("CREATE SCHEMA lists")
     rows = connection.execute("SELECT list_name, file_name FROM company_lists ORDER BY ALL").fetchall()
     for name, file_name in rows:
         view = f"lists.{quote_name(name)}"
         connection.execute(f"CREATE VIEW {view} AS {_VIEW.format(name=_text(name))}")
-        meaning = f"One row for each line of the list {name} ({file_name}), in its order: what came of it"
+        meaning = (
+            f"One row for each line of the list {name} ({file_name}), in its order, with the figures of its company"
+        )
         connection.execute(f"COMMENT ON VIEW {view} IS {_text(meaning)}")
     found = " ".join(
         f"WHEN {_text(name.lower())} THEN {_text(f'lists.{quote_name(name)}')}"
@@ -82,14 +84,14 @@ def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def rename_list(connection: duckdb.DuckDBPyConnection, name: str, new_name: str) -> None:
-    """Give a list, and all that is held of its past, another name."""
+    """Rename a list and its past versions."""
     for table in _TABLES:
         for each in (table, f"{table}_history"):
             connection.execute(f"UPDATE {each} SET list_name = ? WHERE list_name = ?", [new_name, name])
 
 
 def drop_list(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Remove a list and its past; the companies on it stay."""
+    """Remove a list and its past versions; the companies on it stay."""
     for table in _TABLES:
         for each in (table, f"{table}_history"):
             connection.execute(f"DELETE FROM {each} WHERE list_name = ?", [name])
@@ -116,7 +118,7 @@ _STAGED_MEMBERS = """
     FROM read_parquet({members})
 """
 
-# What came of a line is asked for when somebody asks: the next run may have answered it.
+# A view, so that figures fetched by a later run show without another load of the list.
 _VIEW = """
     SELECT l.* EXCLUDE (list_name, columns), f.* EXCLUDE (country, company_number), l.columns
     FROM list_lines l LEFT JOIN company_figures f USING (country, company_number)
@@ -125,7 +127,7 @@ _VIEW = """
 
 
 def _held(connection: duckdb.DuckDBPyConnection, given: str) -> tuple[str, datetime | None, str]:
-    """Give the name under which a list is held, when it was listed last, and the hash of its lines."""
+    """Return the name under which a list is held, when it was last listed, and the hash of its lines."""
     rows = connection.execute(_HELD, [given]).fetchall()
     return rows[0] if rows else (given, None, "")
 

@@ -1,7 +1,7 @@
-"""Fields that vanished: records that held a value in the newest generation, and hold none any more.
+"""Vanished fields: records that held a value in the newest generation and lack it in the run being loaded.
 
-An absent key says nothing by itself, because many services leave out what is null. It says something where the same
-record of the same company held a value before. A first run has nothing to compare with, and finds nothing.
+An absent key alone means nothing, because many services leave out nulls. It matters if the same record of the same
+company held a value before. A first run has nothing to compare with and finds nothing.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table and column names, never from data
@@ -23,8 +23,8 @@ _RECORDS = {
     "lookalikes": ("country", "company_number", "lookalike_country", "lookalike_company_number"),
     "relationships": ("country", "company_number", "direction"),
 }
-"""What makes a record the same as before. Nothing does so for a related party, whose name may have vanished: those of a
-company count together, where there are at least as many as before."""
+"""The columns that identify a record. A related party cannot be identified, since its name may have vanished: the
+parties of a company are counted together, and only if there are at least as many as before."""
 
 
 class Vanished(NamedTuple):
@@ -32,8 +32,8 @@ class Vanished(NamedTuple):
 
     Attributes:
         path: Its place in the service's JSON.
-        lost: Records that held a value and hold none any more.
-        held: Records of the companies that answered in this run which hold a value, those that lost it included.
+        lost: Records that held a value before and lack it now.
+        held: Records with a value, of companies that answered in this run; those that lost the value are included.
     """
 
     dataset: str
@@ -43,7 +43,7 @@ class Vanished(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Lost of those held, 0 to 1."""
+        """The share of records that lost the value, 0 to 1."""
         return self.lost / self.held
 
     def __str__(self) -> str:
@@ -51,14 +51,14 @@ class Vanished(NamedTuple):
 
 
 def find_vanished(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Vanished]:
-    """Compare the rows that a run closed with those that it wrote, before either is published.
+    """Compare the rows that a run closed with the rows that it wrote, before they are published.
 
     Args:
-        connection: The generation in the making, with `closed_<table>` of each table as `supersede` leaves it.
+        connection: The unpublished generation, with the tables `closed_<table>` that `supersede` made.
         run_id: The run.
 
     Returns:
-        One for each field that a record lost, those lost most often first.
+        One item for each field that a record lost, the largest share first.
     """
     found = []
     for dataset in COMPANY_TABLES:
@@ -83,7 +83,7 @@ def find_vanished(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Va
 
 
 def note_vanished(connection: duckdb.DuckDBPyConnection, run_id: str, found: list[Vanished]) -> int:
-    """Add what vanished to the table `drift`; returns the number of rows."""
+    """Add vanished fields to the table `drift`, and return the number of rows."""
     for each in found:
         connection.execute(
             "INSERT INTO drift BY NAME SELECT ? AS dataset, 'vanished_field' AS kind, ? AS path, ? AS record_count, "
@@ -97,13 +97,13 @@ def note_vanished(connection: duckdb.DuckDBPyConnection, run_id: str, found: lis
 
 
 def _paths(dataset: str) -> dict[str, str]:
-    """Fields that records may lose, by column; what identifies a record cannot get lost without it."""
+    """Return the path of each field that a record may lose, by column; fields that identify a record are left out."""
     (fields, *_) = (group.fields for group in DATASETS[dataset].groups.values())
     return {name: field.path for name, field in fields.items() if not field.required and field.kind != "codes"}
 
 
 def _count_held(connection: duckdb.DuckDBPyConnection, dataset: str, names: list[str]) -> dict[str, int]:
-    """Count the values that the companies hold which answered."""
+    """Count the values held for companies that answered."""
     if not names:
         return {}
     answered = f"(FROM staged_company_state WHERE dataset = '{dataset}' AND status IN ('reported', 'empty'))"

@@ -1,4 +1,4 @@
-"""Whether the tables of a generation have the shape that this version of firmlake knows, and what to do where not."""
+"""The check that the tables of a generation have the shape that this version of firmlake knows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ __all__ = ["check_version"]
 
 
 def check_version(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make sure that a generation's tables have the known shape; one that holds no load has any.
+    """Check that the tables of a generation have the known shape. A generation without loads passes.
 
     Raises:
-        FirmlakeError: An earlier or a later version of firmlake made it, or one between two releases.
+        FirmlakeError: Another version of firmlake made the generation, or a build between two releases. The message
+            says what to do.
     """
     try:
         versions = connection.execute("SELECT DISTINCT schema_version FROM loads").fetchall()
@@ -27,7 +28,7 @@ def check_version(connection: duckdb.DuckDBPyConnection) -> None:
             _check_columns(connection)
         return
     when, next_step = (
-        ("a later", "Install that version again, or let `firmlake replay` make it anew as this version does")
+        ("a later", "Install that version again, or rebuild the warehouse for this version with `firmlake replay`")
         if max(others) > SCHEMA_VERSION
         else ("an earlier", "`firmlake replay` makes it again from the landed answers, without a request")
     )

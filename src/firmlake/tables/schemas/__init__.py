@@ -1,6 +1,6 @@
-"""Every table, stated once: columns with type, unit, source and meaning, and the key.
+"""Every table, defined once: its key, and its columns with type, unit, source and meaning.
 
-Polars and DuckDB schemas, comments and the data dictionary are made from these.
+Polars and DuckDB schemas, comments and the data dictionary are generated from these definitions.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ TABLES = {table.name: table for table in _ALL}
 WAREHOUSE_TABLES = {
     each.name: each for table in _ALL for each in ((table,) if table.volatile is None else history_of(table))
 }
-"""The same as the warehouse holds them: with `valid_from_run` and a table of superseded rows where history is kept."""
+"""The tables of the warehouse: those that keep history have `valid_from_run` and a second table of superseded rows."""
 
 COMPANY_TABLES = {
     "financials": ("financials", "financial_joint_committees"),
     "lookalikes": ("lookalikes",),
     "relationships": ("relationships",),
 }
-"""The tables that hold a dataset's records, keyed by company: replaced together when a company's payload changes."""
+"""The tables of each dataset. The rows of a company are replaced in all of them when its answer changes."""

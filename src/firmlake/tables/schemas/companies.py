@@ -1,4 +1,4 @@
-"""What is known of each company: its names, its records by dataset, and what changed about them."""
+"""Tables of companies: names and places, the records of each dataset, and the state of each dataset."""
 
 from __future__ import annotations
 
@@ -56,13 +56,15 @@ TABLES_OF_COMPANIES = (
             Column(
                 "name", "text", "Name, in the language of the run", "not found or not fetched yet", "identifier.name"
             ),
-            Column("place", "text", "Place, likewise", "not found or not fetched yet", "identifier.place"),
+            Column(
+                "place", "text", "Place, in the language of the run", "not found or not fetched yet", "identifier.place"
+            ),
             Column("fetched_at", "timestamp", "When name and place were received, UTC", "never"),
             Column(
                 "paid_at",
                 "timestamp",
-                "Start of the window in which its requests are free, UTC",
-                "never found, so never paid",
+                "Start of the paid window, in which its requests are free, UTC",
+                "never found, so never paid for",
             ),
             Column("run_id", "text", "Run that last asked for the company"),
         ),
@@ -76,11 +78,11 @@ TABLES_OF_COMPANIES = (
             *COMPANY,
             *_PERIOD,
             _DUP_NO,
-            Column("position", "integer", "Place in the service's answer; 0 is the first, as a rule the newest"),
+            Column("position", "integer", "Place in the service's answer; 0 is the first and usually the newest"),
             *_FINANCIAL_VALUES,
             *TAIL,
         ),
-        # New accounts move all earlier ones down by one, which changes nothing about them.
+        # New accounts move all earlier ones down by one, which is no change of these.
         volatile=("position",),
     ),
     Table(
@@ -132,27 +134,27 @@ TABLES_OF_COMPANIES = (
             Column(
                 "related_kind",
                 "text",
-                "company: identified; named_party: no identifier but a name, such as a person; anonymous: neither; "
-                "unknown: the service states who it is in a form we cannot read, see extra_json",
+                "company: it has an identifier; named_party: only a name, such as a person; anonymous: neither; "
+                "unknown: the service identifies it in a form we cannot read, see extra_json",
             ),
             *service_columns(
                 "relationships",
                 "parent",
                 ("related_country", "Country of the related company"),
-                ("related_company_number", "Its company number, in normal form where it has one"),
+                ("related_company_number", "Its company number, in normal form if there is one"),
                 ("related_name", "Name of the related party"),
                 ("related_identifier_name", "Name inside its identifier"),
                 ("related_place", "Place of the related company"),
                 ("function", "Kind of relationship; SHAREHOLDER occurs, others may"),
-                ("stake_fraction", "Share, 0 to 1; of the company in a parent row, of the child in a child row"),
+                ("stake_fraction", "Stake, 0 to 1: in the company for a parent row, in the child for a child row"),
             ),
             *TAIL,
         ),
-        volatile=("position",),  # one parent fewer moves all that follow
+        volatile=("position",),  # a parent that goes moves all that follow
     ),
     Table(
         "company_state",
-        "One row for each company and dataset asked for: what came of it last",
+        "One row for each company and dataset asked for, with its latest status",
         ("country", "company_number", "dataset"),
         (
             *COMPANY,
@@ -162,13 +164,13 @@ TABLES_OF_COMPANIES = (
                 "text",
                 "reported: there are rows; empty: the service answered and has none; not_found: no such company; "
                 "failed: no usable answer; forbidden: the token may not use the dataset; unavailable: the service did "
-                "not answer for the dataset (dead_letters says why); waiting: not asked, budget or credits ran out",
+                "not answer for the dataset (see dead_letters); waiting: not asked, since budget or credits ran out",
             ),
-            Column("record_count", "count", "Records of the answer held, rejected ones left out", "never answered"),
-            Column("reject_count", "count", "Records of that answer that did not fit, see rejects", "never answered"),
-            Column("payload_hash", "text", "Hash of the records as received; equal means nothing changed", "none held"),
+            Column("record_count", "count", "Records of the answer held, without rejected ones", "never answered"),
+            Column("reject_count", "count", "Rejected records of the answer held, see rejects", "never answered"),
+            Column("payload_hash", "text", "Hash of the records as received; equal means unchanged", "none held"),
             Column("fetched_at", "timestamp", "When the answer held was received, UTC", "never answered"),
-            Column("run_id", "text", "Run that last asked, or would have"),
+            Column("run_id", "text", "Last run that had to ask for the company"),
         ),
         volatile=("fetched_at", "run_id"),
     ),

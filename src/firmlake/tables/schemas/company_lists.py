@@ -1,4 +1,4 @@
-"""Company lists as they were given: the newest version of each, and every line of it."""
+"""Tables of company lists: the newest version of each list, and every line of it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from firmlake.tables.schemas.shape import Column, Table
 
 __all__ = ["TABLES_OF_COMPANY_LISTS"]
 
-_LIST = Column("list_name", "text", "Name of the list: that of its file without the ending, or as --list-name says")
+_LIST = Column("list_name", "text", "Name of the list: its file name without the ending, or as given by --list-name")
 
 TABLES_OF_COMPANY_LISTS = (
     Table(
         "company_lists",
-        "One row for each company list that was run under a name, as its newest version stands",
+        "One row for each company list that was run under a name, for its newest version",
         ("list_name",),
         (
             _LIST,
@@ -19,7 +19,7 @@ TABLES_OF_COMPANY_LISTS = (
             Column("column_names", "json", "Names of the columns of the file that were kept, in its order"),
             Column("line_count", "count", "Lines after the header, blank ones included"),
             Column("company_count", "count", "Companies in it, each counted once"),
-            Column("content_hash", "text", "Hash of all lines; another one is another version of the list"),
+            Column("content_hash", "text", "Hash of all lines; another hash means another version of the list"),
             Column("listed_at", "timestamp", "When the last run over the list was planned, UTC"),
             Column("run_id", "text", "Last run over the list"),
         ),
@@ -27,7 +27,7 @@ TABLES_OF_COMPANY_LISTS = (
     ),
     Table(
         "list_members",
-        "One row for each line of a company list, as the newest version of the list has it",
+        "One row for each line of a company list, in the newest version of the list",
         ("list_name", "line"),
         (
             _LIST,
@@ -37,19 +37,19 @@ TABLES_OF_COMPANY_LISTS = (
             Column(
                 "status",
                 "text",
-                "accepted; repeated: an earlier line names the same company; refused: it names none; blank",
+                "accepted; repeated: an earlier line names the same company; refused: the line names no company; blank",
             ),
             Column("reason", "text", "Why the line was refused, or what was repaired", "neither"),
             Column(
                 "given",
                 "text",
-                "The number as it stands in the file, or the line itself where its fields cannot be told",
-                "not kept, as intake.keep_columns wants it",
+                "The number as written in the file, or the whole line if it could not be split into fields",
+                "not kept, by intake.keep_columns",
             ),
-            Column("columns", "json", "The cells of the line by the name of their column, as text"),
-            Column("run_id", "text", "Run whose list first had the line as it stands"),
+            Column("columns", "json", "The cells of the line as text, by column name"),
+            Column("run_id", "text", "First run whose list had the line in its present state"),
         ),
-        # One line more at the top moves all that follow, and changes nothing about them.
+        # A new line at the top moves all that follow, which is no change of these.
         volatile=("line",),
     ),
 )

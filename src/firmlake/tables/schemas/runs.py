@@ -1,4 +1,4 @@
-"""What runs did: requests, failures, rejected records, refused lines, drift, changes found, and loads."""
+"""Tables of runs: requests, failures, rejected records, refused lines, drift, changes and loads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLES_OF_FAILURES = (
             *COMPANY,
             DATASET,
             Column("reason", "text", "Why there is no usable answer"),
-            Column("attempt_count", "count", "Requests that were tried for it"),
+            Column("attempt_count", "count", "Requests that were sent for it"),
             REQUEST,
             Column("failed_at", "timestamp", "When it was given up, UTC"),
             RUN,
@@ -24,25 +24,25 @@ TABLES_OF_FAILURES = (
     ),
     Table(
         "rejects",
-        "One row for each value of an answer that does not fit the contract, and for each record that lacks what "
-        "identifies it",
+        "One row for each value of an answer that does not fit the contract, and for each record that lacks the values "
+        "that identify it",
         ("run_id", "request_id", "country", "company_number", "dataset", "path", "position"),
         (
             *COMPANY,
             DATASET,
             Column("position", "integer", "Place of the record in the company's answer, 0 first"),
-            Column("path", "text", "Dotted place of the value in the service's JSON; empty for the record as a whole"),
+            Column("path", "text", "Dotted path of the value in the service's JSON; empty for the record as a whole"),
             Column("value", "text", "Start of the value as received; extra_json holds all of it", "it is missing"),
-            Column("reason", "text", "What is wrong with it"),
+            Column("reason", "text", "Why the value or record does not fit"),
             Column(
                 "effect",
                 "text",
-                "value: the value is null in its column and its record is in the tables; record: the record is left "
-                "out; stop: as value, where contract.values asks to stop",
+                "value: the value is null in its column, and its record is in the tables; record: the record is left "
+                "out; stop: the same as value, but contract.values stops the run",
             ),
             Column("record_json", "text", "The record as received", "only the value was discarded"),
             REQUEST,
-            Column("fetched_at", "timestamp", "When it was received, UTC"),
+            Column("fetched_at", "timestamp", "When the answer was received, UTC"),
             RUN,
         ),
     ),
@@ -53,15 +53,15 @@ TABLES_OF_FAILURES = (
         (
             Column("list_name", "text", "File name of the company list"),
             Column("line", "integer", "Line in the file (row of a sheet), 1 first"),
-            Column("given", "text", "What stood there", "nothing"),
-            Column("reason", "text", "Why it was refused and what would help"),
+            Column("given", "text", "Text of the line", "the line is empty"),
+            Column("reason", "text", "Why the line was refused, and how to correct it"),
             RUN,
         ),
     ),
     Table(
         "drift",
-        "One row for each difference in a run between the answers and the known contract. Records are looked at where "
-        "their company's answer is new or changed",
+        "One row for each difference between the answers of a run and the known contract. Only records of new or "
+        "changed answers are compared",
         ("run_id", "dataset", "kind", "path"),
         (
             ASKED,
@@ -71,9 +71,9 @@ TABLES_OF_FAILURES = (
                 "new_field, vanished_field, new_value, discarded_value, rounded_value, other_scale, other_place, "
                 "foreign_element or other_count",
             ),
-            Column("path", "text", "Dotted place in the service's JSON"),
-            Column("example", "text", "First value seen", "there is none, as where a field vanished"),
-            Column("record_count", "count", "Records concerned"),
+            Column("path", "text", "Dotted path in the service's JSON"),
+            Column("example", "text", "First value seen", "there is none, such as for a vanished field"),
+            Column("record_count", "count", "Records with this difference"),
             Column("first_seen_at", "timestamp", "When the first such answer was received, UTC"),
             CAUSE,
         ),
@@ -83,7 +83,7 @@ TABLES_OF_FAILURES = (
 TABLES_OF_RUNS = (
     Table(
         "changes",
-        "One row for each event: something that a run found changed about a company",
+        "One row for each event: a change of a company that a run found",
         ("run_id", "country", "company_number", "position"),
         (
             *COMPANY,
@@ -105,20 +105,25 @@ TABLES_OF_RUNS = (
             Column(
                 "function",
                 "text",
-                "Kind of relationship; of a party in several functions all of them, and its stake as SHAREHOLDER",
+                "Kind of relationship; all kinds for a party in several functions, with its stake as SHAREHOLDER",
                 "not about a related party, or the service states none",
             ),
             Column(
                 "old_value",
                 "text",
-                "Before: name, place, joint committees, health indicator, function, stake (0 to 1) or rank",
+                "Value before: name, place, joint committees, health indicator, function, stake (0 to 1) or rank",
                 "none, or not stated",
             ),
-            Column("new_value", "text", "After, in the same terms", "none, or not stated"),
+            Column(
+                "new_value",
+                "text",
+                "Value after: name, place, joint committees, health indicator, function, stake (0 to 1) or rank",
+                "none, or not stated",
+            ),
             Column(
                 "fields", "json", "Figures that were restated: list of field, old and new", "not about a restatement"
             ),
-            Column("run_id", "text", "Run that found it"),
+            Column("run_id", "text", "Run that found the change"),
         ),
     ),
     Table(
@@ -128,45 +133,47 @@ TABLES_OF_RUNS = (
         (
             RUN,
             Column("list_name", "text", "File name of the company list"),
-            Column("list_sha256", "text", "Hash of the accepted companies, whatever their order and spelling"),
+            Column("list_sha256", "text", "Hash of the accepted companies; order and spelling do not change it"),
             Column("service", "text", "Host of the service"),
             Column("language", "text", "Language in which names and places were asked for: EN, NL or FR"),
-            Column("datasets", "text", "What was asked for, separated by commas"),
+            Column("datasets", "text", "Datasets asked for, separated by commas"),
             Column("started_at", "timestamp", "When the run was planned, UTC"),
             Column("finished_at", "timestamp", "When its last answer had landed, UTC"),
             Column("outcome", "text", "done, some_failed or stopped"),
-            Column("line_count", "count", "Lines of the list, header and blank lines left out"),
+            Column("line_count", "count", "Lines of the list, without header and blank lines"),
             Column("company_count", "count", "Companies accepted"),
             Column("refused_count", "count", "Lines refused"),
-            Column("repeated_count", "count", "Lines naming a company named before"),
-            Column("fresh_count", "count", "Companies left alone because all they need is fresh"),
+            Column("repeated_count", "count", "Lines that repeat a company"),
+            Column("fresh_count", "count", "Companies not asked for because all their datasets are fresh"),
             Column("target_count", "count", "Companies asked for"),
-            Column("request_count", "count", "Requests answered, repeats included"),
-            Column("credit_count", "count", "Credits the service says it charged", "it did not say"),
+            Column("request_count", "count", "Requests answered, including retries"),
+            Column("credit_count", "count", "Credits that the service reports it charged", "it did not report them"),
             Column(
-                "expected_credit_count", "count", "Credits our ledger expects: companies found outside any paid window"
+                "expected_credit_count",
+                "count",
+                "Credits our ledger expects: one for each company found outside its paid window",
             ),
             Column("firmlake_version", "text", "Version of firmlake"),
         ),
     ),
     Table(
         "requests",
-        "One row for each answer received, errors and repeats included",
+        "One row for each answer received, including errors and retries",
         ("run_id", "request_id", "attempt"),
         (
             Column("request_id", "text", "Hash of run, endpoint, companies, limit, offset and language"),
-            Column("attempt", "integer", "1 for the first try"),
+            Column("attempt", "integer", "1 for the first attempt"),
             DATASET,
             Column("shard", "integer", "Part of the run"),
             Column("company_count", "count", "Companies in the request"),
             Column("page_limit", "integer", "Records asked for each company", "the endpoint does not page"),
             Column("page_offset", "integer", "Records skipped for each company", "the endpoint does not page"),
             Column("status", "integer", "HTTP status", "no answer came"),
-            Column("error", "text", "Why no answer came", "one came"),
+            Column("error", "text", "Why no answer came", "an answer came"),
             Column("body_bytes", "count", "Size of the answer, bytes"),
             Column("duration_seconds", "score", "From sending to the last byte"),
-            Column("credits_charged", "count", "Credits the answer says it cost", "it does not say"),
-            Column("credits_remaining", "count", "Credits the answer says are left", "it does not say"),
+            Column("credits_charged", "count", "Credits charged, according to the answer", "the answer does not say"),
+            Column("credits_remaining", "count", "Credits left, according to the answer", "the answer does not say"),
             Column("fetched_at", "timestamp", "When the answer was complete, UTC"),
             RUN,
         ),
@@ -178,7 +185,7 @@ TABLES_OF_RUNS = (
         (
             Column("generation", "integer", "Number of the generation, in its file name"),
             CAUSE,
-            Column("published_at", "timestamp", "When it was published, UTC"),
+            Column("published_at", "timestamp", "When the generation was published, UTC"),
             Column("changed_company_count", "count", "Companies whose rows were written"),
             Column("row_counts", "json", "Rows written, by table"),
             Column("schema_version", "integer", "Version of the tables' shape"),

@@ -1,4 +1,4 @@
-"""The lists of the service: their overview, what changed about them, and the contacts that were added."""
+"""Tables of service lists: the newest overview, the changes of lists, and the contacts that were added."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OVERVIEW = Column("run_id", "text", "Overview that shows it, named by its start
 TABLES_OF_SERVICE_LISTS = (
     Table(
         "service_lists",
-        "One row for each list of the service, as its newest overview shows it",
+        "One row for each list of the service, according to the newest overview",
         ("list_id",),
         (
             _LIST,
@@ -25,7 +25,7 @@ TABLES_OF_SERVICE_LISTS = (
             Column(
                 "has_notifications",
                 "boolean",
-                "Whether its owner is told of changes",
+                "Whether its owner is notified of changes",
                 NOT_STATED,
                 "service_lists data[].notifications.enabled",
             ),
@@ -42,7 +42,7 @@ TABLES_OF_SERVICE_LISTS = (
             Column(
                 "created_by",
                 "text",
-                "Who made it: keyed hash of the address, or the address, as lists.created_by wants it",
+                "Who made it: keyed hash of the address, or the address, as set by lists.created_by",
                 "left out, or " + NOT_STATED,
                 "service_lists data[].createdBy",
             ),
@@ -66,7 +66,7 @@ TABLES_OF_SERVICE_LISTS = (
     ),
     Table(
         "contact_additions",
-        "One row for each contact that was sent to a list of the service: what came of it",
+        "One row for each contact that was sent to a list of the service, with its status",
         ("list_id", "country", "company_number", "contact_id"),
         (
             _LIST,
@@ -75,20 +75,20 @@ TABLES_OF_SERVICE_LISTS = (
             Column(
                 "status",
                 "text",
-                "added; failed: not added, see message; company_failed: nor was any other of the company in that "
-                "request; unknown: no answer says what was done",
+                "added; failed: not added, see message; company_failed: no contact of the company was added in that "
+                "request; unknown: no answer says whether it was added",
             ),
-            Column("message", "text", "Why it was not added, or why nothing is known; empty where it was"),
-            Column("sent_count", "count", "Requests it was sent in; the service takes a contact twice without harm"),
-            Column("lost_count", "count", "Those of them whose answer was lost, or did not say what was done"),
-            Column("changed_at", "timestamp", "When the status was learned, or it was sent last, UTC"),
+            Column("message", "text", "Why it was not added, or why that is unknown; empty if it was added"),
+            Column("sent_count", "count", "Requests in which it was sent; sending a contact twice does no harm"),
+            Column("lost_count", "count", "Requests whose answer was lost, or did not say whether it was added"),
+            Column("changed_at", "timestamp", "When the status was learned, or the contact was last sent, UTC"),
             REQUEST,
-            Column("run_id", "text", "Plan it was sent by, named by when that was made in UTC"),
+            Column("run_id", "text", "Plan that it was sent by, named by the time the plan was made, in UTC"),
         ),
     ),
     Table(
         "list_changes",
-        "One row for each event: something that an overview found changed about a list of the service",
+        "One row for each event: a change of a service list that an overview found",
         ("run_id", "list_id", "position"),
         (
             _LIST,
@@ -96,12 +96,12 @@ TABLES_OF_SERVICE_LISTS = (
             Column(
                 "kind",
                 "text",
-                "list_gone, list_renamed, list_shared, list_unshared, list_grew or list_shrank (static ones), or "
-                "list_new_results (smart ones, also when first seen)",
+                "list_gone, list_renamed, list_shared, list_unshared, list_grew or list_shrank (static lists), or "
+                "list_new_results (smart lists, also when first seen)",
             ),
-            Column("old_value", "text", "Before: name, companies or new results", "none, or it says all"),
-            Column("new_value", "text", "After, likewise", "none, or it says all"),
-            Column("run_id", "text", "Overview that found it"),
+            Column("old_value", "text", "Value before: name, companies or new results", "the kind of event says all"),
+            Column("new_value", "text", "Value after: name, companies or new results", "the kind of event says all"),
+            Column("run_id", "text", "Overview that found the change"),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""The shape of a table: columns with type, unit, source and meaning, and the key; Polars and DuckDB schemas from it."""
+"""The shape of a table, from which its Polars and DuckDB schemas are generated."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Column(NamedTuple):
 
     Attributes:
         type: A key of `_TYPES`.
-        meaning: What a value says, with its unit.
-        null: What null says; empty where a column is never null.
-        source: Dotted place in the service's JSON; empty where the value is ours.
+        meaning: What a value means, with its unit.
+        null: What null means; empty if the column is never null.
+        source: Dotted path in the service's JSON; empty if the value is our own.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Column(NamedTuple):
 
     @property
     def comment(self) -> str:
-        """The column in one line, for the database and the dictionary."""
+        """The description of the column in one line, for the database and the dictionary."""
         parts = [
             self.meaning,
             f"Null: {self.null}" if self.null else "Never null",
@@ -39,11 +39,13 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """One table: what a row is, which columns name it, and its columns.
+    """One table.
 
     Attributes:
-        volatile: Columns whose earlier values are not kept, because a row that differs in nothing else is no other row.
-            None: the table keeps no history.
+        meaning: What a row is.
+        key: The columns that identify a row.
+        volatile: Columns whose earlier values are not kept: a row that differs only in these is the same row. None
+            means that the table keeps no history.
     """
 
     name: str
@@ -54,7 +56,7 @@ class Table(NamedTuple):
 
     @property
     def content(self) -> tuple[str, ...]:
-        """Columns that make a row another one when they change: neither volatile nor where the row comes from."""
+        """The columns whose change makes a new row: all except volatile columns and those for the origin of a row."""
         apart = {*(self.volatile or ()), "fetched_at", "run_id", "valid_from_run"}
         return tuple(column.name for column in self.columns if column.name not in apart)
 
@@ -83,22 +85,22 @@ KIND_TYPES: dict[Kind, pl.DataType] = {
 
 
 def polars_schema(table: Table) -> pl.Schema:
-    """Give the frame schema of a table."""
+    """Return the Polars schema of a table."""
     return pl.Schema({column.name: _TYPES[column.type][0] for column in table.columns})
 
 
 def duckdb_type(column: Column) -> str:
-    """Give the DuckDB type of a column."""
+    """Return the DuckDB type of a column."""
     return _TYPES[column.type][1]
 
 
 def history_of(table: Table) -> tuple[Table, Table]:
-    """Give a table as the warehouse holds it, with the start of each row, and the table of its superseded rows."""
+    """Return a table with the column `valid_from_run`, as the warehouse holds it, and its table of superseded rows."""
     current = table._replace(columns=(*table.columns, _VALID_FROM))
     superseded = Table(
         f"{table.name}_history",
-        f"Superseded rows of {table.name}, as they stood last: {table.meaning[0].lower()}{table.meaning[1:]}",
-        # Two rows that a run closed stood in the table side by side, so its key tells them apart.
+        f"Superseded rows of {table.name}, in their last state: {table.meaning[0].lower()}{table.meaning[1:]}",
+        # Rows closed by the same run were in the table at the same time, so its key tells them apart.
         (*table.key, _VALID_TO.name),
         (*current.columns, _VALID_TO),
     )
@@ -107,5 +109,5 @@ def history_of(table: Table) -> tuple[Table, Table]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-_VALID_FROM = Column("valid_from_run", "text", "Run that first brought the row as it stands")
-_VALID_TO = Column("valid_to_run", "text", "Run that found it changed or gone; it no longer held from then")
+_VALID_FROM = Column("valid_from_run", "text", "First run with the row in its present state")
+_VALID_TO = Column("valid_to_run", "text", "Run that found the row changed or gone; the row was valid until before it")

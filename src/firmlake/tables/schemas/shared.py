@@ -1,4 +1,4 @@
-"""Columns that several tables have."""
+"""Columns that several tables share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TAIL = (
     Column(
         "extra_json",
         "json",
-        "What no column holds: unknown fields and discarded values, by dotted path",
-        "there is none",
+        "Values without a column: unknown fields and discarded values, by dotted path",
+        "there are none",
     ),
     Column("fetched_at", "timestamp", "When the answer was received, UTC"),
     Column("run_id", "text", "Run that fetched the row"),
@@ -26,7 +26,7 @@ TAIL = (
 
 
 def service_columns(dataset: str, group: str, *described: tuple[str, str]) -> tuple[Column, ...]:
-    """Columns that come straight from a record, with their source and kind taken from the contract."""
+    """Make the columns of fields of a record, with source and kind from the contract."""
     of_group = DATASETS[dataset].groups[group]
     prefix, fields = of_group.key, of_group.fields
     start = f"data[].{prefix}[]." if prefix else "data[]."
@@ -43,7 +43,7 @@ def service_columns(dataset: str, group: str, *described: tuple[str, str]) -> tu
 
 
 DATASET = Column("dataset", "text", "financials, lookalikes or relationships")
-ASKED = Column("dataset", "text", "A dataset, service_lists or contacts: what was asked")
+ASKED = Column("dataset", "text", "What was asked for: a dataset, service_lists or contacts")
 RUN = Column("run_id", "text", "Run, named by its start in UTC")
-CAUSE = Column("run_id", "text", "Run, overview of the lists or plan of contacts, named by its start in UTC")
-REQUEST = Column("request_id", "text", "Request whose answer this comes from", "no request was involved")
+CAUSE = Column("run_id", "text", "Run, overview of the service lists or plan of contacts, named by its start in UTC")
+REQUEST = Column("request_id", "text", "Request that was answered with this", "no request was involved")

@@ -9,9 +9,9 @@
 -- employee_count: Employees. Null: no member states them
 -- employee_count_weighted: Employees, each member's times the head's stake in it
 -- total_assets: Total assets
--- total_assets_weighted: Total assets, weighted likewise
+-- total_assets_weighted: Total assets, each member's times the head's stake in it
 -- debt: Debt
--- debt_weighted: Debt, weighted likewise
+-- debt_weighted: Debt, each member's times the head's stake in it
 -- worst_health_indicator: Lowest health indicator; its range is not specified
 -- worst_health_name: Member that has it
 -- oldest_end_date: Earliest end of the accounts that were added
