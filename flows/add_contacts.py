@@ -1,9 +1,9 @@
-"""Contacts into a static list under Prefect: plan, show the plan, wait for a person where the settings want it, apply.
+"""Add contacts to a static list under Prefect: plan, show the plan, wait for approval if required, apply.
 
     python flows/add_contacts.py FILE --list ID [--config FILE] [--set KEY=VALUE ...]        by hand
     flows/add_contacts.py:add_contacts                                                       its entrypoint
 
-The plan lies in `plans/` of the data folder as well: whatever becomes of this run, `firmlake contacts apply` goes on.
+The plan is also written to `plans/` in the data folder, so that `firmlake contacts apply` can resume if this run ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 if __name__ == "__main__":
     from by_hand import add_contacts_by_hand
 
-    # Before Prefect is imported, which reads its environment then. It imports this file again and does not come back.
+    # Before Prefect is imported, since it reads its environment on import. Imports this file again, and never returns.
     add_contacts_by_hand()
 
 from pathlib import Path
@@ -36,11 +36,11 @@ from job import as_task, end, in_one_line, read_settings, show, tell
 _ROWS_MAX = 200
 
 unapproved: list[str] = []
-"""What adds the contacts of plans that waited for a person after all: also for whoever sees the run ended outside."""
+"""For each plan that waited for approval, the command that applies it. `by_hand` shows it if the pause times out."""
 
 
 class Approval(RunInput):
-    """What a person answers to the plan."""
+    """A person's answer to the plan."""
 
     approve: bool = False
     name: str = ""
@@ -51,16 +51,16 @@ class Approval(RunInput):
 def add_contacts(
     contacts: str, list_id: int, config: str | None = None, overrides: dict[str, str] | None = None
 ) -> str:
-    """Add the contacts of a file to a static list, exactly as the plan that it shows first.
+    """Add the contacts of a file to a static list, exactly as in the plan that is shown first.
 
     Args:
         contacts: A file with country, company number and contact id on each line.
         list_id: The list.
-        config: A settings file. None takes config/firmlake.toml.
-        overrides: Settings by dotted key. Prefect stores and shows all four: nothing secret belongs here.
+        config: A settings file. None reads config/firmlake.toml.
+        overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
 
     Returns:
-        The plan's name.
+        The name of the plan.
     """
     settings = read_settings(config, overrides)
     made = as_task("plan", lambda: plan(settings, Path(contacts), list_id))
@@ -71,7 +71,7 @@ def add_contacts(
 
 
 def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
-    """Work out what is to be added, and show it; nothing is added."""
+    """Make a plan of the contacts to add, and show it. Nothing is added yet."""
     made = runner.plan(settings, contacts, list_id, f"the flow add_contacts over {contacts}")
     write_plan(_path(settings, made), made)
     for line in describe_contact_plan(made):
@@ -81,12 +81,12 @@ def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
 
 
 def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
-    """Pause until a person has read the plan. The data folder is free meanwhile.
+    """Pause until a person has answered the plan. The data folder is not locked meanwhile.
 
     Raises:
-        Stopped: Nobody approved; nothing was added.
+        Stopped: Nobody approved, and nothing was added. The message says how to add the contacts later.
     """
-    again = f"`firmlake contacts apply {quote(str(_path(settings, made)))}` adds them after all"
+    again = f"`firmlake contacts apply {quote(str(_path(settings, made)))}` still adds them"
     unapproved.append(again)
     tell(f"Waiting for somebody to approve plan {made.plan_id} in Prefect")
     try:
@@ -103,7 +103,7 @@ def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
 
 
 def apply(settings: Settings, made: ContactPlan) -> Progress:
-    """Send what the plan says, and publish what came of it."""
+    """Send the contacts of the plan, and publish the result."""
     progress = runner.apply(settings, made, f"the flow add_contacts with plan {made.plan_id}")
     show(lambda: show_progress_of(progress))
     rows = progress_content(progress)["not_added"][:_ROWS_MAX]
@@ -112,7 +112,7 @@ def apply(settings: Settings, made: ContactPlan) -> Progress:
 
 
 def conclude(settings: Settings, progress: Progress) -> str:
-    """End as the plan did; a run that left contacts out is Failed, because nobody looks at what is green."""
+    """End as the plan did. If contacts were left out, the run is Failed: a completed run would go unnoticed."""
     lacking = describe_lacking(progress)
     line = f"{progress.counts()['added']} contacts added to list {progress.plan.list_id}"
     if lacking:

@@ -1,4 +1,4 @@
-"""What Prefect's run page shows of a run: progress while it fetches, then a summary and a table of failures."""
+"""Artifacts on a run's page in Prefect: progress while it fetches, then a summary and a table of failures."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ __all__ = [
 _UPDATE_EVERY_SECONDS = 5.0
 
 _ROWS_MAX = 200
-"""Of each kind: Prefect keeps artifacts in its database, the warehouse has them all."""
+"""Limit per table, because Prefect keeps artifacts in its database. The warehouse has all rows."""
 
 
 class ProgressArtifact:
-    """How far fetching is; shown anew every few seconds while the context is open.
+    """Shows the progress of fetching, updated every few seconds while the context is open.
 
     Args:
-        counter: What it is taken from.
+        counter: The source of the progress.
     """
 
     def __init__(self, counter: Counter) -> None:
@@ -57,14 +57,14 @@ class ProgressArtifact:
         self._is_over = threading.Event()
 
     def __enter__(self) -> ProgressArtifact:
-        """Begin to show it; a server that does not take it is left alone."""
+        """Begin to show progress. If the server rejects it, it is not sent again."""
         _takes("progress", self._create)
         self._thread = threading.Thread(target=copy_context().run, args=(self._update,), daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Show it no more."""
+        """Stop updating the progress."""
         self._is_over.set()
         self._thread.join()
 
@@ -89,7 +89,7 @@ class ProgressArtifact:
 
 
 def show_on_page(summary: RunSummary, rows: list[dict[str, Any]]) -> None:
-    """Put a run on its page; each key also has a page that shows how it was from run to run."""
+    """Show the summary of a run on its page. Prefect also has a page per key that compares runs."""
 
     def create() -> None:
         create_markdown_artifact(summary_markdown(summary), key="enrich-summary", description=summary_line(summary))
@@ -99,7 +99,7 @@ def show_on_page(summary: RunSummary, rows: list[dict[str, Any]]) -> None:
 
 
 def summary_line(summary: RunSummary) -> str:
-    """Say in one line what a run came to."""
+    """Describe the result of a run in one line."""
     return (
         f"Run {summary.run_id}: {_count(summary.target_count)} of {_count(summary.company_count)} companies asked for, "
         f"{_count(summary.request_count)} requests, {_credits(summary)} credits, "
@@ -108,7 +108,7 @@ def summary_line(summary: RunSummary) -> str:
 
 
 def summary_markdown(summary: RunSummary) -> str:
-    """Show what a run came to, and how to look at it."""
+    """Write the result of a run, and a first query, as Markdown."""
     facts = {
         "time": f"{summary.started_at:%Y-%m-%d %H:%M:%S} to {summary.finished_at:%H:%M:%S} UTC",
         "companies": f"{_count(summary.company_count)}, {_count(summary.fresh_count)} of them fresh",
@@ -139,7 +139,7 @@ def summary_markdown(summary: RunSummary) -> str:
 
 
 def plan_markdown(plan: ContactPlan) -> str:
-    """Show a person what a plan of contacts would add to which list."""
+    """Write what a plan of contacts would add to which list, as Markdown."""
     lines = list(describe_contact_plan(plan))
     entries = [entry for request in plan.requests for entry in request]
     rows = [(one.country, one.company_number, len(one.contacts), ", ".join(one.contacts)) for one in entries]
@@ -150,21 +150,21 @@ def plan_markdown(plan: ContactPlan) -> str:
     if refused:
         parts += ["### Refused", _table(["line", "given", "because"], refused[:_ROWS_MAX])]
     if max(len(rows), len(refused)) > _ROWS_MAX:
-        parts.append(f"The first {_ROWS_MAX} of each; the plan file has them all.")
+        parts.append(f"The first {_ROWS_MAX} of each; the plan file has all of them.")
     return "\n\n".join(parts)
 
 
 def report_markdown(report: Report, summary: RunSummary) -> str:
-    """Say where the report lies, and what stands at its top.
+    """Write the path of the report and the figures at its top, as Markdown.
 
-    The page itself stays a file: Prefect shows no HTML, and would keep a copy for every run; and a browser follows no
-    link from Prefect's page to a file.
+    The report itself stays a file: Prefect shows no HTML and would keep a copy for every run, and a browser does not
+    follow a link from Prefect's page to a file.
     """
     tiles = [(name, "unknown" if value is None else value) for name, value in report.tiles.items()]
     parts = [
         f"## Report of generation {summary.generation}",
-        f"`{_cell(report.path.resolve())}`: open it in a browser, print it or send it; it needs nothing else. "
-        "The next run writes it anew.",
+        f"`{_cell(report.path.resolve())}`: open it in a browser, print it or send it; it is self-contained. "
+        "The next run replaces it.",
         _table(["what", "figure"], tiles),
     ]
     if summary.drift:
@@ -173,23 +173,23 @@ def report_markdown(report: Report, summary: RunSummary) -> str:
 
 
 def show_report(report: Report, summary: RunSummary) -> None:
-    """Put on the page of a run where its report lies."""
+    """Show the path of the report on the page of a run."""
     description = f"The report after run {summary.run_id}"
     show_markdown("enrich-report", report_markdown(report, summary), description)
 
 
 def show_markdown(key: str, markdown: str, description: str) -> None:
-    """Put a text on the page of a run."""
+    """Show a text on the page of a run."""
     _takes(key, lambda: create_markdown_artifact(markdown, key=key, description=description))
 
 
 def show_table(key: str, rows: list[dict[str, Any]], description: str) -> None:
-    """Put a table on the page of a run."""
+    """Show a table on the page of a run."""
     _takes(key, lambda: create_table_artifact(rows, key=key, description=description))
 
 
 def failure_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[str, Any]]:
-    """List what has no usable answer: companies that failed, then records that were rejected, the first of each."""
+    """List the first companies that failed, then the first records that were rejected."""
     failed = [
         {"what": "company failed", **_company(row), "attempts": attempts, "reason": reason}
         for *row, reason, attempts in failures(connection, run_id, _ROWS_MAX)
@@ -205,11 +205,11 @@ def failure_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dic
 
 
 def _takes(what: str, function: Callable[[], object]) -> bool:
-    """Try to tell Prefect's server something that is no reason to fetch or to publish less."""
+    """Send something to Prefect's server, and return whether it was accepted. A failure never stops the run."""
     try:
         function()
     except Exception as error:
-        tell(f"Prefect's server does not take the {what} ({type(error).__name__}); it is shown no more")
+        tell(f"Prefect's server rejects the {what} ({type(error).__name__}); it is not shown any more")
         return False
     return True
 
@@ -232,13 +232,13 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Names of files and fields come from outside: none may end a cell or become markup."""
+    """Escape a value: names of files and fields come from outside, and must not end a cell or become markup."""
     text = _count(value) if isinstance(value, int) else one_line(str(value))
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def _credits(summary: RunSummary) -> str:
-    """Say what was charged; the service says so with each answer, and where it was not asked that was nothing."""
+    """Format the credits charged: 0 if no request was sent, unknown if the service does not report charges."""
     is_unknown = summary.credit_count is None and summary.request_count
     return "unknown" if is_unknown else _count(summary.credit_count or 0)
 

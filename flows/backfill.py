@@ -4,9 +4,9 @@
     python flows/backfill.py companies.csv          # a run for each country of the list
     flows/backfill.py:backfill                      # its entrypoint, for deployments
 
-Each run has its own list and data folder, whose names stay: a run that was killed is gone on with, and nothing is paid
-twice. Each also has a key that Prefect's server accepts once, so that a backfill that is started again finds its runs,
-whether they wait, work or are completed, and starts anew only what failed.
+Each run has its own list and data folder with fixed names, so a killed run resumes in its folder and nothing is paid
+twice. Each run also has an idempotency key on Prefect's server: a backfill that is started again finds its runs,
+whether pending, running or completed, and starts only failed ones again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 if __name__ == "__main__":
     from by_hand import backfill_by_hand
 
-    backfill_by_hand()  # before Prefect is imported; it does not come back
+    backfill_by_hand()  # before Prefect is imported; never returns
 
 import hashlib
 import time
@@ -71,9 +71,9 @@ _WORST_FIRST = (
 _MEANINGS = {
     EXIT_DONE: "done",
     EXIT_FAILED: "failed",
-    EXIT_USAGE: "cannot be run as it is set",
+    EXIT_USAGE: "wrong settings or list",
     EXIT_SOME_FAILED: "published, some companies failed",
-    EXIT_STOPPED: "stopped, can be gone on with",
+    EXIT_STOPPED: "stopped, can be resumed",
     EXIT_AUTHORIZATION: "the token is refused",
     EXIT_DRIFT: "not published, the answers lack a known field",
     EXIT_LOCKED: "its data folder was in use",
@@ -81,7 +81,7 @@ _MEANINGS = {
 }
 _POLL_SECONDS = 5.0
 _AWAY_MAX_SECONDS = 900.0
-"""For so long Prefect's server may be away; the runs go on meanwhile."""
+"""How long Prefect's server may be unreachable before the backfill fails. The runs continue meanwhile."""
 _PAGE = 100
 
 
@@ -103,20 +103,20 @@ def backfill(
     config: str | None = None,
     overrides: dict[str, str] | None = None,
 ) -> str:
-    """Enrich portfolios or countries in runs of their own, wait for all of them, and end as the worst did.
+    """Enrich each portfolio or country in a run of its own, wait for all runs, and end as the worst of them did.
 
     Args:
-        lists: A folder, each file of which is a portfolio's list, or one list, which is divided by country. As the
-            workers see it.
-        name: Of this backfill: what it completed is not started again. None takes the date, UTC.
-        archive: Where what has landed is archived afterwards, for `replay` to make one warehouse of; None: nowhere.
-        deployment: Of the flow `enrich`, on a work pool.
-        config: A settings file. None takes config/firmlake.toml.
-        overrides: Settings by dotted key. `paths.data` is the folder that gets the portfolios' data folders; budgets
-            are those of the whole and divided evenly. Prefect stores and shows them: nothing secret belongs here.
+        lists: A folder in which each file is a portfolio's list, or one list, which is divided by country. The path
+            must be valid on the workers.
+        name: Name of this backfill. Runs that completed under this name are not started again. None uses the date, UTC.
+        archive: Where landed answers are archived afterwards, for `replay` to build one warehouse; None archives none.
+        deployment: The deployment of the flow `enrich` on a work pool.
+        config: A settings file. None reads config/firmlake.toml.
+        overrides: Settings by dotted key. The portfolios' data folders are below `paths.data`. Budgets are divided
+            evenly among the portfolios. Prefect stores and shows all parameters: pass no secrets.
 
     Returns:
-        A line that says what came of it.
+        The name of the backfill.
     """
     settings = read_settings(config, overrides)
     name = name or f"{datetime.now(UTC):%Y-%m-%d}"
@@ -177,7 +177,7 @@ def conclude(name: str, ended: list[_Ended]) -> str:
     one = next(one for one in ended if one.exit_code == worst)
     error = FirmlakeError(
         f"Backfill {name}: {said}; {one.portfolio}: {one.message.rstrip('.')}",
-        "Start it again with the same name to go on: what is done is not done again",
+        "Start it again with the same name to resume: completed runs are not repeated",
     )
     error.exit_code = worst
     raise error
@@ -189,7 +189,7 @@ def conclude(name: str, ended: list[_Ended]) -> str:
 def _layers(
     settings: Settings, overrides: dict[str, str] | None, portfolio: Portfolio, portfolios: list[Portfolio]
 ) -> dict[str, str]:
-    """Make the overrides of a portfolio's run: those of the whole, its own folder, and its share of the budgets."""
+    """Make the overrides of a portfolio's run: those of the backfill, its data folder, its share of the budgets."""
     run, layers = settings.run, {**(overrides or {}), "paths.data": str(portfolio.folders.data)}
     for key, total in {"max_credits": run.max_credits, "max_requests": run.max_requests}.items():
         if total >= 0:
@@ -201,7 +201,7 @@ def _layers(
 
 
 def _start(name: str, deployment: str, portfolio: Portfolio, config: str | None, layers: dict[str, str]) -> UUID:
-    """Start a portfolio's run, or find the one that was started before and has not failed."""
+    """Start a portfolio's run, or find an earlier one that has not failed."""
     parameters: dict[str, Any] = {
         "company_list": str(portfolio.company_list),
         "config": config,
@@ -256,7 +256,7 @@ def _judge(portfolio: str, run: FlowRun | None) -> _Ended:
 
 
 def _archived(archive: str, portfolio: Portfolio, ended: _Ended) -> _Ended:
-    """Archive a portfolio; where that fails, a run that was done is not."""
+    """Archive a portfolio. If that fails, a run that was done counts as failed."""
     try:
         archive_portfolio(archive, portfolio, return_state=True).result()
     except FirmlakeError as error:

@@ -1,6 +1,6 @@
-"""`python flows/enrich.py` and the like: arguments, a Prefect server, signals, and the documented exit codes.
+"""Running flows by hand, such as `python flows/enrich.py`: arguments, a Prefect server, signals, exit codes.
 
-Prefect reads its environment when it is imported, so nothing here imports it before that is set.
+Prefect reads its environment when it is imported, so this module sets the environment before importing it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ R = TypeVar("R")
 _QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
-    # Its log has all; the terminal gets our lines.
+    # Prefect's own log goes to its server; the terminal shows only our lines.
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
 }
@@ -49,10 +49,10 @@ _OUR_LOGGERS = ("prefect.flow_runs.firmlake", "prefect.task_runs.firmlake")
 
 
 def _with_settings(function: Callable[..., R]) -> Callable[..., R]:
-    """Give a command the options that all of them have."""
+    """Add the options `--config` and `--set` to a command."""
     for option in (
         click.option("--set", "flags", multiple=True, metavar="KEY=VALUE", help="Override a setting: api.threads=8."),
-        click.option("--config", metavar="FILE", help="Settings file instead of config/firmlake.toml."),
+        click.option("--config", metavar="FILE", help="Settings file to read instead of config/firmlake.toml."),
     ):
         function = option(function)
     return function
@@ -64,7 +64,7 @@ def _with_settings(function: Callable[..., R]) -> Callable[..., R]:
 def run_by_hand(company_list: str | None, config: str | None, flags: tuple[str, ...]) -> NoReturn:
     """Run the flow over LIST; without LIST, over the sample list on the embedded service.
 
-    Prefect's server is the one that PREFECT_API_URL or your profile names, else a temporary one.
+    It uses the Prefect server that PREFECT_API_URL or your profile names, or starts a temporary one.
     """
     _by_hand("enrich", (company_list,), config, flags, lambda *layers: read_job(company_list, *layers)[0])
 
@@ -79,18 +79,18 @@ def service_lists_by_hand(kind: str, config: str | None, flags: tuple[str, ...])
 
 @click.command()
 @click.argument("contacts", metavar="FILE")
-@click.option("--list", "list_id", type=int, required=True, metavar="ID", help="The static list they are added to.")
+@click.option("--list", "list_id", type=int, required=True, metavar="ID", help="The static list to add them to.")
 @_with_settings
 def add_contacts_by_hand(contacts: str, list_id: int, config: str | None, flags: tuple[str, ...]) -> NoReturn:
-    """Plan and add the contacts of FILE; with lists.needs_approval a person approves the plan in Prefect first."""
+    """Plan and add the contacts of FILE. With lists.needs_approval, a person must approve the plan in Prefect first."""
     _by_hand("add_contacts", (contacts, list_id), config, flags, read_settings)
 
 
 @click.command()
 @click.argument("lists", metavar="LISTS")
-@click.option("--name", help="Of this backfill; what it completed is not started again. Default: the date.")
-@click.option("--archive", metavar="TARGET", help="Where what has landed is archived afterwards.")
-@click.option("--deployment", default="enrich/portfolio", show_default=True, help="Of the flow enrich, on a work pool.")
+@click.option("--name", help="Name of the backfill; its completed runs are not repeated. Default: the date.")
+@click.option("--archive", metavar="TARGET", help="Archive the landed answers here afterwards.")
+@click.option("--deployment", default="enrich/portfolio", show_default=True, help="Deployment of the flow enrich.")
 @_with_settings
 def backfill_by_hand(
     lists: str, name: str | None, archive: str | None, deployment: str, config: str | None, flags: tuple[str, ...]
@@ -102,14 +102,14 @@ def backfill_by_hand(
 
 @click.command()
 @click.argument("archive")
-@click.option("--name", help="Of a replay that did not end, to go on with it.")
+@click.option("--name", help="Name of an unfinished replay to resume.")
 @click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes on this machine.")
-@click.option("--scheduler", metavar="ADDRESS", help="A Dask cluster instead: tcp://host:8786.")
+@click.option("--scheduler", metavar="ADDRESS", help="Use a Dask cluster instead: tcp://host:8786.")
 @_with_settings
 def replay_by_hand(
     archive: str, name: str | None, workers: int, scheduler: str | None, config: str | None, flags: tuple[str, ...]
 ) -> NoReturn:
-    """Make one warehouse, in paths.data, of all that lies in ARCHIVE."""
+    """Build one warehouse in paths.data from all runs in ARCHIVE."""
     arguments = (archive, name, workers, scheduler)
     _by_hand("replay", arguments, config, flags, read_settings, asks_service=False)
 
@@ -126,7 +126,7 @@ def _by_hand(
     *,
     asks_service: bool = True,
 ) -> NoReturn:
-    """Run the flow of a name, which is that of its file too, and end with its exit code."""
+    """Run the flow with this name, which is also the name of its file, and end with its exit code."""
     catch_signals()
     try:
         overrides = read_flags(flags)
@@ -137,7 +137,7 @@ def _by_hand(
             _fail(error, _INTERRUPTED, exit_code_of_signal())
         _fail(error, str(error), error.exit_code)
     except (KeyboardInterrupt, Exception) as error:
-        # DuckDB makes a RuntimeError of its own of a signal that comes while it works.
+        # DuckDB raises a RuntimeError if a signal arrives while it works.
         if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
             raise
         _fail(error, _INTERRUPTED, exit_code_of_signal())
@@ -146,7 +146,7 @@ def _by_hand(
 
 
 def _prepare(settings: Settings, asks_service: bool) -> None:
-    """Refuse at once what can be refused without a server, and set Prefect's environment."""
+    """Check access and the lock before a server starts, and set Prefect's environment."""
     if asks_service:
         service.check_access(settings)
     data = Path(settings.paths.data)
@@ -154,13 +154,13 @@ def _prepare(settings: Settings, asks_service: bool) -> None:
         pass
     defaults = {**_QUIET, "PREFECT_HOME": str((data / "prefect").absolute())}
     if "PREFECT_PROFILES_PATH" in os.environ or Path("~/.prefect/profiles.toml").expanduser().exists():
-        del defaults["PREFECT_HOME"]  # whoever has profiles has a home for Prefect
+        del defaults["PREFECT_HOME"]  # a user with profiles already has a Prefect home
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
 
 
 def _run(name: str, arguments: tuple[object, ...]) -> None:
-    """Run the flow, and raise what it failed with."""
+    """Run the flow, and raise the error that it failed with."""
     server = _find_server()
     module = import_module(name)  # while the server starts
     flow = getattr(module, name)
@@ -182,7 +182,7 @@ def _run(name: str, arguments: tuple[object, ...]) -> None:
 
 
 def _ended_paused(state: State[Any]) -> bool:
-    """Tell whether a pause was all that came before the end: the server ended it before the flow itself noticed."""
+    """Tell whether the server ended the run while it was paused, before the flow itself noticed the timeout."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.objects import StateType
 
@@ -194,7 +194,7 @@ def _ended_paused(state: State[Any]) -> bool:
 
 
 def _find_server() -> TemporaryServer | None:
-    """Look whether the server that Prefect's settings name answers; where they name none, begin to start one."""
+    """Check that the server in Prefect's settings answers; if they name none, begin to start a temporary one."""
     from prefect.client.orchestration import get_client
     from prefect.settings import get_current_settings
 
@@ -209,7 +209,7 @@ def _find_server() -> TemporaryServer | None:
         return None
     echo("Starting Prefect's temporary server, about 10 s ...", err=True)
     server = TemporaryServer(settings.home / "server.log", os.environ)
-    # After Prefect's own functions at exit, which send the server the rest of logs and events: the last comes first.
+    # Exit handlers run in reverse order: Prefect's own, registered later, still send the last logs and events.
     atexit.register(server.stop)
     return server
 
@@ -228,7 +228,7 @@ def _fail(error: BaseException | None, line: str, code: int) -> NoReturn:
     ignore_signals()
     echo(f"firmlake: {line}", err=True, fg="red")
     while error:
-        # Prefect keeps errors to the very end, their frames keep a connection, and DuckDB would list that as leaks.
+        # Prefect keeps errors until the process ends. Their frames hold a connection, which DuckDB reports as a leak.
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
     sys.exit(code)

@@ -4,8 +4,9 @@
     python flows/enrich.py LIST [--config FILE] [--set KEY=VALUE ...]   the scheduled job, by hand
     flows/enrich.py:enrich                                              its entrypoint, for deployments
 
-The work is that of `firmlake run`; Prefect shows, schedules, cancels and reports it. What is done is known from the
-run's folder alone: the same command continues after a kill -9, without Prefect's database, or as `firmlake run`.
+The flow does the same work as `firmlake run`; Prefect schedules, shows, cancels and reports it. The state of a run is
+kept in its folder alone: the same command, or `firmlake run`, resumes it after a kill -9, even without Prefect's
+database.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 if __name__ == "__main__":
     from by_hand import run_by_hand
 
-    # Before Prefect is imported, which reads its environment then. It imports this file again and does not come back.
+    # Before Prefect is imported, since it reads its environment on import. Imports this file again, and never returns.
     run_by_hand()
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,14 +55,14 @@ def enrich(
     """Fetch what is missing or stale for the companies of a list, and publish it.
 
     Args:
-        company_list: A file. None takes the sample list and the embedded service.
-        config: A settings file. None takes config/firmlake.toml.
-        overrides: Settings by dotted key. Prefect stores and shows all of these: nothing secret belongs here.
-        out: File that the list is written to, with what is held of its companies: .csv, .parquet or .xlsx.
-        columns: What is added there, as for `firmlake run --columns`. None adds the default.
+        company_list: A file. None uses the sample list on the embedded service.
+        config: A settings file. None reads config/firmlake.toml.
+        overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
+        out: Write the list with the figures of its companies to this file: .csv, .parquet or .xlsx.
+        columns: Columns to add to that file, named as in `firmlake run --columns`. None adds the default columns.
 
     Returns:
-        The run's name.
+        The name of the run.
     """
     settings, path = read_job(company_list, config, overrides)
     wanted = FileBack(Path(out), tuple(columns or ())) if out else None
@@ -71,12 +72,12 @@ def enrich(
 
 
 class OnPage(Observer):
-    """Shows a run on its page in Prefect: each step as a task, progress and results as artifacts."""
+    """The observer that shows a run on its page in Prefect: steps as tasks, progress and results as artifacts."""
 
     step = staticmethod(as_task)
 
     def planned(self, planned: Planned, title: str) -> None:
-        """Log what was read and what it will cost."""
+        """Log what was read from the list, and what the run will cost."""
         if title:
             tell(f"{title}:")
         for line in (*describe_list(planned.companies), *describe_plan(planned)):
@@ -84,36 +85,36 @@ class OnPage(Observer):
 
     @contextmanager
     def fetching(self, expected: int, names: NameSettings) -> Iterator[Callable[[Answer], object]]:
-        """Show how far fetching is: on the page, and by hand on stderr."""
+        """Show the progress of fetching on the page, and on stderr if started by hand."""
         self._counter = Counter(expected, names)
         with show_progress(self._counter), ProgressArtifact(self._counter) as self._artifact:
             yield self._counter.count
 
     def waiting(self, why: str) -> None:
-        """Show what fetching waits for, beside how far it is."""
+        """Show why fetching waits, beside the progress."""
         self._counter.why = why
 
     def fetched(self, stopped: str) -> None:
-        """Log what fetching came to."""
+        """Log the number of requests, their duration and the credits."""
         tell(f"Fetched: {self._counter.summary()}")
         if not stopped:
             self._artifact.finish()
 
     def published(self, published: Published) -> None:
-        """Show what the run came to: on stdout, and on its page."""
+        """Show the result of the run on stdout and on its page."""
         show(lambda: show_summary(published.summary, published.failed))
         with open_warehouse(published.run.folders) as connection:
             rows = failure_rows(connection, published.run.run_id)
         show_on_page(published.summary, rows)
 
     def written(self, written: Written) -> None:
-        """Log what was written."""
+        """Log which file was written."""
         for line in describe_written(written):
             tell(line)
 
 
 def report(settings: Settings, published: Sequence[Published]) -> None:
-    """Write the report as a file to look at, and say on the page where it lies."""
+    """Write the report as a file, and show its path on the page."""
     for last in published[-1:]:
         try:
             made = write_report(last.run.folders, utc_now(), memory_limit=settings.run.duckdb_memory)
@@ -125,11 +126,11 @@ def report(settings: Settings, published: Sequence[Published]) -> None:
 def conclude(published: Sequence[Published]) -> str:
     """End as the worst of the runs did.
 
-    A run that is not complete is Failed in Prefect although it is published: notifications and automations go by the
-    state, and nobody looks at what is green.
+    An incomplete run is Failed in Prefect although it is published: notifications and automations depend on the state,
+    and a completed run would go unnoticed.
     """
     if error := shortfall(published):
         raise error
     if not published:
-        return end("", "There is nobody to ask")
+        return end("", "There is nothing to fetch")
     return end(published[0].run.run_id, "; ".join(summary_line(each.summary) for each in published))

@@ -1,8 +1,8 @@
-"""The export under Prefect: the newest generation leaves for where the settings say, once `enrich` has completed.
+"""The export under Prefect: write the newest generation to `export.target` after each enrichment.
 
-    flows/export.py:export      its entrypoint, for deployments; by hand `firmlake export` does the same
+    flows/export.py:export      its entrypoint, for deployments; by hand, use `firmlake export`
 
-An export that is there already is not made again, so that it does no harm when Prefect starts it twice.
+An export that already exists is not made again, so it does no harm if Prefect starts the flow twice.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def export(config: str | None = None, overrides: dict[str, str] | None = None) -
     """Export the newest generation to `export.target`.
 
     Args:
-        config: A settings file. None takes config/firmlake.toml.
-        overrides: Settings by dotted key. Prefect stores and shows both: nothing secret belongs here.
+        config: A settings file. None reads config/firmlake.toml.
+        overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
 
     Returns:
-        The export's name.
+        The name of the export.
     """
     settings = read_settings(config, overrides)
     done, _ = as_task(f"export to {settings.export.target}", lambda: export_as_set(settings, tell=tell))
@@ -40,7 +40,7 @@ def export(config: str | None = None, overrides: dict[str, str] | None = None) -
 
 
 def describe(done: Exported) -> str:
-    """Say in one line what came of an export."""
+    """Describe the result of an export in one line."""
     made = done.manifest
     what = f"{made.export_id}: {describe_rows(made)}, {made.mode}"
     note = f" ({done.note})" if done.note else ""

@@ -1,6 +1,6 @@
-"""What turns stages into a flow: its settings, its tasks, and an end in one clear line.
+"""Helpers shared by all flows: read settings, make tasks of steps, and end with one line.
 
-Prefect reads its environment when it is imported, so it is imported here only where a flow runs already.
+Prefect reads its environment when it is imported, so functions here import it only while a flow is running.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 EXIT_CODE_LABEL = "firmlake.exit_code"
-"""Label of a flow run that failed: whoever started it on a work pool gets its message, but not its error."""
+"""Label of a failed flow run with its exit code. A caller of a deployment gets the message of a run, not its error."""
 
 
 def read_job(
     company_list: str | None, config: str | None, overrides: Mapping[str, str] | None
 ) -> tuple[Settings, Path]:
-    """Read the settings and find the company list; without one it is the sample, on the embedded service.
+    """Read the settings and find the company list; without a list, use the sample on the embedded service.
 
     Raises:
-        SettingsError: A setting is unknown or does not fit.
-        UsageError: The settings name a service, but there is no list to ask it for.
+        SettingsError: A setting is unknown or invalid; correct it.
+        UsageError: The settings name a service, but no company list is given; name one.
     """
     file = Path(config) if config else None
     settings, _ = load_settings(file, overrides)
@@ -67,15 +67,15 @@ def read_settings(config: str | None, overrides: Mapping[str, str] | None) -> Se
     """Read the settings of a flow that needs no company list.
 
     Raises:
-        SettingsError: A setting is unknown or does not fit.
+        SettingsError: A setting is unknown or invalid; correct it.
     """
     return load_settings(Path(config) if config else None, overrides)[0]
 
 
 def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a flow or task that fails with an error of ours fail in Prefect with its one line, without a traceback.
+    """Make a flow or task that raises a `FirmlakeError` fail in Prefect with one line, without a traceback.
 
-    Whoever asks its state for the result gets the error raised.
+    Asking the state for its result raises the error.
     """
 
     @wraps(function)
@@ -87,14 +87,14 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
 
             _label(error.exit_code)
             state = Crashed if isinstance(error, InterruptedRunError) else Failed
-            # Prefect keeps states until the process ends, and a traceback keeps all that its frames hold, open or not.
+            # Prefect keeps states until the process ends, and a traceback would keep everything its frames refer to.
             return state(message=str(error), data=error.with_traceback(None))  # type: ignore[return-value]
 
     return wrapper
 
 
 def _label(exit_code: int) -> None:
-    """Note with the flow run how it ends; a server that does not take it is no reason to end otherwise."""
+    """Label the flow run with its exit code. If the server rejects the label, the run ends as it would anyway."""
     from prefect.client.orchestration import get_client
     from prefect.context import FlowRunContext, TaskRunContext
 
@@ -105,10 +105,10 @@ def _label(exit_code: int) -> None:
 
 
 def step(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
-    """Make a task of a function; `{argument}` in its name stands for that argument.
+    """Make a task of a function; `{argument}` in the name is replaced by the argument.
 
-    Prefect neither skips nor stores nor repeats it: the run's folder says what is done, and the client repeats its
-    requests where that helps. An error of ours ends it in one line.
+    Prefect does not cache, store or retry the task: the run's folder records what is done, and the client retries
+    requests. A `FirmlakeError` ends the task with one line.
     """
     from prefect.cache_policies import NO_CACHE
     from prefect.tasks import Task
@@ -127,10 +127,10 @@ def step(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
 
 
 def as_task(name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:
-    """Carry out a step as a task of the flow run, here and now; see `firmlake.core.steps.Step`.
+    """Carry out a step as a task of the flow run, and return its result; see `firmlake.core.steps.Step`.
 
-    Prefect keeps a task's function and what it returns until the process ends, and the records of a shard take hundreds
-    of MB: neither the work nor its result may be reached from there afterwards.
+    Prefect keeps a task's function and result until the process ends, and the records of a shard take hundreds of MB.
+    So neither the function nor the result that Prefect sees refers to them.
     """
     from prefect.states import Completed
 
@@ -150,7 +150,7 @@ def name_damaged(said: str, damaged: Mapping[str, DamagedError]) -> None:
     """Name the runs that were left out because they are damaged.
 
     Raises:
-        DamagedError: There are some: nobody looks at what is green.
+        DamagedError: At least one run was left out; a completed flow run would go unnoticed.
     """
     for run_id, error in damaged.items():
         tell(f"Left out run {run_id}: {error}")
@@ -160,14 +160,14 @@ def name_damaged(said: str, damaged: Mapping[str, DamagedError]) -> None:
 
 
 def end(result: R, message: str) -> R:
-    """End a flow or task with a message that Prefect shows; its result is as usual."""
+    """End a flow or task with a message that Prefect shows, and its result."""
     from prefect.states import Completed
 
     return Completed(message=shown(redact(message)), data=result)  # type: ignore[return-value]
 
 
 def tell(line: str) -> None:
-    """Tell a person something: in the run's log, and by hand on stderr."""
+    """Print a line for a person: in the run's log, and on stderr if started by hand."""
     from prefect.logging import get_run_logger
 
     logger = cast("PrefectLogAdapter", get_run_logger())
@@ -175,8 +175,8 @@ def tell(line: str) -> None:
 
 
 def show(function: Callable[[], object]) -> None:
-    """Print something on stdout; a reader that has gone, as that of `| head`, is no reason to fail."""
+    """Print something on stdout. A reader that has closed stdout, such as `head`, causes no failure."""
     try:
         function()
-    except (BrokenPipeError, SystemExit):  # rich turns the one into the other
+    except (BrokenPipeError, SystemExit):  # rich turns a BrokenPipeError into SystemExit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,13 +1,13 @@
-"""The flow `replay`: one warehouse of all that was archived, flattened by as many processes as there are.
+"""The flow `replay`: build one warehouse from an archive, with shards flattened in parallel.
 
-    python flows/replay.py s3://bucket/archive --workers 4                  # processes of this machine
-    python flows/replay.py s3://bucket/archive --scheduler tcp://host:8786  # a Dask cluster that is there
+    python flows/replay.py s3://bucket/archive --workers 4                  # processes on this machine
+    python flows/replay.py s3://bucket/archive --scheduler tcp://host:8786  # an existing Dask cluster
     flows/replay.py:replay                                                  # its entrypoint, for deployments
 
-`firmlake archive` fills the archive, from one data folder or several. A cluster, its scheduler too, needs firmlake with
-the extra `dask`, the archive's credentials and PREFECT_API_URL in its environment. The warehouse is loaded here, into a
-data folder of its own. A worker that dies costs the shards it was at; what is staged is not made again. A damaged run
-is left out and named; the others are published, and the flow fails.
+`firmlake archive` fills the archive from one or several data folders. Every machine of a cluster, including its
+scheduler, needs firmlake with the extra `dask`, the archive's credentials and PREFECT_API_URL in its environment. The
+warehouse is loaded in the flow's process, into a data folder of its own. If a worker dies, only the shards it was
+working on are repeated. A damaged run is left out and named; the others are published, and the flow fails.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 if __name__ == "__main__":
     from by_hand import replay_by_hand
 
-    replay_by_hand()  # before Prefect is imported; it does not come back
+    replay_by_hand()  # before Prefect is imported; never returns
 
 import sys
 from pathlib import Path
@@ -45,15 +45,15 @@ def replay(
     config: str | None = None,
     overrides: dict[str, str] | None = None,
 ) -> str:
-    """Make one warehouse of an archive.
+    """Build one warehouse from an archive.
 
     Args:
-        archive: Its address.
-        name: Of this replay, to go on with one that did not end; the code must be the same. None begins anew.
-        workers: Processes on this machine, where no scheduler is named.
+        archive: The address of the archive.
+        name: The name of an unfinished replay to resume, with the same code. None starts a new replay.
+        workers: Number of processes on this machine, if no scheduler is given.
         scheduler: Address of a Dask cluster.
-        config: A settings file. None takes config/firmlake.toml.
-        overrides: Settings by dotted key; `paths.data` is where the warehouse comes.
+        config: A settings file. None reads config/firmlake.toml.
+        overrides: Settings by dotted key. `paths.data` is the data folder for the new warehouse.
 
     Returns:
         The new generation.
@@ -65,7 +65,7 @@ def replay(
     def stage_on_workers(target: Target, name: str, folders: Folders) -> list[StagedShard]:
         return stage(target.url, name, str(folders.data), return_state=True).result()
 
-    tell(f"Replay {name} of {target.url}; should it not end, go on with the same name")
+    tell(f"Replay {name} of {target.url}; if it is interrupted, use the same name to resume")
     made = replay_archive(settings, target, name, "the flow replay", stage_on_workers)
     tell(str(made))
     name_damaged(str(made), made.damaged)
@@ -75,7 +75,7 @@ def replay(
 @flow(version=__version__, persist_result=False, retries=0)
 @in_one_line
 def stage_all(address: str, name: str, data: str) -> list[StagedShard]:
-    """Stage every shard of every run in a data folder, wherever there is a process for it."""
+    """Stage every shard of every run in a data folder, in parallel."""
     shards = list_shards(Folders(Path(data)))
     futures = [stage_shard.submit(address, name, *each) for each in shards]
     results: list[Any] = [future.result(raise_on_failure=False) for future in futures]
@@ -88,7 +88,7 @@ def _runner(workers: int, scheduler: str | None) -> Any:
         from prefect_dask.task_runners import DaskTaskRunner
     except ImportError:
         raise UsageError("This flow needs the library prefect-dask", "`pip install 'firmlake[dask]'`") from None
-    # A cluster has the library, but not the modules of this folder, which Prefect may know by names of its own.
+    # A cluster has the library but not the modules of this folder, which Prefect may have renamed: send them by value.
     for module in {__name__, step.__module__} & sys.modules.keys():
         cloudpickle.register_pickle_by_value(sys.modules[module])
     if scheduler:

@@ -1,4 +1,4 @@
-"""The overview of the service's lists under Prefect: all of them, into the warehouse, with what changed.
+"""The overview of service lists under Prefect: read all lists into the warehouse, and show what changed.
 
 python flows/service_lists.py [--type STATIC] [--config FILE] [--set KEY=VALUE ...]      by hand
 flows/service_lists.py:service_lists                                                     its entrypoint
@@ -9,7 +9,7 @@ from __future__ import annotations
 if __name__ == "__main__":
     from by_hand import service_lists_by_hand
 
-    # Before Prefect is imported, which reads its environment then. It imports this file again and does not come back.
+    # Before Prefect is imported, since it reads its environment on import. Imports this file again, and never returns.
     service_lists_by_hand()
 
 from typing import cast, get_args
@@ -25,7 +25,7 @@ from firmlake.terminal.lists import describe_overview, show_lists
 from job import as_task, end, in_one_line, read_settings, show
 
 _ROWS_MAX = 200
-"""Prefect keeps artifacts in its database, the warehouse has them all."""
+"""Limit per table, because Prefect keeps artifacts in its database. The warehouse has all rows."""
 
 
 @flow(version=__version__, persist_result=False, retries=0)
@@ -35,14 +35,14 @@ def service_lists(kind: str = "OVERVIEW", config: str | None = None, overrides: 
 
     Args:
         kind: `STATIC`, `SMART`, or `OVERVIEW` for both.
-        config: A settings file. None takes config/firmlake.toml.
-        overrides: Settings by dotted key. Prefect stores and shows all three: nothing secret belongs here.
+        config: A settings file. None reads config/firmlake.toml.
+        overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
 
     Returns:
-        The overview's name.
+        The name of the overview.
     """
     if kind not in get_args(ListKind):
-        raise UsageError(f"{kind} is no kind of lists", f"Name one of {', '.join(get_args(ListKind))}")
+        raise UsageError(f"{kind}: there is no such kind of list", f"Name one of {', '.join(get_args(ListKind))}")
     settings = read_settings(config, overrides)
     overview, events = read_lists(settings, cast("ListKind", kind), "the flow service_lists", as_task)
     show(lambda: show_lists(overview, events))

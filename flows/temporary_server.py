@@ -1,9 +1,9 @@
-"""A temporary Prefect server that cannot be left behind.
+"""A temporary Prefect server that ends with the process that started it.
 
-Prefect starts one itself where none is named, but gives it 20 s to start, tells it to send statistics, lets Ctrl-C end
-it before the flow has reported how it ended, and leaves it running when the flow is killed. This one runs Prefect's
-own application under our conditions: it lives as long as the other end of its standard input, which the kernel closes
-however we end, in a session of its own, where no signal meant for us reaches it.
+Prefect starts such a server itself if none is configured. But it waits only 20 s for it, lets it send statistics, lets
+Ctrl-C end it before the flow has reported how it ended, and leaves it running if the flow is killed. This module runs
+Prefect's application differently. The server ends when its standard input is closed, which the kernel does however the
+starting process ends. It has a session of its own, so signals to the starting process do not reach it.
 
     python flows/temporary_server.py < a pipe     prints its address once it serves
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["BATCHES", "TemporaryServer"]
 
 _START_SECONDS = 180
-"""A first start makes a database: 10 s on a laptop, a minute on a machine with other things to do."""
+"""The first start creates a database: 10 s on a laptop, a minute on a busy machine."""
 _STOP_SECONDS = 8
 BATCHES = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
@@ -36,18 +36,18 @@ BATCHES = {
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "50",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL": "1",
 }
-"""Records of task runs are written five times faster in batches, so that none is lost when the server stops."""
+"""Batches write the records of task runs five times faster, so that none is lost when the server stops."""
 
 
 class TemporaryServer:
-    """Prefect's server as a process of our own, which begins to start.
+    """Prefect's server in a child process. Creating it begins the start; `wait` returns once it serves.
 
     Args:
-        log: File for what it says; replaced.
-        environment: Of the process; PREFECT_HOME in it says where the database is.
+        log: File for the output of the server; it is replaced.
+        environment: Environment of the process; PREFECT_HOME is the folder of the database.
 
     Attributes:
-        pid: Its process.
+        pid: Process id.
     """
 
     def __init__(self, log: Path, environment: Mapping[str, str]) -> None:
@@ -65,22 +65,22 @@ class TemporaryServer:
         self.pid = self._process.pid
 
     def wait(self) -> str:
-        """Wait until it serves.
+        """Wait until the server serves.
 
         Returns:
-            What PREFECT_API_URL is to be.
+            The value for PREFECT_API_URL.
 
         Raises:
-            OSError: It did not start; the log says why.
+            OSError: The server did not start; its log says why.
         """
         assert self._process.stdout
         url = self._process.stdout.readline().decode().strip()
         if not url:
-            raise OSError(f"Prefect's temporary server did not start, as {self._log} says")
+            raise OSError(f"Prefect's temporary server did not start; see {self._log}")
         return url
 
     def stop(self) -> None:
-        """End it, after it has written what it was told; at most a few seconds."""
+        """Stop the server after it has written what it received; takes at most a few seconds."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:
                 pipe.close()
@@ -112,9 +112,9 @@ def _serve() -> None:
 
 
 def _end_with_input(serving: list[uvicorn.Server]) -> None:
-    """End the server when the other end of standard input is closed.
+    """Stop the server when its standard input is closed.
 
-    Where it does not serve yet that is at once: it makes its database in one transaction.
+    A server that does not serve yet ends at once, which is safe: it creates its database in one transaction.
     """
     while os.read(0, 65_536):
         pass
