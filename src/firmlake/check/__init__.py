@@ -1,1 +1,1 @@
-"""The bridge to a real service: asks for a few companies and compares what it sees with every assumption we made."""
+"""The check of a real service: ask for a few companies, and compare its behaviour with every assumption about it."""

@@ -1,4 +1,4 @@
-"""A check from end to end: ask, compare, land what was bought, and write the settings that fit."""
+"""The check from end to end: ask, compare, land the paid answers, and write the settings that fit the service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from firmlake.landing.segments import Header, SegmentWriter, answered
 __all__ = ["REQUESTS_MAX", "STRANGER", "Asking", "Checked", "check", "choose_companies", "write_settings"]
 
 REQUESTS_MAX = 200
-"""A check of a service that names nothing takes about a hundred; an ordinary one takes forty."""
+"""An ordinary check takes 40 requests; a service whose refusals name nothing takes about 100."""
 WELL_KNOWN = (
     Company("BE", "0403227515"),  # KBC Groep
     Company("FR", "552032534"),  # Danone
@@ -42,18 +42,18 @@ WELL_KNOWN = (
     Company("NL", "17001910"),  # Koninklijke Philips
 )
 STRANGER = Company("BE", "0999983193")
-"""Well formed, and so far never given to anybody: to see what is said of a company that does not exist."""
+"""A well-formed number that is not assigned, to see how the service answers about an unknown company."""
 
 
 class Asking(NamedTuple):
-    """Whom a check asks for: companies that should exist, and one that does not, where the credits allow it."""
+    """The companies that a check asks for: some that should exist, and one that does not if the credits allow it."""
 
     companies: tuple[Company, ...]
     stranger: Company | None
 
     @property
     def credit_count(self) -> int:
-        """What it may cost: some services charge for a company that does not exist."""
+        """The most credits it may cost. Some services charge for a company that does not exist."""
         return len(self.companies) + (self.stranger is not None)
 
 
@@ -61,11 +61,11 @@ class Checked(NamedTuple):
     """What a check found out.
 
     Attributes:
-        settings: Those of the start, made right for the service.
-        changes: By dotted key, what of them differs.
+        settings: The given settings with the changes.
+        changes: The settings that the service needs changed, by dotted key.
         request_count: Requests that were answered before the run.
-        charged: Credits that the service says it charged.
-        run_id: The run in which everything landed; empty where nothing was bought.
+        charged: Credits that the service reports it charged.
+        run_id: The run in which all answers landed; empty if nothing was bought.
     """
 
     findings: list[Finding]
@@ -77,17 +77,18 @@ class Checked(NamedTuple):
 
 
 def choose_companies(settings: Settings, named: Sequence[Company], company_list: Path | None, most: int) -> Asking:
-    """Choose whom to ask for.
+    """Choose the companies to ask for.
 
     Args:
         settings: How to read a list.
-        named: Named by the user: asked for all of them.
-        company_list: Else the first of each country of it, then the others; None takes well-known companies.
-        most: Credits at most.
+        named: Companies named by the user; the check asks for all of them.
+        company_list: If none are named, the first of each country in this list, then others. None uses well-known
+            companies.
+        most: The most credits that may be spent.
 
     Raises:
-        UsageError: More companies are named than there are credits.
-        CompanyListError: The list cannot be used.
+        UsageError: More companies are named than there are credits. Raise `--companies`.
+        CompanyListError: The list cannot be used; the message says why.
     """
     if len(named) > most:
         raise UsageError(f"{len(named)} companies are named, and --companies allows {most}", "Raise --companies")
@@ -99,7 +100,7 @@ def choose_companies(settings: Settings, named: Sequence[Company], company_list:
         rows = read_company_list(company_list, settings.intake).companies
         companies = [Company(*row) for row in rows.select("country", "company_number").head(10_000).iter_rows()]
         if not companies:
-            raise UsageError(f"{company_list} names no company", "Name a list with companies, or none")
+            raise UsageError(f"{company_list} names no company", "Use another list, or leave it out")
     return Asking(tuple(_mix(companies)[:wanted]), STRANGER if most > 1 else None)
 
 
@@ -109,16 +110,16 @@ def check(
     now: Callable[[], datetime],
     on_finding: Callable[[Finding], object] = lambda finding: None,
 ) -> Checked:
-    """Ask a service for a few companies, compare what it does with what is assumed, and publish what was bought.
+    """Ask a service for a few companies, compare its behaviour with the assumptions, and publish the paid answers.
 
     Args:
-        settings: The service and the data folder, which the caller holds.
-        asking: For whom; as many credits at most.
-        now: UTC.
-        on_finding: Gets each finding as soon as it is known.
+        settings: The service, and the data folder, which the caller holds.
+        asking: The companies to ask for; each costs at most one credit.
+        now: The clock, UTC.
+        on_finding: Called with each finding as soon as it is known.
 
     Raises:
-        FirmlakeError: The service cannot be asked, or asks for more than the budget.
+        FirmlakeError: The service cannot be asked, or charges more than the budget. The message says what to do.
     """
     findings: list[Finding] = []
     with (
@@ -137,7 +138,7 @@ def check(
     if not any(answer.status == 200 and answer.request.method == "POST" for answer in talk.answers):
         return checked
     if any(one.assumption == "bulk body" and one.verdict == "needs_you" for one in findings):
-        return checked  # a run could not ask for anybody
+        return checked  # without the names of the body, a run cannot ask for companies
     run_id, finding = _land(settings, talk, now)
     findings.append(finding)
     on_finding(finding)
@@ -152,13 +153,13 @@ def apply_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
 
 
 def write_settings(path: Path, checked: Checked, kept: Mapping[str, Any], now: datetime) -> None:
-    """Write a settings file with which runs fit the service.
+    """Write a settings file that fits the service.
 
     Args:
         path: The file; it is replaced.
-        checked: What was found out.
-        kept: By dotted key, settings that were in force before and still hold.
-        now: For its first line.
+        checked: The result of the check.
+        kept: Settings to keep from before, by dotted key.
+        now: The time, for the first line of the file.
     """
     reasons = {key: f"{one.assumption}: {one.seen}" for one in checked.findings for key in one.settings}
     text = f"# Written by `firmlake check` on {now:%Y-%m-%d}: what differs from the defaults with this service.\n\n"
@@ -170,7 +171,7 @@ def write_settings(path: Path, checked: Checked, kept: Mapping[str, Any], now: d
 
 
 def _mix(companies: Iterable[Company]) -> list[Company]:
-    """Put one of each country first, the Belgian one before the others: its number has two spellings."""
+    """Put one company of each country first, starting with Belgium, whose numbers have two spellings."""
     companies = list(companies)
     firsts = {company.country: company for company in reversed(companies)}
     first = [firsts[country] for country in sorted(firsts)]
@@ -183,9 +184,9 @@ def _replace(section: Any, names: list[str], value: Any) -> Any:
 
 
 def _land(settings: Settings, talk: Talk, now: Callable[[], datetime]) -> tuple[str, Finding]:
-    """Fetch the companies once more, by a run with the settings that fit: it costs nothing, and publishes them.
+    """Fetch the companies again in a run with the settings that fit, which is free, and publish them.
 
-    What was answered so far lands in the same run.
+    The answers received so far land in the same run.
     """
     row = "a run with these settings"
     companies = pl.DataFrame(talk.asked, schema=["country", "company_number"], orient="row")
@@ -204,7 +205,7 @@ def _land(settings: Settings, talk: Talk, now: Callable[[], datetime]) -> tuple[
         problem = shortfall([published]) if published else None
     except Stopped:
         raise
-    except FirmlakeError as error:  # the findings say more about the service than this does
+    except FirmlakeError as error:  # becomes a finding, so that the other findings are still shown
         problem = error
     if problem is None:
         return run.run_id, Finding(row, f"{run.run_id}: every value landed and fits", "as_assumed")
@@ -212,7 +213,7 @@ def _land(settings: Settings, talk: Talk, now: Callable[[], datetime]) -> tuple[
 
 
 def _header(run: Run, answer: Answer) -> Header:
-    """Describe an answer to a question as what it is: none that a company waits for, but one that may have cost."""
+    """Make the header of an answer to a check: it may have cost a credit, but no target of the run waits for it."""
     base = Header(
         kind="probe", request_id="", run_id=run.run_id, shard=1, dataset=answer.request.endpoint, companies=(),
         language=run.plan.language, fetched_at=answer.fetched_at,

@@ -1,4 +1,4 @@
-"""A finding: one assumption about the service, what was seen of it, and whether anybody has to do something."""
+"""A finding: one assumption about the service, what was seen, and whether a person has to act."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ VERDICTS: dict[Verdict, str] = {
     "needs_you": "differs, needs you",
     "not_observed": "not observed for this price",
 }
-"""In a person's words. Covered is what firmlake reads anyway, or what the settings of the finding put right."""
+"""The verdicts as shown. A difference is covered if firmlake handles it, by itself or by the finding's settings."""
 
 
 class Finding(Struct, frozen=True):
-    """What was found out about one assumption.
+    """The result for one assumption.
 
     Attributes:
-        assumption: A row of docs/service_gaps.md.
+        assumption: The name of a row in docs/service_gaps.md.
         seen: What the service did, in one line.
-        settings: By dotted key, the settings that make runs right with this service.
-        next_step: What a person can do, where the verdict is `needs_you`.
+        settings: Settings that make runs fit this service, by dotted key.
+        next_step: What a person can do if the verdict is `needs_you`.
     """
 
     assumption: str
@@ -38,5 +38,5 @@ class Finding(Struct, frozen=True):
 
 
 def needs_you(findings: Iterable[Finding]) -> list[Finding]:
-    """Choose the findings that a person must look at."""
+    """Return the findings that a person must look at."""
     return [finding for finding in findings if finding.verdict == "needs_you"]

@@ -1,4 +1,4 @@
-"""What the headers of answers say of the rate limit and of credits."""
+"""Findings about response headers: the rate limit and credits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RATE_LIMIT = re.compile(r"(x-)?rate-?limit(-limit)?|(x-)?rate-limit-limit")
 
 
 def find_rate_limit(talk: Talk) -> Finding:
-    """Find what the headers say of the rate limit; a lower one than ours is adopted."""
+    """Find the rate limit in the headers. A lower limit than ours is adopted."""
     row, ours = "rate limit", talk.api.requests_per_minute
     told = [read_allowance(answer.headers, datetime.now(UTC)).requests_per_minute for answer in talk.answers]
     limit = next((pace for pace in told if pace), None)
@@ -35,7 +35,7 @@ def find_rate_limit(talk: Talk) -> Finding:
 
 
 def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Iterator[Finding]:
-    """Find the headers that tell credits, and whether a company costs one."""
+    """Find the headers that report credits, and check that a company costs one."""
     names, row = talk.api.names, "credit headers"
     charged_header, remaining_header = names.credits_charged_header.lower(), names.credits_remaining_header.lower()
     told = {name for answer in talk.answers for name in answer.headers}
@@ -77,5 +77,5 @@ def _find_price(talk: Talk, companies: Sequence[Company], stranger: Company | No
         return Finding(row, f"{total} for {most} companies and one that does not exist", "covered")
     return Finding(
         row, f"{total} for {most} companies", "needs_you",
-        next_step="The service charges otherwise than one credit for a company in 30 days: settle that before a run",
+        next_step="The service does not charge one credit per company in 30 days: clarify that before a run",
     )  # fmt: skip

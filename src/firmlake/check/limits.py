@@ -1,7 +1,6 @@
-"""How much the service takes in one request: records of a page, companies, and companies times records.
+"""Findings about the limits of one request: records per page, companies, and companies times records.
 
-Companies are asked for several times in one request, which costs nothing more, so that a hundred of them need not be
-bought to see whether a hundred are allowed.
+To test the limit of companies, the same company is named many times in one request, which costs only one credit.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
 
 
 def find_companies_cap(talk: Talk, dataset: str, company: Company) -> Finding:
-    """Find how many companies a bulk request may name."""
+    """Find the largest number of companies in a bulk request."""
     assumed = talk.api.companies_per_request
     row = "companies in a bulk request"
     twice = talk.bulk(dataset, [company], copies=2)
@@ -57,17 +56,17 @@ def find_companies_cap(talk: Talk, dataset: str, company: Company) -> Finding:
 
 
 def find_records_cap(talk: Talk, company: Company) -> Finding:
-    """Find how many records, companies times limit, a bulk request for financials may ask for.
+    """Find the largest number of records (companies times limit) in a bulk request for financials.
 
     Args:
-        talk: With a page size and a number of companies that are accepted.
-        company: May be named several times in a request.
+        talk: The conversation; its page size and number of companies are known to be accepted.
+        company: A company that may be named several times in a request.
     """
     assumed, page, most = talk.api.records_per_request, talk.api.page_limit_max, talk.api.companies_per_request
     row = "records in a bulk request"
 
     def ask(records: int) -> Answer:
-        """Ask for so many records, or a few less, with as few companies as possible."""
+        """Ask for this many records, or slightly fewer, with as few companies as possible."""
         count = -(-records // page)
         return talk.bulk("financials", [company], records // count, 0, copies=count)
 
@@ -95,10 +94,10 @@ def find_records_cap(talk: Talk, company: Company) -> Finding:
 
 
 def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal: Answer) -> int | None:
-    """Find the largest number that is accepted: by what the refusal says, else by halves.
+    """Find the largest accepted number, from the text of the refusal or by bisection.
 
     Returns:
-        The number; None where the service does not refuse because of numbers, as far as one can see.
+        The number; None if the service does not seem to refuse because of the number.
     """
     for bound in find_bounds(read_lines(refusal.body), refused)[:3]:
         if bound >= accepted and ask(bound).status == 200:

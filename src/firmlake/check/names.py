@@ -1,4 +1,4 @@
-"""How the service wants companies and pages to be named in a request."""
+"""Findings about names in a request: the fields for companies and the parameters for paging."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _OTHERS: dict[str, tuple[str, ...]] = {
     "limit": ("limit", "pageSize", "size", "take", "perPage", "count", "top", "$top"),
     "offset": ("offset", "skip", "start", "from", "$skip"),
 }
-"""What a name may be where the service refuses ours and does not say which it wants: what other services call it."""
+"""Names used by other services, to try if the service refuses ours without saying which names it expects."""
 _HINTS_MAX = 8
 _GUESSES_MAX = 50
 
 
 def elements_of(answer: Answer, companies: list[Company]) -> list[dict[str, Any]] | None:
-    """Read a bulk answer, if it is an array of elements about companies that were asked for."""
+    """Read the elements of a bulk answer; None if it is no array of elements about the companies asked for."""
     content = read_json(answer.body) if answer.status == 200 else None
     if not isinstance(content, list) or not all(isinstance(element, dict) for element in content):
         return None
@@ -39,7 +39,7 @@ def elements_of(answer: Answer, companies: list[Company]) -> list[dict[str, Any]
 
 
 def find_body_names(talk: Talk, dataset: str, company: Company) -> Finding:
-    """Find the names of a bulk body, by what refusals say, else by trying those of other services."""
+    """Find the names of a bulk body, from the text of refusals or by trying names of other services."""
 
     def ask() -> Answer:
         return talk.bulk(dataset, [company])
@@ -61,7 +61,7 @@ def find_body_names(talk: Talk, dataset: str, company: Company) -> Finding:
 
 
 def find_page_names(talk: Talk, company: Company) -> Finding:
-    """Find the names of the paging parameters; a service that ignores ours shows that in `pagination`."""
+    """Find the names of the paging parameters. If the service ignores ours, `pagination` in its answer shows it."""
 
     def ask() -> Answer:
         return talk.single("financials", company, 2, 1)
@@ -89,7 +89,7 @@ def find_page_names(talk: Talk, company: Company) -> Finding:
 
 
 def describe_refusal(answer: Answer) -> str:
-    """Say in one line what the service answered."""
+    """Describe in one line what the service answered."""
     lines = read_lines(answer.body) if answer.status != 200 else [_glimpse(answer.body)]
     text = "; ".join(dict.fromkeys(lines))[:160]
     return f"{answer.status}: {text}" if text else str(answer.status)
@@ -108,14 +108,14 @@ def _hunt(
     """Try names until the answer is right.
 
     Args:
-        talk: Gets the names that were right; where none were, it keeps those it had.
-        roles: Which names.
-        ask: Asks with the names in `talk`.
-        is_right: Tells whether they were understood.
+        talk: The conversation. It gets the right names, or keeps its own if none were right.
+        roles: The names to find.
+        ask: Sends a request with the names in `talk`.
+        is_right: Tells whether the service understood the names.
         goes_on: Tells whether other names may help.
 
     Returns:
-        The answer that is right, or the first one, which is not.
+        The first answer that is right, or the first answer at all if none is.
     """
     before, tried, first = talk.api.names, set(), None
     guesses = _guess(talk, roles)

@@ -1,4 +1,4 @@
-"""The questions of a check, in an order in which each rests on what the ones before found out."""
+"""The questions of a check, in an order in which each can use the findings before it."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from firmlake.core.company import Company
 __all__ = ["ask_questions"]
 
 _UNPAGED = ("lookalikes", "relationships", "financials")
-"""For questions about companies: the datasets that do not page come first."""
+"""The datasets to use for questions about companies; those without pages come first."""
 
 
 def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Iterator[Finding]:
     """Compare a service with every assumption.
 
     Args:
-        talk: With a budget for all of these companies; `talk.api` becomes what is right for the service.
-        companies: Known to the service, as far as one can tell; at least one.
-        stranger: A company that does not exist; None leaves that out.
+        talk: The conversation, with a budget for all companies. Its `api` is changed to fit the service.
+        companies: At least one company that the service should know.
+        stranger: A company that does not exist; None leaves out the question about it.
 
     Yields:
         One finding for each assumption, as soon as it is known.
 
     Raises:
-        FirmlakeError: The service cannot be asked at all, or the token is refused.
+        FirmlakeError: The service cannot be asked, or refuses the token. The message says what to do.
     """
     yield from _find_lists(talk)
     known, statuses, spelling = _find_first(talk, companies)
@@ -75,7 +75,7 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
 
 
 def _find_lists(talk: Talk) -> Iterator[Finding]:
-    """Ask for the lists first: that is free, and tells whether there is a service and whether it takes the token."""
+    """Ask for the lists first: that is free, and shows whether the service answers and accepts the token."""
     answer = talk.ask(requests.service_lists(talk.api, "OVERVIEW"))
     address = talk.api.base_url
     transport = "encrypted, with a certificate that is trusted" if address.startswith("https") else "on this machine"
@@ -89,10 +89,10 @@ def _find_lists(talk: Talk) -> Iterator[Finding]:
 
 
 def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, int | None], Finding]:
-    """Find a company that the service knows, and so the spelling of Belgian numbers, at every endpoint for one company.
+    """Find a company that the service knows, by asking each endpoint for one company, with both Belgian spellings.
 
     Returns:
-        The company, or None; the status of each dataset; the finding about the spelling.
+        The company, or None; the status of each dataset; the finding about the spelling of Belgian numbers.
     """
     usual, row = talk.api.keep_leading_zero, "spelling of Belgian numbers"
     statuses: dict[str, int | None] = {}
@@ -130,7 +130,7 @@ def _is_ambiguous(company: Company) -> bool:
 
 
 def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
-    """Ask for all companies and as many of their records as one request may carry."""
+    """Ask for all companies, and for as many of their records as one request may ask for."""
     chosen = companies[: talk.api.companies_per_request]
     if not DATASETS[dataset].is_paged:
         return talk.bulk(dataset, chosen)
@@ -157,7 +157,7 @@ def _describe_endpoints(statuses: dict[str, int | None], bulk: dict[str, Answer]
 
 
 def _gather(answers: dict[str, Answer]) -> Records:
-    """Take the records out of bulk answers."""
+    """Read the records from bulk answers, by dataset and group."""
     records: Records = {}
     for dataset, answer in answers.items():
         content = read_json(answer.body) if answer.status == 200 else None

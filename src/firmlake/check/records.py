@@ -1,4 +1,4 @@
-"""What the records of a service look like beside the contract: keys, types, scales, shapes and order."""
+"""Findings about records: compare their keys, types, scales, shapes and order with the contract."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _EXAMPLES_MAX = 3
 
 
 def examine_records(records: Records) -> list[Finding]:
-    """Compare records with the contract; one finding for each assumption about them.
+    """Compare records with the contract, and return one finding for each assumption about records.
 
     Args:
-        records: All that was received, whatever it is.
+        records: All records that were received, of any shape.
 
     References:
         docs/service_gaps.md.
@@ -42,7 +42,7 @@ def examine_records(records: Records) -> list[Finding]:
 
 
 def _values(records: Records, kinds: Iterable[str]) -> Iterator[tuple[str, Field, Any]]:
-    """Yield dataset, field and value of every field of these kinds; UNSET where its key is absent."""
+    """Yield place, field and value of every field of these kinds; the value is UNSET if its key is absent."""
     wanted = set(kinds)
     for dataset, group, record in _each(records):
         for field in DATASETS[dataset].groups[group].fields.values():
@@ -57,7 +57,7 @@ def _each(records: Records) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def _at(record: Any, path: str) -> Any:
-    """Read a value; null where the branch it hangs on is null."""
+    """Read the value at a path; None if a parent is null, UNSET if a key is absent."""
     for name in path.split("."):
         if record is None:
             return None
@@ -67,7 +67,7 @@ def _at(record: Any, path: str) -> Any:
 
 def _find_absent(records: Records) -> Finding:
     absent: Counter[str] = Counter()
-    for place, _, value in _values({**records, "relationships": {}}, _KINDS):  # an anonymous party has next to no keys
+    for place, _, value in _values({**records, "relationships": {}}, _KINDS):  # an anonymous party has hardly any keys
         absent[place] += value is UNSET
     missing = +absent
     if not missing:
@@ -143,7 +143,7 @@ def _find_scores(records: Records) -> Finding:
 
 
 def _find_scale(records: Records, row: str, kind: str, nothing: str) -> Finding:
-    """See whether values are of 1 or of 100; where one field of a dataset is of 100, all of its kind there are."""
+    """Find whether the scale is 1 or 100. If one field of a dataset has 100, all its fields of this kind have."""
     values: dict[str, list[Any]] = {}
     for place, _, value in _values(records, [kind]):
         if _is_number(value):
@@ -165,7 +165,7 @@ def _contract(row: str, seen: str, key: str, found: dict[str, Any]) -> Finding:
 
 
 def _column(place: str) -> str:
-    """Name a field as settings do: by its dataset and our column."""
+    """Name a field as in the settings: by its dataset and our column."""
     dataset, path = place.split()
     fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
     return f"{dataset}.{next(column for column, field in fields if field.path == path)}"
@@ -201,7 +201,7 @@ def _find_order(records: Records) -> Finding:
     row = "item order"
     ends = [str(record.get("endDate")) for _, group, record in _each(records) if group == "period"]
     newest = sum(first > second for first, second in pairwise(ends))
-    oldest = sum(first < second for first, second in pairwise(ends))  # one of them between any two companies
+    oldest = sum(first < second for first, second in pairwise(ends))  # the boundary between two companies counts too
     if newest == oldest:
         return Finding(row, "too few periods to tell", "not_observed")
     if newest > oldest:
@@ -230,7 +230,7 @@ def _find_health(records: Records) -> Finding:
 
 
 def _odd(records: Records, kinds: Iterable[str], is_odd: Callable[[Any], bool]) -> str:
-    """List the fields with values that are odd, each with its first one."""
+    """List the fields with odd values, each with its first odd value."""
     return _examples(_odd_fields(records, kinds, is_odd))
 
 

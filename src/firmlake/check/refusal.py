@@ -1,7 +1,7 @@
-"""Reading a refusal: which name the service wanted instead of ours, and which number it allows at most.
+"""Refusals: read from the text which name the service expects instead of ours, and which number it allows at most.
 
-Services say that in many ways: a sentence, a list of sentences, a map from field to sentences, a path of keys beside a
-sentence. All of it is flattened to lines of text first.
+Services express this in many ways: a sentence, a list of sentences, a map from field to sentences, a path of keys with
+a sentence. All of these are first flattened to lines of text.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FRAGMENTS: dict[str, tuple[str, ...]] = {
     "limit": ("limit", "size", "take", "count", "perpage", "per_page", "top", "rows", "max"),
     "offset": ("offset", "skip", "start", "from", "begin"),
 }
-"""By role of a name in a request, what services call it; the first role that fits a word wins."""
+"""Parts of the names that services use, by role in a request. The first role that matches a word wins."""
 
 _NOT_NAMES = {
     "a", "an", "and", "array", "bad", "body", "data", "error", "expected", "field", "fields", "input", "integer", "is",
@@ -56,7 +56,7 @@ _NOT_NAMES = {
 
 
 def read_lines(body: bytes) -> list[str]:
-    """Flatten the body of a refusal to lines of text, whatever its shape.
+    """Flatten the body of a refusal of any shape to lines of text.
 
     Example:
         >>> read_lines(b'{"detail": [{"loc": ["body", "limit"], "msg": "Field required"}]}')
@@ -71,7 +71,7 @@ def read_lines(body: bytes) -> list[str]:
 
 
 def suggest_names(lines: list[str], names: Mapping[str, str]) -> dict[str, str]:
-    """Work out which names of ours the service would rather have called otherwise.
+    """Find which of our names the service wants replaced, and by which.
 
     Args:
         lines: From `read_lines`.
@@ -145,7 +145,7 @@ def _path(value: Any) -> str:
 
 
 def _names_in(line: str) -> Iterator[str]:
-    """Yield the words of a line that look like names of fields; of a path its last part that is none of an index."""
+    """Yield the words of a line that look like field names; for a path, its last part that is not an index."""
     for pattern in (_QUOTED, _SUBJECT, _OBJECT):
         for text in pattern.findall(line):
             yield _last(text)
@@ -161,7 +161,7 @@ def _last(path: str) -> str:
 
 def _role(word: str, names: Mapping[str, str]) -> str | None:
     text = word.lower()
-    if text == "page":  # the number of a page, which is no offset
+    if text == "page":  # a page number is not an offset
         return None
     for role, fragments in _FRAGMENTS.items():
         if role in names and any(text == part if len(part) < 3 else part in text for part in fragments):

@@ -1,4 +1,4 @@
-"""A conversation with the service: every request within a budget, every answer kept, a refusal as good as an answer."""
+"""A conversation with the service: requests within a budget, all answers kept, refusals returned like answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 def read_json(body: bytes) -> Any:
-    """Read a body as JSON with exact decimals, a byte order mark before it ignored; None where it is no JSON."""
+    """Read a body as JSON with exact decimals, ignoring a byte order mark; None if it is not JSON."""
     try:
         return _decode(body.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -37,17 +37,17 @@ def read_json(body: bytes) -> Any:
 
 
 def is_refusal(answer: Answer) -> bool:
-    """Tell whether the service says that it wants this request otherwise."""
+    """Tell whether the service refuses the form of a request."""
     return answer.status in _REFUSALS
 
 
 def is_charge(header: str) -> bool:
-    """Tell whether a header's name says that it tells the credits a request cost."""
+    """Tell whether the name of a header suggests that it holds the credits charged for a request."""
     return "credit" in header and bool(_CHARGED.search(header))
 
 
 def pagination(answer: Answer) -> dict[str, int]:
-    """Read the pagination of the first element of an answer; empty where there is none."""
+    """Read the pagination of the first element of an answer; empty if there is none."""
     content = read_json(answer.body) if answer.status == 200 else None
     element = content[0] if isinstance(content, list) and content else content
     page = element.get("pagination") if isinstance(element, dict) else None
@@ -55,19 +55,19 @@ def pagination(answer: Answer) -> dict[str, int]:
 
 
 class Talk:
-    """Asks the service one thing after the other.
+    """Asks the service one question at a time.
 
     Args:
-        api: The settings as they are; `api` is replaced as more is found out.
-        token: Sent to the service.
-        throttle: When a request may be sent, and how many in all.
-        credits_max: Companies that may be asked for: the first request for each may cost a credit.
+        api: The settings to begin with.
+        token: The token to send.
+        throttle: Decides when a request may be sent, and limits the number of requests.
+        credits_max: How many companies may be asked for; the first request for each may cost a credit.
         stop: Set to interrupt.
 
     Attributes:
-        api: The settings as far as they are known to be right.
-        answers: All that was answered, in order.
-        asked: Companies that were asked for.
+        api: The settings, corrected as far as is known so far.
+        answers: All answers, in order.
+        asked: The companies that were asked for.
     """
 
     def __init__(
@@ -88,16 +88,16 @@ class Talk:
             client.close()
 
     def ask(self, request: Request, api: ApiSettings | None = None) -> Answer:
-        """Send a request and give whatever was answered, a refusal too.
+        """Send a request and return the answer, which may be a refusal.
 
         Args:
-            request: What to ask.
-            api: Language and header names; None takes those known by now.
+            request: The request.
+            api: Language and header names to use; None uses those of `self.api`.
 
         Raises:
-            Stopped: A company more than the budget allows, no credits left, or a signal.
-            AuthorizationError: 401.
-            FirmlakeError: No answer at all, or a redirect.
+            Stopped: The request exceeds the budget of companies, no credits are left, or a signal arrived.
+            AuthorizationError: Status 401; get a valid token.
+            FirmlakeError: No answer came, or a redirect. The message says what to do.
         """
         self._spend(request.companies)
         self._stop_if_overcharged()
@@ -110,7 +110,7 @@ class Talk:
         except Stopped:
             raise
         except FirmlakeError:
-            # The client takes some refusals for the end of all; to us they are what we wanted to know.
+            # For the client some refusals end a run; for a check a refusal is an answer.
             self._clients.pop(key).close()
             status = heard[-1].status if heard else None
             if status is None or status == 401 or 300 <= status < 400:
@@ -125,11 +125,11 @@ class Talk:
         """Ask for one company by GET.
 
         Args:
-            dataset: Which of its datasets.
-            company: Which company.
-            limit: Records, however many; None leaves it to the service.
+            dataset: The dataset.
+            company: The company.
+            limit: Records per page, without our limit; None leaves it to the service.
             offset: Records to skip.
-            **api: Settings to try in place of those known.
+            **api: Settings to try instead of those in `self.api`.
         """
         tried = msgspec.structs.replace(self.api, **api)
         return self.ask(requests.single(_lifted(tried), dataset, company, limit, offset), tried)
@@ -144,7 +144,7 @@ class Talk:
         copies: int = 1,
         **api: Any,
     ) -> Answer:
-        """Ask for several companies by POST, where `copies` says so each several times, which costs no more."""
+        """Ask for several companies by POST. With `copies`, each is named several times, which costs no more."""
         tried = msgspec.structs.replace(self.api, **api)
         request = requests.bulk(_lifted(tried), dataset, companies, limit, offset)
         if copies > 1:
@@ -155,7 +155,7 @@ class Talk:
 
     @property
     def charged(self) -> int:
-        """Credits that the service has charged, as far as its headers tell."""
+        """Credits that the service has charged, according to its headers."""
         named = self.api.names.credits_charged_header.lower()
         return sum(
             int(text)
@@ -169,7 +169,7 @@ class Talk:
             raise Stopped(
                 f"The service charged {self.charged} credits for {len(self.asked)} companies, more than the "
                 f"{self._credits_max} of this check",
-                "It charges otherwise than one credit for a company in 30 days: settle that before a run",
+                "It does not charge one credit per company in 30 days: clarify that before a run",
             )
 
     def _spend(self, companies: tuple[Company, ...]) -> None:
@@ -180,5 +180,5 @@ class Talk:
 
 
 def _lifted(api: ApiSettings) -> ApiSettings:
-    """Allow requests beyond the limits we assume, to see where those of the service are."""
+    """Lift the limits that we assume, to find those of the service."""
     return msgspec.structs.replace(api, page_limit_max=10**6, records_per_request=0, companies_per_request=10**4)

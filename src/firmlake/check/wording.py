@@ -1,4 +1,4 @@
-"""The words of a service: its language, what it says of a company that does not exist, and how it refuses."""
+"""Findings about messages: the language header, the answer for an unknown company, and the form of refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MESSAGE_KEYS = ("message", "error", "detail", "title")
 
 
 def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding:
-    """Find the header that chooses the language, by names and places that change with it."""
+    """Find the header that selects the language: names and places change with it."""
     row, ours = "language header", talk.api.names.language_header
     for header in dict.fromkeys((ours, *_LANGUAGE_HEADERS)):
         names = msgspec.structs.replace(talk.api.names, language_header=header)
@@ -34,7 +34,7 @@ def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding
 
 
 def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company | None) -> Finding:
-    """Find what is said of a company that does not exist."""
+    """Find how the service answers about a company that does not exist."""
     row, usual = "company not found", talk.api.names.not_found_message
     if stranger is None:
         return Finding(row, "a company that does not exist was not asked for", "not_observed")
@@ -66,7 +66,7 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
 
 
 def find_errors(talk: Talk, company: Company) -> Finding:
-    """See how a whole request is refused: by what was refused on the way, else by a page that is far too large."""
+    """Find how the service refuses a whole request: from an earlier refusal, or by asking for a far too large page."""
     row = "whole-request errors"
     refused = next((answer for answer in reversed(talk.answers) if is_refusal(answer)), None)
     refused = refused or _provoke(talk, company)
