@@ -6,7 +6,7 @@ Everything the world says hangs on these two functions, so neither may ever chan
 _MASK = (1 << 64) - 1
 
 # What a draw is for: two purposes of one company never share their bits.
-EXISTENCE, NAME, SIZE, EVENTS, LOOKALIKES, OWNERS, SHAPE, LIST, POPULAR, PERSON = range(10)
+EXISTENCE, NAME, SIZE, EVENTS, LOOKALIKES, OWNERS, SHAPE, LIST, POPULAR, PERSON, HISTORY = range(11)
 EDGE = 16  # and the following ones: one for each place among a company's parents
 
 

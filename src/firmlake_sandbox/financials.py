@@ -10,6 +10,7 @@ from struct import Struct
 import msgspec
 
 from firmlake_sandbox.draws import SIZE, draw
+from firmlake_sandbox.history import tell_history
 from firmlake_sandbox.numbers import BASE_BITS
 from firmlake_sandbox.periods import MAX_PERIODS, Calendar, draw_calendar
 from firmlake_sandbox.records import FinancialRecord, Liquidity, People, Profitability, Solvency
@@ -54,7 +55,9 @@ class _Filer(msgspec.Struct, frozen=True):
 
 def count_periods(world: World, node: int) -> int:
     """Return how many periods the company has in this week."""
-    return len(_draw_calendar(world, node).years)
+    return (
+        list_financials(world, node, MAX_PERIODS, 0)[1] if world.has_history else len(_draw_calendar(world, node).years)
+    )
 
 
 def list_financials(world: World, node: int, limit: int, offset: int) -> tuple[list[FinancialRecord], int]:
@@ -67,6 +70,10 @@ def list_financials(world: World, node: int, limit: int, offset: int) -> tuple[l
         offset: Periods to skip; beyond the end the page is empty.
     """
     filer, calendar = _draw_filer(world, node), _draw_calendar(world, node)
+    if world.has_history:
+        filed = [_record_period(world, filer, calendar, place) for place in range(len(calendar.years))]
+        told = tell_history(world, node, calendar.years, filed)
+        return told[offset : offset + limit], len(told)
     total = len(calendar.years)
     page = range(offset, min(offset + limit, total))
     return [_record_period(world, filer, calendar, place) for place in page], total

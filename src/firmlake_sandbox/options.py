@@ -19,6 +19,13 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     week: Annotated[
         int, Meta(ge=0, le=1000, description="Week of the world: about 5 % of companies change from one to the next.")
     ] = 0
+    history: Annotated[
+        bool,
+        Meta(
+            description="Let more happen from week to week: corrected end dates, accounts filed again or in thousands, "
+            "emptied answers, absences, other names, places, committees and functions."
+        ),
+    ] = False
     leading_zero: Annotated[bool, Meta(description="Answer Belgian numbers in full: 0770493071, not 770493071.")] = (
         False
     )

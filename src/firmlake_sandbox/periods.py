@@ -13,7 +13,7 @@ from firmlake_sandbox.world import World
 
 MAX_PERIODS = 20
 
-_MONDAY_OF_WEEK_0 = date(2026, 1, 5).toordinal()
+MONDAY_OF_WEEK_0 = date(2026, 1, 5).toordinal()
 _WEEKS_A_YEAR = 52
 _REVISED_EVERY = 100  # weeks: an old income statement, and a health indicator
 _SOONEST_FILING = 45  # days after the end of the period
@@ -87,7 +87,7 @@ def draw_calendar(world: World, node: int, count: int) -> Calendar:
     """
     bits, week = draw(world.key, EVENTS, node), world.week
     filing_week = bits % _WEEKS_A_YEAR
-    filing_day = _MONDAY_OF_WEEK_0 + (filing_week + 1 - _WEEKS_A_YEAR) * 7
+    filing_day = MONDAY_OF_WEEK_0 + (filing_week + 1 - _WEEKS_A_YEAR) * 7
     filing_date = date.fromordinal(filing_day)
     choices = _YEAR_ENDS[filing_date.month - 1]
     year_end = choices[(bits >> 8) % len(choices)]

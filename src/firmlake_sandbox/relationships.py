@@ -13,7 +13,7 @@ from firmlake_sandbox.draws import EDGE, OWNERS, PERSON, SHAPE, draw, list_beats
 from firmlake_sandbox.numbers import BASE_BITS, BASE_MASK, END, FIRST
 from firmlake_sandbox.records import Relation, Relationships
 from firmlake_sandbox.words import FIRST_NAMES, LAST_NAMES
-from firmlake_sandbox.world import World, identify, is_found
+from firmlake_sandbox.world import FUNCTION, World, identify, is_found, list_events
 
 _GROUP = 32
 _CHANGED_EVERY = 40  # weeks: an edge that changes at all
@@ -154,6 +154,8 @@ def _relate(world: World, other: int, child: int, place: int, stake: int, langua
     """Return an entry that names the other company."""
     identifier = identify(world, other, language)
     function = _FUNCTIONS[draw(world.key, EDGE + place, child) >> 58]
+    if place == 0 and len(list_events(world, child, FUNCTION)) % 2:
+        function = "PARTNER" if function == "BENEFICIAL_OWNER" else "BENEFICIAL_OWNER"
     return Relation(identifier, function, stake / 10_000, identifier.name)
 
 

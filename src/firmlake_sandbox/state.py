@@ -86,4 +86,4 @@ class State:
 
 def _make_world(options: Options) -> World:
     """Return the world that the options describe."""
-    return World(options.seed, options.week, not options.leading_zero, options.oldest_first)
+    return World(options.seed, options.week, not options.leading_zero, options.oldest_first, options.history)

@@ -6,7 +6,7 @@ company says about itself is in `financials`, whom it resembles in `lookalikes`,
 
 from dataclasses import dataclass, field
 
-from firmlake_sandbox.draws import EXISTENCE, NAME, draw
+from firmlake_sandbox.draws import EVENTS, EXISTENCE, HISTORY, NAME, draw, list_beats
 from firmlake_sandbox.numbers import BASE_BITS, COUNTRIES, spell_number
 from firmlake_sandbox.records import CompanyId, Identifier
 from firmlake_sandbox.words import AWKWARD_NAMES, ENDINGS, LANGUAGES, LEGAL_FORMS, PLACES, STEMS, TRADES
@@ -15,6 +15,12 @@ from firmlake_sandbox.words import AWKWARD_NAMES, ENDINGS, LANGUAGES, LEGAL_FORM
 _NEVER, _LATER, _FLICKERING = 170, 200, 300
 _FLICKER_EVERY, _FLICKER_WEEKS = 40, 3
 _AWKWARD_ONE_IN = 400
+
+# Where a world has a history: what happens to one company in 200 in a week.
+RENAMED, MOVED, FUNCTION, END_CORRECTED, REFILED, IN_THOUSANDS, COMMITTEES, EMPTIED = range(8)
+_EVENT_EVERY = 200
+# One in 20 is away for three weeks about the one in which it files, each year.
+_AWAY_ONE_IN, _AWAY_WEEKS, _WEEKS_A_YEAR = 20, 3, 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,7 @@ class World:
         week: 0 or more; about 5 % of the companies change from one week to the next.
         is_zero_dropped: Whether Belgian numbers are answered without their leading zero.
         is_oldest_first: Whether accounts are listed from the oldest on.
+        has_history: Whether more happens from week to week, see `list_events`; in week 0 it makes no difference.
         key: The seed, mixed.
     """
 
@@ -33,6 +40,7 @@ class World:
     week: int = 0
     is_zero_dropped: bool = True
     is_oldest_first: bool = False
+    has_history: bool = False
     key: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -40,10 +48,25 @@ class World:
         object.__setattr__(self, "key", draw(0, 0, self.seed))
 
 
+def list_events(world: World, node: int, event: int) -> range:
+    """Return the weeks up to now in which an event happened to a company: none in a world without a history.
+
+    Args:
+        world: The world.
+        node: The company.
+        event: One of the constants above, such as `RENAMED`.
+    """
+    if not world.has_history:
+        return range(0)
+    return list_beats(draw(world.key, HISTORY, node << 4 | event), world.week, _EVENT_EVERY)
+
+
 def is_found(world: World, node: int) -> bool:
     """Tell whether the service knows the company in this week: 2 % of all well-formed numbers are unknown to it."""
     bits = draw(world.key, EXISTENCE, node)
     kind = bits % 10_000
+    if world.has_history and _is_away(world, node):
+        return False
     if kind >= _FLICKERING:
         return True
     if kind < _LATER:
@@ -53,7 +76,7 @@ def is_found(world: World, node: int) -> bool:
 
 
 def is_lasting(key: int, node: int) -> bool:
-    """Tell whether the company is found in every week of the worlds with this key."""
+    """Tell whether the company is found in every week of the worlds with this key that have no history."""
     return draw(key, EXISTENCE, node) % 10_000 >= _FLICKERING
 
 
@@ -66,8 +89,8 @@ def identify(world: World, node: int, language: str) -> Identifier:
     """Return the identifier of a company that is found, with name and place in the language."""
     country, tongue = node >> BASE_BITS, LANGUAGES.index(language)
     name = name_company(world, node, tongue)
-    places = PLACES[country]
-    place = places[draw(world.key, NAME, node) % 1_000_003 % len(places)][tongue]
+    places, moves = PLACES[country], len(list_events(world, node, MOVED))
+    place = places[(draw(world.key, NAME, node) % 1_000_003 + moves) % len(places)][tongue]
     return Identifier(COUNTRIES[country], _spell(world, node), name, place)
 
 
@@ -83,10 +106,18 @@ def name_company(world: World, node: int, tongue: int) -> str:
     forms = LEGAL_FORMS[node >> BASE_BITS]
     stem, ending = STEMS[bits & 31], ENDINGS[(bits >> 5) % 15]
     trade, form = TRADES[(bits >> 12) % 14][tongue], forms[(bits >> 20) % len(forms)][tongue]
-    name = f"{stem}{ending} {trade} {form}"
+    renamed = "".join(f" {2026 + week // _WEEKS_A_YEAR}" for week in list_events(world, node, RENAMED))
+    name = f"{stem}{ending}{renamed} {trade} {form}"
     if (bits >> 28) % _AWKWARD_ONE_IN:
         return name
     return AWKWARD_NAMES[(bits >> 40) % len(AWKWARD_NAMES)].format(name, name)
+
+
+def _is_away(world: World, node: int) -> bool:
+    """Tell whether the company is away while it files; in week 0 none is."""
+    phase = (world.week - draw(world.key, EVENTS, node)) % _WEEKS_A_YEAR
+    is_prone = draw(world.key, HISTORY, node << 4 | 15) % _AWAY_ONE_IN == 0
+    return is_prone and phase < min(world.week, _AWAY_WEEKS)
 
 
 def _spell(world: World, node: int) -> str:

@@ -1,7 +1,8 @@
 """What the warehouse says of several weeks is what independent code makes of the same answers.
 
-A world changes from week to week: accounts come, are corrected, refiled, restated, removed and filed in thousands;
-companies disappear, return, are renamed and change owners. networkx and pandas work out the rest.
+A world changes from week to week: accounts come, are corrected, refiled, restated and removed; companies disappear,
+return, are renamed and change owners. networkx and pandas work out the rest. Accounts in another unit are planted in
+test_unit_errors, and in the service's own world in test_weeks.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from firmlake.warehouse.generations import newest
 from firmlake.warehouse.views import create_views
 from support import DAY, MINUTE, NOON, answer, found, land, make_run, not_found, party, publish_landed, query
 from support import period as record
+
+from .recomputed import list_events
 
 WEEKS, COMPANIES = 7, 90
 RUNS = [f"{NOON + week * 7 * DAY:%Y%m%dT%H%M%SZ}-0000" for week in range(WEEKS)]
@@ -181,60 +184,12 @@ def _record(one):
 
 def test_events_are_those_that_the_answers_differ_by(weeks):
     folders, shown = weeks
-    last, filed, told = {}, {}, Counter()
-    for run_id, before, now in zip(RUNS, [dict.fromkeys(shown[0]), *shown], shown, strict=False):
-        expected = Counter()
-        for company, state in now.items():
-            if (before[company] is None) != (state is None):
-                expected[company, "company_gone" if state is None else "company_appeared", None] += 1
-            if state and company in last:
-                events = list(_differences(last[company], state, filed[company]))
-                expected.update((company, kind, end) for kind, end in events)
-            if state:
-                last[company] = state
-                filed.setdefault(company, {}).update({_filing_key(one): one for one in state["periods"]})
+    told = Counter()
+    for run_id, expected in zip(RUNS, list_events(shown), strict=True):
         rows = query(folders, f"SELECT company_number, kind, end_date FROM changes WHERE run_id = '{run_id}'")
         assert Counter(rows) == expected
         told.update(kind for _, kind, _ in rows)
     assert len(told) == 12, "or hardly anything happened"
-
-
-def _filing_key(one):
-    return one["start"], one["end"], one["received"]
-
-
-def _differences(old, new, filed):
-    if old["name"] != new["name"]:
-        yield "company_renamed", None
-    for dates in {(one["start"], one["end"]) for one in (*old["periods"], *new["periods"])}:
-        yield from _filings(*([one for one in state["periods"] if (one["start"], one["end"]) == dates]
-                              for state in (old, new)), filed)  # fmt: skip
-    owners = [{one["company"]: one for one in state["parents"]} for state in (old, new)]
-    for owner in owners[0].keys() | owners[1].keys():
-        was, now = owners[0].get(owner), owners[1].get(owner)
-        if was is None or now is None:
-            yield "parent_in" if was is None else "parent_out", None
-            continue
-        yield from ((f"{name}_changed", None) for name in ("function", "stake") if was[name] != now[name])
-
-
-def _filings(old, new, filed):
-    pairs = [(was, now) for now in new for was in old if was["received"] == now["received"]]
-    rest_old = sorted((one for one in old if all(one is not was for was, _ in pairs)), key=_filing_key)
-    rest_new = sorted((one for one in new if all(one is not now for _, now in pairs)), key=_filing_key)
-    pairs += zip(rest_old, rest_new, strict=False)
-    for was in rest_old[len(rest_new) :]:
-        yield "period_removed", was["end"]
-    for was, now in pairs:
-        if {code.lstrip("0") for code in was["codes"]} != {code.lstrip("0") for code in now["codes"]}:
-            yield "committees_changed", now["end"]
-    for now in rest_new[len(rest_old) :]:
-        yield "period_returned" if _filing_key(now) in filed else "new_accounts", now["end"]
-        if _filing_key(now) in filed:
-            pairs.append((filed[_filing_key(now)], now))
-    for was, now in pairs:
-        if any(was[name] != now[name] for name in ("received", *AMOUNTS)):
-            yield "period_restated", now["end"]
 
 
 # --- the past --------------------------------------------------------------------------------------------------------
