@@ -47,36 +47,27 @@ periods AS MATERIALIZED (
     )
 ),
 levels AS MATERIALIZED (
-    SELECT country, company_number, recency, field, log10(abs(amount)::DOUBLE) AS level
-    FROM (
-        SELECT country, company_number, recency, unnest([
-            {field: 'total_assets', amount: total_assets},
-            {field: 'equity', amount: equity},
-            {field: 'debt', amount: debt},
-            {field: 'revenue', amount: revenue},
-            {field: 'gross_margin', amount: gross_margin},
-            {field: 'cash', amount: cash},
-            {field: 'capital', amount: capital},
-            {field: 'short_term_debt', amount: short_term_debt},
-            {field: 'long_term_debt', amount: long_term_debt},
-            {field: 'retained_earnings', amount: retained_earnings}
-        ], recursive := true)
-        FROM periods
-    )
-    WHERE amount <> 0
+    SELECT country, company_number, recency, list_transform([
+        total_assets, equity, debt, revenue, gross_margin, cash, capital, short_term_debt, long_term_debt, retained_earnings
+    ], lambda amount: log10(abs(nullif(amount, 0))::DOUBLE)) AS levels
+    FROM periods
 ),
 shifts AS MATERIALIZED (
     SELECT
-        p.country, p.company_number, p.recency, p.recency - n.recency AS distance,
-        median(n.level - p.level) AS shift,
-        count(*) AS field_count,
-        count(*) FILTER (n.level - p.level > 1.5) AS rising_count,
-        count(*) FILTER (n.level - p.level < -1.5) AS falling_count
-    FROM levels p
-    JOIN levels n USING (country, company_number, field)
-    WHERE n.recency <> p.recency AND abs(n.recency - p.recency) <= 6
-    GROUP BY p.country, p.company_number, p.recency, n.recency
-    HAVING count(*) >= 2
+        country, company_number, recency, distance,
+        list_median(steps) AS shift,
+        list_count(steps) AS field_count,
+        len(list_filter(steps, lambda step: step > 1.5)) AS rising_count,
+        len(list_filter(steps, lambda step: step < -1.5)) AS falling_count
+    FROM (
+        SELECT
+            p.country, p.company_number, p.recency, p.recency - n.recency AS distance,
+            list_transform(p.levels, lambda level, place: n.levels[place] - level) AS steps
+        FROM levels p
+        JOIN levels n USING (country, company_number)
+        WHERE n.recency <> p.recency AND abs(n.recency - p.recency) <= 6
+    )
+    WHERE field_count >= 2
 ),
 -- The usual growth from one period to the next, in powers of ten: leaps by a unit are taken out first.
 usual AS (
