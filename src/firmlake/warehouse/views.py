@@ -1,6 +1,6 @@
-"""Views, macros and checks: one SQL file each in `views/`, which carries its own meaning.
+"""Views, macros and checks: one SQL file each in `views/`, with its description at the top.
 
-A file begins with what it makes and what that means; then, after an empty comment line, its columns:
+A file begins with its kind, name and description. After an empty comment line it describes its columns:
 
     -- macro cagr(years := 3)
     -- example: cagr(3)
@@ -9,13 +9,13 @@ A file begins with what it makes and what that means; then, after an empty comme
     -- span_years: Years between the two periods
     SELECT ...
 
-Kinds: `function` (a scalar macro), `table` (made at load), `view`, `macro` (of a table; `example` is a call of it) and
-`check`: a query for rows of `findings`, with a severity in place of parameters. A column that a file leaves undescribed
-has the comment of the column of that name in what the file reads, in the order in which it names it.
+Kinds: `function` (a scalar macro), `table` (made at load), `view`, `macro` (a table macro; `example` is a call of it)
+and `check` (a query for rows of `findings`, with a severity instead of parameters). A column without a description in
+the file takes the comment of the first column with the same name in the relations that the file reads.
 
-DuckDB puts a macro's arguments into its text, where a table or column of the macro's own may bear their name. So each
-parameter stands in a SELECT without FROM (`asked`) or as the argument of a macro, and these in a WITH of their own or
-first in a FROM: nothing stands before them that could be meant. DuckDB 1.4 cannot read a WITH, so FROM is better.
+DuckDB substitutes a macro's arguments into its text, where a table or column may have the same name as a parameter. So
+each parameter is used only in a SELECT without FROM (`asked`) or as the argument of a macro, in a WITH of its own or
+first in a FROM, so no column can capture the parameter's name. Prefer FROM: DuckDB 1.4.0 cannot read WITH in a macro.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from firmlake.warehouse.members import create_list_views
 __all__ = ["SEVERITIES", "Definition", "create_views", "definitions", "describe_columns"]
 
 SEVERITIES = ("error", "warning", "note")
-"""How much a finding matters: the figures cannot be right; they are unlikely; they want a second look."""
+"""The severities of findings: the figures cannot be right; the figures are unlikely; they need a second look."""
 
 
 class Definition(NamedTuple):
@@ -43,10 +43,10 @@ class Definition(NamedTuple):
 
     Attributes:
         kind: function, table, view, macro or check.
-        parameters: Of a function or macro; the severity of a check.
-        example: A call of a macro; the name of anything else that has rows.
-        columns: Meaning of the columns it describes itself.
-        reads: Tables and other definitions that it names, in that order.
+        parameters: The parameters of a function or macro; the severity of a check.
+        example: A call of a macro; the name of any other relation.
+        columns: The meanings of the columns that the file describes.
+        reads: The tables and definitions that the file reads, in the order in which it names them.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Definition(NamedTuple):
 
 
 def create_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make every function, derived table, view and macro anew, each with its comments; the tables must be there."""
+    """Create or replace every function, derived table, view and macro with comments. The tables must exist."""
     _drop_other_kinds(connection)
     for definition in definitions():
         if definition.kind != "check":
@@ -71,14 +71,14 @@ def create_views(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def describe_columns(connection: duckdb.DuckDBPyConnection, definition: Definition) -> dict[str, tuple[str, str]]:
-    """Give type and meaning of the columns of a table, view or macro that was made; no meaning where nobody says."""
+    """Return type and meaning of the columns of an existing table, view or macro; the meaning is empty if unknown."""
     columns = connection.execute(f"DESCRIBE SELECT * FROM {definition.example}").fetchall()  # noqa: S608 - our own
     return {name: (kind, _meaning(definition, name)) for name, kind, *_ in columns}
 
 
 @cache
 def definitions() -> tuple[Definition, ...]:
-    """Read all files, in an order in which each follows what it reads."""
+    """Read all files, ordered so that each definition comes after those it reads."""
     heads = [_read(path.read_text("utf-8")) for path in sorted(_FOLDER.rglob("*.sql"))]
     heads += _gather_checks([head for head in heads if head.kind == "check"])
     known = {head.name for head in heads if head.kind != "check"} | set(WAREHOUSE_TABLES)
@@ -103,7 +103,7 @@ _COMMENT = {
     "view": "COMMENT ON VIEW {} IS {}",
     "macro": "COMMENT ON MACRO TABLE {} IS {}",
 }
-# A list may bear the name of a view.
+# Only schema main, because a company list may have the name of a view.
 _COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main'"
 _KINDS = """
     SELECT table_name, 'table' FROM duckdb_tables() WHERE schema_name = 'main'
@@ -162,19 +162,19 @@ def _read_columns(text: str) -> dict[str, str]:
 
 
 def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
-    """Make of all checks the one view that shows what they find, and the one that explains them."""
+    """Define two views over all checks: `findings` shows what they find, `checks` explains them."""
     yield Definition(
         "view",
         "findings",
         "",
         "findings",
-        "One row for each thing in the answers that is not as it should be, with its evidence. Nothing is corrected.",
+        "One row for each problem that a check found in the data, with its evidence. Nothing is corrected.",
         {
-            "check_name": "Check that found it; explained in the view checks.",
+            "check_name": "Check that found the problem; see the view checks.",
             "severity": "error: the figures cannot be right; warning: they are unlikely; note: worth a second look.",
             "start_date": "First day of the period concerned. Null: it concerns no period.",
             "end_date": "Last day of the period concerned. Null: it concerns no period.",
-            "evidence": "The values that it rests on.",
+            "evidence": "The values that show the problem.",
         },
         " UNION ALL ".join(_as_findings(check) for check in found),
         (),
@@ -186,7 +186,11 @@ def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
         "",
         "checks",
         "One row for each check whose results are in findings.",
-        {"check_name": "Name of the check.", "severity": "Of what it finds.", "meaning": "What it looks for."},
+        {
+            "check_name": "Name of the check.",
+            "severity": "Severity of its findings.",
+            "meaning": "What the check looks for.",
+        },
         f"FROM (VALUES {rows}) AS c(check_name, severity, meaning)",
         (),
     )
@@ -214,7 +218,7 @@ def _meaning(definition: Definition, column: str) -> str:
 
 
 def _named(sql: str, known: set[str]) -> Iterator[str]:
-    """List the known names in a query, in order."""
+    """List the known names that a query uses, in order."""
     code = re.sub(r"--.*|'[^']*'", "", sql)
     return (word for word in dict.fromkeys(re.findall(r"\w+", code)) if word in known)
 

@@ -1,9 +1,9 @@
 -- view accounts
--- One row for each financial period of a company. Where a period was filed more than once it shows the filing received
--- last; findings tells of the others.
+-- One row for each financial period of a company. If a period was filed more than once, the filing received last is
+-- shown; findings lists these periods.
 --
--- period_days: Days of the period, first and last included; 365 or 366 as a rule
--- filing_count: Filings of this period in the answer; more than 1 where it was filed again
+-- period_days: Days of the period, including the first and the last; usually 365 or 366
+-- filing_count: Filings of this period in the answer; more than 1 if it was filed again
 -- recency: 1 for the company's newest period, 2 for the one before, and so on
 SELECT
     f.* EXCLUDE (dup_no, position, extra_json),

@@ -1,7 +1,7 @@
 -- function annualised(amount, period_days)
--- What a flow of a period would be in a year of 365 days. Periods of 360 to 371 days are a year as they are, which lets
--- leap years and years of 52 or 53 weeks stay exact. An estimate: seasons are not known. Wider than the amount: a day's may be 365 times as much
--- in a year.
+-- A flow of a period converted to a year of 365 days. Periods of 360 to 371 days count as a year and stay as they are,
+-- so that leap years and years of 52 or 53 weeks are exact. An estimate, since seasons are not known. The type is wider
+-- than that of the amount, because the amount of one day is multiplied by 365.
 CASE
     WHEN period_days BETWEEN 360 AND 371 THEN amount
     WHEN period_days > 0 THEN round(amount::DECIMAL(28, 2) * 365 / period_days, 2)::DECIMAL(21, 2)

@@ -1,12 +1,13 @@
 -- macro cagr(years := 3)
 -- example: cagr(3)
--- Compound annual growth of each company from the period that ended about so many years before its newest one (nearest,
--- at most half a year off; no row where there is none). Both periods have figures that compare, see quality. Flows are
--- annualised; each rate is null where a figure is missing or not above zero at either end.
+-- Compound annual growth of each company over a number of years, up to its newest period. The first period is the one
+-- that ended nearest to that many years before, at most half a year off; a company without one has no row. The figures
+-- of both periods must compare, see quality. Flows are annualised. A rate is null if a figure is missing or not above
+-- zero at either end.
 --
--- base_end_date: Last day of the period that growth is counted from
+-- base_end_date: Last day of the first period
 -- base_period_days: Days of that period
--- span_years: Years between the two last days
+-- span_years: Years between the last days of the two periods
 -- revenue_cagr: Growth of revenue in a year, 0.1 is 10 %
 -- gross_margin_cagr: Growth of the gross margin in a year
 -- ebitda_cagr: Growth of EBITDA in a year

@@ -1,17 +1,17 @@
 -- view company_figures
 -- One row for each company ever accepted from a list: its name, its newest accounts with growth and ratios, and its place
--- in its group. What a list that is given back shows beside its own columns.
+-- in its group. These are the columns that can be added to a company list.
 --
 -- accounts_from: First day of the newest accounts. Null: no accounts are held
 -- accounts_to: Last day of the newest accounts. Null: no accounts are held
--- overdue_days: Days since the next accounts were to be expected, at the moment of asking. Null: they are not overdue
+-- overdue_days: Days since the next accounts were expected, at the time of the query. Null: they are not overdue
 -- altman_z: Altman's Z'' of these accounts, see altman. Null: a part is missing
 -- altman_zone: safe (Z'' above 2.6), grey or distress (below 1.1). Null: there is no score
 -- parent_count: Parents that the service names. Null: it never answered
 -- child_count: Children that the service names. Null: it never answered
--- ultimate_parent: Name of whoever holds it over stakes of at least a half and is held by nobody so; several are separated
--- by semicolons. Null: nobody is known
--- ultimate_parent_company: Country and company number of that owner. Null: it has none, or nobody is known
+-- ultimate_parent: Name of the owner that holds it through stakes of at least a half and has no such owner itself; several
+-- are separated by semicolons. Null: none is known
+-- ultimate_parent_company: Country and company number of that owner. Null: it has no number, or no owner is known
 SELECT
     c.country, c.company_number, c.name, c.place,
     p.start_date AS accounts_from,

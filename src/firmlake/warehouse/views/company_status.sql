@@ -1,8 +1,8 @@
 -- view company_status
--- One row for each company ever accepted from a list: what came of it over all datasets that were asked for.
+-- One row for each company ever accepted from a list, with its status over all datasets that were asked for.
 --
 -- status: enriched (at least one dataset was answered, and none failed), not found (the service knows no such company),
--- failed (a dataset has no usable answer), waiting (a dataset was not asked for) or not asked (none ever was)
+-- failed (a dataset has no usable answer), waiting (a dataset was not asked for) or not asked (no dataset ever was)
 -- reason: Which dataset failed, waits or has records that do not fit, and why. Null: none
 SELECT
     c.country, c.company_number,

@@ -2,8 +2,8 @@
 -- One row for each company and each of the three datasets: what is held, how old it is, and why there is nothing.
 --
 -- status: As in company_state, or not_asked
--- reason: Why nothing, or not everything, is held. Null: all that the service has is held
--- age_days: Days since the answer held was received, at the moment of asking. Null: never answered
+-- reason: Why nothing, or not everything, is held. Null: everything that the service has is held
+-- age_days: Days since the answer held was received, at the time of the query. Null: never answered
 SELECT
     c.country, c.company_number, c.name, dataset,
     coalesce(s.status, 'not_asked') AS status,

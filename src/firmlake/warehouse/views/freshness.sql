@@ -3,9 +3,9 @@
 --
 -- status: As in coverage
 -- company_count: Companies
--- oldest_at: When the oldest answer among them was received, UTC. Null: none was
--- newest_at: When the newest was, UTC. Null: none was
--- median_age_days: Age in days that half of them exceed, at the moment of asking. Null: no answer
+-- oldest_at: When the oldest answer was received, UTC. Null: there is no answer
+-- newest_at: When the newest answer was received, UTC. Null: there is no answer
+-- median_age_days: Median age of the answers in days, at the time of the query. Null: there is no answer
 SELECT
     dataset, status,
     count(*) AS company_count,

@@ -1,7 +1,7 @@
 -- macro group_of(of_country, of_number, threshold := 0.5)
 -- example: group_of('BE', '0403227515', 0.5)
--- The group of a company: from each of its ultimate parents, all companies reached downwards over stakes of at least the
--- threshold, with the newest accounts of those that we hold. Asked for any member, it is the same.
+-- The group of a company: all companies below each of its ultimate parents, through stakes of at least the threshold, with
+-- the newest accounts that we hold. Every member of a group gives the same group.
 --
 -- head_id: Ultimate parent, as parent_id in ownership; head of the group
 -- head_name: Its name
@@ -52,7 +52,7 @@ JOIN heads h ON h.id = m.head_id
 LEFT JOIN parties p ON p.id = m.id
 LEFT JOIN stakes s ON s.head_id = m.head_id AND s.id = m.id
 LEFT JOIN (
-    -- As in latest_accounts, for the members alone: ranking the periods of all companies takes long.
+    -- As in latest_accounts, but only for the members, since ranking the periods of all companies takes long.
     SELECT f.*
     FROM financials f
     SEMI JOIN members ON members.id = f.country || f.company_number

@@ -1,7 +1,7 @@
 -- macro groups(threshold := 0.5)
 -- example: groups(0.5)
--- All groups at once: one row for each head and member, found as in ultimate_parents. Heads hand their name down, so that
--- it needs no more room than there are members. A company without owner or holding of that size is in no group.
+-- All groups at once: one row for each head and member, found as in ultimate_parents. A company without an owner or
+-- holding of that size is in no group.
 --
 -- head_id: Ultimate parent, as parent_id in ownership
 -- is_ring: Whether it stands for a ring of companies that hold each other
@@ -17,9 +17,9 @@ reached(head_id, id) AS (
     UNION
     SELECT r.head_id, h.child_id FROM reached r JOIN held h ON h.parent_id = r.id
 ),
--- What no head reaches stands in or below rings. Each company takes the first id above it, itself included; then the last
--- of the ids that those above it took. The first of a ring that nobody else holds has taken its own, and so has everybody
--- above it: those are of its ring.
+-- Heads pass their id down, which needs no more memory than there are members. Companies that no head reaches are in or
+-- below rings. Each of them takes the first id among itself and all above it, then the last of the ids that those above it
+-- took. In a ring that nobody else holds, the first member and all above it took that member's id: they are the ring.
 ringed AS MATERIALIZED (
     SELECT h.* FROM held h ANTI JOIN reached r ON r.id = h.child_id
 ),

@@ -3,11 +3,11 @@
 -- Every company that a company holds, directly or through others, with the effective stake, counted as in owners_of.
 --
 -- id: Company held, as child_id in ownership
--- direct_fraction: Stake held by the company itself. Null: through others only
+-- direct_fraction: Stake held by the company itself. Null: held only through others
 -- effective_fraction: Stake along all paths, 0 to 1
 -- is_cut: Whether the paths came to more than 1
 -- step_count: Steps of the shortest path; 1 is held directly
--- is_in_ring: Whether it in its turn holds the company, directly or through others
+-- is_in_ring: Whether the company held also holds the company asked for, directly or through others
 WITH RECURSIVE asked(id) AS (
     SELECT of_country || of_number
 ),

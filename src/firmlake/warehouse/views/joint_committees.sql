@@ -1,6 +1,6 @@
 -- view joint_committees
--- One row for each joint committee: the companies under it by their newest accounts. A company can be under several. Codes
--- that differ in leading zeros alone are one committee.
+-- One row for each joint committee, with the companies that name it in their newest accounts. A company can name several.
+-- Codes that differ only in leading zeros are one committee.
 --
 -- code: Code without leading zeros
 -- spellings: The code as the service spells it

@@ -1,6 +1,6 @@
 -- view leaps
--- One row for each figure of a period that is about a thousand times that of the period before, or a thousandth (300 to
--- 3,000 times): of total assets, revenue, equity and debt. Periods that are presumably in another unit as a whole are
+-- One row for each figure of a period that is about a thousand times that of the previous period, or a thousandth (300 to
+-- 3,000 times), among total assets, revenue, equity and debt. Periods that are presumably in another unit as a whole are
 -- left out, see unit_errors.
 --
 -- previous_end_date: Last day of the period before

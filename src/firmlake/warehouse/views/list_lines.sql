@@ -1,9 +1,9 @@
 -- view list_lines
--- One row for each line of each company list, in its newest version, with what came of it.
+-- One row for each line of each company list, in its newest version, with its status.
 --
 -- status: enriched, not found, failed, waiting or not asked, as in company_status; repeated: an earlier line names the same
--- company; refused: the line names none; blank
--- reason: Why, or what was repaired. Null: there is nothing to say
+-- company; refused: the line names no company; blank
+-- reason: Reason of the status, or what was repaired. Null: neither applies
 -- company: Country and company number in normal form. Null: the line names no company
 SELECT
     m.list_name, m.line,

@@ -1,6 +1,6 @@
 -- view list_moves
--- One row for each company that joined or left a company list between two versions of it. The first version is where a
--- list begins: nobody joined then.
+-- One row for each company that joined or left a company list between two versions of it. The companies in the first
+-- version do not count as joined.
 --
 -- generation: Generation of the warehouse that first shows it
 -- run_id: Run over the version that shows it

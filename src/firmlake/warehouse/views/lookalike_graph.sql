@@ -5,7 +5,7 @@
 -- lookalike_name: Name of the similar company. Null: it is on none of our lists, or not found
 -- is_mutual: Whether the similar company names this one too. Null: its lookalikes are not held
 -- reverse_rank: Rank of this company among the lookalikes of the similar one. Null: it is not among them
--- in_degree: Companies held that name the similar one; a high number is one that resembles everybody
+-- in_degree: Number of held companies that name the similar one; a high number means that it resembles everybody
 SELECT
     l.country, l.company_number, c.name,
     l.rank, l.score,

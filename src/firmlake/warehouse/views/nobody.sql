@@ -1,3 +1,3 @@
 -- view nobody
--- No company at all: what prospects leaves out besides the seeds, unless a table is named.
+-- An empty list of companies: the default for known_table in prospects.
 SELECT country, company_number FROM companies WHERE false

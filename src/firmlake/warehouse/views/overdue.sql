@@ -1,11 +1,11 @@
 -- macro overdue(on_date)
 -- example: overdue(DATE '2026-01-01')
--- Companies whose next accounts were to be expected by a day, but are not there: the period after the newest one would
--- have ended, and as many days have passed since as the company usually takes.
+-- Companies whose next accounts were expected by a day but are not there: the period after the newest one would have
+-- ended, and as many days have passed since then as the company usually takes to file.
 --
 -- expected_end_date: When the next period ends, if it lasts a year
--- expected_date: That day and the usual days to file
--- overdue_days: Days from then to the day asked for
+-- expected_date: expected_end_date plus the usual days to file
+-- overdue_days: Days from expected_date to the day asked for
 SELECT
     country, company_number, c.name, p.end_date, p.usual_days_to_file,
     (p.end_date + INTERVAL 1 YEAR)::DATE AS expected_end_date,

@@ -1,25 +1,25 @@
 -- table ownership
--- One row for each owner, owned company and kind of relationship, merged from what either of them says of it. Made at
--- load, since every question about groups needs it. An owner without an identifier is known by its name within the
--- company: equal names in two companies need not be one person. Entries of one answer that name the same party in the
--- same function count as follows: equal ones are one entry said twice, different stakes are parcels and add up. Entries
--- that name nobody cannot be told apart, so they all add up. The order of an answer has no effect.
+-- One row for each owner, owned company and kind of relationship, merged from the answers about both. Made at load, since
+-- every query about groups needs it. An owner without an identifier is identified by its name within the owned company,
+-- since equal names in two companies need not be one person. If an answer names the same party in the same function
+-- several times, equal entries count once, and different stakes are parcels and add up. Entries without a name cannot be
+-- told apart, so all of them add up. The order of an answer has no effect.
 --
 -- parent_id: Owner: country and company number in one. Without an identifier: those of the owned company, /p/ and the name
 -- child_id: Owned company in the same form; without an identifier: country and number of the owner, /c/ and the name
 -- parent_country: Country of the owner. Null: it has no identifier
 -- parent_company_number: Company number of the owner. Null: it has no identifier
--- parent_name: Name of the owner, (unidentified) where nobody is named
+-- parent_name: Name of the owner, or (unidentified)
 -- parent_kind: company, named_party or anonymous, as in relationships
 -- child_country: Country of the owned company. Null: it has no identifier
 -- child_company_number: Company number of the owned company. Null: it has no identifier
--- child_name: Name of the owned company, (unidentified) where there is none
--- stake_fraction: Share of the child that is held: as the child says, or else the parent; raw, also where above 1. Null:
--- nobody says
--- stake_by_child: Share as the owned company's list of parents has it, all its entries together
--- stake_by_parent: Share as the owner's list of children has it, all its entries together
--- seen_from: child, parent or both: whose answer names it
--- conflict: Null: none. Else: stakes differ; the child does not name it, or the parent does not, though it was asked
+-- child_name: Name of the owned company, or (unidentified)
+-- stake_fraction: Stake of the owner in the child, according to the child, or else to the parent; kept even
+-- above 1. Null: neither states it
+-- stake_by_child: Stake according to the owned company's list of parents, all its entries together
+-- stake_by_parent: Stake according to the owner's list of children, all its entries together
+-- seen_from: child, parent or both: the side whose answer names the relationship
+-- conflict: What differs between the sides: the stakes, or one side was asked and does not name it. Null: nothing
 WITH claims AS (
     SELECT
         'child' AS side,

@@ -1,14 +1,14 @@
 -- view ownership_rings
--- One row for each ring of three to six companies that hold shares, each of the next. It stands with the first of them by
--- id, once for each company that leads back to it, on the shortest way there; a pair that holds each other is no ring but
--- a cross-holding.
+-- One row for each ring of three to six companies, each of which holds shares of the next. A ring is listed with its first
+-- company by id, once for each company that leads back to it, on the shortest path. A pair that holds each other is not a
+-- ring but a cross-holding.
 --
 -- ring: Ids of the companies, as in ownership, each an owner of the next and the last of the first
 -- company_count: Companies in the ring
 WITH RECURSIVE held AS MATERIALIZED (
     SELECT DISTINCT parent_id, child_id FROM ownership WHERE "function" = 'SHAREHOLDER' AND parent_id <> child_id
 ),
--- Nobody is in a ring who has no owner or holds nothing, or whose owners or holdings all are so: few are left.
+-- Companies without owner or holding are in no ring, and so are those whose owners or holdings are all in no ring.
 between AS MATERIALIZED (
     SELECT h.* FROM held h SEMI JOIN held upper ON upper.child_id = h.parent_id
         SEMI JOIN held lower ON lower.parent_id = h.child_id

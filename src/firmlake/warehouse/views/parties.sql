@@ -4,8 +4,8 @@
 -- id: As parent_id and child_id in ownership
 -- country: Country. Null: it has no identifier
 -- company_number: Company number in normal form. Null: it has no identifier
--- name: Name, (unidentified) where nobody is named
--- kind: company, named_party or anonymous; a company owned that has no identifier counts as named_party
+-- name: Name, or (unidentified)
+-- kind: company, named_party or anonymous; an owned company without an identifier counts as named_party
 SELECT
     id,
     any_value(country) AS country,

@@ -1,8 +1,8 @@
 -- view portfolio
--- One row for each company with accounts: what one looks at first, from its newest period.
+-- One row for each company with accounts: the main figures of its newest period.
 --
 -- z: Altman's Z'', see altman. Null: a part is missing
--- loss_period_count: Periods in a row with a loss, back from the newest; 0 where that one is none
+-- loss_period_count: Periods in a row with a loss, back from the newest; 0 if the newest is not a loss
 SELECT
     a.country, a.company_number, a.name, a.place, a.start_date, a.end_date, a.period_days, a.health_indicator,
     t.is_comparable, t.incomparable_because,

@@ -1,6 +1,6 @@
 -- view quality
--- One row for each period of a company: whether its figures compare with those of its other periods, and if not why.
--- Growth in trend, cagr, portfolio and the report is null where one of its two periods does not compare.
+-- One row for each period of a company: whether its figures compare with those of its other periods, and if not, why.
+-- Growth in trend, cagr, portfolio and the report is null if one of its two periods does not compare.
 --
 -- is_comparable: Whether the figures compare
 -- incomparable_because: Why they do not. Null: they do

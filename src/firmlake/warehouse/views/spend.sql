@@ -1,5 +1,5 @@
 -- view spend
--- One row for each run: what it asked, what it cost by the service and by our own ledger, and what was left.
+-- One row for each run: what it asked for, its credits according to the service and to our ledger, and the credits left.
 --
 -- unexplained_credit_count: Credits charged beyond those our ledger expects; 0 is right. Null: the service did not say
 -- bill: as expected, or how many credits more or fewer than our ledger expects. Null: the service did not say

@@ -1,13 +1,13 @@
 -- macro ultimate_parents(of_country, of_number, threshold := 0.25)
 -- example: ultimate_parents('BE', '0403227515', 0.25)
--- Who stands at the top above a company: one climbs from owner to owner as long as each holds at least the threshold (0.25
--- and 0.5 are usual; exactly half counts), and ends where nobody holds that much. A company without such an owner is its
--- own. Where the climb ends in a ring, the ring's first member by id stands for it. A person or somebody unidentified is
--- a top too, under its name.
+-- The ultimate parents of a company: follow owners upwards as long as each holds at least the threshold (0.25 and 0.5 are
+-- usual; exactly half counts), up to those whose owners hold less. A company without such an owner is its own ultimate
+-- parent. A ring at the top is represented by its first member by id. Persons and unidentified owners count too, under
+-- their name.
 --
 -- id: Ultimate parent, as parent_id in ownership
--- is_ring: Whether it stands for a ring of companies that hold each other
--- effective_fraction: Its stake in the company along all paths, as owners_of has it. Null: it is the company itself
+-- is_ring: Whether it represents a ring of companies that hold each other
+-- effective_fraction: Its stake in the company along all paths, as in owners_of. Null: it is the company itself
 -- step_count: Steps of the shortest path. Null: it is the company itself
 WITH RECURSIVE asked(country, company_number, id, least_stake) AS (
     SELECT of_country, of_number, of_country || of_number, threshold
@@ -31,7 +31,7 @@ below(id, descendant_id) AS (
     UNION
     SELECT b.id, w.child_id FROM below b JOIN within w ON w.parent_id = b.descendant_id
 ),
--- A top is held only by companies that it holds itself: those of its ring, of which the first is taken.
+-- An ultimate parent is held only by companies that it holds itself, which form its ring; the first of them is taken.
 beaten AS (
     SELECT b.descendant_id AS id
     FROM below b

@@ -1,6 +1,6 @@
 -- check factor_1000, error
--- A period whose amounts are presumably in another unit than those of its neighbours, such as accounts filed in thousands;
--- unit_errors has the rule.
+-- The amounts of a period are presumably in another unit than those of its neighbours, such as accounts filed in
+-- thousands; unit_errors describes the rule.
 SELECT country, company_number, start_date, end_date,
     {presumed_unit: presumed_unit, total_assets: total_assets, total_assets_presumed: total_assets_presumed,
      revenue: revenue, revenue_presumed: revenue_presumed, agreeing_neighbours: agreeing_count,
