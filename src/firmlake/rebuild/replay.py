@@ -178,7 +178,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
         DamagedError: A landed or staged file is not what was written, or staged rows differ from the landed answers.
             The message names the file and says how to restore it.
     """
-    room = folders.data if is_writable(folders.data) else None  # else where the system keeps what is temporary
+    room = folders.data if is_writable(folders.data) else None  # None: the temporary folder of the system
     with tempfile.TemporaryDirectory(dir=room, prefix=".verify-") as name:
         aside = Folders(folders.data, made=Path(name))
         with open_warehouse(folders) as held:

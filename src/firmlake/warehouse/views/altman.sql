@@ -1,8 +1,8 @@
 -- view altman
 -- One row for each period of a company: Altman's Z'' for private companies outside manufacturing,
 -- 6.56 x1 + 3.26 x2 + 6.72 x3 + 1.05 x4. Approximations: x3 takes EBIT annualised; x4 takes book equity and, for all
--- liabilities, total assets minus equity or, where one of them is not stated, the field debt. Null where a part is missing
--- or a divisor is not above zero: who owes nothing at all has no score. Above 2.6 and below 1.1 are Altman's own limits.
+-- liabilities, total assets minus equity or, if one of them is not stated, the field debt. Null if a part is missing or
+-- a divisor is not above zero, so a company without any debt has no score. Above 2.6 and below 1.1 are Altman's own limits.
 -- A rough sign, no rating.
 --
 -- x1: Net working capital by total assets

@@ -1,6 +1,6 @@
 -- view ratios
 -- One row for each period of a company: margins, returns, liquidity and leverage, each from the figures of that period
--- and null where one is missing or the divisor is zero; what is divided by total assets or equity is null where these are
+-- and null if a figure is missing or the divisor is zero. Figures divided by total assets or equity are null if these are
 -- not above zero. Returns use annualised flows over the stock at the period's end.
 --
 -- gross_margin_fraction: Gross margin by revenue

@@ -1,10 +1,10 @@
 -- view trend
 -- One row for each period of a company: flows as stated and per year, stocks, and growth since the period before. Growth
--- of flows compares annual figures; period_days and gap_days say how far the two periods compare. Growth is null where the
+-- of flows compares annual figures; period_days and gap_days say how far the two periods compare. Growth is null if the
 -- figures of one of the two periods do not compare, such as accounts filed in thousands: see quality.
 --
 -- previous_end_date: Last day of the period before. Null: this is the first
--- gap_days: Days between the two periods; 0 where they follow each other, negative where they overlap. Null: first period
+-- gap_days: Days between the two periods; 0 if they follow each other, negative if they overlap. Null: first period
 -- is_comparable: Whether the figures compare with those of the company's other periods
 -- incomparable_because: Why they do not. Null: they do
 -- revenue_annual: Revenue, annualised

@@ -1,5 +1,5 @@
 -- check quick_ratio, warning
--- The quick ratio is above the current ratio, of which it is a part.
+-- The quick ratio is above the current ratio, although it counts fewer assets.
 SELECT country, company_number, start_date, end_date,
     {quick_ratio: quick_ratio, current_ratio: current_ratio} AS evidence
 FROM accounts
