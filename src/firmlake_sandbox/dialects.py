@@ -135,7 +135,6 @@ DIALECTS: dict[str, Dialect] = {
         "spelling of Belgian numbers",
         "answers company numbers as JSON numbers",
         element=rewrites.number_identifiers,
-        ending="exit 3: lookalikes and parties, whose numbers do not fit, are rejected",
     ),
     # Limits, credits, errors.
     "rate-standard": Dialect(
@@ -187,7 +186,6 @@ DIALECTS: dict[str, Dialect] = {
         "types",
         "writes amounts and ratios as text",
         element=rewrites.quote_numbers,
-        ending="these values are null, and stay in extra_json",
     ),
     "fractions-100": Dialect(
         "scale of fractions",

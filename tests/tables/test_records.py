@@ -101,7 +101,7 @@ def assert_discarded(kind, record, path, column, **literals):
     return reject.reason
 
 
-# --- two paths, one result -------------------------------------------------------------------------------------------
+# --- three paths, one result -----------------------------------------------------------------------------------------
 
 
 @settings(max_examples=400)
@@ -161,9 +161,25 @@ def test_a_value_given_twice_is_none(old, blank):
         (PARENT, "percentage", "stake_fraction"),
     ],
 )
-def test_a_number_in_a_string_is_no_number(kind, key, column):
-    reason = assert_discarded(kind, CLEAN[kind], key, column, **{key.split(".")[-1]: '"1"'})
+def test_a_number_in_a_string_is_that_number_and_it_is_said(kind, key, column):
+    literals = {key.split(".")[-1]: '"1"'}
+    row, reasons, seen = one(kind, CLEAN[kind], **literals)
+    assert (row[column], reasons, seen) == (1, {}, {"text_for_number": key})
+    assert row["extra_json"] is None
+
+
+@pytest.mark.parametrize("text", ["", " 1", "1 ", "+1", "01", "1.", ".5", "1,5", "1 000", "0x1", "NaN", "one", "1\\n"])
+def test_a_text_that_is_no_number_as_json_writes_it_is_discarded(text):
+    reason = assert_discarded(PERIOD, period(), "profitability.revenue", "revenue", revenue=f'"{text}"')
     assert reason == "a number was expected, not a text"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(LOOKALIKE, "lookalike_company_number"), (PARENT, "related_company_number")]
+)
+def test_a_company_number_may_be_an_integer(kind, name):
+    row, reasons, seen = one(kind, CLEAN[kind], companyNumber="403227515")
+    assert (row[name], reasons, list(seen)) == ("403227515", {}, ["number_for_text"])
 
 
 # --- amounts ---------------------------------------------------------------------------------------------------------
@@ -222,7 +238,7 @@ def test_an_integer_is_exact_or_discarded(value):
     assert list(reasons) == ([] if is_int64 else ["people.employees"])
 
 
-@pytest.mark.parametrize("literal", ["12.5", "1e400", '"5"', "true", "[5]", "9" * 5000, "1e1000000", "1e-5", "{}"])
+@pytest.mark.parametrize("literal", ["12.5", "1e400", '"5x"', "true", "[5]", "9" * 5000, "1e1000000", "1e-5", "{}"])
 def test_what_is_no_whole_number_is_no_integer(literal):
     assert_discarded(PERIOD, period(), "people.employees", "employee_count", employees=literal)
 
@@ -278,7 +294,7 @@ def test_a_score_is_the_nearest_float(value):
     assert math.copysign(1, row["score"]) == math.copysign(1, value)
 
 
-@pytest.mark.parametrize("literal", ["1e400", "-1e400", '"0.5"', "true", "{}", "9" * 4000])
+@pytest.mark.parametrize("literal", ["1e400", "-1e400", '"x"', "true", "{}", "9" * 4000])
 def test_a_score_that_is_no_number_is_discarded(literal):
     assert_discarded(LOOKALIKE, lookalike(), "score", "score", score=literal)
 

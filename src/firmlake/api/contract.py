@@ -45,11 +45,13 @@ class Field(NamedTuple):
         path: Dotted place in the service's JSON record.
         kind: Type of the value.
         required: Whether it identifies the record; without it the record is rejected. Others may be null or absent.
+        is_company_number: Whether it is a company number: a text, which services also write as a JSON integer.
     """
 
     path: str
     kind: Kind
     required: bool = False
+    is_company_number: bool = False
 
 
 class Group(NamedTuple):
@@ -150,14 +152,14 @@ _FINANCIAL_RECORD = {
 
 _LOOKALIKE_ENTRY = {
     "lookalike_country": Field("companyId.country", "text", required=True),
-    "lookalike_company_number": Field("companyId.companyNumber", "text", required=True),
+    "lookalike_company_number": Field("companyId.companyNumber", "text", required=True, is_company_number=True),
     "score": Field("score", "score"),
 }
 
 # A natural person has `identifier: null` and a name; an anonymous party has nothing else at all.
 _RELATED_PARTY = {
     "related_country": Field("identifier.country", "text"),
-    "related_company_number": Field("identifier.companyNumber", "text"),
+    "related_company_number": Field("identifier.companyNumber", "text", is_company_number=True),
     "related_identifier_name": Field("identifier.name", "text"),
     "related_place": Field("identifier.place", "text"),
     "function": Field("function", "text"),

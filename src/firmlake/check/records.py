@@ -20,6 +20,8 @@ Records = dict[str, dict[str, list[dict[str, Any]]]]
 """Records by dataset and group, as read from JSON with exact decimals."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NUMBERS = ("integer", "money", "ratio", "fraction", "score")
 _PLACES = {"money": 2, "ratio": 4, "fraction": 6}
 _EXAMPLES_MAX = 3
 
@@ -109,16 +111,19 @@ def _find_integers(records: Records) -> Finding:
 
 def _find_types(records: Records) -> Finding:
     fits: dict[str, Callable[[Any], bool]] = {
-        "text": lambda value: isinstance(value, str),
+        "text": lambda value: isinstance(value, str) or isinstance(value, int),
         "date": lambda value: isinstance(value, str) and bool(_DATE.fullmatch(value)),
         "codes": lambda value: isinstance(value, list) and all(isinstance(code, str) for code in value),
     }
     odd = [
-        _odd(records, [kind], lambda value, kind=kind: not fits.get(kind, _is_number)(value))  # type: ignore[misc]
+        _odd(records, [kind], lambda value, kind=kind: not fits.get(kind, _may_be_number)(value))  # type: ignore[misc]
         for kind in _KINDS
     ]
     seen = "; ".join(filter(None, odd))
     if not seen:
+        quoted = _odd(records, _NUMBERS, lambda value: isinstance(value, str))
+        if quoted:
+            return Finding("types", f"numbers as text: {quoted}; read as numbers", "covered")
         return Finding("types", "as the specification says", "as_assumed")
     return Finding("types", f"other types: {seen}", "needs_you", next_step="Look at these fields before a large run")
 
@@ -256,6 +261,11 @@ def _list(counts: Counter[str]) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def _may_be_number(value: Any) -> bool:
+    """Tell whether a value is read as a number: it is one, or a string spelled as JSON spells numbers."""
+    return _is_number(value) or (isinstance(value, str) and _NUMBER.fullmatch(value) is not None)
 
 
 def _places(value: Any) -> int:

@@ -62,7 +62,7 @@ _ARROW = {
     "text": pa.string(),
     "codes": pa.list_(pa.string()),
 }
-_BARE = b"0123456789.-nul,\n"
+_BARE = b"0123456789.-nul,\t\n"
 _QUOTED = _BARE + b'"'
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _MANY = b"0" * 30
@@ -78,7 +78,8 @@ def read_columns(leaves: Sequence[Leaf], rows: Sequence[Sequence[Raw]]) -> list[
 
     Args:
         leaves: Fields of any kind but texts.
-        rows: JSON of the value of each field, null where a record has none; one row per record.
+        rows: JSON of the value of each field, null where a record has none; one row per record. A tab may stand
+            before a null.
     """
     lines = b"\n".join(map(b",".join, rows))
     bare = _QUOTED if any(leaf.kind == "date" for leaf in leaves) else _BARE
@@ -94,7 +95,7 @@ def read_columns(leaves: Sequence[Leaf], rows: Sequence[Sequence[Raw]]) -> list[
             ),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types={leaf.name: _arrow_type(leaf) for leaf in leaves},
-                null_values=["null"],
+                null_values=["null", "\tnull"],
                 quoted_strings_can_be_null=False,
             ),
         )
@@ -129,7 +130,7 @@ def read_cell(leaf: Leaf, cell: Raw) -> Any:
         MisfitError: It does not fit.
     """
     text = bytes(cell)
-    if text == b"null":
+    if text.lstrip() == b"null":
         return None
     if leaf.kind in DECIMALS:
         return _to_decimal(leaf, text)

@@ -69,4 +69,5 @@ def _leaf(dataset: str, name: str, field: Field, contract: ContractSettings) -> 
         kind = setting_of(contract.types, *names) or field.kind
     scale = setting_of(contract.scales, *names) if kind in ("fraction", "ratio", "score") else None
     mode = "discard_record" if field.required else setting_of(contract.values, *names) or "discard_value"
-    return Leaf(name, field.path, kind, field.required, len(str(scale)) - 1 if scale else 0, mode)
+    shift = len(str(scale)) - 1 if scale else 0
+    return Leaf(name, field.path, kind, field.required, shift, mode, field.is_company_number)

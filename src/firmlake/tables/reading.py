@@ -22,6 +22,7 @@ class Leaf(NamedTuple):
         shift: Decimal places by which the point moves to the left: 2 reads 45 as 0.45.
         mode: What happens to a value that does not fit: "discard_value", "discard_record" or "stop". A required value
             always takes its record with it.
+        is_company_number: It is a text, which services also write as a JSON integer.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Leaf(NamedTuple):
     required: bool
     shift: int = 0
     mode: str = "discard_value"
+    is_company_number: bool = False
 
 
 class Reject(NamedTuple):

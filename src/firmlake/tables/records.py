@@ -1,7 +1,7 @@
 """Raw records become a frame by the contract: at full speed where they have its very shape, else value by value.
 
 Records of the same text but for their digits go through `regular.py`, all others through `tolerant.py`, which takes
-about twice the time. Both give the same frame.
+several times as long. Both give the same frame.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ TABLES_OF_FAILURES = (
                 "kind",
                 "text",
                 "new_field, vanished_field, new_value, discarded_value, rounded_value, other_scale, other_place, "
-                "foreign_element or other_count",
+                "text_for_number, number_for_text, foreign_element or other_count",
             ),
             Column("path", "text", "Dotted path in the service's JSON"),
             Column("example", "text", "First value seen", "there is none, such as for a vanished field"),

@@ -1,0 +1,101 @@
+"""What is noted while records are read: values that do not fit, records that are rejected, and other differences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+import polars as pl
+from msgspec import Raw
+
+from firmlake.tables.reading import Observation, Records, Reject
+
+__all__ = ["EFFECTS", "UNREADABLE", "WHOLE", "Notes"]
+
+WHOLE = "value"
+"""Key in `extra_json` of a record that is no object."""
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What reading JSON raises, however odd the JSON is."""
+EFFECTS = {"discard_value": "value", "discard_record": "record", "stop": "stop"}
+"""What each mode does to a value that does not fit, the mildest first."""
+
+_ENCODE = msgspec.json.Encoder().encode
+_SHOWN_MAX = 200
+
+
+class Notes:
+    """Notes about records that are read together, which are numbered from 0 here and from `start` in the results."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self._extra: dict[int, dict[str, Raw]] = {}
+        self._rejects: list[Reject] = []
+        self._seen: dict[tuple[str, str], tuple[int, str | None]] = {}
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def keep(self, number: int, extra: dict[str, Raw]) -> None:
+        """Keep values of a record that no column holds, by path."""
+        self._extra.setdefault(number, {}).update(extra)
+
+    def reject(self, number: int, path: str, value: Raw | None, reason: str, effect: str) -> None:
+        """List a value, or a whole record where the path is empty."""
+        self._rejects.append(
+            Reject(self._start + number, path, None if value is None else _shown(value), reason, effect)
+        )
+
+    def discard(self, number: int, path: str, value: Raw, reason: str, mode: str) -> None:
+        """List a value that does not fit, and keep it."""
+        self.reject(number, path, value, reason, EFFECTS[mode])
+        self.keep(number, {path or WHOLE: value})
+
+    def observe(self, kind: str, path: str, example: Raw | bytes | None, number: int, count: int = 1) -> None:
+        """Count a difference from the contract, with its first example."""
+        self._seen.setdefault((kind, path), (number, None if example is None else _shown(example)))
+        self._counts[kind, path] += count
+
+    def rejected(self) -> set[int]:
+        """Give the records that are left out."""
+        return {reject.record - self._start for reject in self._rejects if reject.effect == "record"}
+
+    def records(self, columns: Sequence[pl.Series], count: int) -> Records:
+        """Put columns and notes together."""
+        number = pl.int_range(self._start, self._start + count, dtype=pl.UInt32, eager=True).alias("record")
+        extra = [_as_json(self._extra[place]) if place in self._extra else None for place in range(count)]
+        frame = pl.DataFrame([number, *columns, pl.Series("extra_json", extra, pl.String)])
+        lost = {reject.record: reject for reject in reversed(self._rejects) if reject.effect == "record"}
+        if lost:
+            frame = frame.filter(~pl.col("record").is_in(list(lost)))
+        rejects = [reject for reject in self._rejects if reject.record not in lost]
+        return Records(
+            frame,
+            sorted([*rejects, *lost.values()], key=lambda reject: reject.record),
+            [
+                Observation(*key, example, self._start + place, self._counts[key])
+                for key, (place, example) in self._seen.items()
+            ],
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _as_json(extra: dict[str, Raw]) -> str:
+    """Write what is kept of a record, as received; what a database would refuse as JSON becomes a text."""
+    text = b"{" + b",".join([_key(path) + value for path, value in extra.items()]) + b"}"
+    if b"\\u" in text or not text.isascii():
+        try:
+            msgspec.json.decode(text)
+        except UNREADABLE:
+            return _ENCODE({path: bytes(value).decode("utf-8", "replace") for path, value in extra.items()}).decode()
+    return text.decode()
+
+
+@lru_cache(maxsize=4096)
+def _key(path: str) -> bytes:
+    return _ENCODE(path) + b":"
+
+
+def _shown(value: Raw | bytes) -> str:
+    return bytes(value).decode("utf-8", "replace")[:_SHOWN_MAX]

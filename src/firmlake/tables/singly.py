@@ -1,0 +1,128 @@
+"""A record of whatever shape is taken apart by itself; an absent key is null."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from firmlake.api.contract import Group
+from firmlake.tables.notes import EFFECTS, UNREADABLE, Notes
+from firmlake.tables.objects import NULL, Object, Row, Shape, read_object
+from firmlake.tables.reading import Leaf
+
+__all__ = ["take_each"]
+
+
+def take_each(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -> list[Row]:
+    """Give the values of each field of the shape, one per record; values of a repeated key become one that never fits.
+
+    Args:
+        shape: Of the records.
+        raws: Records, each valid JSON.
+        start: Number of the first in the notes.
+        notes: Take what the contract does not know, and records that are no objects.
+    """
+    rows = [_take(shape, _join_repeated(raw), start + place, notes) for place, raw in enumerate(raws)]
+    return list(zip(*rows, strict=True))
+
+
+def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> list[Raw]:
+    """Give the values of a record's fields, and note what else it holds."""
+    top, *inner = shape.objects
+    try:
+        content = read_object(raw)
+    except UNREADABLE as error:
+        content = {}
+        reason = "an object was expected" if isinstance(error, msgspec.ValidationError) else _unreadable(error)
+        notes.discard(number, "", raw, reason, "discard_value" if shape.group.is_open else "discard_record")
+    merged = top.empty | content
+    unknown = {key: content[key] for key in sorted(content.keys() - top.empty.keys())}
+    values = [*top.take(merged)]
+    for each in inner:
+        values += each.take(_open(each, merged[each.path], unknown, number, notes))
+    if not unknown:
+        return values
+    if shape.group.elsewhere:
+        cells = {leaf.path: value for leaf, value in zip(shape.leaves, values, strict=True)}
+        if found := _find_elsewhere(shape.group, cells, unknown):
+            notes.observe("other_place", found, None, number)
+            values = list(cells.values())
+        elif shape.group.is_open and not content.keys() & top.empty.keys():
+            notes.reject(number, "", None, "none of its fields is known", "value")
+    if unknown:
+        notes.keep(number, unknown)
+    for path, value in unknown.items():
+        notes.observe("new_field", path, value, number)
+    return values
+
+
+def _open(each: Object, value: Raw, unknown: dict[str, Raw], number: int, notes: Notes) -> dict[str, Raw]:
+    """Open an object inside a record; null is one without anything in it."""
+    if bytes(value) == b"null":
+        return each.empty
+    try:
+        content = read_object(value)
+    except UNREADABLE:
+        notes.discard(number, each.path, value, "an object was expected", _strictest(each.leaves))
+        return each.empty
+    unknown |= {f"{each.path}.{key}": content[key] for key in sorted(content.keys() - each.empty.keys())}
+    return each.empty | content
+
+
+def _strictest(leaves: Sequence[Leaf]) -> str:
+    """Give the strictest mode of the values in an object."""
+    return max({leaf.mode for leaf in leaves}, key=list(EFFECTS).index)
+
+
+def _unreadable(error: Exception) -> str:
+    return f"not readable as JSON: {error}"
+
+
+def _find_elsewhere(group: Group, cells: dict[str, Raw], unknown: dict[str, Raw]) -> str:
+    """Move what identifies a company from another place to where it belongs, and name that place; empty for none."""
+    for prefix in {path.partition(".")[0] for way in group.elsewhere for path in way if "." in path} & unknown.keys():
+        try:
+            inner = read_object(unknown[prefix])
+        except UNREADABLE:
+            continue
+        del unknown[prefix]
+        unknown |= {f"{prefix}.{key}": value for key, value in inner.items()}
+    for way in group.elsewhere:
+        if all(_is_there(cells[path]) for path in way.values()):
+            return ""
+        if all(_is_there(unknown.get(path, cells.get(path, NULL))) for path in way):
+            cells |= {usual: unknown.pop(path, cells.get(path, NULL)) for path, usual in way.items()}
+            return ", ".join(way)
+    return ""
+
+
+def _is_there(value: Raw) -> bool:
+    return bytes(value) != b"null"
+
+
+def _join_repeated(raw: Raw) -> Raw:
+    """Give a record with keys that stand there twice the values of each as an array of arrays, which never fits."""
+    found = []
+
+    def join(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(pairs)
+        if len(content) < len(pairs):
+            found.append(content)
+            values: dict[str, list[Any]] = {}
+            for key, value in pairs:
+                values.setdefault(key, []).append(value)
+            content = {key: each[0] if len(each) == 1 else [each] for key, each in values.items()}
+        return content
+
+    def verbatim(number: str) -> Raw:
+        return Raw(number.encode())
+
+    try:
+        content = json.loads(bytes(raw), parse_float=verbatim, parse_int=verbatim, object_pairs_hook=join)
+        return Raw(msgspec.json.encode(content)) if found else raw
+    except (ValueError, RecursionError):
+        return raw

@@ -1,0 +1,159 @@
+"""Many records are taken apart at once, as structs of JSON values.
+
+The fields of a struct are the known keys and the unknown ones that a few of the records have. Where they do not account
+for every key there is, nothing is taken: `singly.py` takes each record apart by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from firmlake.api.contract import Group
+from firmlake.tables.notes import UNREADABLE, Notes
+from firmlake.tables.objects import NULL, Row, Shape, read_object, taker
+from firmlake.tables.reading import Leaf
+
+__all__ = ["take_together"]
+
+_LEARNT_FROM = 20
+"""So many records show which unknown keys there are."""
+_ABSENT = Raw(b"\tnull")
+"""Null in a spelling that no value begins with, so that absent keys can be counted."""
+_LATE_COLON = re.compile(rb'"\s+:')
+
+_Place = tuple[str, str]
+"""An object's path, empty for the record itself, and a key in it."""
+
+
+class _Part(NamedTuple):
+    """An object of a struct: the attribute that holds it, what stands for an absent one, how to take its values."""
+
+    attribute: str
+    absent: Any
+    take: Callable[[Any], Row]
+    leaf_count: int
+    unknown: tuple[str, ...]
+
+
+class _Form(NamedTuple):
+    """Structs for records with certain unknown keys: how to decode an array of them, and their objects."""
+
+    decode: Callable[[bytes], list[Any]]
+    parts: tuple[_Part, ...]
+
+
+def take_together(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -> list[Row] | None:
+    """Give the values of each field of the shape, one per record; None where one is odd, and nothing was noted.
+
+    Args:
+        shape: Of the records.
+        raws: Records, each valid JSON.
+        start: Number of the first in the notes.
+        notes: Take what the contract does not know.
+    """
+    text = b",".join(raws)
+    try:
+        unknown = _learn_unknown(shape, raws)
+        form = _make_form(tuple((each.path, each.leaves) for each in shape.objects), unknown)
+        records = form.decode(b"[" + text + b"]")
+    except (*UNREADABLE, ValueError, TypeError):  # the latter two for keys that no struct can have
+        return None
+    if shape.group.elsewhere and _names_company(shape.group, unknown):
+        return None
+    columns: list[Row] = []
+    extra: dict[str, Row] = {}
+    at_top: list[Sequence[Any]] = []
+    for part in form.parts:
+        holders = records
+        if part.attribute:
+            at_top.append(list(map(attrgetter(part.attribute), records)))
+            holders = [each or part.absent for each in at_top[-1]]
+        taken = list(zip(*map(part.take, holders), strict=True))
+        columns += taken[: part.leaf_count]
+        extra |= dict(zip(part.unknown, taken[part.leaf_count :], strict=True))
+    absent = [part.absent for part in form.parts if part.attribute]
+    if extra and shape.group.is_open:
+        known = [*at_top, *columns[: form.parts[0].leaf_count]]
+        if any(map((*absent, *[_ABSENT] * form.parts[0].leaf_count).__eq__, zip(*known, strict=True))):
+            return None  # a record of which nothing is known
+    # Where a value holds what absent keys are counted by, too few are there, and the records go one by one.
+    values = [*columns, *extra.values()]
+    key_count = len(raws) * (len(values) + len(at_top)) - sum(
+        found.count(each) for found, each in zip(at_top, absent, strict=True)
+    )
+    key_count -= sum(b",".join(column).count(_ABSENT) for column in values)
+    key_count += sum(b",".join(column).count(b'":') for column in extra.values())
+    if text.count(b'":') != key_count or _has_late_colon(text):
+        return None
+    _keep_unknown(extra, start, notes)
+    return columns
+
+
+@lru_cache(maxsize=64)
+def _make_form(objects: tuple[tuple[str, tuple[Leaf, ...]], ...], unknown: tuple[_Place, ...]) -> _Form:
+    """Make the structs of a group.
+
+    Args:
+        objects: Paths and leaves of its objects, the record itself first.
+        unknown: Where its records have keys beside these.
+    """
+    parts: list[_Part] = []
+    inner: list[tuple[str, str]] = []
+    for place, (path, leaves) in [*enumerate(objects)][::-1]:
+        keys = [leaf.path.rpartition(".")[2] for leaf in leaves]
+        more = [key for of, key in unknown if of == path]
+        names = {f"value_{number}": key for number, key in enumerate([*keys, *more])}
+        fields: list[tuple[str, Any, Any]] = [(name, Raw, _ABSENT) for name in names]
+        if not path:
+            fields += [(part.attribute, type(part.absent) | None, part.absent) for part in parts]
+            names |= inner
+        made = msgspec.defstruct("Record", fields, rename=names, gc=False, frozen=True, eq=False)
+        attribute = f"object_{place}" if path else ""
+        if path:
+            inner.append((attribute, path))
+        prefix = f"{path}." if path else ""
+        take = taker(attrgetter, list(names)[: len(keys) + len(more)])
+        parts.append(_Part(attribute, made(), take, len(keys), tuple(prefix + key for key in more)))
+    return _Form(msgspec.json.Decoder(list[made]).decode, tuple(parts[::-1]))  # type: ignore[valid-type]
+
+
+def _learn_unknown(shape: Shape, raws: Sequence[Raw]) -> tuple[_Place, ...]:
+    """See which unknown keys some of the records have."""
+    found = set()
+    for raw in raws[:: len(raws) // _LEARNT_FROM + 1]:
+        content = read_object(raw)
+        for each in shape.objects:
+            inner = content.get(each.path, NULL) if each.path else raw
+            if bytes(inner) != b"null":
+                found |= {(each.path, key) for key in read_object(inner).keys() - each.empty.keys()}
+    return tuple(sorted(found))
+
+
+def _has_late_colon(text: bytes) -> bool:
+    """Tell whether there is a blank between a key and its colon, so that keys cannot be counted by quote and colon."""
+    return _LATE_COLON.search(text) is not None
+
+
+def _names_company(group: Group, unknown: Iterable[_Place]) -> bool:
+    """Tell whether unknown keys are some by which services name the related company."""
+    paths = {path for way in group.elsewhere for path in way}
+    return any(
+        f"{of}.{key}" in paths if of else key in {path.partition(".")[0] for path in paths} for of, key in unknown
+    )
+
+
+def _keep_unknown(extra: dict[str, Row], start: int, notes: Notes) -> None:
+    for path, column in extra.items():
+        there = [place for place, value in enumerate(column) if value is not _ABSENT]
+        if there:
+            notes.observe("new_field", path, column[there[0]], start + there[0], len(there))
+    for place, row in enumerate(zip(*extra.values(), strict=True)):
+        if kept := {path: value for path, value in zip(extra, row, strict=True) if value is not _ABSENT}:
+            notes.keep(start + place, kept)
