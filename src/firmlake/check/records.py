@@ -111,7 +111,7 @@ def _find_integers(records: Records) -> Finding:
 
 def _find_types(records: Records) -> Finding:
     fits: dict[str, Callable[[Any], bool]] = {
-        "text": lambda value: isinstance(value, str) or isinstance(value, int),
+        "text": lambda value: isinstance(value, str),
         "date": lambda value: isinstance(value, str) and bool(_DATE.fullmatch(value)),
         "codes": lambda value: isinstance(value, list) and all(isinstance(code, str) for code in value),
     }
@@ -241,8 +241,9 @@ def _odd(records: Records, kinds: Iterable[str], is_odd: Callable[[Any], bool]) 
 
 def _odd_fields(records: Records, kinds: Iterable[str], is_odd: Callable[[Any], bool]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
-    for place, _, value in _values(records, kinds):
-        if value is not None and value is not UNSET and is_odd(value):
+    for place, field, value in _values(records, kinds):
+        is_read = field.is_company_number and isinstance(value, int)
+        if value is not None and value is not UNSET and not is_read and is_odd(value):
             found.setdefault(place, []).append(value)
     return found
 
