@@ -131,10 +131,12 @@ def check_service(settings: Settings, folders: Folders) -> None:
     held = read_json(path, _Stamp, "Remove it; the next run writes it again").service
     name = service_name(settings)
     if not is_service(settings, held):
+        next_step = "Name another folder with --data or in paths.data, so that they do not mix"
+        if _EMBEDDED not in (held, name):
+            next_step += f'. If it is the same service at a new address, set api.service_name = "{held}"'
         raise SettingsError(
-            f"{folders.data} holds the answers of {held}, not of {name}",
-            "Name another folder in paths.data, so that they do not mix. If it is the same service at a new address, "
-            f'set api.service_name = "{held}"',
+            f"{folders.data} holds the answers of {_shown(held)}, not of {_shown(name)}",
+            next_step,
         )
     if held != name:
         _LOG.warning(
@@ -157,6 +159,10 @@ def _earlier_name(settings: Settings) -> str:
     """Return the service's name in earlier versions: its host, or "this machine"."""
     host = urlsplit(settings.api.base_url).hostname or settings.api.base_url
     return "this machine" if host in ("127.0.0.1", "localhost", "::1", SANDBOX, "") else host
+
+
+def _shown(name: str) -> str:
+    return "the embedded service" if name == _EMBEDDED else name
 
 
 def _stamp_path(folders: Folders) -> Path:
