@@ -1,1 +1,1 @@
-"""Answers land on disk byte for byte before anything else is done with them: the system of record."""
+"""The system of record: every answer is stored byte for byte before anything else reads it."""

@@ -1,4 +1,4 @@
-"""Fetching a shard: ask, land, look what is still missing, until every company is answered or given up."""
+"""Fetch a shard: send, land, find what is still missing, until every company is answered or given up."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ __all__ = ["Fetcher", "ShardResult"]
 
 
 class Fetcher:
-    """Fetches shards of one run over one client; several shards may be fetched at the same time.
+    """Fetches the shards of one run through one client; several shards may be fetched at the same time.
 
-    A dataset that the service forbids or does not answer is given up for this run; the others are fetched.
+    If the service forbids a dataset or does not answer it, the dataset is given up for this run; others are fetched.
 
     Args:
-        client: The service.
+        client: Client of the service.
         settings: Limits and budgets.
-        run: What to fetch.
-        on_answer: Called after each answer has landed, from any thread.
-        on_works: Called as soon as it shows that the service answers what can be used.
-        now: The clock, UTC.
+        run: The run.
+        on_answer: Called from any thread after each answer has landed.
+        on_works: Called once, at the first usable answer.
+        now: Returns the current time in UTC.
     """
 
     def __init__(
@@ -60,26 +60,25 @@ class Fetcher:
         self._sender = Sender(client, settings, run, self._standing, on_answer, now)
 
     def close(self) -> None:
-        """Wait for the requests in flight; no other is started."""
+        """Wait for the requests in flight and start no others."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     @collecting_rarely()
     def fetch_shard(self, number: int) -> ShardResult:
-        """Fetch what a shard still lacks.
+        """Fetch everything that a shard still lacks.
 
-        When the credits run out, nothing more is bought, but whatever is paid for is still fetched.
+        When the credits run out, only companies that are already paid for are still fetched.
 
         Raises:
-            Stopped: A budget, the credits, or a long pause of the service; what has landed is kept.
+            Stopped: A budget or the credits ran out, or the service asked for a long pause. Landed answers are kept.
             AuthorizationError: The token is refused, or every dataset is forbidden.
-            RequestRefusedError: Nothing was ever answered, and the first request is refused for no company of it: the
-                settings do not fit.
-            ServiceError: The service is down.
+            RequestRefusedError: The service refuses the first request whatever its companies. Correct the settings.
+            ServiceError: The service is down. Run again later.
         """
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = open_shard(self._run, number, writer)
             progress = shard.progress
-            # What was answered before a crash shows as well that the settings fit the service.
+            # Answers that landed before a crash also prove that the settings fit the service.
             for dataset, tracks in progress.datasets.items():
                 if any(track.first_at or track.status == "not_found" for track in tracks.values()):
                     self._standing.answered(dataset)
@@ -97,7 +96,7 @@ class Fetcher:
         return ShardResult(progress, *(statuses.count(name) for name in ShardResult._fields[1:]))
 
     def _plan(self, shard: Shard) -> deque[Ask]:
-        """Give up what has no prospect, and shape requests for the rest."""
+        """Give up hopeless companies, and plan requests for the rest."""
         asks: deque[Ask] = deque()
         for dataset in self._run.plan.datasets:
             if dataset in self._standing.ended:
@@ -114,7 +113,7 @@ class Fetcher:
             for reason, companies in hopeless.items():
                 self._sender.give_up(dataset, companies, reason, shard)
             for is_apart, group in wanted.items():
-                tries = 1 if is_apart else self._settings.api.tries  # what failed before is halved, not repeated
+                tries = 1 if is_apart else self._settings.api.tries  # failed before: halved, not retried
                 asks += [Ask(page, tries) for page in plan_pages(self._settings.api, dataset, group)]
         return asks
 
@@ -126,12 +125,12 @@ class Fetcher:
     def _send_all(self, asks: deque[Ask], shard: Shard) -> Iterator[Sent]:
         """Send pages, a bounded number at once, and yield each result as soon as it is complete.
 
-        Until a dataset is answered for the first time its requests go one by one: a wrong token costs one request and
-        a wrong setting few, ten for a page of a hundred companies.
+        Until a dataset is answered for the first time, its requests go one by one. So a wrong token costs one request,
+        and a wrong setting about ten for a page of a hundred companies.
 
         Args:
-            asks: The caller may add to it meanwhile.
-            shard: Where they belong.
+            asks: Pages to send; the caller may add more during iteration.
+            shard: The shard of the pages.
         """
         flying: set[Future[Sent]] = set()
         try:
@@ -143,7 +142,7 @@ class Fetcher:
                     else:
                         with self._standing.gates[dataset]:
                             flying |= set(map(_done, self._send_first(asks, shard)))
-                        break  # what came of it decides how to go on
+                        break  # the result decides how to continue
                 if flying:
                     done, flying = wait(flying, return_when=FIRST_COMPLETED)
                     for future in done:
@@ -152,10 +151,11 @@ class Fetcher:
             wait(flying)
 
     def _send_first(self, asks: deque[Ask], shard: Shard) -> list[Sent]:
-        """Send the next page of a dataset that was not answered yet.
+        """Send the next page of a dataset that has not been answered yet.
 
-        Where companies may be the reason that it fails, ever smaller parts tell. Where nobody is to blame, the dataset
-        is given up; or the run ends, if nothing was ever answered and the service refuses everything.
+        If companies may be the reason for a failure, smaller and smaller parts of the page are sent to find out. If no
+        company is to blame, the dataset is given up. If, moreover, nothing was ever answered and the service refuses
+        everything, the run ends.
         """
         standing, dataset = self._standing, asks[0].page.dataset
         if probe := standing.take_probe(dataset):
@@ -175,10 +175,10 @@ class Fetcher:
         return [*divided, *parts]
 
     def _probe(self, asks: deque[Ask], tries: int | None, shard: Shard) -> Sent:
-        """Ask for one company of the next page, to see whether its dataset is to be had again."""
+        """Ask for one company of the next page, to see whether its dataset is available again."""
         page = asks[0].page
         fine = [company for company in page.companies if (company, page.dataset) not in shard.barred]
-        # With others from run to run, so that no company that always fails keeps the dataset away.
+        # The choice varies from run to run, so that a company that always fails cannot block the dataset.
         company = (fine or page.companies)[crc32(self._run.run_id.encode()) % len(fine or page.companies)]
         probe = Ask(page._replace(companies=(company,)), tries or self._settings.api.tries)
         sent = self._sender.send(probe, shard, is_patient=False)
@@ -192,9 +192,9 @@ class Fetcher:
         return sent._replace(error=None)
 
     def _narrow(self, sent: Sent, shard: Shard) -> list[Ask]:
-        """Find out which companies make a request fail, by halves: at most 2 log2 of their number in requests.
+        """Halve a failed request to find the companies that make it fail, in at most 2 log2(companies) requests.
 
-        A request that failed by chance is answered in two halves and costs no more than those.
+        A request that failed by chance costs only the two halves, because both are answered.
         """
         page, error = sent.ask.page, sent.error
         if not sent.is_spoilt or page.dataset in self._standing.ended:
@@ -213,7 +213,7 @@ class Fetcher:
         return []
 
     def _give_up_ended(self, shard: Shard) -> None:
-        """Record which companies get nothing of a dataset in this run because the dataset was given up."""
+        """Record the companies that get nothing from a dataset in this run because the dataset was given up."""
         for dataset, error in self._standing.ended.items():
             if companies := shard.progress.pending(dataset):
                 kind = "forbidden" if isinstance(error, ForbiddenError) else "unavailable"
@@ -221,7 +221,7 @@ class Fetcher:
 
 
 def _remaining(track: Track) -> int | None:
-    """How many records are still to come, once the first page told."""
+    """Return the number of records still to come; None before the first page has told the total."""
     return None if track.total is None else max(1, track.total - track.next_offset)
 
 

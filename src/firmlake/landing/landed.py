@@ -1,4 +1,4 @@
-"""Reading back what has landed of a run."""
+"""Read back the landed answers of a run."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["load_progress", "read_landed"]
 
 
 def read_landed(run: Run, shard: int) -> Iterator[Landed]:
-    """Read everything that has landed of a shard, in landing order."""
+    """Yield the landed records of a shard, in landing order."""
     for path in list_segments(run.folders.landing(run.run_id, shard)):
         yield from read_segment(path)
 
 
 def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, keep_records: bool = False) -> Progress:
-    """Work out from what has landed how far a shard is.
+    """Compute the progress of a shard from its landed answers.
 
     Args:
         run: The run.
-        shard: Its number.
-        targets: What is asked for, where it was read already.
-        keep_records: As for `Progress`.
+        shard: Number of the shard.
+        targets: Targets of the shard, if they were read already; None reads them.
+        keep_records: Whether records are kept for staging; otherwise they are only counted.
     """
     targets = run.targets(shard) if targets is None else targets
     columns = targets.select("country", "company_number", "dataset", "expected_count", "held_hash")

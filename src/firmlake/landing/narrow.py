@@ -1,4 +1,4 @@
-"""Narrowing: which companies make a request fail, or whether none of them does."""
+"""Narrow a failed request down to the companies that make it fail, or find that none of them does."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from firmlake.landing.segments import Header
 __all__ = ["Ask", "Sent", "find_reason", "halve", "is_nobodys_fault", "is_size", "misfit"]
 
 _TRIES_ALONE = 2
-"""Before a company is given up it is asked for alone, twice: one failure may be the service's."""
+"""Tries for a company that is asked for alone before it is given up: one failure may be the service's."""
 
 
 class Ask(NamedTuple):
     """A page to send.
 
     Attributes:
-        tries: Tries it gets.
+        page: The page.
+        tries: Tries that may fail.
     """
 
     page: Page
@@ -28,7 +29,7 @@ class Ask(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What came of asking: all that landed, with its elements where they were read, and the error it ended with."""
+    """The result of sending a page: the landed answers, with their elements if they were read, and the final error."""
 
     ask: Ask
     landed: list[tuple[Header, bytes, list[Element] | None]]
@@ -36,12 +37,12 @@ class Sent(NamedTuple):
 
     @property
     def is_spoilt(self) -> bool:
-        """Whether some of its companies may be the reason that it failed."""
+        """Whether the request failed and some of its companies may be the reason."""
         return isinstance(self.error, RequestRefusedError | RequestFailedError)
 
 
 def halve(page: Page) -> list[Ask]:
-    """Ask for the halves of a page; for none where it asks for one company."""
+    """Split a page into halves; return none for a page of one company."""
     if len(page.companies) == 1:
         return []
     middle = (len(page.companies) + 1) // 2
@@ -50,13 +51,13 @@ def halve(page: Page) -> list[Ask]:
 
 
 def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], list[Sent]]:
-    """Ask for ever smaller parts of the first request of a dataset, which was spoilt.
+    """Send smaller and smaller parts of a dataset's first request, which failed, to find the reason.
 
-    If companies are the reason, some part is answered and another of its size is not. If the settings or the service
-    are, all parts fail, down to companies asked for alone. If the page was too large, both its halves are answered.
+    If companies are the reason, some part is answered and another of the same size is not. If the settings or the
+    service are the reason, all parts fail, even single companies. If the page was too large, both halves are answered.
 
     Returns:
-        The larger requests that were divided, without their errors; and the last parts, which tell the reason.
+        The larger requests that were divided, without their errors, and the last parts, which show the reason.
     """
     divided: list[Sent] = []
     rest: list[Ask] = []
@@ -67,23 +68,23 @@ def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], l
         sent = send(half)
     parts = [sent, *(send(other) for other in rest)]
     companies = first.ask.page.companies
-    if _are_spoilt(parts) and len(companies) > len(parts):  # two neighbours may both be bad
+    if _are_spoilt(parts) and len(companies) > len(parts):  # two neighbours may both be the reason
         parts.append(send(Ask(first.ask.page._replace(companies=companies[-1:]), _TRIES_ALONE)))
     return divided, parts
 
 
 def is_nobodys_fault(parts: list[Sent]) -> bool:
-    """Tell by the last parts whether everything fails, whichever companies it is about."""
+    """Tell from the last parts whether every request fails, whatever its companies."""
     return _are_spoilt(parts) and (len(parts) > 1 or isinstance(parts[0].error, RequestRefusedError))
 
 
 def is_size(first: Sent, parts: list[Sent]) -> bool:
-    """Tell by the last parts whether the first request was only refused because it asked for too much."""
+    """Tell from the last parts whether the first request was refused only because it was too large."""
     return isinstance(first.error, RequestRefusedError) and all(part.error is None for part in parts)
 
 
 def misfit(refused: Sent) -> RequestRefusedError:
-    """Say of a refusal that is no company's fault what to look at."""
+    """Return the error for a refusal that no company causes, with the settings to look at."""
     assert isinstance(refused.error, ServiceError)
     keys = ["api.companies_per_request", "records_per_request", "page_limit_max", "api.names"]
     keys += ["api.base_url"] * (refused.landed[-1][0].status == 404)

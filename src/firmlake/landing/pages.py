@@ -1,4 +1,4 @@
-"""Shaping requests: which companies and which slice of records each bulk request carries."""
+"""Plan bulk requests: which companies and which slice of their records each one asks for."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ __all__ = ["Page", "Wanted", "count_pages", "plan_pages"]
 
 
 class Wanted(NamedTuple):
-    """The next records wanted of a company.
+    """The next records to fetch for a company.
 
     Attributes:
-        offset: Records held already.
-        remaining: Records still to come; None where nobody knows yet.
-        expected: Then the number an earlier run found, or None.
+        company: The company.
+        offset: Records that have landed already.
+        remaining: Records still to come; None before the first page has told the total.
+        expected: Records that an earlier run found, used if `remaining` is None; None if unknown.
     """
 
     company: Company
@@ -42,13 +43,14 @@ class Page(NamedTuple):
 
 
 def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list[Page]:
-    """Shape the requests for the next records of companies.
+    """Plan the requests for the next records of companies.
 
-    A request carries at most `companies_per_request` companies and, where the service caps it, `records_per_request`
-    records. Nobody knows at first how many records a company has, so the first request takes as many companies as fit
-    and few records of each; its answer tells the totals, and what is left is packed by length, longest first. Where an
-    earlier run found up to twice as many, all are asked for at once, and one more, which may have come since: cheaper
-    than two requests. For longer ones, or without that one more, it would cost more than it saves.
+    A request asks for at most `companies_per_request` companies and, if the service has such a limit, for
+    `records_per_request` records. The number of a company's records is unknown at first. So the first request asks for
+    as many companies as fit and a few records of each; its answer tells the totals, and the remaining records are
+    packed by length, longest first. If an earlier run found at most twice as many records as the first request asks
+    for, all of them and one more, which may be new, are requested at once, because that is cheaper than two requests.
+    For more records, or without the additional one, this would cost more than it saves.
 
     References:
         docs/service_gaps.md, "records in a bulk request" and "paging parameters".
@@ -71,13 +73,13 @@ def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list
 
 
 def count_pages(api: ApiSettings, dataset: str, group: pl.DataFrame, totals: Iterator[int]) -> int:
-    """Count the pages that `plan_pages` would make, by numbers alone: equal record counts are grouped.
+    """Count the pages that `plan_pages` would make, without making them.
 
     Args:
         api: Limits of the service.
-        dataset: Of all rows.
-        group: expected_count and remaining_count, a row for each company.
-        totals: Supplies the record count of companies of which nothing is known.
+        dataset: The dataset.
+        group: One row per company: expected_count and remaining_count.
+        totals: Supplies record counts for companies without any information.
     """
     if not DATASETS[dataset].is_paged:
         return math.ceil(group.height / api.companies_per_request)
@@ -98,20 +100,20 @@ def count_pages(api: ApiSettings, dataset: str, group: pl.DataFrame, totals: Ite
 
 
 def _first_limit(api: ApiSettings) -> int:
-    """Records to ask of each company while its total is unknown."""
+    """Return the records to request for each company while its total is unknown."""
     if not api.records_per_request:
         return api.page_limit_max
     return min(api.page_limit_max, max(1, api.records_per_request // api.companies_per_request))
 
 
 def _likely(api: ApiSettings, expected: int | None) -> int | None:
-    """Records to ask for at once of a company that had so many; None where the first request is to tell."""
+    """Return the records to request at once for a company that had so many; None to learn the total first."""
     first, likely = _first_limit(api), (expected or 0) + 1
     return likely if first < likely <= 2 * first and likely == _limit(api, likely) else None
 
 
 def _pack(api: ApiSettings, dataset: str, offset: int, group: list[Wanted]) -> Iterable[Page]:
-    """Fill requests from the longest remainder down, so that the limit each one needs fits its companies closely."""
+    """Fill requests from the longest remainder down, so that each limit fits its companies closely."""
     start = 0
     while start < len(group):
         limit = _limit(api, group[start].remaining or 0)
@@ -131,7 +133,7 @@ def _size(api: ApiSettings, limit: int) -> int:
 
 
 def _count_packed(api: ApiSettings, counts: Counter[int]) -> int:
-    """Count the pages for so many companies with so many records left, by the number of records."""
+    """Count the pages for companies counted by their number of remaining records."""
     remaining = sorted(counts.elements(), reverse=True)
     count = start = 0
     while start < len(remaining):

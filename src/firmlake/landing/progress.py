@@ -1,6 +1,6 @@
-"""What landed answers add up to: for each company and dataset, which pages are held and what is still to ask.
+"""Track progress from landed answers: for each company and dataset, the pages received and what is missing.
 
-The same rules read answers while they arrive, when a run is resumed and when tables are made, so that all three agree.
+The same rules apply while answers arrive, when a run resumes and when tables are made, so all three agree.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from firmlake.landing.segments import GIVEN_UP, Header
 __all__ = ["MISSES_MAX", "Part", "Progress", "Track", "check_answer"]
 
 MISSES_MAX = 3
-"""So many answers of status 200 in a row without anything usable about a company, and it is given up for this run."""
+"""A company is given up for this run after so many 200 answers in a row without anything usable about it."""
 RESTARTS_MAX = 5
-"""So many times its pages did not fit together, and it is too."""
+"""A company is given up for this run after its pages were inconsistent so many times."""
 
 
 class Part(NamedTuple):
@@ -36,22 +36,22 @@ class Part(NamedTuple):
 
 
 class Track(msgspec.Struct, gc=False):
-    """One company and dataset on its way.
+    """The progress of one company and dataset.
 
     Attributes:
-        expected: Records an earlier run found.
+        expected: Records that an earlier run found.
         held_hash: The first 64 bits of the hash of the answer that the warehouse held when the run was frozen.
-        status: "pending", "answered", "not_found", or one of `GIVEN_UP`.
-        next_offset: Records held so far: where the next page starts.
-        total: Records there are, once the first page told.
-        misses: Answers without anything usable about it, since the last one with.
-        restarts: Times it was begun anew because its pages did not fit together.
-        reason: What was wrong last; why it failed.
-        attempts: Requests that named it.
-        first_at: When its first page came: from then on the company is paid for.
-        answered_at: When its last page came.
-        ended_at: When it was given up.
-        parts: Its pages, where they are kept.
+        status: "pending", "answered", "not_found", or a status of `GIVEN_UP`.
+        next_offset: Records received so far, which is the offset of the next page.
+        total: Records that the service holds; None before the first page.
+        misses: Answers in a row without anything usable about the company.
+        restarts: Restarts from the first page because pages were inconsistent.
+        reason: The last problem; if the company failed, the reason.
+        attempts: Requests that named the company.
+        first_at: Time of the first page; from then on the company is paid for.
+        answered_at: Time of the last page.
+        ended_at: Time at which the company was given up.
+        parts: The pages, if records are kept.
     """
 
     expected: int | None = None
@@ -73,24 +73,24 @@ class Track(msgspec.Struct, gc=False):
 
     @property
     def is_given_up(self) -> bool:
-        """Whether asking again in this run has no prospect."""
+        """Whether asking again in this run would be pointless."""
         return self.status == "pending" and (self.misses >= MISSES_MAX or self.restarts >= RESTARTS_MAX)
 
 
 class Progress:
-    """The tracks of a shard's companies.
+    """The progress of a shard: one track for each company and dataset.
 
     Args:
-        wanted: Company, dataset, and what is known of it (`expected` and `held_hash` of its track).
-        not_found_message: What an element says about a company that does not exist.
-        keep_records: Whether parts are kept, to be staged; else they are only counted.
+        wanted: For each track: company, dataset, `expected` and `held_hash`.
+        not_found_message: The service's message for a company that does not exist.
+        keep_records: Whether records are kept for staging; otherwise they are only counted.
 
     Attributes:
-        tracks: By company and dataset, in the order of the company list.
-        datasets: The same by dataset, then company.
-        headers: Of all that landed, in landing order.
-        foreign: What was said of companies that nobody asked for.
-        unknown: Places of fields that the contract does not know.
+        tracks: Tracks by company and dataset, in the order of the company list.
+        datasets: The same tracks by dataset, then company.
+        headers: Headers of all landed records, in landing order.
+        foreign: Elements about companies that were not asked for, with the header of their answer.
+        unknown: Paths of fields that are not in the contract, with the header of their answer.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class Progress:
         return [company for company, track in self.datasets[dataset].items() if track.status == "pending"]
 
     def follow(self, headers: Iterable[Header]) -> None:
-        """Add what landed since, and put what was observed into the order in which it landed.
+        """Add the headers of new answers, and sort observations into landing order.
 
-        Answers are absorbed as their requests end. For a company that makes no difference: it is never part of two
-        requests at once for the same dataset.
+        Answers are absorbed as their requests end, not in landing order. Tracks are unaffected, because a company is
+        never part of two concurrent requests for the same dataset.
         """
         self.headers += headers
         place = {id(header): place for place, header in enumerate(self.headers)}
@@ -126,12 +126,12 @@ class Progress:
             observed.sort(key=lambda one: place[id(one[0])])
 
     def absorb(self, header: Header, body: bytes, elements: Sequence[Element] | None = None) -> None:
-        """Take in one landed record; those of a company and dataset in landing order.
+        """Update the tracks from one landed record. Call this in landing order for each company and dataset.
 
         Args:
-            header: What is known about it.
+            header: Header of the record.
             body: The answer as received.
-            elements: What `check_answer` made of it, where that was done already.
+            elements: The result of `check_answer`, if known already; None reads the body.
         """
         of_dataset = self.datasets[header.dataset]
         asked = {company: of_dataset[company] for company in header.companies if company in of_dataset}
@@ -151,7 +151,7 @@ class Progress:
         try:
             elements = elements or check_answer(header.dataset, body)
         except UnusableAnswerError as error:
-            # It says nothing about any company, and one of them may be the reason: no miss of all the others.
+            # The answer tells nothing about any company. One may be the reason, so it is no miss of the others.
             for track in tracks:
                 track.reason = error.message
             return
@@ -216,10 +216,10 @@ class Progress:
 
 
 def check_answer(dataset: str, body: bytes) -> list[Element]:
-    """Read a bulk answer, and refuse one that says nothing about any company.
+    """Read a bulk answer and make sure that it tells something about a company.
 
     Raises:
-        UnusableAnswerError: Ask again.
+        UnusableAnswerError: The answer is not readable or names no company. Ask again.
     """
     elements = read_answer(dataset, body)
     if elements and all(element.company is None for element in elements):
@@ -230,7 +230,7 @@ def check_answer(dataset: str, body: bytes) -> list[Element]:
 
 
 def _restart(track: Track, reason: str) -> None:
-    """Begin again with the first page: what is held and what came now are not of one piece."""
+    """Restart from the first page, because the pages received so far do not fit together."""
     track.parts, track.next_offset, track.total = [], 0, None
     track.restarts += 1
     track.reason = reason
@@ -251,7 +251,7 @@ _SILENCE = Element(None, problem="the answer says nothing about it")
 
 
 def _contradictions(elements: Iterable[Element]) -> dict[Company | None, Element]:
-    """Find companies that are there several times: a repeated element must say the same each time."""
+    """Return companies whose repeated elements contradict each other."""
     first: dict[Company | None, Element] = {}
     return {
         element.company: Element(element.company, problem="the answer contradicts itself about it")

@@ -1,4 +1,4 @@
-"""Segment files: append-only, checksummed, each answer as it was received.
+"""Segment files: append-only and checksummed, with each answer as received.
 
     segment  = record*
     record   = index frame | header frame | body frame
@@ -6,10 +6,10 @@
     header   = zstd frame: one line of JSON (`Header`)
     body     = zstd frame: the body, byte for byte
 
-The index lets a reader pass over bodies without inflating them and tells damage before it is read; any zstd tool can
-still print a segment, because it passes over skippable frames. A process always opens a new segment: what is on disk
-is never written again. A crash can cut the last record short, and only the last; that is the request in flight. The
-index vouches for its own lengths, so that a damaged one is never taken for such a cut, with all records behind it.
+The index lets a reader skip bodies without inflating them, and reveals damage before a frame is read. Any zstd tool can
+print a segment, because zstd ignores skippable frames. A process always opens a new segment and never rewrites an old
+one. A crash can truncate only the last record, that of the request in flight. The index has a checksum of its own, so
+damaged lengths are never mistaken for such a truncation, which would lose all records after them.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ _CHECKSUM = struct.Struct("<I")
 _MAGIC = 0x184D2A57
 _PAYLOAD = 20
 _INDEX_SIZE = _INDEX.size + _CHECKSUM.size
-_LEVEL = 1  # 3 saves a tenth of the bytes for twice the time
+_LEVEL = 1  # level 3 saves a tenth of the bytes but takes twice the time
 
 
 GIVEN_UP = {"given_up": "failed", "forbidden": "forbidden", "unavailable": "unavailable"}
-"""Kinds of headers that give companies up, and the status these come to: the company failed, the token may not use the
-dataset, or the service does not answer for it."""
+"""Kinds of headers that give companies up, and the resulting status: the company failed, the token may not use the
+dataset, or the service does not answer the dataset."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known about an answer, or about the lack of one.
+    """The metadata of an answer, or of a missing answer.
 
     Attributes:
-        kind: "answer", "no_answer" (nothing came; `error` says why), "probe" (what was answered before was asked again
-            to see whether the service is well) or one of `GIVEN_UP`: these companies get no further request in this
-            run, and `error` says why.
-        companies: As asked.
+        kind: "answer"; "no_answer" (no complete answer came; `error` says why); "probe" (an earlier request repeated to
+            test the service); or a kind of `GIVEN_UP` (the companies get no further request in this run; `error`
+            says why).
+        companies: Companies of the request, in its order.
     """
 
     kind: str = "answer"
@@ -78,7 +78,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def answered(header: Header, answer: Answer) -> Header:
-    """Complete the header of a request with what came of it."""
+    """Complete the header of a request with the outcome of an attempt."""
     return msgspec.structs.replace(
         header,
         kind="no_answer" if answer.status is None or answer.error else "answer",
@@ -92,7 +92,7 @@ def answered(header: Header, answer: Answer) -> Header:
 
 
 class Landed(NamedTuple):
-    """One record of a segment; `body` reads and checks the answer."""
+    """One record of a segment; the property `body` reads and checks the answer."""
 
     header: Header
     path: Path
@@ -104,7 +104,7 @@ class Landed(NamedTuple):
         """The body as received.
 
         Raises:
-            DamagedError: It is not what was written.
+            DamagedError: The body does not match its checksum. Restore the file from a copy.
         """
         try:
             content = zstandard.ZstdDecompressor().decompress(self.body_frame)
@@ -119,7 +119,7 @@ class SegmentWriter:
     """Appends to a new segment in a folder; threads may share it.
 
     Attributes:
-        headers: Of what it wrote, in landing order.
+        headers: Headers of the records written, in landing order.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -127,7 +127,7 @@ class SegmentWriter:
         try:
             make_folder(folder)
             self.path, self._file = _create_next(folder)
-            sync_folder(folder)  # a record is not durable while the name of its file is not
+            sync_folder(folder)  # a record is durable only if the name of its file is
         except OSError as error:
             raise _failed(folder, error) from None
         self._end = 0
@@ -135,10 +135,10 @@ class SegmentWriter:
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=True)
 
     def append(self, header: Header, body: bytes = b"") -> Header:
-        """Write one record and make it durable; only when this returns has it landed.
+        """Write one record durably; it has landed when this returns.
 
         Returns:
-            The header as written, with length and checksum of the body.
+            The header as written, with the length and checksum of the body.
         """
         header = msgspec.structs.replace(header, body_bytes=len(body), body_sha256=hashlib.sha256(body).hexdigest())
         with self._lock:
@@ -157,7 +157,7 @@ class SegmentWriter:
                 content = content[os.write(self._file, content) :]
             os.fsync(self._file)
         except BaseException as error:
-            os.ftruncate(self._file, self._end)  # the file is open for appending: the next record begins here
+            os.ftruncate(self._file, self._end)  # the file is open for appending, so the next record begins here
             if isinstance(error, OSError):
                 raise _failed(self.path, error) from None
             raise
@@ -179,17 +179,17 @@ class SegmentWriter:
 
 
 def list_segments(folder: Path) -> list[Path]:
-    """List the segments in a folder in the order they were begun; what else lies there is none of ours."""
+    """List the segments of a folder in the order of their creation; other files are ignored."""
     return sorted(path for path in folder.glob("*.zst") if path.stem.isdecimal())
 
 
 def read_segment(path: Path) -> Iterator[Landed]:
-    """Read a segment's records in the order they were written.
+    """Yield a segment's records in the order they were written.
 
-    A record cut short at the end of the file is what a crash leaves: it never landed, and reading just ends.
+    A truncated record at the end of the file is left by a crash. It never landed, so it is ignored.
 
     Raises:
-        DamagedError: A record is not what was written; the file and the byte are named.
+        DamagedError: A record does not match its checksum; the message names the file and the byte.
     """
     content = path.read_bytes()
     decompressor = zstandard.ZstdDecompressor()

@@ -1,4 +1,4 @@
-"""Sending one page of a shard: every answer lands before it is looked at."""
+"""Send the pages of a shard; every answer lands before anything acts on it."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Sender:
     """Sends the pages of a run, from any thread.
 
     Args:
-        client: The service.
-        settings: Limits.
-        run: Whose pages.
-        standing: Learns which datasets are answered and which are not to be had.
+        client: Client of the service.
+        settings: Limits of the service.
+        run: The run.
+        standing: Records which datasets are answered and which are given up.
         on_answer: Called after each answer has landed.
-        now: The clock, UTC.
+        now: Returns the current time in UTC.
 
     Attributes:
-        out_of_credits: What the service said when it wanted credits that there are not; None while it did not.
+        out_of_credits: The error raised when the credits ran out; None as long as they last.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Sender:
         self.out_of_credits: OutOfCreditsError | None = None
 
     def send(self, ask: Ask, shard: Shard, *, is_patient: bool | None = None) -> Sent:
-        """Send one page; every answer lands before it is looked at."""
+        """Send one page; every answer lands before anything acts on it."""
         page = ask.page
         if ended := self._standing.ended.get(page.dataset):
             return Sent(ask, [], ended)
@@ -85,7 +85,7 @@ class Sender:
 
         def check(body: bytes) -> None:
             elements = check_answer(page.dataset, body)
-            if landed[-1][1] is body:  # not that of a probe, which another request makes of this one
+            if landed[-1][1] is body:  # a probe's body is checked for the request that it repeats
                 landed[-1] = (landed[-1][0], body, elements)
 
         is_patient = not shard.is_apart(page) if is_patient is None else is_patient
@@ -105,7 +105,7 @@ class Sender:
         return Sent(ask, landed, None)
 
     def end(self, dataset: str, sent: Sent, error: FirmlakeError) -> Sent:
-        """Give up a dataset for this run because of what came of a request."""
+        """Give up a dataset for this run because of a failed request."""
         if not isinstance(error, ForbiddenError | UnavailableError):
             error = UnavailableError(error.message, error.next_step)
         self._standing.end(dataset, error)

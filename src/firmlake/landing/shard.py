@@ -1,4 +1,4 @@
-"""A shard while it is fetched, and what came of it."""
+"""A shard while it is fetched, and its result."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Shard", "ShardResult", "open_shard"]
 
 
 class ShardResult(NamedTuple):
-    """How a shard ended: how many pairs of company and dataset came to each status.
+    """The result of a shard: the number of targets in each status.
 
     Attributes:
-        progress: All that has landed of it, records too, so that it can be staged without being read back.
+        progress: The shard's progress with all its records, so that staging need not read them back.
     """
 
     progress: Progress
@@ -46,10 +46,13 @@ class Shard(NamedTuple):
     """A shard while it is fetched.
 
     Attributes:
-        free: Companies inside their paid window before this run.
-        apart: Pairs of company and dataset that failed in an earlier run: asked for apart, so that they trip no others.
-        barred: Pairs whose dataset was given up in an earlier run.
-        unpaid: Companies that the service will not give without credits, whatever we believed.
+        number: Number of the shard.
+        progress: What has landed so far.
+        writer: Writes the shard's answers.
+        free: Companies that were inside their paid window before this run.
+        apart: Targets that failed in an earlier run; they are requested separately, so that they fail no others.
+        barred: Targets whose dataset was given up in an earlier run.
+        unpaid: Companies that we believed paid for, but that the service refuses without credits.
     """
 
     number: int
@@ -61,11 +64,11 @@ class Shard(NamedTuple):
     unpaid: set[Company]
 
     def is_apart(self, page: Page) -> bool:
-        """Tell whether a page asks again for what failed: that it is refused once more says nothing of the settings."""
+        """Tell whether all targets of a page failed before, so that another refusal says nothing about the settings."""
         return all((company, page.dataset) in self.apart for company in page.companies)
 
     def is_paid(self, company: Company, datasets: Iterable[str]) -> bool:
-        """Tell whether a company costs nothing: paid for before, or by an answer of this run."""
+        """Tell whether a company is free: paid for before this run, or by an answer of this run."""
         tracks = self.progress.tracks
         return company in self.free or any(
             (company, dataset) in tracks and tracks[company, dataset].first_at for dataset in datasets
@@ -73,7 +76,7 @@ class Shard(NamedTuple):
 
 
 def open_shard(run: Run, number: int, writer: SegmentWriter) -> Shard:
-    """Work out from the targets of a shard and from what has landed how far it is."""
+    """Open a shard at the state given by its targets and landed answers."""
     targets = run.targets(number)
     return Shard(
         number,

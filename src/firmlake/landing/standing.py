@@ -1,4 +1,4 @@
-"""How the datasets of a run stand with the service: answered, not known yet, or given up for this run."""
+"""The state of each dataset in a run: answered, not yet known, or given up."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["Standing"]
 
 
 class Standing:
-    """What the shards of a run have found out about its datasets; for any thread.
+    """What the shards of a run know about its datasets; may be used from many threads.
 
     Args:
-        datasets: Of the run.
-        barred: Those that were given up when the warehouse was last brought up to date.
-        on_works: Called as soon as one of them is answered.
+        datasets: Datasets of the run.
+        barred: Datasets that were given up when they were last requested.
+        on_works: Called once, when the first dataset is answered.
     """
 
     def __init__(self, datasets: Collection[str], barred: Collection[str], on_works: Callable[[], object]) -> None:
@@ -31,21 +31,21 @@ class Standing:
         self.has_worked = False
 
     def works(self, dataset: str) -> bool:
-        """Tell whether a dataset is answered; else its requests go one by one."""
+        """Tell whether a dataset is answered; until then its requests go one by one."""
         return dataset in self._works
 
     def take_probe(self, dataset: str) -> tuple[int | None] | None:
-        """Take the task to probe a dataset: to ask for one company before more is asked. Only one caller gets it.
+        """Claim the probe of a dataset, which asks for one company before any others. Only one caller gets it.
 
         Returns:
-            The tries it gets, where None is the usual number; None where the dataset need not be probed.
+            A tuple with the tries for the probe (None is the usual number); or None if no probe is needed.
         """
         with self._lock:
             is_probe = dataset in self._probes and dataset not in self.ended
             return (self._probes.pop(dataset),) if is_probe else None
 
     def answered(self, dataset: str) -> None:
-        """Note that a dataset is answered."""
+        """Record that a dataset is answered."""
         with self._lock:
             is_first, self.has_worked = not self.has_worked, True
             if dataset not in self.ended:
@@ -54,7 +54,7 @@ class Standing:
             self._on_works()
 
     def end(self, dataset: str, error: FirmlakeError) -> None:
-        """Give a dataset up. When it is down, the others must show that they are not: the service may be."""
+        """Give up a dataset. If it is down, the others must be probed too, because the whole service may be down."""
         with self._lock:
             if dataset in self.ended:
                 return
@@ -67,11 +67,11 @@ class Standing:
             self._works.discard(dataset)
 
     def check(self) -> None:
-        """Make sure that something is left to ask.
+        """Make sure that at least one dataset is not given up.
 
         Raises:
-            AuthorizationError: Every dataset is forbidden.
-            ServiceError: No dataset is to be had: run again later.
+            AuthorizationError: Every dataset is forbidden. Get a token that may use them.
+            ServiceError: No dataset is available. Run again later.
         """
         with self._lock:
             errors = [self.ended[dataset] for dataset in self._datasets if dataset in self.ended]

@@ -1,1 +1,1 @@
-"""Match: names and VAT numbers become company numbers, by a register file of the user's and without any request."""
+"""Match company names and VAT numbers to company numbers offline, with the user's register files."""

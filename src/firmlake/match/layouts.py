@@ -1,4 +1,4 @@
-"""How public registers are laid out: which columns of which file hold numbers, names, places and VAT numbers."""
+"""Layouts of public registers: the columns that hold numbers, names, places and VAT numbers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ __all__ = [
 
 
 class Layout(NamedTuple):
-    """One file of a register.
+    """The layout of one register file.
 
     Attributes:
-        title: What it is, for messages.
-        marks: Folded column names by which it is known: all of them are there.
-        role: The role of its column with numbers, as the intake knows it.
-        number: That column; all other members name columns too.
-        names: Each is a name of the company of its own.
-        person: Parts of a person's name, which together are the name of a sole trader.
-        only: A column and its value that rows must have: others are no companies, or ended.
+        title: Description of the file, for messages.
+        marks: Folded column names that identify the file; all must be present.
+        role: The intake's role of the column with company numbers.
+        number: The column with company numbers.
+        names: Columns that each hold a name of the company.
+        person: Columns that together make up the name of a sole trader.
+        places: Columns that each hold a place.
+        postcode: The column with postcodes; empty if there is none.
+        vat: The column with VAT numbers; empty if there is none.
+        only: A column and the value that it must have; other rows are not active companies.
     """
 
     title: str
@@ -99,12 +102,12 @@ VAT_WORDS: Final = (
 
 
 def find_layout(columns: Sequence[str]) -> Layout | None:
-    """Give the layout that a register file has by its column names, None where it is not one that is known."""
+    """Return the known layout with these column names; None if there is none."""
     folded = {fold(column) for column in columns}
     return next((layout for layout in LAYOUTS if layout.marks <= folded), None)
 
 
 def find_column(columns: Sequence[str], words: Sequence[str]) -> int | None:
-    """Give the position of the column that one of the folded names fits, by the order of the names."""
+    """Return the position of the first of these folded names among the columns; None if there is none."""
     folded = [fold(column) for column in columns]
     return next((folded.index(word) for word in words if word in folded), None)

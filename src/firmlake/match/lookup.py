@@ -1,4 +1,4 @@
-"""Candidates for names and VAT numbers in a register: by VAT number, by the same name, then by a similar one."""
+"""Find candidates in a register: by VAT number, by the same name, then by a similar name."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import polars as pl
 __all__ = ["CANDIDATES", "find_candidates"]
 
 CANDIDATES: Final = 3
-"""Candidates that are given for each line, the best first."""
+"""Most candidates for each line."""
 
 _FEWEST: Final = 0.85
-"""Jaro-Winkler similarity below which two names are different ones."""
+"""Lowest Jaro-Winkler similarity of similar names."""
 
 _MOST_COMMON: Final = 2_000
-"""Names of the register that may share a word which leads to candidates: beyond that it says nothing.
+"""A word that more names of the register share than this is too common to find candidates by.
 
-A word leads to those that are the same when one letter is left out of either.
+A word finds the names with the same word, also if one letter is missing from either word.
 """
 
 _ELSEWHERE: Final = 0.9
-"""Factor for a company that is known to be in another place than the line says."""
+"""Factor on the score of a company that is known to be in another place than the line says."""
 
 _FOUND: Final = f"""
 CREATE TABLE found (line BIGINT, country VARCHAR, number VARCHAR, name VARCHAR, how VARCHAR, score DOUBLE);
@@ -105,17 +105,17 @@ SELECT * FROM ranked WHERE rank <= {CANDIDATES} ORDER BY line, rank
 
 
 def find_candidates(connection: duckdb.DuckDBPyConnection, wanted: pl.DataFrame) -> pl.DataFrame:
-    """Find the companies that lines may mean.
+    """Find candidates for each line.
 
     Args:
         connection: A database that `firmlake.match.register.load_register` has filled.
-        wanted: One row for each line; null is unknown: line, country, own_country and own_number (what it says itself),
-            normal and tight (the name with and without its spaces), place and postcode in normal form, and vat (as
-            `firmlake.match.names.vat_key` gives it).
+        wanted: One row per line, null if unknown: line, country, own_country and own_number (the line's own number),
+            normal and tight (the normal name with and without spaces), place and postcode in normal form, and vat (the
+            result of `firmlake.match.names.vat_key`).
 
     Returns:
-        Up to `CANDIDATES` rows for each line, the best first: line, rank, country, number, name, place, how, score (0
-        to 1), is_there (whether the place is that of the line; null where either is unknown), candidate_count,
+        Up to `CANDIDATES` rows per line, the best first: line, rank, country, number, name, place, how, score (0
+        to 1), is_there (whether company and line name the same place; null if either is unknown), candidate_count,
         there_count.
     """
     connection.register("given", wanted.to_arrow())

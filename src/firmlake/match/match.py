@@ -1,4 +1,4 @@
-"""A list of names becomes a list with company numbers, candidates and scores, for a person to check."""
+"""Add company numbers, candidates and scores to a list of names, for a person to check."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from firmlake.match.register import load_register
 __all__ = ["ROLES", "Matched", "match_names"]
 
 ROLES: Final = {"name": NAME_WORDS, "place": PLACE_WORDS, "postcode": POSTCODE_WORDS, "vat": VAT_WORDS}
-"""What is read of a list of names, and the folded header names of each."""
+"""The roles of columns in a list of names, with the folded header names of each."""
 
 _ENDINGS: Final = (".csv", ".parquet")
 
 
 class Matched(NamedTuple):
-    """What a lookup came to.
+    """The result of matching a list.
 
     Attributes:
         out: The file that was written.
-        counts: Lines by their match.
-        register: What was read of each register file.
-        columns: The column that was read for each role.
+        counts: Number of lines by kind of match.
+        register: One sentence about each register file.
+        columns: The column read for each role.
     """
 
     out: Path
@@ -53,22 +53,23 @@ class Matched(NamedTuple):
 def match_names(
     path: Path, register: Sequence[Path], out: Path, settings: Settings, mapping: Mapping[str, str], accept: float
 ) -> Matched:
-    """Look up the companies of a list in a register, and write the list with what was found.
+    """Look up the companies of a list in registers, and write the list with the results.
 
-    The file has every line of the list in its order, with all its columns, behind these: country and company_number
-    (filled where the match is certain), match, score, and name, place, number and score of the candidates. A match is
-    certain by its VAT number, or where only one company has the name, and the place where the line says one.
+    The output has all lines of the list in their order, with all their columns. In front stand country and
+    company_number (filled if the match is certain), match, score, and name, place, number and score of the candidates.
+    A match is certain if the VAT number matches, or if only one company has the name and the line's place, if any.
 
     Args:
-        path: The list: any format of a list, with names or VAT numbers.
-        register: Register files that belong together, or several registers.
-        out: Where to write: .csv or .parquet.
+        path: The list, in any format that the intake reads, with names or VAT numbers.
+        register: Files of one or more registers.
+        out: Output file, .csv or .parquet.
         settings: Limits of the intake and of DuckDB.
-        mapping: Columns for `ROLES` and `country`, where they are not found.
-        accept: Score from which a similar name is taken too; above 1 none is.
+        mapping: Columns for `ROLES` and `country`, for those that cannot be detected.
+        accept: Lowest score of a similar name that counts as certain; a value above 1 accepts none.
 
     Raises:
-        CompanyListError: A file cannot be used; do what the next step says.
+        UsageError: `out` has another ending.
+        CompanyListError: A file cannot be used. Follow the next step.
     """
     if out.suffix not in _ENDINGS:
         raise UsageError(f"{out} ends with neither {' nor '.join(_ENDINGS)}", "Name another file with --out")
@@ -90,7 +91,7 @@ def match_names(
 
 
 def _columns(path: Path, table: Table, mapping: Mapping[str, str]) -> dict[str, int]:
-    """Give the position of the column for each role; a name or a VAT number is needed."""
+    """Return the position of the column for each role; a name or a VAT number is required."""
     names = table.names or tuple(str(position + 1) for position in range(table.width))
     found = {role: find_column(names, words) for role, words in ROLES.items()}
     known = find_columns(path, names, COMPANY_COLUMNS, mapping)
@@ -106,7 +107,7 @@ def _columns(path: Path, table: Table, mapping: Mapping[str, str]) -> dict[str, 
 
 
 def _wanted(table: Table, columns: Mapping[str, int]) -> Iterator[pl.DataFrame]:
-    """Give what is sought of each line: see `find_candidates`."""
+    """Yield the `wanted` frames of `find_candidates`."""
     known = [(position, role_of(name, COMPANY_COLUMNS)) for position, name in enumerate(table.names or ())]
     numbers = {position: role for position, role in known if role in NUMBER_ROLES}
     if "vat" in columns:
@@ -130,7 +131,7 @@ def _wanted(table: Table, columns: Mapping[str, int]) -> Iterator[pl.DataFrame]:
 
 
 def _own_numbers(batch: pl.DataFrame, numbers: Mapping[int, str], codes: pl.Series) -> list[pl.Series]:
-    """Give the country and the number of each line that says its number itself, such as a Belgian VAT number."""
+    """Return country and number of lines that state a company number themselves, such as a Belgian VAT number."""
     own = [pl.Series("own_country", [None] * batch.height, dtype=pl.String)]
     own.append(own[0].alias("own_number"))
     for position, role in numbers.items():
@@ -141,7 +142,7 @@ def _own_numbers(batch: pl.DataFrame, numbers: Mapping[int, str], codes: pl.Seri
 
 
 def _decide(candidates: pl.DataFrame, lines: pl.DataFrame, accept: float) -> pl.DataFrame:
-    """Give one row for each line that has candidates: the match, and the candidates in columns of their own."""
+    """Return one row per line with candidates: the match, and each candidate in columns of its own."""
     says_place = pl.col("place").is_not_null() | pl.col("postcode").is_not_null()
     placed = lines.select("line", says_place=says_place)
     first = candidates.filter(rank=1).join(placed, on="line", how="left")

@@ -1,4 +1,4 @@
-"""Company names and places in one spelling for comparison: no accents, punctuation, case or legal forms."""
+"""Normalise company names and places for comparison: remove accents, punctuation, case and legal forms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS: Final = rf"\b(?:{'|'.join(sorted((*_LEGAL_FORMS, *_JOINING), key=len, re
 
 
 def _plain(text: pl.Expr) -> pl.Expr:
-    """Give lower-case letters and digits, words apart by one space; points and apostrophes join what they part."""
+    """Return lower-case letters and digits with single spaces between words; dots and apostrophes are deleted."""
     bare = text.str.normalize("NFKD").str.replace_all(r"\p{M}", "").str.to_lowercase()
     ligatures = bare.str.replace_many({"œ": "oe", "æ": "ae", "ß": "ss", "ø": "o", "ł": "l"})
     joined = ligatures.str.replace_all("[.'\u2019`\u00b4]", "")
@@ -29,7 +29,7 @@ def _plain(text: pl.Expr) -> pl.Expr:
 
 
 def normal_name(name: pl.Expr) -> pl.Expr:
-    """Give a company name without what people spell in many ways; one that is nothing else stays.
+    """Return a company name without legal forms and joining words; a name made of these alone keeps them.
 
     Example:
         >>> pl.select(normal_name(pl.lit("Établissements De Kroon, B.V."))).item()
@@ -41,7 +41,7 @@ def normal_name(name: pl.Expr) -> pl.Expr:
 
 
 def normal_place(place: pl.Expr) -> pl.Expr:
-    """Give a place without case, accents, punctuation, and what stands behind it (`PARIS 8`, `Paris Cedex 08`).
+    """Return a place without case, accents, punctuation and suffix (`PARIS 8`, `Paris Cedex 08`).
 
     Example:
         >>> pl.select(normal_place(pl.lit("SAINT-DENIS CEDEX 2"))).item()
@@ -52,7 +52,7 @@ def normal_place(place: pl.Expr) -> pl.Expr:
 
 
 def postcode(text: pl.Expr) -> pl.Expr:
-    """Give the digits of a postcode, null where there are not 4 or 5 of them; of a Dutch one the letters do not count.
+    """Return the digits of a postcode, null unless there are 4 or 5; the letters of a Dutch postcode are dropped.
 
     Example:
         >>> pl.select(postcode(pl.lit("B-1000")), b=postcode(pl.lit("3511 AB"))).row(0)
@@ -62,7 +62,7 @@ def postcode(text: pl.Expr) -> pl.Expr:
 
 
 def vat_key(text: pl.Expr) -> pl.Expr:
-    """Give the RSIN inside a Dutch VAT number, or an RSIN itself; null for anything else.
+    """Return the RSIN of a Dutch VAT number, or a bare RSIN; null for anything else.
 
     The VAT number of a Dutch legal person is `NL`, its RSIN, and `B01` or another suffix.
 

@@ -1,4 +1,4 @@
-"""Register files read into a DuckDB database: numbers, names, places and VAT numbers, whatever files they come from."""
+"""Read register files of any layout into a DuckDB database of numbers, names, places and VAT numbers."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _KEY: Final = ("country", "number")
 
 
 def load_register(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], options: IntakeSettings) -> list[str]:
-    """Read the files of one or more registers into the tables names, places and vats.
+    """Load the files of one or more registers into the tables names, places and vats.
 
     Args:
         connection: An empty database.
-        paths: KBO open data, SIRENE stock files, or any list with numbers and names, each in any format of a list.
-        options: How to read them.
+        paths: KBO open data, SIRENE stock files, or lists with numbers and names, in any format that the intake reads.
+        options: How to read the files.
 
     Returns:
-        One sentence for each file: what it is and how many names, places and VAT numbers it gave.
+        One sentence for each file: its kind, and how many names, places and VAT numbers it provided.
 
     Raises:
-        CompanyListError: A file holds no numbers, or none holds names or VAT numbers.
+        CompanyListError: A file has no company numbers, or no file has names or VAT numbers.
     """
     connection.execute(_TABLES)
     said = [_load_file(connection, path, options) for path in paths]
@@ -80,7 +80,7 @@ def _load_file(connection: duckdb.DuckDBPyConnection, path: Path, options: Intak
 
 
 def _known(table: Table, layout: Layout) -> Iterator[pl.DataFrame]:
-    """Read a file whose layout is known: country, number, name (a list), place (a list), postcode, vat."""
+    """Yield the rows of a file with a known layout: country, number, names (a list), places (a list), postcode, vat."""
     place_of = {fold(column): position for position, column in enumerate(table.columns)}
     wanted = [layout.number, *layout.names, *layout.person, *layout.places, layout.postcode, layout.vat]
     if layout.only:
@@ -94,7 +94,7 @@ def _known(table: Table, layout: Layout) -> Iterator[pl.DataFrame]:
         rows = batch
         if layout.only and layout.only[0] in at:
             rows = rows.filter(cell(layout.only[0]) == layout.only[1])
-        # In the KBO, numbers of establishment units stand among those of enterprises; they identify no company.
+        # KBO files mix numbers of establishment units with those of enterprises; the former identify no company.
         rows = _identified(rows, field(at[layout.number]), layout.role, None)
         person = pl.concat_str(*map(cell, layout.person), separator=" ") if layout.person else pl.lit(None, pl.String)
         yield rows.select(
@@ -107,7 +107,7 @@ def _known(table: Table, layout: Layout) -> Iterator[pl.DataFrame]:
 
 
 def _any(path: Path, table: Table, options: IntakeSettings) -> Iterator[pl.DataFrame]:
-    """Read a list whose columns are told by their names, such as an export of the KVK."""
+    """Yield the rows of a list whose columns are found by name, such as an export of the KVK."""
     choice, _ = choose_columns(path, table, options, COMPANY_COLUMNS, {})
     role, number = next((role, choice[role][0]) for role in NUMBER_ROLES if choice.get(role))
     country = next(iter(choice.get(COUNTRY, ())), None)
@@ -128,7 +128,7 @@ def _any(path: Path, table: Table, options: IntakeSettings) -> Iterator[pl.DataF
 def _identified(
     rows: pl.DataFrame, column: str, role: str, country: pl.Series | None, default: str | None = None
 ) -> pl.DataFrame:
-    """Keep the rows that name a company, with it."""
+    """Keep rows with a valid company number, and add country and number."""
     codes = pl.Series([None], dtype=pl.String).new_from_index(0, rows.height) if country is None else country
     found = identify_column(rows[column], codes, role, default)
     return rows.with_columns(found["country"], found["company_number"].alias("number")).filter(
@@ -137,7 +137,7 @@ def _identified(
 
 
 def _split(batch: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Give the rows of each table; what is not known (`[ND]`: not disclosed) is left out."""
+    """Return the rows of each table; undisclosed values (`[ND]`) are left out."""
     filled = pl.col("text").str.strip_chars().is_in(["", "[ND]"]).not_() & pl.col("text").is_not_null()
 
     def long(column: str) -> pl.DataFrame:
