@@ -74,11 +74,11 @@ def suggest_names(lines: list[str], names: Mapping[str, str]) -> dict[str, str]:
     """Find which of our names the service wants replaced, and by which.
 
     Args:
-        lines: From `read_lines`.
-        names: By role (`companies`, `country`, `company_number`, `limit`, `offset`), the names that were sent.
+        lines: Lines of text from `read_lines`.
+        names: The names that were sent, by role (`companies`, `country`, `company_number`, `limit`, `offset`).
 
     Returns:
-        By role, the name that the service seems to expect; empty where it says nothing of the kind.
+        The names that the service seems to expect, by role; empty if it names none.
 
     Example:
         >>> suggest_names(["unknown property 'companyNumber', expected 'number'"], {"company_number": "companyNumber"})
@@ -101,8 +101,8 @@ def find_bounds(lines: list[str], asked: int) -> list[int]:
     """Find the numbers in a refusal that may be the largest allowed one, the likeliest first.
 
     Args:
-        lines: From `read_lines`.
-        asked: What was refused: every bound is less.
+        lines: Lines of text from `read_lines`.
+        asked: The number that was refused; only smaller numbers are returned.
 
     Example:
         >>> find_bounds(["101 companies, but a request may have at most 100"], 101)

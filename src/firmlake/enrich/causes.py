@@ -1,6 +1,6 @@
-"""Why a run did not end as done, and what helps: one sentence and one next step for each cause.
+"""The causes why a run did not end as done: one sentence and one next step for each.
 
-The line at the end of a run, `firmlake status`, the report, Prefect's page and a webhook all show these sentences.
+The last line of a run, `firmlake status`, the report, Prefect's page and a webhook all show these sentences.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Cause(NamedTuple):
 
 
 def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
-    """Name companies that `run.max_credits` leaves out."""
+    """Return the cause for companies that `run.max_credits` leaves out."""
     budget = settings.run.max_credits
     enough = "raise run.max_credits" if budget > 0 else "set run.max_credits higher"
     step = f"To go on, {plan.again}" if budget > 0 else f"To fetch them, {enough} and {plan.again}"
@@ -35,13 +35,13 @@ def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
 
 
 def find_causes(settings: Settings, plan: RunPlan, states: pl.LazyFrame, letters: pl.LazyFrame) -> list[Cause]:
-    """List why companies of a run lack something.
+    """List the causes why companies of a run have no complete data.
 
     Args:
         settings: `run.fail_on` says how many failed companies still count as done.
-        plan: Of the run.
-        states: Its rows of company_state.
-        letters: Its rows of dead_letters.
+        plan: The plan of the run.
+        states: The staged rows of company_state.
+        letters: The staged rows of dead_letters.
 
     Returns:
         Datasets that were given up first, then companies that failed, then companies with rejected records.
@@ -58,7 +58,7 @@ def find_causes(settings: Settings, plan: RunPlan, states: pl.LazyFrame, letters
 
 
 def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:
-    """Join causes to a reason and a next step for all of them."""
+    """Join causes into one reason and one next step."""
     causes = list(causes)
     steps = dict.fromkeys(step for cause in causes for step in cause.next_step.split("; "))
     return "; ".join(cause.text for cause in causes), "; ".join(steps)
@@ -68,7 +68,7 @@ def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:
 
 
 def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
-    """Name each dataset that the run gave up, with what the service said."""
+    """Yield a cause for each dataset that the run gave up, with the reason given by the service."""
     given_up = states.filter(pl.col("status").is_in(["forbidden", "unavailable"]))
     key = ["country", "company_number", "dataset"]
     reasons = given_up.join(letters.select(*key, "reason"), on=key, how="left")
@@ -82,7 +82,7 @@ def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
 
 
 def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:
-    """Count companies."""
+    """Count the companies whose rows meet a condition."""
     return states.filter(condition).select("country", "company_number").unique().collect().height
 
 

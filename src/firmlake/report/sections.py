@@ -101,7 +101,7 @@ SECTIONS = (
     ),
     Section(
         "",
-        "Where answers differ from what is known of the service",
+        "Differences between answers and the known contract",
         "",
         "SELECT dataset, kind, path, example, record_count AS records FROM drift JOIN last_run USING (run_id) "
         "ORDER BY ALL LIMIT 10",
