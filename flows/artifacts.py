@@ -80,7 +80,7 @@ class ProgressArtifact:
         counter = self._counter
         while not self._is_over.wait(_UPDATE_EVERY_SECONDS):
             if counter.answered or counter.why:
-                self._show(100 * counter.answered / max(counter.expected, counter.answered), counter.line())
+                self._show(100 * counter.share(), counter.line())
 
     def _show(self, percentage: float, line: str) -> None:
         known = self._id

@@ -28,7 +28,7 @@ from artifacts import ProgressArtifact, failure_rows, show_on_page, show_report,
 from firmlake import __version__
 from firmlake.api.exchange import Answer
 from firmlake.core.errors import FirmlakeError
-from firmlake.core.settings import NameSettings, Settings
+from firmlake.core.settings import ApiSettings, Settings
 from firmlake.core.steps import utc_now
 from firmlake.enrich import run as runner
 from firmlake.enrich.observer import Observer
@@ -84,9 +84,9 @@ class OnPage(Observer):
             tell(line)
 
     @contextmanager
-    def fetching(self, expected: int, names: NameSettings) -> Iterator[Callable[[Answer], object]]:
+    def fetching(self, expected: int, api: ApiSettings) -> Iterator[Callable[[Answer], object]]:
         """Show the progress of fetching on the page, and on stderr if started by hand."""
-        self._counter = Counter(expected, names)
+        self._counter = Counter(expected, api)
         with show_progress(self._counter), ProgressArtifact(self._counter) as self._artifact:
             yield self._counter.count
 

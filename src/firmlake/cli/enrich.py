@@ -13,7 +13,7 @@ from firmlake.enrich.observer import Observer
 from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
-    from firmlake.core.settings import NameSettings
+    from firmlake.core.settings import ApiSettings
     from firmlake.enrich.plan import Planned
     from firmlake.enrich.run import Published
     from firmlake.exports.list_file import Written
@@ -44,11 +44,11 @@ class OnTerminal(Observer):
             self._call.say(line)
 
     @contextmanager
-    def fetching(self, expected: int, names: NameSettings) -> Iterator[Callable[[Any], object]]:
+    def fetching(self, expected: int, api: ApiSettings) -> Iterator[Callable[[Any], object]]:
         """Draw a progress bar, or print a line every few seconds."""
         from firmlake.terminal.progress import Counter, show_progress
 
-        self._counter = Counter(expected, names)
+        self._counter = Counter(expected, api)
         with show_progress(self._counter):
             yield self._counter.count
 

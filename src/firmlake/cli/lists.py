@@ -108,7 +108,7 @@ def apply(call: Call, plan_file: Path) -> int:
     check_plan(settings, read, utc_now())
     for line in describe_contact_plan(read):
         call.say(line)
-    counter = Counter(sum(1 for _ in read.contacts()), settings.api.names, "contacts")
+    counter = Counter(sum(1 for _ in read.contacts()), settings.api, "contacts")
     with show_progress(counter):
         progress = runner.apply(settings, read, "firmlake contacts apply", counter.count)
     call.answer(progress_content(progress), lambda: show_progress_of(progress))

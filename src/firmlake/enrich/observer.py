@@ -10,7 +10,7 @@ from firmlake.core.steps import at_once
 
 if TYPE_CHECKING:
     from firmlake.api.exchange import Answer
-    from firmlake.core.settings import NameSettings
+    from firmlake.core.settings import ApiSettings
     from firmlake.enrich.plan import Planned
     from firmlake.enrich.run import Published
     from firmlake.exports.list_file import Written
@@ -38,12 +38,12 @@ class Observer:
             title: The expansion step that the plan is for; empty for the company list itself.
         """
 
-    def fetching(self, expected: int, names: NameSettings) -> AbstractContextManager[Callable[[Answer], object]]:  # noqa: ARG002
+    def fetching(self, expected: int, api: ApiSettings) -> AbstractContextManager[Callable[[Answer], object]]:  # noqa: ARG002
         """Follow the progress of fetching while the context is open.
 
         Args:
             expected: Estimated number of requests.
-            names: The names of the response headers that report credits.
+            api: The allowance, and the names of the response headers that report credits.
 
         Returns:
             A context manager that yields a callback. The callback is called from any thread after each landed answer.

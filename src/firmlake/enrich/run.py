@@ -230,7 +230,7 @@ def _freeze(
         return None
     run = planning.freeze(settings, planned, now())
     log("planned", run=run.run_id, list=run.plan.list_name, companies=run.plan.target_count)
-    return run, sum(planned.estimate.request_counts.values())
+    return run, sum(planned.estimate.request_counts.values()) - planned.estimate.left_out_count
 
 
 def _fetch(
@@ -253,7 +253,7 @@ def _fetch(
 
     with (
         graceful() as stop,
-        observer.fetching(expected, settings.api.names) as on_answer,
+        observer.fetching(expected, settings.api) as on_answer,
         service.connect(settings, stop, observer.waiting) as client,
         fetching(settings, run, client, on_answer) as fetcher,
     ):

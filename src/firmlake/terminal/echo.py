@@ -22,8 +22,8 @@ def echo(text: str, *, err: bool = False, fg: str | None = None) -> None:
 
 
 def echo_data(text: str) -> None:
-    """Print text for a program unchanged; unprintable characters are escaped on a terminal only."""
-    sys.stdout.write(shown(text, kept="\n") if sys.stdout.isatty() else text)
+    r"""Print text for a program unchanged. On a terminal, lines end with \n and unprintable characters are escaped."""
+    sys.stdout.write(shown(text.replace("\r\n", "\n"), kept="\n") if sys.stdout.isatty() else text)
 
 
 def echo_json(content: Any) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Column
 
 from firmlake.api.exchange import Answer
-from firmlake.core.settings import NameSettings
+from firmlake.core.redaction import redact
+from firmlake.core.settings import ApiSettings
+from firmlake.core.text import shown
 from firmlake.terminal.echo import echo
 
 __all__ = ["Counter", "duration", "show_progress"]
@@ -25,25 +28,30 @@ class Counter:
 
     Args:
         expected: The number of requests, or of `unit`, that the plan expects.
-        names: The names of the response headers that report credits.
+        api: The allowance, and the names of the response headers that report credits.
         unit: What is counted instead of requests; `count` is then told how many are done.
+        clock: Returns seconds.
 
     Attributes:
         why: Why fetching waits; empty while it does not wait.
     """
 
-    def __init__(self, expected: int, names: NameSettings, unit: str = "") -> None:
+    def __init__(
+        self, expected: int, api: ApiSettings, unit: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.expected = expected
         self.done = 0
         self.why = ""
         self._unit = unit
+        self._per_minute = 0 if unit else api.requests_per_minute  # the allowance counts requests only
         self.answered = 0
         self.repeated = 0
-        self._charged_header = names.credits_charged_header.lower()
-        self._remaining_header = names.credits_remaining_header.lower()
+        self._charged_header = api.names.credits_charged_header.lower()
+        self._remaining_header = api.names.credits_remaining_header.lower()
         self._credits = 0
         self._remaining = ""
-        self._began = time.monotonic()
+        self._clock = clock
+        self._began = clock()
         self._lock = threading.Lock()
 
     def count(self, answer: Answer, done: int | None = None) -> None:
@@ -58,20 +66,31 @@ class Counter:
             self._remaining = answer.headers.get(self._remaining_header, self._remaining)
 
     def line(self) -> str:
-        """Describe the progress and the time left."""
-        left = max(self.expected - self.done, 0) * self._seconds() / max(self.done, 1)
-        of = f"{self.expected:,} {self._unit}" if self._unit else f"about {self.expected} requests"
-        parts = [f"{self.done} of {of}", *self._parts()]
-        # The time left comes first, since a narrow terminal cuts off the end.
-        line = ", ".join([f"{duration(left)} to go", *parts] if self.done else parts)
-        return f"{line}; {self.why}" if self.why else line
+        """Describe why fetching waits, the time left and the progress; the most important part comes first."""
+        if self.done > self.expected:
+            of = f"{self.done:,} {self._unit or 'requests'}, more than the {self.expected:,} expected"
+        else:
+            of = f"{self.done:,} of {'' if self._unit else 'about '}{self.expected:,} {self._unit or 'requests'}"
+        parts = [of, *self._parts()]
+        line = ", ".join([f"{duration(left)} to go", *parts] if (left := self.seconds_left()) else parts)
+        return f"{self.why}; {line}" if self.why else line
+
+    def seconds_left(self) -> float:
+        """Estimate the time left at the measured pace or the allowance, whichever is slower; 0 if it is unknown."""
+        pace = self._seconds() / self.done if self.done else 0.0
+        allowed = 60 / self._per_minute if self._per_minute else 0.0
+        return max(self.expected - self.done, 0) * max(pace, allowed)
+
+    def share(self) -> float:
+        """Return the share done, below 1 while the run lasts, because more may come than expected."""
+        return min(self.done / max(self.expected, 1), 0.99)
 
     def summary(self) -> str:
         """Describe the totals at the end."""
         return ", ".join([f"{self.answered} requests in {duration(self._seconds())}", *self._parts()])
 
     def _seconds(self) -> float:
-        return max(time.monotonic() - self._began, 1e-3)
+        return max(self._clock() - self._began, 1e-3)
 
     def _parts(self) -> Iterator[str]:
         requests = " requests" if self._unit else ""
@@ -112,9 +131,12 @@ def _show_lines(counter: Counter, stop: threading.Event) -> None:
 
 
 def _show_bar(counter: Counter, stop: threading.Event) -> None:
-    columns = BarColumn(bar_width=30), TextColumn("{task.percentage:>3.0f} %  {task.description}")
+    # The text wraps on a narrow terminal; text from outside is not markup.
+    text = TextColumn(
+        "{task.percentage:>3.0f} %  {task.description}", markup=False, table_column=Column(no_wrap=False, ratio=1)
+    )
+    columns = BarColumn(bar_width=10), text
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=max(counter.expected, 1))
+        task = progress.add_task("", total=1.0)
         while not stop.wait(0.1):
-            total = max(counter.expected, counter.done, 1)
-            progress.update(task, completed=counter.done, total=total, description=counter.line())
+            progress.update(task, completed=counter.share(), description=shown(redact(counter.line())))

@@ -1,0 +1,76 @@
+"""The progress of fetching: why it waits, how long it takes at least, and never more than everything."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from firmlake.core.settings import ApiSettings
+from firmlake.terminal import progress
+from firmlake.terminal.progress import Counter
+
+REASON = "the service allows 200 requests a minute and these are used up, until 12:34:56 UTC"
+
+
+class Clock:
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def counter_after(seconds, requests, expected=1200, per_minute=200):
+    clock = Clock()
+    counter = Counter(expected, ApiSettings(requests_per_minute=per_minute), clock=clock)
+    counter.done = counter.answered = requests
+    clock.seconds = seconds
+    return counter
+
+
+def test_the_reason_for_waiting_comes_first():
+    counter = counter_after(3, 200)
+    assert counter.line().startswith("5 min to go, 200 of about 1,200 requests")
+    counter.why = REASON
+    assert counter.line().startswith(REASON)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "requests", "per_minute", "left"),
+    [
+        (2, 200, 200, 300),  # a burst does not promise more than the allowance
+        (59, 200, 200, 300),  # while the allowance is used up, the time left stays
+        (600, 600, 200, 600),  # a slow service is measured
+        (2, 200, 0, 10),  # no allowance
+        (50, 0, 200, 360),  # nothing answered yet
+        (50, 0, 0, 0),
+    ],
+)
+def test_the_time_left_is_that_of_the_slower_of_measured_pace_and_allowance(seconds, requests, per_minute, left):
+    assert counter_after(seconds, requests, per_minute=per_minute).seconds_left() == pytest.approx(left)
+
+
+def test_more_requests_than_expected_are_neither_more_than_everything_nor_the_end():
+    counter = counter_after(10, 4, expected=3)
+    assert counter.share() < 1
+    assert counter.line().startswith("4 requests, more than the 3 expected")
+
+
+def test_the_reason_is_on_a_screen_of_80_columns(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=screen, width=80, force_terminal=True))
+    counter = counter_after(3, 200)
+    counter.why = f"{REASON} [bold]\x1b[2J"
+
+    class Twice:
+        left = 2
+
+        def wait(self, _seconds):
+            self.left -= 1
+            return self.left < 0
+
+    progress._show_bar(counter, Twice())
+    drawn = " ".join(screen.getvalue().split())
+    for word in (*REASON.split(), "[bold]\\x1b[2J", "to", "go"):
+        assert word in drawn
