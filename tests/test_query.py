@@ -138,3 +138,22 @@ def test_the_demo_needs_no_clone(tmp_path, monkeypatch):
     here = find_sample().read_bytes()
     monkeypatch.chdir(tmp_path)
     assert find_sample().read_bytes() == here
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT nam FROM companies", ['Candidate bindings: "name"', "`DESCRIBE` lists the tables"]),
+        ("SELECT sum(name) FROM companies", ["Candidate functions: sum(", "`DESCRIBE` lists the tables"]),
+        ("FROM lists.nope", ["Table with name nope does not exist", "`firmlake list show`"]),
+    ],
+)
+def test_what_duckdb_rejects_is_explained_on_one_line(lake, sql, told):
+    text = run(lake, "query", sql)
+    content = json.loads(run(lake, "query", sql, "--json").stdout)
+    for message in (text.stderr.strip(), f"{content['error']}. {content['next_step']}"):
+        assert all(part in message for part in told), message
+        assert "\n" not in message
+        assert "\\x" not in message
+        assert "^" not in message
+        assert "LINE 1" not in message

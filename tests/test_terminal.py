@@ -92,6 +92,14 @@ def test_data_for_a_program_stay_as_they_are_and_a_terminal_gets_them_spelled_ou
     assert is_harmless(capsys.readouterr().out)
 
 
+def test_data_whose_lines_end_with_a_carriage_return_are_readable_on_a_terminal(capsys, monkeypatch):
+    echo_data("a,b\r\n1,2\r\n")
+    assert capsys.readouterr().out == "a,b\r\n1,2\r\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    echo_data("a,b\r\n1,\r2\r\n")
+    assert capsys.readouterr().out == "a,b\n1,\\x0d2\n"
+
+
 def test_one_place_prints():
     """Everything else goes through it; a table of rich's is cleaned where it is filled."""
     allowed = {

@@ -23,6 +23,7 @@ from firmlake.core.files import make_folder, open_to, sync_folder
 from firmlake.core.run import Folders
 from firmlake.warehouse.company_lists import restrict
 from firmlake.warehouse.exported import exported_generations
+from firmlake.warehouse.rejected import explain_rejected
 from firmlake.warehouse.version import check_version
 
 __all__ = [
@@ -156,9 +157,7 @@ def asking(
                 "If you trust the SQL, `firmlake query --allow-files` lets it use files",
             ) from None
         except duckdb.Error as error:
-            raise _explained(newest(folders), error) or UsageError(
-                f"DuckDB says: {error}", "`DESCRIBE` lists the tables, `DESCRIBE financials` columns"
-            ) from None
+            raise _explained(newest(folders), error) or explain_rejected(sql, error) from None
 
 
 def publish(
