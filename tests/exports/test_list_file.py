@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from datetime import datetime
 
 import fastexcel
 import polars as pl
@@ -155,3 +156,24 @@ def test_the_command_exports_shows_renames_and_removes(folders, tmp_path):
     assert "firmlake list show" in content["next_step"]
     assert ask("remove", "Clients")[1]["list"] == "clients"
     assert ask("show")[1] == []
+
+
+def test_dates_of_the_list_come_back_as_dates_in_a_workbook_and_as_iso_text_elsewhere(folders, tmp_path):
+    cells = [
+        {"since": "2026-09-01", "seen": "2026-09-01 12:30:00", "at": "08:15:00", "note": "2026-09-01"},
+        {"since": "2026-09-02", "seen": "2026-09-02 07:00:00", "at": "", "note": "later"},
+        {"since": "unknown", "seen": "", "at": "", "note": "2026-02-30"},
+    ]
+    publish_lines(folders, [ACME, BOLT, None], cells)
+    book = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx"))
+    moments = book.load_sheet("customers", dtypes="datetime").to_polars()  # null where a cell is text
+    assert moments.select("since", "seen").rows() == [
+        (datetime(2026, 9, 1), datetime(2026, 9, 1, 12, 30)),
+        (datetime(2026, 9, 2), datetime(2026, 9, 2, 7)),
+        (None, None),
+    ]
+    assert moments["at"][0].strftime("%H:%M") == "08:15"
+    texts = book.load_sheet("customers", dtypes="string").to_polars()
+    assert texts["since"][2] == "unknown"
+    assert texts["note"].to_list()[1:] == ["later", "2026-02-30"]
+    assert read_csv(give_back(folders, tmp_path / "out.csv"))[0]["since"] == "2026-09-01"

@@ -1,5 +1,7 @@
 """Every line of a list can be given back: with its number, its cells under unique names, and its company."""
 
+import datetime
+
 import polars as pl
 
 from firmlake.intake.company_list import IntakeOptions
@@ -43,3 +45,11 @@ def test_cells_of_workbooks_parquet_and_json_come_in_the_same_way(write):
 
 def test_names_are_unique_whatever_their_case_and_what_others_are_called():
     assert unique_names(["a", "a", "A_2", "", "column_4"]) == ("a", "a_3", "A_2", "column_4", "column_4_2")
+
+
+def test_a_date_of_a_workbook_is_an_iso_date_without_the_time_it_does_not_have(write):
+    day, moment = datetime.date(2026, 9, 1), datetime.datetime(2026, 9, 1, 12, 30)
+    rows = [["kbo", "since", "text"], ["0403227515", day, "2026-09-01 00:00:00"], [None, moment]]
+    _, lines = cells(write(workbook(rows)))
+    assert [line[4] for line in lines] == ["2026-09-01", "2026-09-01 12:30:00"]
+    assert lines[0][5] == "2026-09-01 00:00:00"

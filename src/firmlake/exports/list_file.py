@@ -28,6 +28,7 @@ __all__ = ["FileBack", "ListBack", "Written", "check_file_back", "write_list"]
 
 _BATCH_ROWS: Final = 10_000
 _PLAIN_NUMBER: Final = r"-?(0|[1-9][0-9]{0,10})(\.[0-9]{1,4})?"
+_DATE: Final = "([0-9]{4}-[0-9]{2}-[0-9]{2})?[ T]?([0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?)?"
 _IDENTIFIER: Final = re.compile(
     r"(^|[^a-z])(id|ids|nr|no|num|number|numero|numéro|nummer|code|key|ref|vat|btw|tva|siren|siret|kvk|kbo|bce|zip|"
     r"postcode|postal|phone|tel|telefoon|iban|account|year|jaar|country)([^a-z]|$)|number|nummer",
@@ -237,23 +238,30 @@ def _write_parquet(connection: duckdb.DuckDBPyConnection, back: ListBack, path: 
 
 def _write_xlsx(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
     refused = connection.execute(back.refused).fetchall()
-    numeric = _numeric(connection, back)
+    kinds = _kinds(connection, back)
     meanings = {name: (added.full_name, added.type, added.meaning) for name, added in back.added.items()}
-    return write_workbook(path, back.name, _batches(connection, back), numeric, meanings, refused)
+    return write_workbook(path, back.name, _batches(connection, back), kinds, meanings, refused)
 
 
-def _numeric(connection: duckdb.DuckDBPyConnection, back: ListBack) -> set[str]:
-    """Find the list's own columns whose every value is a number as a spreadsheet would write it, and no identifier."""
-    own = [name for name in back.own if not _IDENTIFIER.search(name)]
-    if not own:
-        return set()
+def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, str]:
+    """Tell which own columns hold numbers as a spreadsheet would write them (all values, no identifier), or ISO dates.
+
+    Dates are told cell by cell, so that most values being dates is enough.
+    """
+    if not back.own:
+        return {}
+    numbers = (f"bool_and(regexp_full_match({_quoted(name)}, {_text(_PLAIN_NUMBER)}))" for name in back.own)
+    dates = (f"avg(regexp_full_match({_quoted(name)}, {_text(_DATE)})::INT)" for name in back.own)
     tests = ", ".join(
-        f"coalesce(bool_and(regexp_full_match({_quoted(name)}, {_text(_PLAIN_NUMBER)})) "
-        f"FILTER ({_quoted(name)} <> ''), false)"
-        for name in own
+        f"coalesce({test} FILTER ({_quoted(name)} <> ''){bound}, false)"
+        for tests, bound in ((numbers, ""), (dates, " > 0.5"))
+        for name, test in zip(back.own, tests, strict=True)
     )
     row = connection.execute(f"SELECT {tests} FROM ({back.cells})").fetchall()[0]
-    return {name for name, is_number in zip(own, row, strict=True) if is_number}
+    are_numbers, are_dates = row[: len(back.own)], row[len(back.own) :]
+    found = {name: "date" for name, is_date in zip(back.own, are_dates, strict=True) if is_date}
+    numeric = (name for name, is_number in zip(back.own, are_numbers, strict=True) if is_number)
+    return found | {name: "number" for name in numeric if not _IDENTIFIER.search(name)}
 
 
 _WRITERS: dict[str, Callable[[duckdb.DuckDBPyConnection, ListBack, Path], int]] = {

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,13 @@ _CELL_MAX: Final = 32_767
 _EXACT_DIGITS: Final = 15
 _WIDTHS: Final = (6, 34)
 _SHARE: Final = re.compile(r"(fraction|growth|margin|cagr)$")
+_ISO_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
+_ISO_TIME: Final = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}")
+_DATE_LENGTH: Final = len("2026-09-01")
+_FIRST_YEAR: Final = 1901
+"""A spreadsheet counts days from 1900, and one too many in that year."""
+
+_MOMENTS: Final = {date: "yyyy-mm-dd", datetime: "yyyy-mm-dd hh:mm:ss", time: "hh:mm:ss"}
 _STATUS_COLOURS: Final = {
     "refused": "#f8d7da",
     "failed": "#f8d7da",
@@ -42,7 +50,7 @@ def write_workbook(
     path: Path,
     title: str,
     batches: Iterable[pa.RecordBatch],
-    numeric: set[str],
+    kinds: Mapping[str, str],
     meanings: Meanings,
     refused: Sequence[tuple[int, str | None, str]],
 ) -> int:
@@ -52,7 +60,7 @@ def write_workbook(
         path: The file.
         title: Name of the list.
         batches: Its lines: own columns as text, then the added ones.
-        numeric: Own columns whose values are all numbers.
+        kinds: `number` or `date` for each own column whose texts are to be written as such; the others stay text.
         meanings: The added columns.
         refused: Line, what stands there, and why it was refused.
 
@@ -67,7 +75,7 @@ def write_workbook(
         for batch in batches:
             if not columns:
                 names = batch.schema.names
-                columns = [_kind(name, numeric, meanings) for name in names]
+                columns = [_kind(name, kinds, meanings) for name in names]
                 lines.head(names, sum(name not in meanings for name in names))
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 lines.line(row, columns)
@@ -144,11 +152,14 @@ class _Sheet:
             with suppress(ValueError):
                 self._sheet.write_number(self._row, place, float(text))
                 return len(text)
+        if column == "date" and (moment := _moment(text)) is not None:
+            self._sheet.write_datetime(self._row, place, moment, self._format(_MOMENTS[type(moment)]))
+            return len(_MOMENTS[type(moment)])
         if len(text) > _CELL_MAX:
             text = text[: _CELL_MAX - 1] + "…"
             self.cut_count += 1
         colour = _STATUS_COLOURS.get(text, "") if column == "status" else ""
-        shown = self._format("@" if column != "text" else "", colour, is_risky(text))
+        shown = self._format("@" if column not in ("text", "date") else "", colour, is_risky(text))
         self._sheet.write_string(self._row, place, text, shown)
         return max(map(len, text.splitlines()), default=0)
 
@@ -176,10 +187,10 @@ def _explain(book: Workbook, meanings: Meanings) -> None:
     sheet.freeze_panes(1, 0)
 
 
-def _kind(name: str, numeric: set[str], meanings: Meanings) -> str:
-    """Say how a column is written: a number format, number (text that is one), status, or text."""
+def _kind(name: str, kinds: Mapping[str, str], meanings: Meanings) -> str:
+    """Say how a column is written: a number format, number or date (text that is one), status, or text."""
     if name not in meanings:
-        return "number" if name in numeric else "text"
+        return kinds.get(name, "text")
     source, type_name, _ = meanings[name]
     if source == "list_lines.status":
         return "status"
@@ -193,6 +204,17 @@ def _kind(name: str, numeric: set[str], meanings: Meanings) -> str:
     return {"DATE": "yyyy-mm-dd", "DOUBLE": "0.00##", "BIGINT": "#,##0", "HUGEINT": "#,##0", "INTEGER": "#,##0"}.get(
         type_name, "text"
     )
+
+
+def _moment(text: str) -> date | datetime | time | None:
+    """Read an ISO 8601 date, date with time, or time; None where it is none, or none that a spreadsheet can hold."""
+    with suppress(ValueError):
+        if _ISO_TIME.fullmatch(text):
+            return time.fromisoformat(text)
+        if _ISO_DATE.fullmatch(text):
+            moment = datetime.fromisoformat(text)
+            return None if moment.year < _FIRST_YEAR else moment if len(text) > _DATE_LENGTH else moment.date()
+    return None
 
 
 def _sheet_name(title: str) -> str:

@@ -1,8 +1,8 @@
 """The cells of worksheets as text; in a process of its own where they may take more memory than there is.
 
-A cell is what it shows as text, and a number is all its digits, up to 15. A number has no more than 15 of them in a
-spreadsheet: the others are rounded away when it is typed or saved. It is given as a spreadsheet shows it
-(1.23456789012346E+18), which nobody takes for an identifier.
+A cell is what it shows as text. A date is in ISO 8601, without a time where it has none. A number is all its digits, up
+to 15: a spreadsheet rounds away any others when the number is typed or saved. A longer one is given as a spreadsheet
+shows it (1.23456789012346E+18), which nobody takes for an identifier.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ __all__ = ["Sheet", "SheetDamagedError", "SheetTooLargeError", "load_guarded", "
 
 _DIGITS_MAX: Final = 15
 _SHOWN: Final = "{:.14E}"
+_MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
+_DAY_ZERO: Final = r"^1899-12-3[01] "
+"""The day that a time without a date has in a spreadsheet."""
+
 _BASE_BYTES: Final = 2 * 2**30
 """Address space that the interpreter and its libraries reserve."""
 
@@ -62,6 +66,8 @@ def load_sheets(path: Path, wanted: str = "") -> Iterator[Sheet]:
                 digits = pl.all().str.count_matches("[0-9]") > _DIGITS_MAX
                 if cells.width and cells.select(pl.any_horizontal(digits.any())).item():
                     cells = _round(cells, load(dtypes="boolean").to_polars())  # of text there is none
+                if cells.width and cells.select(pl.any_horizontal(pl.all().str.contains(_MOMENT).any())).item():
+                    cells = _shorten_dates(cells, load(dtypes="datetime").to_polars())
                 yield Sheet(name, sheet.visible == "visible", cells)
     except fastexcel.FastExcelError as error:
         raise SheetDamagedError(str(error)) from error
@@ -126,6 +132,15 @@ def _limit_memory(size: int) -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (size, resource.getrlimit(resource.RLIMIT_AS)[1]))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
+    """Write dates without a time as dates, and times without a date as times; text that reads like them stays."""
+    for text in cells:
+        is_moment = text.str.contains(_MOMENT) & moments[text.name].is_not_null()
+        short = text.str.replace(" 00:00:00$", "").str.replace(_DAY_ZERO, "")
+        cells = cells.with_columns(short.zip_with(is_moment.fill_null(value=False), text).alias(text.name))
+    return cells
 
 
 def _round(cells: pl.DataFrame, booleans: pl.DataFrame) -> pl.DataFrame:
