@@ -10,6 +10,7 @@ from firmlake.core.errors import DriftError, SettingsError
 from firmlake.core.settings import ContractSettings, Settings
 from firmlake.enrich import stages as pipeline
 from firmlake.rebuild.replay import replay, verify
+from firmlake.report.status import read_status
 from firmlake.tables.leaves import check_contract, leaves_of
 from support import ACME, BOLT, DAY, NOON, answer, found, land, lookalike, make_run, party, period, query, stage
 
@@ -74,6 +75,9 @@ def test_shares_in_per_cent_are_said_and_one_setting_converts_them(folders):
     assert query(folders, "SELECT path, record_count FROM drift WHERE kind = 'other_scale'") == [
         ("parents[].percentage", 2)
     ]
+    [line] = read_status(folders).last_run.other_scales
+    assert 'contract.scales = {"relationships.stake_fraction" = 100}' in line
+    assert "2 values" in line
     run_of(folders, "relationships", *parents, day=1, scales={"relationships.stake_fraction": 100})
     assert query(folders, stakes) == [(Decimal("0.45"),), (Decimal("0.005"),), (Decimal("0.333333"),)]
 
@@ -104,6 +108,8 @@ def test_a_run_may_be_stopped_and_publishes_nothing(folders, record, contract):
     with pytest.raises(DriftError, match=r"people\.employees|unheardOf") as stopped:
         run_of(folders, "financials", record, **contract)
     assert "contract." in stopped.value.next_step
+    status = read_status(folders)
+    assert status.next_step == stopped.value.next_step, "status gives the same advice"
     assert run_of(folders, "financials", period(), day=1, **contract) == "done"
 
 

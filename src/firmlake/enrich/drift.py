@@ -39,17 +39,21 @@ def refuse_unwanted(run: Run, rejects: pl.LazyFrame, drift: pl.LazyFrame, now: d
     new = [(dataset, path) for dataset, path in seen.iter_rows() if setting_of(frozen, dataset, path) == "freeze"]
     if stopping.height:
         dataset, path, what = stopping.row(0)
-        setting = "contract.values"
+        setting, helps = "contract.values", "discard_value"
     elif new:
         (dataset, path), what, setting = new[0], "a field that the contract does not know", "contract.new_fields"
+        helps = "keep"
     else:
         return
     reason = f"{dataset} {path}: {what}"
-    run.finish("refused", reason, now, _ALWAYS)
-    raise DriftError(
-        f"{reason}; {setting} stops the run, so nothing was published",
-        f"Change {setting} and run the list again; within the credit window no company is charged twice",
+    # A pattern cannot spell the brackets of parents[].
+    pattern = f"{dataset}.{path.replace('[]', '*')}"
+    next_step = (
+        f'Add "{pattern}" = "{helps}" at the end of {setting}, or take out what covers it, and run the list '
+        "again; what was paid for costs nothing again within the credit window"
     )
+    run.finish("refused", reason, now, _ALWAYS, next_step=next_step)
+    raise DriftError(f"{reason}; {setting} says that nothing is published then", next_step)
 
 
 def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Sequence[Vanished]], None]:

@@ -123,7 +123,7 @@ def read_status(folders: Folders, company_list: str = "") -> Status:
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),
         next_step=_next_step(
-            running, is_lost, failure, last, _told(runs, last), unfinished, refused, parked, damaged, open_contacts
+            running, is_lost, failure, last, _told(runs), unfinished, refused, parked, damaged, open_contacts
         ),
     )
 
@@ -193,10 +193,10 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
-def _told(runs: list[Run], last: RunSummary | None) -> str:
-    """Read the next step that the last run recorded; empty if it recorded none or its folder is gone."""
-    outcomes = (run.outcome() for run in runs if last and run.run_id == last.run_id)
-    return next((outcome.next_step for outcome in outcomes if outcome), "")
+def _told(runs: list[Run]) -> dict[str, str]:
+    """Read what each run said about what to do; without those that did not or whose folder is gone."""
+    outcomes = {run.run_id: run.outcome() for run in runs}
+    return {run_id: outcome.next_step for run_id, outcome in outcomes.items() if outcome and outcome.next_step}
 
 
 def _next_step(
@@ -204,7 +204,7 @@ def _next_step(
     is_lost: bool,
     failure: LastFailure | None,
     last: RunSummary | None,
-    told: str,
+    told: Mapping[str, str],
     unfinished: list[tuple[str, str, int]],
     refused: list[tuple[str, str, str]],
     parked: list[tuple[str, str, int]],
@@ -216,7 +216,7 @@ def _next_step(
     if is_lost:
         return _REPLAY
     if refused and refused[-1][0] > max((run_id for run_id, *_ in unfinished), default=""):
-        return (
+        return told.get(refused[-1][0]) or (
             f"Run {refused[-1][1]} again once the service sends the field again; within the credit window no company "
             f"is charged twice; with --set run.vanished_share_max=1 that publishes run {refused[-1][0]} as it is"
         )
@@ -230,8 +230,8 @@ def _next_step(
         return failure.next_step
     if last is None:
         return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
-    if last.outcome != "done" and told:
-        return told
+    if last.outcome != "done" and last.run_id in told:
+        return told[last.run_id]
     if last.outcome == "stopped":
         return f"Run {last.list_name} again to fetch the companies that credits or budget left out"
     kinds = {kind for kind, *_ in parked}

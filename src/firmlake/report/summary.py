@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import msgspec
 
+from firmlake.api.contract import DATASETS
 from firmlake.tables.schemas import COMPANY_TABLES
 
 __all__ = ["STATUSES", "RunSummary", "failures", "shown_statuses", "summarise"]
@@ -62,6 +63,11 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     warehouse: Path
 
     @property
+    def other_scales(self) -> list[str]:
+        """What to tell of each field with values beyond 1 where shares of 1 were expected."""
+        return [_tell_scale(dataset, path, count) for dataset, kind, path, count in self.drift if kind == "other_scale"]
+
+    @property
     def unexplained_bill(self) -> str:
         """A warning if the bill differs from our ledger; empty if they agree or the service reports no charges."""
         if self.credit_count is None or self.credit_count == self.expected_credit_count:
@@ -103,6 +109,16 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
 def failures(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[tuple[str, str, str, str, int]]:
     """List up to `most` failed companies of a run: country, company number, dataset, reason, attempts."""
     return connection.execute(_FAILURES, [run_id, most]).fetchall()
+
+
+def _tell_scale(dataset: str, path: str, count: int) -> str:
+    fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
+    column, kind = next((name, field.kind) for name, field in fields if path.rpartition("[].")[2] == field.path)
+    became = "kept as received" if kind == "score" else "discarded; smaller ones were stored, and may be per cent too"
+    return (
+        f"Another scale: {count:,} values of {dataset}.{column} are beyond 1 and were {became}. If the service states "
+        f'per cent, set contract.scales = {{"{dataset}.{column}" = 100}}, then `firmlake replay`'
+    )
 
 
 _RUN = """

@@ -147,6 +147,8 @@ def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str,
         show_table(("drift in", "kind", "where", "records"), summary.drift)
     if failed:
         show_table(("country", "number", "dataset", "failed because", "attempts"), failed)
+    for line in summary.other_scales:
+        echo(line)
     echo(f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})")
     echo(f"Next, a first query:\n\n  {first_query(summary)}")
 
