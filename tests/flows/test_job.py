@@ -73,8 +73,8 @@ def test_an_error_of_ours_becomes_a_state_with_its_line_and_no_frames():
 def test_a_reader_that_has_gone_is_no_fault():
     """Nor is what rich makes of it, which would end the process."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); from job import show; "
-    code += "from firmlake.terminal.runs import show_query; "
-    code += "[show(lambda: show_query(['a'], [('a' * 60,)] * 2_000)) for _ in range(3)]"
+    code += "from firmlake.terminal.rows import show_table; "
+    code += "[show(lambda: show_table(['a'], [('a' * 60,)] * 2_000)) for _ in range(3)]"
     command = [sys.executable, "-c", code, str(FLOWS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout

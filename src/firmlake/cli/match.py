@@ -8,6 +8,7 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.errors import UsageError
+from firmlake.terminal.echo import echo
 
 __all__ = ["match"]
 
@@ -29,7 +30,7 @@ def match(
 ) -> None:
     """Find the company numbers for the companies in NAMES in a register file. Sends no request.
 
-    FILE comes from the open data of the KBO (denomination.csv, address.csv) or of SIRENE (StockUniteLegale,
+    The register comes from the open data of the KBO (denomination.csv, address.csv) or of SIRENE (StockUniteLegale,
     StockEtablissement), is an export of the KVK, or any list with numbers and names. Legal forms, accents and
     punctuation do not count. A company that is only similar is listed as a candidate with a score; --accept takes it.
     """
@@ -47,12 +48,12 @@ def match(
 
     def show() -> None:
         for line in found.register:
-            click.echo(line)
+            echo(line)
         read = ", ".join(f"{role} from column {column!r}" for role, column in found.columns.items())
-        click.echo(f"{names}: {read}")
+        echo(f"{names}: {read}")
         for kind, count in sorted(found.counts.items(), key=lambda pair: -pair[1]):
-            click.echo(f"{count:>10,}  {kind}")
-        click.echo(f"Written: {out}. Check it, fill in company_number where a candidate is right, then:\n")
-        click.echo(f"  firmlake run {out}")
+            echo(f"{count:>10,}  {kind}")
+        echo(f"Written: {out}. Check it, fill in company_number where a candidate is right, then:\n")
+        echo(f"  firmlake run {out}")
 
     call.answer({"out": out, "lines": found.counts, "register": found.register, "columns": found.columns}, show)
