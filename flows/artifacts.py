@@ -124,6 +124,7 @@ def summary_markdown(summary: RunSummary) -> str:
     statuses = [[dataset, *(counts.get(name, 0) for name in shown)] for dataset, counts in summary.datasets.items()]
     parts = [
         f"## {_cell(summary.list_name)}: {summary.outcome.replace('_', ' ')}",
+        *(f"{_cell(text)}." for text in (summary.reason, summary.next_step) if text),
         _table(["companies by dataset", *(name.replace("_", " ") for name in shown)], statuses),
         _table(["run", f"`{summary.run_id}`"], facts.items()),
         "### Rows written",

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmlake.api import answers
-from firmlake.api.answers import Element, read_answer, read_single_answer
+from firmlake.api.answers import Element, read_answer
 from firmlake.core.errors import UnusableAnswerError
 from support import ACME, BOLT, DATASETS, body, found, lookalike, not_found, party, period
 
@@ -237,21 +236,6 @@ def test_an_array_nobody_knows_beside_parents_and_children_is_told():
 
 def test_fields_inside_records_are_left_to_the_tables():
     assert read_one(found(ACME, "financials", {**period(), "unheardOf": 1})).unknown == ()
-
-
-def test_a_single_answer_is_one_element_without_a_message():
-    element = found(ACME, "financials", period(), total=1)
-    del element["message"]
-    read = read_single_answer("financials", json.dumps(element).encode())
-    known = read_one(found(ACME, "financials", period()))
-    assert msgspec.structs.replace(read, records=ANY) == msgspec.structs.replace(known, records=ANY)
-    assert len(read.records["period"]) == 1
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"status":404,"message":"Company not found"}', b"\xff"])
-def test_a_single_answer_of_another_shape_is_refused(content):
-    with pytest.raises(UnusableAnswerError):
-        read_single_answer("financials", content)
 
 
 JSON = st.recursive(

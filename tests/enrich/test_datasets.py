@@ -73,7 +73,7 @@ FINE = {(dataset, "reported") for dataset in DATASETS}
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("broken", STATUS)
 def test_a_dataset_that_is_not_to_be_had_ends_no_run(desk, dataset, broken):
-    if dataset == "financials" and broken in (400, 404):
+    if dataset == "financials" and broken == 400:
         pytest.skip("where the first request of all is refused, the settings do not fit")
     desk.service.broken[dataset] = broken
     code, _, said = desk.run()
@@ -92,6 +92,20 @@ def test_a_dataset_that_is_not_to_be_had_ends_no_run(desk, dataset, broken):
     assert code == 0, said
     assert desk.statuses() == FINE
     assert len(desk.service.charged) == COUNT
+
+
+@pytest.mark.parametrize("broken", [404, 410])
+def test_where_the_service_offers_no_dataset_the_settings_do_not_fit(desk, broken):
+    desk.service.broken = dict.fromkeys(DATASETS, broken)
+    code, _, said = desk.run()
+    assert (code, desk.service.charged) == (1, [])
+    assert f"/v1/companies/financials ({broken}: Not for you)" in said
+    assert "api.base_url" in said
+    assert desk.service.requests == {"financials": 8, "lookalikes": 1, "relationships": 1}
+    assert desk.status()["unfinished"] == [], "there is nothing to go on with"
+    desk.service.broken.clear()
+    assert desk.run()[0] == 0
+    all_is_well(desk)
 
 
 @pytest.mark.parametrize("broken", [403, 500])

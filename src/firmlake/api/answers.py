@@ -18,7 +18,7 @@ from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.text import LOOKED_AT_MAX, one_line, shown
 
-__all__ = ["Element", "read_answer", "read_single_answer"]
+__all__ = ["Element", "read_answer"]
 
 _MESSAGE_MAX = 300
 _GLIMPSE_MAX = 60
@@ -60,18 +60,6 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
         return _read_one_by_one(dataset, body)
     elements = [_judge(dataset, part.identifier, part.data, part.pagination, part.message) for part in known]
     return _read_one_by_one(dataset, body) if _seems_repeated(dataset, body, elements) else elements
-
-
-def read_single_answer(dataset: str, body: bytes) -> Element:
-    """Read the body of a single-company answer.
-
-    Raises:
-        UnusableAnswerError: The body is not a JSON object with the known envelope. Ask again.
-    """
-    element = _read_element(dataset, Raw(body))
-    if element.problem:
-        raise UnusableAnswerError(f"the answer has another shape ({element.problem}): {_glimpse(body)}")
-    return element
 
 
 # ---------------------------------------------------------------------------------------------------------------------

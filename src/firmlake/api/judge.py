@@ -22,7 +22,7 @@ from firmlake.core.errors import (
 )
 from firmlake.core.text import one_line
 
-__all__ = ["judge"]
+__all__ = ["NO_SUCH_PLACE", "judge"]
 
 Check = Callable[[bytes], object]
 
@@ -38,7 +38,8 @@ _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
     402: (OutOfCreditsError, "The service's credits are used up", "Add credits and run again to continue"),
     403: (ForbiddenError, "The token may not use {path}", "Get a token that may, or leave this out"),
 }
-_NO_SUCH_PLACE = (404, 405, 410)
+NO_SUCH_PLACE = (404, 405, 410)
+"""Statuses of a path at which the service answers nothing."""
 _KINDS: dict[str, Kind] = {"unreachable": "unreachable", "body": "unusable"}
 """Kinds of failures by the first word of `Answer.error`; all others are `failed`."""
 
@@ -80,7 +81,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
             f"The service redirects to {answer.headers.get('location') or 'nowhere'} ({status})",
             "Set api.base_url to the address that answers itself; the token is not sent after a redirect",
         )
-    if status in _NO_SUCH_PLACE and not message:
+    if status in NO_SUCH_PLACE and not message:
         raise UnavailableError(f"There is no {answer.request.path} at the service ({said})", "Check api.base_url")
     refused = RequestRefusedError(f"The service refuses {answer.request.path} ({said})")
     refused.answer = answer

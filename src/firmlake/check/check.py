@@ -193,7 +193,7 @@ def _land(settings: Settings, talk: Talk, now: Callable[[], datetime]) -> tuple[
     fresh = _replace(settings, ["run", "refresh_after_days"], 0)
 
     def plan() -> planning.Planned:
-        return planning.plan_companies(fresh, companies, "check", now())
+        return planning.plan_companies(fresh, companies, "firmlake check", now())
 
     run = planning.freeze(fresh, plan(), now())
     with SegmentWriter(run.folders.landing(run.run_id, 1)) as writer:

@@ -127,6 +127,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     shard_count: int
     sha256: dict[str, str] = {}
     """Checksum of each frozen table, by name: Parquet may read a flipped bit as another value."""
+    resume: str = ""
+    """How to resume the run, as the end of a sentence; empty if by running its list again."""
     files: dict[str, str] = {}
     """File names of tables that were frozen again, by table name."""
     company_list: str = ""
@@ -150,7 +152,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def again(self) -> str:
         """Return how to resume the run, as the end of a sentence."""
-        return "run `firmlake redrive` again" if self.list_name == REDRIVE else f"run {self.list_name} again"
+        default = "`firmlake redrive`" if self.list_name == REDRIVE else self.list_name
+        return self.resume or f"run {default} again"
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

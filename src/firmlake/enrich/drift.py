@@ -49,11 +49,11 @@ def refuse_unwanted(run: Run, rejects: pl.LazyFrame, drift: pl.LazyFrame, now: d
     # A pattern cannot spell the brackets of parents[].
     pattern = f"{dataset}.{path.replace('[]', '*')}"
     next_step = (
-        f'Add "{pattern}" = "{helps}" at the end of {setting}, or take out what covers it, and run the list '
-        "again; what was paid for costs nothing again within the credit window"
+        f'Add "{pattern}" = "{helps}" at the end of {setting}, or take out what covers it, and {run.plan.again}; '
+        "within the credit window no company is charged twice"
     )
     run.finish("refused", reason, now, _ALWAYS, next_step=next_step)
-    raise DriftError(f"{reason}; {setting} says that nothing is published then", next_step)
+    raise DriftError(f"{reason}; {setting} stops the run, so nothing was published", next_step)
 
 
 def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Sequence[Vanished]], None]:
@@ -75,11 +75,13 @@ def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Se
             return
         worst = refused[0]
         more = f" (and {len(refused) - 1} more fields)" if len(refused) > 1 else ""
-        run.finish("refused", f"{worst}{more}", now, worst.share)
-        raise DriftError(
-            f"{worst}{more}: nothing was published, and the rows in the warehouse stay as they are",
-            "Run again once the service sends the field again; within the credit window no company is charged twice; "
-            f"--set run.vanished_share_max={math.ceil(worst.share * 100) / 100:g} publishes run {run.run_id} as it is",
+        again = run.plan.again
+        step = (
+            f"{again[0].upper()}{again[1:]} once the service sends the field again; within the credit window no "
+            f"company is charged twice; --set run.vanished_share_max={math.ceil(worst.share * 100) / 100:g} publishes "
+            f"run {run.run_id} as it is"
         )
+        run.finish("refused", f"{worst}{more}", now, worst.share, next_step=step)
+        raise DriftError(f"{worst}{more}: nothing was published, and the rows in the warehouse stay as they are", step)
 
     return check

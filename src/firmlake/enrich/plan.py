@@ -66,6 +66,7 @@ class Planned(NamedTuple):
         others: Unfinished runs of other lists, each with the number of planned companies it has answers for.
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
         whole: What the whole list would cost, if only a sample of it is planned.
+        resume: How to resume the run, as in `RunPlan`.
     """
 
     companies: CompanyList
@@ -76,6 +77,7 @@ class Planned(NamedTuple):
     others: tuple[tuple[Run, int], ...] = ()
     ahead: tuple[int, datetime] | None = None
     whole: Whole | None = None
+    resume: str = ""
 
 
 def check_expand(settings: Settings) -> None:
@@ -112,7 +114,7 @@ def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: 
     Args:
         settings: Budgets and limits.
         companies: One row per company in normal form: country, company_number.
-        name: The name of the list, instead of a file name.
+        name: The command that asks for them, instead of a file name.
         now: UTC.
 
     Raises:
@@ -120,7 +122,8 @@ def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: 
     """
     folders = Folders.of(settings)
     check_service(settings, folders)
-    return _plan(settings, folders, known_companies(companies, name), _read_held(settings, folders, now), now)
+    planned = _plan(settings, folders, known_companies(companies, name), _read_held(settings, folders, now), now)
+    return planned._replace(resume=f"run `{name}` again")
 
 
 def plan_redrive(settings: Settings, now: datetime) -> Planned:
@@ -136,11 +139,14 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
     return _plan(settings, folders, known_companies(failed, REDRIVE), held, now, only_failed=True)
 
 
-def plan_outward(settings: Settings, inner: pl.DataFrame, known: pl.DataFrame, step: int, now: datetime) -> Planned:
+def plan_outward(
+    settings: Settings, list_name: str, inner: pl.DataFrame, known: pl.DataFrame, step: int, now: datetime
+) -> Planned:
     """Work out what to fetch for the companies one expansion step away, as set by `run.expand`.
 
     Args:
         settings: The budgets of this step alone.
+        list_name: The list that the expansion started from.
         inner: The companies to start from: country, company_number.
         known: All companies asked for so far: country, company_number.
         step: The number of the step, 1 beside the list; part of the name of the run.
@@ -153,7 +159,8 @@ def plan_outward(settings: Settings, inner: pl.DataFrame, known: pl.DataFrame, s
         with open_warehouse(folders) as connection:
             outer = neighbours(connection, inner, known, settings.run.expand)
     companies = known_companies(outer, f"{settings.run.expand}, step {step}")
-    return _plan(settings, folders, companies, held, now)
+    resume = f"run {list_name} again with --expand {settings.run.expand} --depth {step}"
+    return _plan(settings, folders, companies, held, now)._replace(resume=resume)
 
 
 def plan_steps(settings: Settings, planned: Planned, now: datetime) -> list[Planned]:
@@ -163,7 +170,7 @@ def plan_steps(settings: Settings, planned: Planned, now: datetime) -> list[Plan
     for step in range(1, settings.run.depth + 1):
         last = steps[-1]
         settings = spend(settings, last.estimate.credit_count, sum(last.estimate.request_counts.values()))
-        outward = plan_outward(settings, last.companies.companies, known, step, now)
+        outward = plan_outward(settings, planned.companies.path.name, last.companies.companies, known, step, now)
         if outward.companies.companies.is_empty():
             break
         steps.append(outward)
@@ -228,6 +235,7 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
         lookalikes_watched=settings.run.lookalikes_watched,
         names=settings.api.names,
         contract=settings.contract,
+        resume=planned.resume,
     )
     frozen, tables = _list_tables(settings, companies, frozen)
     return start_run(folders, frozen, targets, tables)

@@ -203,7 +203,7 @@ def _go_outward(
         inner = last.run.table("companies").select(_KEY)
         known = pl.concat([known, inner]) if step > 1 else inner
         settings = planning.spend(settings, last.summary.expected_credit_count, last.summary.request_count)
-        plan = partial(planning.plan_outward, settings, inner, known, step, now())
+        plan = partial(planning.plan_outward, settings, first.run.plan.list_name, inner, known, step, now())
         title = f"Step {step} of {settings.run.depth}, {settings.run.expand}"
         ended = carry_out(settings, plan, observer, now, title)
         if ended is None:

@@ -19,7 +19,7 @@ from firmlake.core.errors import (
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
-from firmlake.landing.narrow import Ask, Sent, find_reason, halve, is_nobodys_fault, is_size, misfit
+from firmlake.landing.narrow import Ask, Sent, find_reason, halve, is_no_such_place, is_nobodys_fault, is_size, misfit
 from firmlake.landing.pages import Wanted, plan_pages
 from firmlake.landing.progress import Track
 from firmlake.landing.segments import SegmentWriter
@@ -155,7 +155,7 @@ class Fetcher:
 
         If companies may be the reason for a failure, smaller and smaller parts of the page are sent to find out. If no
         company is to blame, the dataset is given up. If, moreover, nothing was ever answered and the service refuses
-        everything, the run ends.
+        everything, the run ends; after a 404, only if no other dataset is answered either.
         """
         standing, dataset = self._standing, asks[0].page.dataset
         if probe := standing.take_probe(dataset):
@@ -168,7 +168,9 @@ class Fetcher:
         divided, parts = find_reason(first, lambda part: self._sender.send(part, shard))
         is_refused = isinstance(first.error, RequestRefusedError)
         if is_refused and not has_worked and (is_nobodys_fault(parts) or is_size(first, parts)):
-            raise misfit(first)
+            standing.misfit = misfit(first)
+            if not is_no_such_place(first):
+                raise standing.misfit
         if is_nobodys_fault(parts):
             assert first.error
             return [*divided, *(self._sender.end(dataset, part, first.error) for part in parts)]

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from firmlake.api.answers import Element
+from firmlake.api.judge import NO_SUCH_PLACE
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, ServiceError
 from firmlake.landing.pages import Page
 from firmlake.landing.segments import Header
 
-__all__ = ["Ask", "Sent", "find_reason", "halve", "is_nobodys_fault", "is_size", "misfit"]
+__all__ = ["Ask", "Sent", "find_reason", "halve", "is_no_such_place", "is_nobodys_fault", "is_size", "misfit"]
 
 _TRIES_ALONE = 2
 """Tries for a company that is asked for alone before it is given up: one failure may be the service's."""
@@ -83,11 +84,16 @@ def is_size(first: Sent, parts: list[Sent]) -> bool:
     return isinstance(first.error, RequestRefusedError) and all(part.error is None for part in parts)
 
 
+def is_no_such_place(refused: Sent) -> bool:
+    """Tell whether a refusal says that the endpoint is not there: another dataset may be offered all the same."""
+    return refused.landed[-1][0].status in NO_SUCH_PLACE
+
+
 def misfit(refused: Sent) -> RequestRefusedError:
     """Return the error for a refusal that no company causes, with the settings to look at."""
     assert isinstance(refused.error, ServiceError)
     keys = ["api.companies_per_request", "records_per_request", "page_limit_max", "api.names"]
-    keys += ["api.base_url"] * (refused.landed[-1][0].status == 404)
+    keys += ["api.base_url"] * is_no_such_place(refused)
     return RequestRefusedError(
         refused.error.message,
         f"Look at {', '.join(keys[:-1])} and {keys[-1]}; if some companies are the reason, a lower "

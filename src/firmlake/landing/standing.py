@@ -18,6 +18,12 @@ class Standing:
         datasets: Datasets of the run.
         barred: Datasets that were given up when they were last requested.
         on_works: Called once, when the first dataset is answered.
+
+    Attributes:
+        gates: By dataset, a lock to hold while its first requests go one by one.
+        ended: By dataset that was given up, the reason.
+        has_worked: Whether any dataset was ever answered.
+        misfit: The error that ends the run if no dataset is ever answered; None while the settings seem to fit.
     """
 
     def __init__(self, datasets: Collection[str], barred: Collection[str], on_works: Callable[[], object]) -> None:
@@ -29,6 +35,7 @@ class Standing:
         self.gates: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self.ended: dict[str, FirmlakeError] = {}
         self.has_worked = False
+        self.misfit: FirmlakeError | None = None
 
     def works(self, dataset: str) -> bool:
         """Tell whether a dataset is answered; until then its requests go one by one."""
@@ -71,12 +78,15 @@ class Standing:
 
         Raises:
             AuthorizationError: Every dataset is forbidden. Get a token that may use them.
+            RequestRefusedError: No dataset was ever answered, and the first is refused. Correct the settings.
             ServiceError: No dataset is available. Run again later.
         """
         with self._lock:
             errors = [self.ended[dataset] for dataset in self._datasets if dataset in self.ended]
         if len(errors) < len(self._datasets):
             return
+        if self.misfit and not self.has_worked:
+            raise self.misfit
         kind = AuthorizationError if all(isinstance(error, ForbiddenError) for error in errors) else ServiceError
         messages = list(dict.fromkeys(error.message for error in errors))
         raise kind("; ".join(messages), errors[0].next_step)

@@ -233,10 +233,18 @@ def _loaded(folders: Folders) -> tuple[list[str], list[str]]:
 
 
 def _restore_outcomes(folders: Folders) -> None:
-    """Restore lost outcomes of published runs from the warehouse, which knows all but the reason."""
+    """Restore lost outcomes of published runs from the warehouse."""
     with suppress(FirmlakeError, duckdb.Error), open_warehouse(folders, of_any_version=True) as connection:
-        for run_id, outcome, at in connection.execute("SELECT run_id, outcome, finished_at FROM runs").fetchall():
-            known = Outcome(run_id=run_id, outcome=outcome, finished_at=at.replace(tzinfo=UTC))
+        rows = connection.execute("FROM runs").fetchall()
+        names = [column[0] for column in connection.description or ()]
+        for row in (dict(zip(names, values, strict=True)) for values in rows):
+            known = Outcome(
+                run_id=row["run_id"],
+                outcome=row["outcome"],
+                reason=row.get("reason") or "",  # a warehouse of schema version 2 does not tell
+                next_step=row.get("next_step") or "",
+                finished_at=row["finished_at"].replace(tzinfo=UTC),
+            )
             restore_outcome(folders, known)
 
 

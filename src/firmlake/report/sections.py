@@ -35,7 +35,8 @@ TILES = """
         (SELECT replace(max_by(outcome, finished_at), '_', ' ') FROM runs) AS "last run",
         (SELECT sum(credit_count)::BIGINT FROM runs) AS "credits charged",
         (SELECT arg_max(credits_remaining, fetched_at) FROM requests) AS "credits left",
-        (SELECT count(*) FROM company_state WHERE status = 'failed') AS "failed datasets",
+        (SELECT count(*) FROM company_state WHERE status IN ('failed', 'forbidden', 'unavailable'))
+            AS "failed datasets",
         (SELECT coalesce(sum(found), 0)::BIGINT FROM found WHERE severity = 'error') AS "findings: errors"
 """
 
@@ -57,7 +58,7 @@ SECTIONS = (
         """
         SELECT started_at::TIMESTAMP_S AS started, list_name, outcome, company_count AS companies,
             target_count AS asked, request_count AS requests, credit_count AS credits,
-            expected_credit_count AS expected_credits, bill, credits_remaining
+            expected_credit_count AS expected_credits, bill, credits_remaining, reason, next_step AS what_to_do
         FROM spend ORDER BY started_at DESC LIMIT 5
         """,
     ),
@@ -68,6 +69,8 @@ SECTIONS = (
         """
         SELECT dataset, reason, count(*) AS companies, min(country || ' ' || company_number) AS for_example,
             CASE
+                WHEN any_value(status) = 'forbidden' THEN 'Get a token that may use it, then redrive; or leave it out '
+                    'of run.datasets'
                 WHEN regexp_matches(reason, 'status 4[0-9][0-9]') THEN 'The service refuses the request: look at its '
                     'message, correct the list or the names in api.names, then redrive'
                 WHEN regexp_matches(reason, 'answer has another shape|not a JSON array|body') THEN 'The answer could '
@@ -75,6 +78,7 @@ SECTIONS = (
                 ELSE 'The service had trouble: redrive later'
             END AS what_to_do
         FROM dead_letters JOIN last_run USING (run_id)
+        LEFT JOIN company_state USING (run_id, country, company_number, dataset)
         GROUP BY dataset, reason ORDER BY companies DESC, dataset, reason LIMIT 10
         """,
         bars="companies",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
@@ -15,7 +14,7 @@ import msgspec
 from firmlake.core.errors import DamagedError
 from firmlake.core.failure import LastFailure, last_failure
 from firmlake.core.lock import holder
-from firmlake.core.run import Folders, Run, open_runs, read_runs
+from firmlake.core.run import Folders, Outcome, Run, open_runs, read_runs
 from firmlake.lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.report.summary import RunSummary, summarise
 from firmlake.warehouse.exported import LastExport, last_exports
@@ -37,8 +36,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         refused: Runs that were refused at publishing, newest last: (run, list, reason).
         damaged: Runs and plans of contacts with a file that cannot be read: (name, file and reason, next step).
         landed_at: When an answer last landed for the newest unfinished run, UTC.
-        parked: Companies without an answer, most first: (failed, forbidden, unavailable or waiting; reason; number of
-            companies and datasets).
+        parked: Companies that lack something, most first: (failed, forbidden, unavailable, waiting or rejected records;
+            reason; number of companies and datasets).
         open_contacts: The newest plan of contacts that is not settled: its file, its list, and its open contacts.
         companies: Companies by dataset and status, over all runs.
         oldest_answer_at: When the oldest answer held was received, UTC.
@@ -99,19 +98,17 @@ def read_status(folders: Folders, company_list: str = "") -> Status:
             oldest, latest = connection.execute(_AGES).fetchall()[0]
             remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
     is_lost = not has_warehouse and any(run.is_fetched for run in runs)
-    unfinished, refused = _open(runs, loaded)
-    running, failure = holder(folders), _failure(folders, last)
+    open_, refused = _open(runs, loaded)
     open_contacts, damaged_contacts = _open_contacts(folders)
-    damaged |= damaged_contacts
-    return Status(
+    status = Status(
         data=folders.data,
-        running=running,
+        running=holder(folders),
         last_run=last,
-        failure=failure,
-        unfinished=unfinished,
-        refused=refused,
-        damaged=[(run_id, error.message, error.next_step) for run_id, error in damaged.items()],
-        landed_at=_landed_at(folders, unfinished[-1][0]) if unfinished else None,
+        failure=_failure(folders, last),
+        unfinished=[(run.run_id, run.plan.list_name, run.plan.target_count) for run in open_],
+        refused=[(outcome.run_id, run.plan.list_name, outcome.reason) for run, outcome in refused],
+        damaged=[(run_id, error.message, error.next_step) for run_id, error in (damaged | damaged_contacts).items()],
+        landed_at=_landed_at(folders, open_[-1].run_id) if open_ else None,
         parked=parked,
         open_contacts=open_contacts,
         companies=companies,
@@ -122,10 +119,10 @@ def read_status(folders: Folders, company_list: str = "") -> Status:
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),
-        next_step=_next_step(
-            running, is_lost, failure, last, _told(runs), unfinished, refused, parked, damaged, open_contacts
-        ),
+        next_step="",
     )
+    step = _REPLAY if is_lost and not status.running else _next_step(status, open_, refused)
+    return msgspec.structs.replace(status, next_step=step)
 
 
 _REPLAY = "`firmlake replay` rebuilds the warehouse from the landed answers; it is missing, although runs have ended"
@@ -134,6 +131,13 @@ _PARKED = """
     SELECT s.status, s.run_id, coalesce(d.reason, ''), count(*)
     FROM company_state s LEFT JOIN dead_letters d USING (run_id, country, company_number, dataset)
     WHERE s.status IN ('failed', 'forbidden', 'unavailable', 'waiting') GROUP BY ALL
+    UNION ALL
+    SELECT 'rejected records', s.run_id, coalesce(r.reason, ''), count(*)
+    FROM company_state s LEFT JOIN (
+        SELECT run_id, country, company_number, dataset, min(concat_ws(': ', nullif(path, ''), reason)) AS reason
+        FROM rejects WHERE effect = 'record' GROUP BY ALL
+    ) r USING (run_id, country, company_number, dataset)
+    WHERE s.reject_count > 0 GROUP BY ALL
 """
 _AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
 _CREDITS = """
@@ -141,15 +145,16 @@ _CREDITS = """
 """
 
 
-def _open(runs: list[Run], loaded: list[str]) -> tuple[list[tuple[str, str, int]], list[tuple[str, str, str]]]:
-    unfinished: list[tuple[str, str, int]] = []
-    refused: list[tuple[str, str, str]] = []
+def _open(runs: list[Run], loaded: list[str]) -> tuple[list[Run], list[tuple[Run, Outcome]]]:
+    """List the runs that can go on, and those that were refused with how they ended."""
+    unfinished: list[Run] = []
+    refused: list[tuple[Run, Outcome]] = []
     for run in open_runs(runs, loaded):
         outcome = run.outcome()
         if outcome and outcome.is_refused:
-            refused.append((run.run_id, run.plan.list_name, outcome.reason))
+            refused.append((run, outcome))
         else:
-            unfinished.append((run.run_id, run.plan.list_name, run.plan.target_count))
+            unfinished.append(run)
     return unfinished, refused
 
 
@@ -193,50 +198,35 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
-def _told(runs: list[Run]) -> dict[str, str]:
-    """Read what each run said about what to do; without those that did not or whose folder is gone."""
-    outcomes = {run.run_id: run.outcome() for run in runs}
-    return {run_id: outcome.next_step for run_id, outcome in outcomes.items() if outcome and outcome.next_step}
-
-
-def _next_step(
-    running: str,
-    is_lost: bool,
-    failure: LastFailure | None,
-    last: RunSummary | None,
-    told: Mapping[str, str],
-    unfinished: list[tuple[str, str, int]],
-    refused: list[tuple[str, str, str]],
-    parked: list[tuple[str, str, int]],
-    damaged: Mapping[str, DamagedError],
-    open_contacts: tuple[Path, int, int] | None,
-) -> str:
-    if running:
-        return f"Wait for {running}"
-    if is_lost:
-        return _REPLAY
-    if refused and refused[-1][0] > max((run_id for run_id, *_ in unfinished), default=""):
-        return told.get(refused[-1][0]) or (
-            f"Run {refused[-1][1]} again once the service sends the field again; within the credit window no company "
-            f"is charged twice; with --set run.vanished_share_max=1 that publishes run {refused[-1][0]} as it is"
-        )
+def _next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
+    failure, last = status.failure, status.last_run
+    if status.running:
+        return f"Wait for {status.running}"
+    if refused and refused[-1][0].run_id > max((run.run_id for run in unfinished), default=""):
+        run, outcome = refused[-1]
+        return outcome.next_step or f"{_sentence(run.plan.again)}; within the credit window no company is charged twice"
     first = f"{failure.next_step}. Then: " if failure and failure.next_step else ""
     if unfinished:
-        return f"{first}Run {unfinished[-1][1]} again: run {unfinished[-1][0]} resumes where it stopped"
-    if open_contacts:
-        plan, list_id, count = open_contacts
+        run = unfinished[-1]
+        return f"{first}{_sentence(run.plan.again)}: run {run.run_id} resumes where it stopped"
+    if status.open_contacts:
+        plan, list_id, count = status.open_contacts
         return f"{first}`firmlake contacts apply {quote(str(plan))}` settles {count:,} contacts of list {list_id}"
     if failure and failure.next_step:
         return failure.next_step
     if last is None:
         return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
-    if last.outcome != "done" and last.run_id in told:
-        return told[last.run_id]
-    if last.outcome == "stopped":
+    if last.next_step:
+        return last.next_step
+    if last.outcome == "stopped":  # an earlier version did not record the next step
         return f"Run {last.list_name} again to fetch the companies that credits or budget left out"
-    kinds = {kind for kind, *_ in parked}
+    kinds = {kind for kind, *_ in status.parked}
     if kinds - {"waiting"}:
-        return "`firmlake redrive` asks again for companies without an answer; dead_letters says why they have none"
+        return "`firmlake redrive` asks again for parked companies; dead_letters and rejects say why they are parked"
     if "waiting" in kinds:
         return "Run the list of the waiting companies again"
-    return next((error.next_step for error in damaged.values()), "Nothing is open")
+    return next((next_step for *_, next_step in status.damaged), "Nothing is open")
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]

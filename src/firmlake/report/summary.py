@@ -37,10 +37,14 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         reject_count: Records left out because a value that identifies them does not fit.
         discard_count: Values that did not fit and are null in their columns.
         drift: Differences from the contract: dataset, kind, path, records.
+        reason: Why it is not done; empty where it is.
+        next_step: What to do about that.
     """
 
     run_id: str
     outcome: str
+    reason: str = ""
+    next_step: str = ""
     list_name: str
     started_at: datetime
     finished_at: datetime
@@ -122,7 +126,8 @@ def _tell_scale(dataset: str, path: str, count: int) -> str:
 
 
 _RUN = """
-    SELECT r.run_id, outcome, list_name, datasets, started_at, finished_at, line_count, company_count, refused_count,
+    SELECT r.run_id, outcome, coalesce(reason, '') AS reason, coalesce(next_step, '') AS next_step,
+           list_name, datasets, started_at, finished_at, line_count, company_count, refused_count,
            repeated_count, fresh_count, target_count, request_count, credit_count, expected_credit_count,
            generation, row_counts,
            changed_company_count

@@ -138,7 +138,7 @@ def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str,
     show_table(("companies by dataset", *(status.replace("_", " ") for status in statuses)), rows)
     written = ", ".join(f"{count:,} {table}" for table, count in summary.rows.items())
     echo(f"Rows written: {written}")
-    spent = "unknown" if summary.credit_count is None and summary.request_count else f"{summary.credit_count or 0:,}"
+    spent = "unknown" if summary.credit_count is None else f"{summary.credit_count:,}"
     unfit = f"Rejected records: {summary.reject_count:,}   Discarded values: {summary.discard_count:,}"
     echo(f"Requests: {summary.request_count:,}   Credits: {spent}   {unfit}")
     if summary.unexplained_bill:

@@ -195,8 +195,8 @@ _RUN = """
            ? AS line_count, ? AS company_count, ? AS refused_count,
            ? AS repeated_count, ? AS fresh_count, ? AS target_count, ? AS firmlake_version,
            (SELECT count(*) FROM staged_requests) AS request_count,
-           (SELECT sum(credits_charged)::BIGINT FROM staged_requests) AS credit_count,
-           ? AS expected_credit_count
+           (SELECT if(bool_or(status = 200), sum(credits_charged)::BIGINT, 0) FROM staged_requests) AS credit_count,
+           ? AS expected_credit_count, ? AS reason, ? AS next_step
 """
 
 
@@ -280,7 +280,7 @@ def _add_run(connection: duckdb.DuckDBPyConnection, run: Run, outcome: Outcome, 
             plan.started_at.replace(tzinfo=None),
             outcome.finished_at.replace(tzinfo=None), outcome.outcome, plan.line_count, plan.company_count,
             plan.refused_count, plan.repeated_count, plan.fresh_count, plan.target_count, plan.firmlake_version,
-            expected_credits,
+            expected_credits, outcome.reason or None, outcome.next_step or None,
         ],
     )  # fmt: skip
 

@@ -140,6 +140,8 @@ TABLES_OF_RUNS = (
             Column("started_at", "timestamp", "When the run was planned, UTC"),
             Column("finished_at", "timestamp", "When its last answer had landed, UTC"),
             Column("outcome", "text", "done, some_failed or stopped"),
+            Column("reason", "text", "Why the run is not done", "it is done"),
+            Column("next_step", "text", "What to do next", "the run is done"),
             Column("line_count", "count", "Lines of the list, without header and blank lines"),
             Column("company_count", "count", "Companies accepted"),
             Column("refused_count", "count", "Lines refused"),
@@ -147,7 +149,12 @@ TABLES_OF_RUNS = (
             Column("fresh_count", "count", "Companies not asked for because all their datasets are fresh"),
             Column("target_count", "count", "Companies asked for"),
             Column("request_count", "count", "Requests answered, including retries"),
-            Column("credit_count", "count", "Credits that the service reports it charged", "it did not report them"),
+            Column(
+                "credit_count",
+                "count",
+                "Credits that the service reports it charged",
+                "it answered without reporting them",
+            ),
             Column(
                 "expected_credit_count",
                 "count",

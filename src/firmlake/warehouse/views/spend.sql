@@ -3,6 +3,8 @@
 --
 -- unexplained_credit_count: Credits charged beyond those our ledger expects; 0 is right. Null: the service did not say
 -- bill: as expected, or how many credits more or fewer than our ledger expects. Null: the service did not say
+-- reason: Why the run is not done. Null: it is done
+-- next_step: What to do next. Null: the run is done
 -- credits_per_company: Credits charged by companies asked for
 -- failed_request_count: Requests without an answer of status 200
 -- body_bytes: Bytes received
@@ -21,7 +23,9 @@ SELECT
     ratio(r.credit_count, r.target_count) AS credits_per_company,
     q.failed_request_count,
     q.body_bytes,
-    q.credits_remaining
+    q.credits_remaining,
+    r.reason,
+    r.next_step
 FROM runs r
 LEFT JOIN (
     SELECT
