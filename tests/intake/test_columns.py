@@ -97,8 +97,8 @@ def test_a_mapped_column_keeps_the_country_of_its_name(read):
         ({"number_column": "Klantnummer"}, "no column 'Klantnummer'", "Did you mean 'Klantnr'?"),
         ({"country_column": "x"}, "no column 'x'", "Its columns are 'Klantnr', 'Plaats'"),
         ({}, "no column is known as company number. Its columns are 'Klantnr', 'Plaats'", "--map number=COLUMN"),
-        ({"header": "no", "number_column": "3"}, "column '3' is not there", "from 1 to 2"),
-        ({"header": "no", "number_column": "Klantnr"}, "column 'Klantnr' is not there", "from 1 to 2"),
+        ({"header": "no", "number_column": "3"}, "there is no column '3'", "from 1 to 2"),
+        ({"header": "no", "number_column": "Klantnr"}, "there is no column 'Klantnr'", "from 1 to 2"),
     ],
 )
 def test_a_file_without_the_column_sought_is_refused_with_the_way_to_map_it(refusal, options, message, next_step):

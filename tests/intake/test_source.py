@@ -92,7 +92,7 @@ def test_a_stream_that_never_ends_is_refused(stdin):
 
 
 @pytest.mark.parametrize(
-    ("source", "message"), [("ftp://host/list.csv", "no place to read"), ("s3://", "cannot be read")]
+    ("source", "message"), [("ftp://host/list.csv", "not a supported source"), ("s3://", "cannot be read")]
 )
 def test_an_address_that_is_no_list_is_refused(source, message):
     with pytest.raises(CompanyListError, match=message):

@@ -1,1 +1,1 @@
-"""Intake: a company list in any usual spelling becomes companies in normal form, and a plan what to fetch."""
+"""Intake: read company lists of any usual format and spelling into companies in normal form."""

@@ -1,4 +1,4 @@
-"""Which columns of a list are read, for each thing that is sought: by mapping, by name, or by name and values."""
+"""Choose the columns of a list for each role: by mapping, by name, or by name and values."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from firmlake.intake.table import Table
 __all__ = ["Choice", "choose_columns"]
 
 Choice = dict[str, tuple[int, ...]]
-"""Positions from 0 of the columns for each role; none where the file has no such column."""
+"""Positions of columns from 0, by role; empty if the file has no such column."""
 
 _NUMBER: Final = NUMBER_ROLES[0]
 _MOST: Final = 0.5
-"""Share of a column's filled cells that are valid numbers (or countries), so that it is taken for what holds them."""
+"""Share of a column's filled cells that must be valid numbers (or countries) for the column to be chosen."""
 
 _REGISTER: Final = 2
-"""Strength of a hint by the word of a register or country."""
+"""Strength of a hint that names a register or a country."""
 
 _ALIKE: Final = 0.9
-"""Two columns qualify equally where the one has so large a share of the other's valid numbers."""
+"""Two columns qualify equally if one has at least this share of the other's valid numbers."""
 
 
 @dataclass
 class _Search:
-    """One list, what is sought in it, and what was found by now."""
+    """The state of the search for columns in one list."""
 
     path: Path
     table: Table
@@ -46,11 +46,11 @@ class _Search:
     guesses: list[str] = field(default_factory=list)
 
     def name(self, position: int) -> str:
-        """Name a column for a message, as it can be mapped."""
+        """Return the name of a column for messages, as it can be given to `--map`."""
         return repr(self.table.names[position]) if self.table.names else str(position + 1)
 
     def examples(self, position: int) -> str:
-        """Show the first values of a column."""
+        """Return the first values of a column, for messages."""
         return ", ".join(column_texts(self.table.sample, position).drop_nulls().head(3))
 
 
@@ -59,20 +59,20 @@ def choose_columns(
 ) -> tuple[Choice, tuple[str, ...]]:
     """Choose the columns for each role of `synonyms`.
 
-    Of the number roles one must be found; the country may be missing; every other role must be found.
+    At least one number role and every other role must be found; only the country may be missing.
 
     Args:
         path: The file, for messages.
-        table: The file as its reader sees it.
-        options: Columns that are mapped, and the default country.
-        synonyms: The roles sought, with their header names.
-        mapping: Columns mapped for further roles: header names, or positions from 1 where there is no header.
+        table: The file as a table.
+        options: Mapped columns and the default country.
+        synonyms: Header names by role.
+        mapping: Columns mapped to further roles: header names, or positions from 1 if there is no header.
 
     Returns:
-        The choice, and one sentence for each column that was chosen by more than its name.
+        The choice, and one sentence for each column that was not chosen by its name alone.
 
     Raises:
-        CompanyListError: A column is not found, or two would do: map the right one as the next step says.
+        CompanyListError: A column is not found, or several qualify. Map the right one as the next step says.
     """
     wanted = {COUNTRY: options.country_column, _NUMBER: options.number_column, **mapping}
     wanted = {role: column for role, column in wanted.items() if column}
@@ -94,7 +94,7 @@ def _by_name(path: Path, names: tuple[str, ...], synonyms: Synonyms, wanted: Map
     choice = find_columns(path, names, synonyms, wanted)
     if _NUMBER not in wanted:
         return choice
-    # The mapped column alone is read, but what its name says of the country holds.
+    # Only the mapped column is read, but its name still decides the country.
     mapped = choice[_NUMBER]
     named = role_of(names[mapped[0]], synonyms) or hint_of(names[mapped[0]]).role
     role = named if named in NUMBER_ROLES else _NUMBER
@@ -106,7 +106,7 @@ def _by_position(path: Path, table: Table, wanted: Mapping[str, str]) -> Choice:
     for role, column in wanted.items():
         if not column.isdecimal() or not 1 <= int(column) <= table.width:
             raise CompanyListError(
-                f"{path} has no header, so that column {column!r} is not there",
+                f"{path} has no header, so there is no column {column!r}",
                 f"Give its position, from 1 to {table.width}, or set intake.header to yes",
             )
         choice[role] = (int(column) - 1,)
@@ -114,7 +114,7 @@ def _by_position(path: Path, table: Table, wanted: Mapping[str, str]) -> Choice:
 
 
 def _guess_country(search: _Search) -> None:
-    """Choose the column whose values are countries; a name must suggest it, since languages are spelled alike."""
+    """Choose the column whose values are countries; its name must suggest it, because language codes look the same."""
     names = search.table.names
     if search.choice.get(COUNTRY):
         return
@@ -138,7 +138,7 @@ def _guess_country(search: _Search) -> None:
 
 
 def _guess_number(search: _Search) -> None:
-    """Choose the column with numbers by its name and values, where no name is known or those known hold none."""
+    """Choose the column with numbers by name and values, if no known name exists or the known columns hold none."""
     sample, choice = search.table.sample, search.choice
     if not sample.height:
         return
@@ -166,7 +166,7 @@ def _guess_number(search: _Search) -> None:
 
 
 def _weigh(search: _Search, by_name: Mapping[int, str]) -> dict[int, Evidence]:
-    """Give the columns most of whose values are valid numbers."""
+    """Return the columns in which most values are valid numbers."""
     names, choice, sample = search.table.names, search.choice, search.table.sample
     roles = {}
     for position in range(search.table.width):
@@ -178,7 +178,7 @@ def _weigh(search: _Search, by_name: Mapping[int, str]) -> dict[int, Evidence]:
         found = country_codes(column_texts(sample, position))
         codes = codes.fill_null(found.set(~found.is_in(COUNTRIES), None))
     evidence = number_evidence(sample, roles, codes, search.default_country)
-    # A column that is known by its name needs no more than one number.
+    # For a column with a known name, one valid number is enough.
     return {
         position: each
         for position, each in evidence.items()
@@ -187,7 +187,7 @@ def _weigh(search: _Search, by_name: Mapping[int, str]) -> dict[int, Evidence]:
 
 
 def _add_registers(search: _Search, by_name: Mapping[int, str]) -> None:
-    """Read a column with the word of a register beside those known by name, where it fills what they leave empty."""
+    """Also read a column named after a register if it fills gaps of the columns with known names."""
     names = search.table.names or ()
     hints = {position: hint for position, name in enumerate(names) if (hint := hint_of(name)).strength == _REGISTER}
     beside = [n for n, hint in hints.items() if n not in by_name and hint.role in NUMBER_ROLES]
@@ -209,7 +209,7 @@ def _add_registers(search: _Search, by_name: Mapping[int, str]) -> None:
 
 
 def _leave_out(search: _Search, weighed: Mapping[int, Evidence], by_name: Mapping[int, str]) -> None:
-    """Leave out columns with the name of a number in which no value is one, where another has them."""
+    """Leave out columns with a known name but no valid number, if another column has valid numbers."""
     empty = [position for position, role in by_name.items() if role == _NUMBER and position not in weighed]
     if not weighed or not empty:
         return
@@ -223,10 +223,10 @@ def _leave_out(search: _Search, weighed: Mapping[int, Evidence], by_name: Mappin
 
 
 def _best(search: _Search, weighed: Mapping[int, Evidence]) -> int | None:
-    """Give the column that qualifies best by its name and values; refuse where two qualify equally."""
+    """Return the column that qualifies best by name and values; refuse the list if several qualify equally."""
     names = search.table.names
     strength = {position: hint_of(names[position]).strength if names else 1 for position in weighed}
-    # Eight digits alone are a KVK number, a customer number or a telephone number.
+    # Eight bare digits may be a KVK number, a customer number or a telephone number.
     eligible = [position for position in weighed if strength[position] or weighed[position].is_checked]
     if not eligible:
         return None

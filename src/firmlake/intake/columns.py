@@ -1,4 +1,4 @@
-"""Which column of a file holds what, told by its header name in English, Dutch or French, or by an explicit mapping."""
+"""Find columns by header names in English, Dutch or French, or by an explicit mapping."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 Synonyms = Mapping[str, frozenset[str]]
-"""The roles that the columns of a file can have, and for each role the folded header names it goes by."""
+"""Folded header names by the role of the column."""
 
 COUNTRY: Final = "country"
 
@@ -35,27 +35,27 @@ SEVERAL: Final = {
     "be_nl_number": ("BE", "NL"), "be_fr_number": ("BE", "FR"), "nl_fr_number": ("NL", "FR"),
     "be_nl_fr_number": ("BE", "NL", "FR"),
 }  # fmt: skip
-"""Roles of columns whose name tells of several registers (`KBO/KvK`), and the countries of these."""
+"""Roles of columns named after several registers (`KBO/KvK`), with the countries of these."""
 
 NUMBER_ROLES: Final = (
     "company_number", *SEVERAL, "enterprise_number", "be_number", "nl_number", "siren", "siret", "vat_number",
 )  # fmt: skip
-"""Roles of columns with company numbers, by precedence: of those filled on a line, the first is read."""
+"""Roles of columns with company numbers, in order of precedence: the first filled one of a line is read."""
 
 COLUMN_COUNTRY: Final = {"be_number": "BE", "nl_number": "NL", "siren": "FR", "siret": "FR"}
-"""Countries that a column's role settles: the register it names has companies of one country only."""
+"""Countries implied by a role, because its register has companies of one country only."""
 
 FALLBACK_COUNTRY: Final = {"enterprise_number": "BE"}
-"""Countries that a column's role suggests where nothing else names one: a Belgian word, but used for others too."""
+"""Countries suggested by a role if nothing else names one: Belgian words that are used for other countries too."""
 
 
 def header_names(*names: str) -> frozenset[str]:
-    """Give the names by which a role is known, for `Synonyms`; their spelling does not count."""
+    """Return folded header names, for `Synonyms`."""
     return frozenset(fold(name) for name in names)
 
 
 def _number_of(*words: str) -> frozenset[str]:
-    """Give the names that put a word for "number" before or after each of the words."""
+    """Return names with a word for "number" before or after each of the words."""
     numbers = ("numero", "num", "no", "nr", "n", "id", "identifiant")
     before = [f"{number} {of} {{}}" for number in numbers for of in ("", "de", "d", "du")]
     after = ["{} number", "{} nummer", "{} numero", "{} num", "{} no", "{} nr", "{} id", "{} code", "{} identifier"]
@@ -63,7 +63,7 @@ def _number_of(*words: str) -> frozenset[str]:
 
 
 def _register(*words: str) -> frozenset[str]:
-    """Give the names for numbers of a register, whose bare name is enough."""
+    """Return names for numbers of a register, including its bare name."""
     return header_names(*words) | _number_of(*words)
 
 
@@ -95,11 +95,11 @@ COMPANY_COLUMNS: Final[Synonyms] = {
 
 _PARTS: Final = re.compile(r"[/(|\[+&]|\b(?:of|or|ou|en|et|and|oder)\b", re.IGNORECASE)
 _ELLIPSIS: Final = re.compile(r"-\s*$")
-"""A Dutch compound that leaves its last word to the next: `Ondernemings- of KvK-nummer`."""
+"""A Dutch compound that shares its last part with the next word: `Ondernemings- of KvK-nummer`."""
 
 
 def role_of(name: str, synonyms: Synonyms) -> str | None:
-    """Give the role of a column by its header name, None where it is not known by it.
+    """Return the role of a column by its header name; None if the name is unknown.
 
     A name in two languages or with a remark (`Land / Pays`, `KvK (8 digits)`) counts by its first part that is known. A
     name of several registers (`KBO/KvK`) has a role of its own.
@@ -117,7 +117,7 @@ def role_of(name: str, synonyms: Synonyms) -> str | None:
 
 
 def one_role(roles: Sequence[str]) -> str:
-    """Give the role of a column whose name has several: the first, unless they are numbers of several registers."""
+    """Return the role of a name with several roles: the first, unless they are numbers of several registers."""
     named = {(COLUMN_COUNTRY | FALLBACK_COUNTRY).get(role, "") for role in roles} - {""}
     several = [role for role, countries in SEVERAL.items() if set(countries) == named]
     if several:
@@ -133,7 +133,7 @@ def _role_of_part(name: str, synonyms: Synonyms) -> str | None:
 def find_columns(
     path: Path, names: Sequence[str], synonyms: Synonyms, mapping: Mapping[str, str]
 ) -> dict[str, tuple[int, ...]]:
-    """Give the positions of the columns of each role.
+    """Return the positions of the columns by role.
 
     Two columns may have one role (a header name that occurs twice).
 
@@ -144,7 +144,7 @@ def find_columns(
         mapping: Header names for roles that are not to be found by synonym.
 
     Raises:
-        CompanyListError: The mapping names a column that is not there; the nearest is named.
+        CompanyListError: The mapping names a column that does not exist; the message suggests the nearest.
     """
     found: dict[str, list[int]] = {}
     for position, name in enumerate(names):
@@ -157,7 +157,7 @@ def find_columns(
 
 
 def _positions_of(path: Path, names: Sequence[str], wanted: str) -> list[int]:
-    """Give the positions of a column that was named, spelled exactly or else folded."""
+    """Return the positions of a named column, by its exact spelling or, failing that, its folded spelling."""
     exact = [position for position, name in enumerate(names) if name == wanted]
     positions = exact or [position for position, name in enumerate(names) if fold(name) == fold(wanted) != ""]
     if not positions:
@@ -168,6 +168,6 @@ def _positions_of(path: Path, names: Sequence[str], wanted: str) -> list[int]:
 
 
 def quoted_names(names: Sequence[str], most: int = 20) -> str:
-    """Give header names for a message: cut where they are long or many."""
+    """Return header names for a message, shortened if they are long or many."""
     shown = ", ".join(repr(name if len(name) <= 40 else name[:40] + "...") for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

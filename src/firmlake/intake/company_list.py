@@ -1,4 +1,4 @@
-"""Company lists: each company once and in normal form, with everything that was repaired, refused or repeated."""
+"""Read company lists: each company once, in normal form, with all repaired, refused and repeated lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from firmlake.intake.table import BLANK
 __all__ = ["CompanyList", "IntakeOptions", "choose_from", "known_companies", "read_company_list"]
 
 IntakeOptions = IntakeSettings
-"""How to read a list; by default everything is found in the file."""
+"""How to read a list; by default everything is detected from the file."""
 
 _EXAMPLES: Final = 3
 _HASH_ROWS: Final = 1_000_000
@@ -28,26 +28,26 @@ _HASH_ROWS: Final = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class CompanyList:
-    r"""The companies of one list, and an account of all its lines.
+    r"""The companies of one list, with an account of every line.
 
-    `line_count` = `header_count` + companies + refused + `repeated_count` + `blank_count`. A quoted field of
-    several lines makes them one; `line` is the line of the file where it begins (the row in XLSX and Parquet), from 1.
+    `line_count` = `header_count` + companies + refused + `repeated_count` + `blank_count`. Lines joined by a quoted
+    field count as one. `line` is the number of its first line in the file (the row in XLSX and Parquet), from 1.
 
     Attributes:
         path: The file.
-        sha256: Identity of the set of companies: hash of `BE 0403227515\n` for each, sorted. Spelling, order,
-            repetition and refused lines do not change it.
+        sha256: Identity of the set of companies: hash of the sorted lines `BE 0403227515\n`. It does not depend on
+            spelling, order, repetitions and refused lines.
         line_count: Lines of the file.
         header_count: Lines before the data.
-        blank_count: Lines that hold nothing.
-        repeated_count: Lines that name a company which an earlier line named.
-        companies: country, company_number, line, given. One row for each company, of the first line that names it, in
-            file order.
-        repaired: line, given, country, company_number, reason. One row for each line with a number not in normal form,
-            also where it repeats a company.
-        refused: line, given, reason. One row for each line that names no company the service can be asked for.
-        is_file: Whether `path` can be read again; else the companies were known already, and `path` only names them.
-        guesses: One sentence for each thing that was not plain in the list, and how to overrule it.
+        blank_count: Lines without content.
+        repeated_count: Lines whose company an earlier line named.
+        companies: country, company_number, line, given. One row per company, from the first line that names it, in file
+            order.
+        repaired: line, given, country, company_number, reason. One row per line whose number was not in normal form,
+            repetitions included.
+        refused: line, given, reason. One row per line that names no company known to the service.
+        is_file: Whether `path` is a file; False if the companies were known already and `path` is only a name.
+        guesses: One sentence for each guess about the list, with the way to override it.
     """
 
     path: Path
@@ -64,14 +64,14 @@ class CompanyList:
 
 
 def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()) -> CompanyList:  # noqa: B008 - frozen
-    """Read a list of companies of any format and spelling; a line that cannot be used never stops the others.
+    """Read a company list of any format and spelling; lines that cannot be used are refused one by one.
 
     Args:
-        path: CSV, TSV, plain text or NDJSON (also compressed with gzip), XLSX or Parquet; told by its content.
-        options: How to read it; by default everything is found.
+        path: CSV, TSV, plain text or NDJSON (also compressed with gzip), XLSX or Parquet; detected by content.
+        options: How to read the list; by default everything is detected.
 
     Raises:
-        CompanyListError: The file cannot be used at all, or every line is refused; do what the next step says.
+        CompanyListError: The file cannot be used at all, or every line is refused. Follow the next step.
 
     References:
         Specification, "Company identifier"; docs/service_gaps.md, "spelling of BE numbers".
@@ -102,7 +102,7 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
 
 
 class _Part(NamedTuple):
-    """What one batch of lines gives."""
+    """The result of one batch of lines."""
 
     line_count: int
     blank_count: int
@@ -110,22 +110,22 @@ class _Part(NamedTuple):
 
 
 def choose_from(companies: CompanyList, chosen: pl.DataFrame) -> CompanyList:
-    """Keep only some companies of a list, and the account of its other lines as it is.
+    """Keep only some companies of a list; the account of its lines stays as it is.
 
     Args:
         companies: The list.
-        chosen: country, company_number of those to keep.
+        chosen: country, company_number of the companies to keep.
     """
     kept = companies.companies.join(chosen, on=["country", "company_number"], how="semi", maintain_order="left")
     return replace(companies, companies=kept, sha256=_identity(kept))
 
 
 def known_companies(companies: pl.DataFrame, name: str) -> CompanyList:
-    """Make a list of companies that are known already, instead of reading a file.
+    """Make a list from known companies instead of a file.
 
     Args:
-        companies: country, company_number: each once, in normal form.
-        name: In place of a file's.
+        companies: country, company_number; each company once, in normal form.
+        name: Name of the list, in place of a path.
     """
     lines = companies.select("country", "company_number", line=pl.int_range(1, pl.len() + 1), given="company_number")
     none = lines.clear().with_columns(reason=pl.lit("", pl.String))
@@ -137,7 +137,7 @@ def known_companies(companies: pl.DataFrame, name: str) -> CompanyList:
 
 
 def _part(lines: pl.DataFrame) -> _Part:
-    """Split lines into those that name a company, those of them that were repaired, and the refused."""
+    """Split lines into those that name a company, the repaired ones among them, and the refused ones."""
     is_blank = pl.col("problem").eq_missing(pl.lit(BLANK))
     refused = lines.filter(pl.col("problem").is_not_null() & ~is_blank)
     named = lines.filter(pl.col("problem").is_null())
@@ -154,9 +154,9 @@ def _part(lines: pl.DataFrame) -> _Part:
 
 
 def _reasons(repairs: pl.Series) -> pl.Series:
-    """Give the text for each set of repairs; a list has few sets."""
+    """Return the text for each set of repairs; a list has few different sets."""
     texts = {bits: "; ".join(text for n, text in enumerate(REPAIRS) if bits >> n & 1) for bits in repairs.unique()}
-    return repairs.replace_strict(texts, return_dtype=pl.String).cast(pl.String)  # it keeps the type where nothing is
+    return repairs.replace_strict(texts, return_dtype=pl.String).cast(pl.String)  # keeps the type of an empty series
 
 
 def _identity(companies: pl.DataFrame) -> str:

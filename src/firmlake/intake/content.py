@@ -1,4 +1,4 @@
-"""What the values of a list's columns tell: which of them are countries, which are numbers of companies that hold."""
+"""Examine the values of a list's columns: which are countries, and which are valid company numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Evidence", "column_texts", "country_shares", "number_evidence"]
 
 _MOST_CELLS: Final = 200_000
 _MOST_COLUMNS: Final = 40
-"""Columns that are looked at closely: the leftmost of those that look like numbers."""
+"""Most columns examined closely: the leftmost of those that look like numbers."""
 
 _LIKE_A_NUMBER: Final = r"^(?:[^0-9]*[0-9]){7,14}[^0-9]*$"
 _LIKE_A_DATE: Final = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
@@ -23,14 +23,14 @@ _BARE: Final = r"^[0-9]{7,8}$"
 
 
 class Evidence(NamedTuple):
-    """What the values of one column tell.
+    """The evidence that a column holds company numbers.
 
     Attributes:
-        share: Of its filled cells, those that are numbers of companies.
-        valid_count: How many these are.
-        is_checked: Whether most of them have a check digit or a prefix, so that they are hardly anything else.
-        companies: For each row the company, null where there is none.
-        examples: The first texts.
+        share: Share of filled cells that are valid company numbers.
+        valid_count: Number of valid company numbers.
+        is_checked: Whether most of them have a check digit or a prefix, so that they are unlikely to be anything else.
+        companies: The company of each row, null if there is none.
+        examples: The first valid texts.
     """
 
     share: float
@@ -41,13 +41,13 @@ class Evidence(NamedTuple):
 
 
 def column_texts(sample: pl.DataFrame, position: int) -> pl.Series:
-    """Give the texts of one column of a sample; empty ones are null."""
+    """Return the texts of one column of a sample; empty texts are null."""
     text = pl.col("fields").list.get(position, null_on_oob=True).str.strip_chars()
     return sample.select(pl.when(text != "").then(text).alias("text"))["text"]
 
 
 def country_shares(sample: pl.DataFrame) -> dict[int, float]:
-    """Give for each column the share of its filled cells that name a country the service knows."""
+    """Return the share of filled cells that name a known country, by column position."""
     cells = _cells(sample)
     known = cells.with_columns(known=country_codes(cells["text"]).is_in(COUNTRIES).fill_null(value=False))
     return dict(known.group_by("position", maintain_order=True).agg(pl.col("known").mean()).sort("position").rows())
@@ -56,13 +56,13 @@ def country_shares(sample: pl.DataFrame) -> dict[int, float]:
 def number_evidence(
     sample: pl.DataFrame, roles: Mapping[int, str], country: pl.Series, default_country: str | None
 ) -> dict[int, Evidence]:
-    """Weigh the columns whose values look like numbers.
+    """Collect evidence for the columns whose values look like numbers.
 
     Args:
-        sample: `fields`: lists of text.
-        roles: The role of each column that may be chosen.
-        country: For each row `BE`, `NL`, `FR` or null.
-        default_country: The country of numbers that nothing names.
+        sample: Rows with `fields`, a list of texts.
+        roles: Role by position, for columns that may be chosen.
+        country: `BE`, `NL`, `FR` or null for each row.
+        default_country: Country of numbers without any other; None if there is no default.
     """
     looks = _cells(sample).filter(pl.col("text").str.contains(_LIKE_A_NUMBER))["position"].unique().sort()
     likely = [position for position in looks if position in roles][:_MOST_COLUMNS]
@@ -85,7 +85,7 @@ def _weigh(texts: pl.Series, country: pl.Series, role: str, default_country: str
 
 
 def _cells(sample: pl.DataFrame) -> pl.DataFrame:
-    """Give the filled cells of some first rows: position, text."""
+    """Return the filled cells of the first rows: position, text."""
     width = int(sample["fields"].list.len().max() or 1)  # type: ignore[arg-type]
     rows = sample.head(max(20, _MOST_CELLS // width))
     cells = rows.select(position=pl.int_ranges(pl.col("fields").list.len()), text="fields").explode("position", "text")

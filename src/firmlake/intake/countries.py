@@ -1,4 +1,4 @@
-"""Country names and codes, in the languages of the lists, to the codes of the service."""
+"""Convert country names and codes in several languages to the codes of the service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from firmlake.intake.words import fold
 __all__ = ["OTHER_COUNTRY", "country_codes", "is_country"]
 
 OTHER_COUNTRY: Final = "other"
-"""Stands for a country cell that is filled but names none of the countries the service knows."""
+"""Stands for a filled country cell that names no country known to the service."""
 
 _NAMES: Final = {
     "BE": ("be", "bel", "Belgium", "België", "Belgique", "Belgien", "Bélgica", "Belgio"),
@@ -24,24 +24,24 @@ _CODE_OF: Final = {fold(name): code for code, names in _NAMES.items() for name i
 
 
 def country_codes(cells: pl.Series) -> pl.Series:
-    """Give the code of the country that each cell means, whatever its case, accents, punctuation and spaces.
+    """Return the country code of each cell; case, accents, punctuation and spaces are ignored.
 
     Args:
-        cells: Text as it stands in the file, null where there is none.
+        cells: Texts from the file, null if empty.
 
     Returns:
-        One text for each cell: `BE`, `NL` or `FR`, `OTHER_COUNTRY` where it means none of them, null where it is empty.
+        One text per cell: `BE`, `NL`, `FR`, `OTHER_COUNTRY` for any other text, null for an empty cell.
 
     Example:
         >>> country_codes(pl.Series(["Belgique", "nl", "DE", " ", None])).to_list()
         ['BE', 'NL', 'other', None, None]
     """
-    # A list has few distinct countries, so that looking at each spelling once is cheap.
+    # A list has few distinct countries, so each spelling is converted once.
     spellings = cells.unique().drop_nulls().to_list()
     codes = {text: _CODE_OF.get(fold(text), OTHER_COUNTRY) if text.strip() else None for text in spellings}
     return cells.replace_strict(codes, default=None, return_dtype=pl.String)
 
 
 def is_country(text: str) -> bool:
-    """Tell whether a text is a country the service knows, and nothing else."""
+    """Tell whether a text is the name or code of a country known to the service."""
     return fold(text) in _CODE_OF

@@ -1,4 +1,4 @@
-"""Delimited text (CSV, TSV, or one number on each line) as a table; the delimiter and the header are found."""
+"""Read delimited text (CSV, TSV, or one number per line) as a table, detecting delimiter and header."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ __all__ = ["open_delimited"]
 
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _NO_DELIMITER: Final = "\x1f"
-"""Splits nothing: what text files with one column have between their fields."""
+"""The delimiter of files with one column; it never occurs."""
 
 _NO_DELIMITERS: Final = ('"', "\n", "\r")
 _FEWEST_ALIKE: Final = 0.5
 _MAX_LINES: Final = 1_000
-"""Lines that one quoted field may hold: with more of them its mark was left open, and lines would be lost inside."""
+"""Most lines of a quoted field. More of them mean that a quotation mark was left open and swallowed lines."""
 
 _SEPARATOR_LINE: Final = re.compile(r"sep=(.)", re.IGNORECASE)
-"""First line by which a spreadsheet tells itself the delimiter."""
+"""First line by which spreadsheets declare the delimiter."""
 
 
 class _Layout(NamedTuple):
-    """How the lines of one file are read."""
+    """How to split the lines of one file."""
 
     file: TextFile
     delimiter: str
@@ -46,7 +46,7 @@ def open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) 
     """Open delimited text.
 
     Raises:
-        CompanyListError: It has only blank lines, or a quotation mark that is never closed (its line is named).
+        CompanyListError: The file has only blank lines, or an unclosed quotation mark; the message names the line.
     """
     path = file.path
     if len(options.delimiter) > 1 or options.delimiter in _NO_DELIMITERS:
@@ -69,7 +69,7 @@ def open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) 
 
 
 def _first_records(layout: _Layout) -> pl.DataFrame:
-    """Give some first records that are not blank."""
+    """Return the first records that are not blank."""
     is_data = ~pl.col("text").str.contains(_blank(layout.delimiter)) & ~pl.col("line").is_in(layout.skipped)
     for records in _records(layout):
         data = records.filter(is_data).head(SAMPLE_ROWS)
@@ -79,13 +79,13 @@ def _first_records(layout: _Layout) -> pl.DataFrame:
 
 
 def _find_delimiter(path: Path, sample: pl.DataFrame, options: IntakeSettings, synonyms: Synonyms) -> str:
-    """Give the delimiter by which the header has known names, or else by which most lines have as many fields."""
+    """Return the delimiter that gives the header known names or, failing that, most lines equally many fields."""
     best, best_rank = _NO_DELIMITER, (0, _FEWEST_ALIKE, 1)
     for delimiter in _DELIMITERS:
         records, _ = join_quoted_lines(sample, delimiter)
         records = records.filter(~pl.col("text").str.contains(_blank(delimiter)))
         rows = _fields(records["text"], delimiter)
-        # Where a quotation mark is never closed, what its line begins with still tells.
+        # If a quotation mark is never closed, the start of its line still helps.
         first = sample["text"].str.split(delimiter)[0].to_list()
         if len(rows):
             header = find_header(path, records["line"], rows, options, synonyms)
@@ -98,7 +98,7 @@ def _find_delimiter(path: Path, sample: pl.DataFrame, options: IntakeSettings, s
 
 
 def _records(layout: _Layout) -> Iterator[pl.DataFrame]:
-    """Give the records of a file, block by block: `line` where it begins, and `text`."""
+    """Yield the records of a file block by block: `line` (where the record begins) and `text`."""
     rest: pl.DataFrame | None = None
     for block in line_blocks(layout.file):
         lines = block if rest is None else pl.concat([rest, block])
@@ -119,12 +119,12 @@ def _refuse_open_quote(path: Path, records: pl.DataFrame) -> None:
     if records.height:
         raise CompanyListError(
             f"{path}: the quotation mark that opens on line {records['line'][0]} is not closed",
-            "Close it, or take it out, and look whether the file was cut",
+            "Close or remove it, and check whether the file was truncated",
         )
 
 
 def _batches(layout: _Layout, positions: Sequence[int]) -> Iterator[pl.DataFrame]:
-    """Give all lines after the header with the fields at these positions: see `firmlake.intake.table.Table`."""
+    """Yield all lines after the header with the fields at these positions; see `firmlake.intake.table.Table`."""
     ragged = pl.format(
         "number of fields: {} instead of {}; quote fields that hold the delimiter", "width", layout.width
     )
@@ -152,7 +152,7 @@ def _batches(layout: _Layout, positions: Sequence[int]) -> Iterator[pl.DataFrame
 
 
 def _fields(text: pl.Series, delimiter: str) -> pl.Series:
-    """Split records into lists of the texts that their fields stand for."""
+    """Split records into lists of unquoted fields."""
     return split_fields(text, delimiter).list.eval(unquoted(pl.element()))
 
 

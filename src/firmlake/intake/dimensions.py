@@ -1,7 +1,7 @@
-"""How much memory the worksheets of an XLSX file will take, told from their cells before any is loaded.
+"""Measure how much memory the worksheets of an XLSX file need, before any is loaded.
 
-A sheet states its dimensions, and they can lie; a reader allocates every cell of the rectangle that encloses all of
-them, so that one cell at XFD1048576 takes 549 GB.
+A reader allocates the whole rectangle that encloses all cells, so a single cell at XFD1048576 takes 549 GB. The
+dimensions that a sheet declares cannot be trusted, so the cells themselves are scanned.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _STRINGS: Final = "xl/sharedStrings.xml"
 
 
 class Extent(NamedTuple):
-    """What one worksheet takes.
+    """The size of one worksheet.
 
     Attributes:
-        cell_count: Cells of the rectangle from the first cell of the sheet to its last one.
-        is_small: Whether it can be loaded without further precaution, whatever its texts are.
+        cell_count: Cells of the rectangle from the first cell of the sheet to the last.
+        is_small: Whether it can be loaded safely without a memory limit.
     """
 
     cell_count: int
@@ -43,10 +43,10 @@ _SMALL_TEXT_BYTES: Final = 512 * 2**20
 
 
 def measure_sheets(path: Path) -> dict[str, Extent]:
-    """Give the extent of each worksheet of an XLSX file, by its name.
+    """Return the extent of each worksheet of an XLSX file, by name.
 
     Raises:
-        zipfile.BadZipFile: The file was changed since it was looked at.
+        zipfile.BadZipFile: The file changed since its format was detected.
     """
     with zipfile.ZipFile(path) as archive:
         parts = {part.filename: part.file_size for part in archive.infolist()}
@@ -70,17 +70,17 @@ def _measure(archive: zipfile.ZipFile, part: str, string_bytes: int) -> Extent:
 
 
 def _column(letters: bytes) -> int:
-    """Give the number of a column from its letters: `A` is 1, `XFD` is 16,384."""
+    """Return the number of a column from its letters: `A` is 1, `XFD` is 16,384."""
     return reduce(lambda number, letter: number * 26 + letter - 64, letters.upper()[:6], 0)
 
 
 def _chunks(archive: zipfile.ZipFile, part: str) -> Iterator[bytes]:
-    """Give a part piece by piece, each ending before a tag."""
+    """Yield a part in pieces that end before a tag."""
     rest = b""
     with archive.open(part) as file:
         while block := file.read(_CHUNK_BYTES):
             whole, mark, tail = (rest + block).rpartition(b"<")
-            if len(tail) > _CHUNK_BYTES:  # one text as long as that, or no XML
+            if len(tail) > _CHUNK_BYTES:  # a very long text, or no XML
                 whole, mark, tail = rest + block, b"", b""
             if whole:
                 yield whole
@@ -89,7 +89,7 @@ def _chunks(archive: zipfile.ZipFile, part: str) -> Iterator[bytes]:
 
 
 def _sheet_parts(archive: zipfile.ZipFile) -> dict[str, str]:
-    """Give the part of each worksheet by its name, as the workbook says."""
+    """Return the part of each worksheet, by name, from the workbook's index."""
     book = _head(archive, "xl/workbook.xml")
     relations = {
         _attribute(tag, "Id"): _attribute(tag, "Target").lstrip("/").removeprefix("xl/")

@@ -1,4 +1,4 @@
-"""The lines of a list with the company that each names: common ground of company lists and contact lists."""
+"""Read the lines of a list, each with its company; used for company lists and contact lists."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Entries:
     """A list while it is read.
 
     Attributes:
-        columns: The names of the columns of the list, in its order, each only once: see `Table.columns`.
+        columns: Unique names of the columns, in file order; see `Table.columns`.
         header_count: Lines before the data.
-        batches: What `firmlake.intake.resolve.resolve_lines` gives for one batch of lines after the other.
-        guesses: One sentence for each thing that was not plain in the list, and how to overrule it.
+        batches: Results of `firmlake.intake.resolve.resolve_lines`, batch by batch.
+        guesses: One sentence for each guess about the list, with the way to override it.
     """
 
     columns: tuple[str, ...]
@@ -44,18 +44,19 @@ def read_entries(
     *,
     with_cells: bool = False,
 ) -> Entries:
-    """Read the lines of a list of any format, and the company that each of them names.
+    """Read the lines of a list of any format, with the company of each line.
 
     Args:
         path: The file.
-        options: How to read it.
-        synonyms: The roles of columns and the header names they go by: `COMPANY_COLUMNS`, and any others needed.
-        mapping: Columns of such other roles where they are not found: header name, or position from 1 without header.
-        with_cells: Whether the batches also hold the text of every column of the list, as `field(n)` for the column
-            `columns[n]`, and `text`: the whole line where its fields cannot be told.
+        options: How to read the file.
+        synonyms: Header names by role: `COMPANY_COLUMNS`, and those of other roles.
+        mapping: Columns of these other roles, if they cannot be detected: header name, or position from 1 if there is
+            no header.
+        with_cells: Whether batches also hold the text of every column (`field(n)` for `columns[n]`), and in `text` the
+            whole line if it cannot be split into fields.
 
     Raises:
-        CompanyListError: The file cannot be used, now or while its batches are read; do what the next step says.
+        CompanyListError: The file cannot be used, now or while its batches are read. Follow the next step.
     """
     table = open_table(path, options, synonyms)
     choice, guesses = choose_columns(path, table, options, synonyms, mapping or {})

@@ -1,4 +1,4 @@
-"""What kind of file a list is, told by its bytes and not by its name; what is no list is refused here."""
+"""Detect the format of a list by its bytes, not its name, and refuse files that are no lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firmlake.core.settings import IntakeSettings
 __all__ = ["GZIP", "Format", "find_format", "only_member", "too_large"]
 
 Format = Literal["text", "xlsx", "workbook", "parquet", "folder", "zip"]
-"""`workbook` is any but XLSX; `zip` an archive with one file."""
+"""`workbook` is any workbook but XLSX; `zip` is an archive with one file."""
 
 GZIP: Final = b"\x1f\x8b"
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
@@ -40,11 +40,11 @@ _NO_LIST: Final = {
     b"SQLite format 3": "an SQLite database",
     b"<": "an HTML or XML document",
 }
-"""First bytes of files that get mistaken for lists."""
+"""First bytes of files that are mistaken for lists."""
 
 
 def find_format(path: Path, options: IntakeSettings) -> Format:
-    """Give the format of a list; everything that is not binary is text, also inside gzip.
+    """Return the format of a list; everything that is not binary is text, also inside gzip.
 
     Raises:
         CompanyListError: The file is missing, unreadable, empty, cut, damaged, encrypted or no list at all; correct the
@@ -73,14 +73,14 @@ def find_format(path: Path, options: IntakeSettings) -> Format:
 
 
 def too_large(path: Path, limit: int, unit: str, setting: str) -> CompanyListError:
-    """Say that a file holds more than a setting allows."""
+    """Return the error for a file that holds more than a setting allows."""
     return CompanyListError(
-        f"{path} holds more than {limit:,} {unit}", f"Look whether it is a list; if it is, raise {setting}"
+        f"{path} holds more than {limit:,} {unit}", f"Check that it is a list; if it is, raise {setting}"
     )
 
 
 def only_member(archive: zipfile.ZipFile) -> zipfile.ZipInfo | None:
-    """Give the only file of an archive, None where there are several; what macOS adds does not count."""
+    """Return the only file of an archive, ignoring files that macOS adds; None if there are several."""
     files = [
         part
         for part in archive.infolist()
@@ -115,7 +115,7 @@ def _whole_parquet(path: Path) -> Format:
 
 
 def _whole_archive(path: Path, options: IntakeSettings) -> Format:
-    """Check every part of the archive, since a damaged worksheet can be read as other numbers."""
+    """Check every part of the archive, because a damaged worksheet may yield wrong numbers."""
     limit = options.max_inflated_megabytes
     try:
         with zipfile.ZipFile(path) as archive:

@@ -1,4 +1,4 @@
-"""The forms in which company numbers are written, country by country: one table, read from the top."""
+"""The forms of company numbers by country, as one table that is searched from the top."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Form(NamedTuple):
     """One way to write a number.
 
     Attributes:
-        pattern: What the bare number (upper case, no separators, no country) looks like.
+        pattern: Regular expression of the bare number (upper case, no separators, no country).
         check: The check that must hold: a key of `firmlake.intake.checks.CHECKS`.
-        problem: What is wrong where it does not hold.
-        repair: What is done to the number, None where nothing is.
-        lost_zero: Whether a zero in front was lost.
-        start: Where in the number the company number begins.
+        problem: What is wrong if the check fails.
+        repair: The repair made to the number; None if there is none.
+        lost_zero: Whether a leading zero is missing.
+        start: Position in the number at which the company number begins.
     """
 
     pattern: str
@@ -93,4 +93,4 @@ FORMS: Final = {
         Form(r"", REFUSED, "not a company number: look whether the right column is read"),
     ),
 }  # fmt: skip
-"""For each country, and for numbers that nothing gives a country: the first form whose pattern matches decides."""
+"""Forms by country; None is for numbers without a country. The first form whose pattern matches decides."""

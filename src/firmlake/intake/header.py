@@ -1,4 +1,4 @@
-"""Which line of a list names its columns, told by its names and by what stands below it."""
+"""Find the header of a list, by its names and by the lines below it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from firmlake.intake.table import SAMPLE_ROWS
 __all__ = ["Header", "describe_header", "find_header", "known_names", "locate_header"]
 
 _MOST_ROWS: Final = 31
-"""Rows in which a header is sought; what stands above it are titles."""
+"""Rows in which the header is searched; rows above it are titles."""
 
 _FEWEST_DIGITS: Final = 7
-"""Digits of the shortest company number: a KVK number that lost its leading zero."""
+"""Digits of the shortest company number: a KVK number without its leading zero."""
 
 _MOST_LETTERS: Final = 8
 _DATE: Final = re.compile(r"\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 _WIDE: Final = 0.5
-"""Share of the cells filled below it that a row of names fills at least; a title fills one or two."""
+"""A header fills at least this share of the cells that the data below it fill; a title fills one or two."""
 
 
 class Header(NamedTuple):
-    """Where the names of the columns stand.
+    """The position of the header.
 
     Attributes:
-        row: Position from 0 of the row with the names; None where the columns have no names.
+        row: Position from 0 of the row with the column names; None if there is no header.
         data: Position of the first row of data.
     """
 
@@ -44,18 +44,18 @@ class Header(NamedTuple):
 def find_header(path: Path, lines: pl.Series, rows: pl.Series, options: IntakeSettings, synonyms: Synonyms) -> Header:
     """Find the row that names the columns, among the first rows that are not blank.
 
-    Of the rows above the first one with a company number, the one with the most known names is the header. Where none
-    has a known name, it is the last one above the data that fills as many columns as they do.
+    The header is the row with the most known names above the first company number. If no row has a known name, the
+    header is the last row above the data that fills about as many columns as they do.
 
     Args:
         path: The file, for messages.
-        lines: The line numbers of the first rows that are not blank.
-        rows: Their fields: lists of text.
-        options: `header_row`, or `header`: `yes`, `no`, or `auto` to look.
-        synonyms: The names that are known.
+        lines: Line numbers of the first rows that are not blank.
+        rows: Fields of these rows, as lists of texts.
+        options: `header_row`, or `header` (`yes`, `no`, or `auto` to detect).
+        synonyms: Known header names by role.
 
     Raises:
-        CompanyListError: Line `intake.header_row` is blank, or too far below.
+        CompanyListError: Line `intake.header_row` is blank or too far down. Correct the setting.
     """
     if options.header_row:
         row = lines.index_of(options.header_row)
@@ -70,7 +70,7 @@ def find_header(path: Path, lines: pl.Series, rows: pl.Series, options: IntakeSe
 
 
 def locate_header(rows: Sequence[Sequence[str]], choice: str, synonyms: Synonyms) -> Header:
-    """Find the row with names as `find_header` does, where no line is given.
+    """Find the header like `find_header`, without a line number from the settings.
 
     Example:
         >>> from firmlake.intake.columns import COMPANY_COLUMNS
@@ -91,7 +91,7 @@ def locate_header(rows: Sequence[Sequence[str]], choice: str, synonyms: Synonyms
 
 
 def _by_data(rows: Sequence[Sequence[str]]) -> Header:
-    """Find the header by what stands below it, where no name is known."""
+    """Find the header by the rows below it, if no name is known."""
     data = next((n for n, row in enumerate(rows) if any(_is_number(cell) or is_country(cell) for cell in row)), None)
     if data == 0:
         return Header(None, 0)
@@ -104,11 +104,11 @@ def _by_data(rows: Sequence[Sequence[str]]) -> Header:
 
 
 def describe_header(header: Header, lines: pl.Series, names: Sequence[str] | None) -> tuple[str, ...]:
-    """Say where the header was found, unless it is where everybody looks: on the first line that is filled."""
+    """Return a sentence about the position of the header, unless it is the first filled line."""
     if header.data <= 1:
         return ()
     if names is None:
-        return (f"The data begin on line {lines[header.data]}; if there is a header, name its line: intake.header_row",)
+        return (f"The data begin on line {lines[header.data]}; if there is a header, set intake.header_row",)
     shown = quoted_names([name for name in names if name.strip()], 3)
     return (
         f"The header is on line {lines[header.row or 0]} ({shown}), and the data begin below line "
@@ -117,12 +117,12 @@ def describe_header(header: Header, lines: pl.Series, names: Sequence[str] | Non
 
 
 def known_names(row: Sequence[str], synonyms: Synonyms) -> int:
-    """Count the cells that are known names of columns."""
+    """Count the cells that are known header names."""
     return sum(role_of(cell, synonyms) is not None for cell in row if cell)
 
 
 def _end(rows: Sequence[Sequence[str]], known: Sequence[int], row: int) -> int:
-    """Give the first row of data below a header; the header in a second language is none."""
+    """Return the first row of data below a header, skipping a second header in another language."""
     below = row + 1
     for number, names in zip(known[below:], rows[below:], strict=False):
         if not number or number * 2 < known[row] or any(map(is_country, names)):
@@ -136,7 +136,7 @@ def _filled(row: Sequence[str]) -> int:
 
 
 def _is_number(cell: str) -> bool:
-    """Tell whether a cell reads like a company number: digits, hardly a word, and no date."""
+    """Tell whether a cell looks like a company number: enough digits, few letters, no date."""
     if sum(map(str.isdigit, cell)) < _FEWEST_DIGITS or _DATE.search(cell):
         return False
     return sum(map(str.isalpha, cell)) <= _MOST_LETTERS

@@ -1,4 +1,4 @@
-"""What the words in a column's name suggest, where the name as a whole is not known: to be confirmed by its values."""
+"""Guess the role of a column from words in its name, if the whole name is unknown; its values must confirm it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REGISTERS: Final = {
     "vat_number": ("vat", "btw", "tva", "stceg"),
     "enterprise_number": ("onderneming", "enterprise", "entreprise"),
 }
-"""Words of registers; a longer word that begins with one (`kvknr`, `ondernemingsnummer`) counts too."""
+"""Words that name a register; longer words with such a beginning (`kvknr`, `ondernemingsnummer`) count too."""
 
 _NUMBERS: Final = frozenset(
     ("number", "numbers", "nummer", "nummers", "numero", "num", "nr", "no", "nbr", "n", "reg", "regno", "regnr",
@@ -37,11 +37,11 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+")
 
 
 class Hint(NamedTuple):
-    """What a name suggests.
+    """The role that a column's name suggests.
 
     Attributes:
         role: A role of `firmlake.intake.columns.COMPANY_COLUMNS`.
-        strength: 2 where it names a register or a country, 1 where it only says number, 0 where it says nothing.
+        strength: 2 if the name contains a register or a country, 1 if it only says number, 0 otherwise.
     """
 
     role: str
@@ -49,7 +49,7 @@ class Hint(NamedTuple):
 
 
 def hint_of(name: str) -> Hint:
-    """Give what the words of a column's name suggest.
+    """Return the role that the words of a column's name suggest.
 
     Example:
         >>> hint_of("customer_kvk_nr"), hint_of("BillingCountry").role, hint_of("Nr. klant").strength

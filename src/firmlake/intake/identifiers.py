@@ -1,4 +1,4 @@
-"""The company that a number names, or why it names none."""
+"""Identify companies by their numbers."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ REPAIRS: Final = (
     *CLEANING_REPAIRS,
     *dict.fromkeys(form.repair for forms in FORMS.values() for form in forms if form.repair),
 )
-"""Every repair there is; bit n of `repairs` stands for entry n."""
+"""All repairs; bit n of `repairs` stands for entry n."""
 
 
 def identify(text: pl.Series, country: pl.Series, column_country: str | None = None) -> pl.DataFrame:
-    """Give the company that each number names, or why it names none.
+    """Identify the company of each number, or the reason why there is none.
 
-    A prefix or label of the number (`BE 0403...`, `KvK 1708...`) goes before `column_country`, that before `country`.
+    The country comes from a prefix or label of the number (`BE 0403...`, `KvK 1708...`), then from `column_country`,
+    then from `country`.
 
     Args:
-        text: Company numbers as they stand in the file, null where there is none.
-        country: For each number `BE`, `NL`, `FR` or null: the country of numbers that nothing else gives one.
-        column_country: The country whose register the column names (`SIREN`: `FR`), None where it names none.
+        text: Company numbers as in the file, null if empty.
+        country: `BE`, `NL`, `FR` or null for each number, used if nothing else names a country.
+        column_country: Country of the register that the column names (`SIREN`: `FR`); None if it names none.
 
     Returns:
-        One row for each number, in its order:
+        One row per number, in the same order:
 
-        - `country`, `company_number`: the company in normal form, null where there is a problem.
-        - `repairs`: bits of `REPAIRS`, what was done to the text.
-        - `problem`: what is wrong and what to do about it, else null.
+        - `country`, `company_number`: the company in normal form; null if there is a problem.
+        - `repairs`: bits of `REPAIRS` for the repairs made.
+        - `problem`: what is wrong and what to do about it, or null.
 
     References:
         Specification, "Company identifier"; docs/service_gaps.md, "spelling of BE numbers".
@@ -58,7 +59,7 @@ def identify(text: pl.Series, country: pl.Series, column_country: str | None = N
 
 
 def _identify(numbers: pl.LazyFrame, country: str | None, forms: Sequence[Form]) -> pl.LazyFrame:
-    """Identify numbers of one country by its forms."""
+    """Identify the numbers of one country by its forms."""
     body = pl.col("body")
     form = pl.coalesce(
         *(pl.when(body.str.contains(form.pattern)).then(pl.lit(n, pl.UInt32)) for n, form in enumerate(forms))

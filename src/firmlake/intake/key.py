@@ -1,4 +1,4 @@
-"""A company as one whole number, which takes less time and memory to compare than two texts."""
+"""Integer keys of companies, which are faster and smaller to compare than two texts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["KEY_SQL", "company_key", "names_of"]
 _NUMBERS: Final = int(10 ** max(NUMBER_LENGTH.values()))
 
 KEY_SQL: Final = f"(list_position({list(COUNTRIES)}, country) - 1) * {_NUMBERS} + company_number::BIGINT"
-"""The key of a row with `country` and `company_number`, in DuckDB."""
+"""DuckDB expression for the key of a row with `country` and `company_number`."""
 
 
 def company_key() -> pl.Expr:
-    """Give the key of each company from `country` and `company_number`, which are in normal form.
+    """Return the key of each company from `country` and `company_number` in normal form.
 
     Example:
         >>> pl.DataFrame({"country": ["NL"], "company_number": ["01000000"]}).select(company_key()).item()
@@ -29,7 +29,7 @@ def company_key() -> pl.Expr:
 
 
 def names_of(keys: pl.Series) -> pl.DataFrame:
-    """Give `country` and `company_number` of companies by their keys, in the same order.
+    """Return `country` and `company_number` for keys, in the same order.
 
     Example:
         >>> names_of(pl.Series([10001000000])).row(0)

@@ -1,4 +1,4 @@
-"""The lines of a company list as they are kept: each with its company or its problem, and its cells as JSON."""
+"""The stored lines of a company list: each with its company or its problem, and its cells as JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SCHEMA = pl.Schema(
     }
 )
 _ROWS = 50_000
-"""Lines written at once: cells as JSON take several times the room of the file."""
+"""Lines written at once; cells as JSON take several times as much memory as in the file."""
 
 _COMPRESSED = (".gz", ".zip", ".zst")
 
@@ -38,10 +38,10 @@ class Members(NamedTuple):
     """The lines of a list while they are read.
 
     Attributes:
-        columns: Names of the columns that are kept, in the order of the file.
-        batches: Frames with one row for each line after the header, in file order: line, country, company_number,
-            status (accepted, refused or blank), reason (why it was refused, or what was repaired), given, and columns
-            (the cells by column name, as a JSON object of texts).
+        columns: Names of the kept columns, in file order.
+        batches: Frames with one row per line after the header, in file order: line, country, company_number, status
+            (accepted, refused or blank), reason (of the refusal or repair), given, and columns (a JSON object with
+            the text of each cell by column name).
     """
 
     columns: tuple[str, ...]
@@ -49,7 +49,7 @@ class Members(NamedTuple):
 
 
 def list_name_of(path: Path) -> str:
-    """Give the name that a list has where nobody names it: that of its file, without the ending.
+    """Return the default name of a list: its file name without the ending.
 
     Example:
         >>> list_name_of(Path("lists/key accounts.csv.gz"))
@@ -62,14 +62,14 @@ def list_name_of(path: Path) -> str:
 
 
 def open_members(companies: CompanyList, options: IntakeSettings) -> Members:
-    """Read the lines of a list that was read before, this time with all its cells.
+    """Read the lines of a list a second time, now with all cells.
 
     Args:
-        companies: What the list came to.
-        options: How it was read, and which columns are kept (`intake.keep_columns`).
+        companies: The result of the first reading.
+        options: How the list was read, and which columns to keep (`intake.keep_columns`).
 
     Raises:
-        CompanyListError: The file cannot be used any more, now or while the batches are read.
+        CompanyListError: The file can no longer be read, now or while the batches are read.
     """
     entries = read_entries(companies.path, options, with_cells=True)
     kept = {field(n): name for n, name in enumerate(entries.columns) if options.keeps(name)}
@@ -81,12 +81,12 @@ def write_members(path: Path, members: Members, expected: int) -> None:
     """Write lines as Parquet, a part at a time.
 
     Args:
-        path: The file.
-        members: As `open_members` gives them.
-        expected: Lines the list had when it was read first, header left out.
+        path: The Parquet file.
+        members: The result of `open_members`.
+        expected: Lines of the list at the first reading, without the header.
 
     Raises:
-        CompanyListError: The file has more or fewer lines by now.
+        CompanyListError: The list has more or fewer lines now. Run again.
     """
     count = 0
     with pq.ParquetWriter(path, _SCHEMA.to_frame().to_arrow().schema, compression="zstd") as writer:
@@ -121,7 +121,7 @@ def _shaped(batch: pl.DataFrame, repaired: pl.DataFrame, kept: dict[str, str], o
 
 
 def _given(options: IntakeSettings) -> pl.Expr:
-    """Give what stood there: a whole line only where all columns are kept, and nothing where none is."""
+    """Return the given text: a whole line only if all columns are kept, and nothing if none is."""
     if options.keeps_none:
         return pl.lit(None, pl.String)
     if options.keeps_all:

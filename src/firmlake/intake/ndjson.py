@@ -1,4 +1,4 @@
-"""NDJSON (one JSON object on each line) as a table; the keys of the objects are its columns."""
+"""Read NDJSON (one JSON object per line) as a table whose columns are the keys of the objects."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NO_OBJECT: Final = "not a JSON object: write one object on each line"
 
 
 def open_ndjson(file: TextFile) -> Table:
-    """Open NDJSON; its columns are the keys of some first objects.
+    """Open NDJSON; the columns are the keys of the first objects.
 
     Raises:
-        CompanyListError: None of the first lines is an object, or (when read) the last line is cut.
+        CompanyListError: None of the first lines is an object, or, while reading, the last line is truncated.
     """
     first = next(line_blocks(file)).head(SAMPLE_ROWS)
     path, keys = file.path, dict[str, None]()
@@ -30,7 +30,7 @@ def open_ndjson(file: TextFile) -> Table:
         try:
             keys.update(dict.fromkeys(msgspec.json.decode(line, type=dict[str, object])))
         except msgspec.MsgspecError:
-            continue  # refused with its number when it is read
+            continue  # the batches refuse this line, with its number
     if not keys:
         raise CompanyListError(
             f"{path} looks like JSON, but has no object on a line", "Write one object on each line (NDJSON)"
@@ -48,7 +48,7 @@ def _batches(file: TextFile, keys: Sequence[str], positions: Sequence[int]) -> I
     for lines in line_blocks(file):
         last = lines.select(text.filter(~is_blank).last()).item() or last
         rows = lines.with_columns(**values)
-        # Where nothing was found, the key may be missing or the line be no object.
+        # If nothing was found, the keys may be missing, or the line may not be an object.
         doubtful = rows.filter(~is_blank & pl.all_horizontal(pl.col(name).is_null() for name in values))
         broken = doubtful.filter(~_is_object(doubtful["text"]))["line"]
         defect = (
@@ -64,9 +64,9 @@ def _is_object(text: pl.Series) -> pl.Series:
 
 
 def _value(key: str) -> pl.Expr:
-    """Give what an object holds for a key: text as it is, anything else as JSON."""
+    """Return an object's value for a key: text as it is, anything else as JSON."""
     text = pl.col("text")
-    if '"' in key or "\\" in key:  # which paths cannot quote
+    if '"' in key or "\\" in key:  # JSON paths cannot quote these
         return text.map_elements(partial(_member, key), pl.String)
     return text.str.json_path_match(f'$["{key}"]')
 

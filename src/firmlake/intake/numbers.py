@@ -1,4 +1,4 @@
-"""The companies that the numbers of one column name, by what the column's name says of their country."""
+"""Identify companies by the numbers of one column, using the country that the column's name implies."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _AMBIGUOUS: Final = "a number of several countries by its form: add a country co
 
 
 def identify_column(numbers: pl.Series, country: pl.Series, role: str, default_country: str | None) -> pl.DataFrame:
-    """Give the company that each number of a column names, or why it names none.
+    """Identify the company of each number in a column.
 
     Args:
-        numbers: The texts of the column, null where there is none.
-        country: For each of them `BE`, `NL`, `FR` or null: what the line says.
-        role: The role of the column, of `firmlake.intake.columns.NUMBER_ROLES`.
-        default_country: The country of numbers that nothing else gives one.
+        numbers: Texts of the column, null if empty.
+        country: Country of each line: `BE`, `NL`, `FR` or null.
+        role: Role of the column, one of `firmlake.intake.columns.NUMBER_ROLES`.
+        default_country: Country of numbers without any other; None if there is no default.
 
     Returns:
-        What `identify` gives.
+        The result of `identify`.
     """
     if role in SEVERAL and default_country is None:
         return _of_several(numbers, country, SEVERAL[role])
@@ -34,7 +34,7 @@ def identify_column(numbers: pl.Series, country: pl.Series, role: str, default_c
 
 
 def _of_several(numbers: pl.Series, country: pl.Series, countries: tuple[str, ...]) -> pl.DataFrame:
-    """Take for each number that no country is named for the only one of these whose forms it has."""
+    """For numbers without a country, take the only one of these countries whose forms the number has."""
     tried = {code: identify(numbers, country.fill_null(code)) for code in countries}
     holds = [found["problem"].is_null() for found in tried.values()]
     count = pl.select(pl.sum_horizontal(*(pl.lit(each).cast(pl.Int8) for each in holds))).to_series()

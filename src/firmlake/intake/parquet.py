@@ -1,4 +1,4 @@
-"""Parquet files, and folders of them, as a table: columns of text, whole numbers, decimals or 64-bit floats."""
+"""Read Parquet files, and folders of them, as a table."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from firmlake.intake.table import SAMPLE_ROWS, Table, field
 __all__ = ["open_parquet", "open_parquet_folder"]
 
 _DAMAGE: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, OSError)
-"""What is raised on damaged files; Polars panics on some."""
+"""Exceptions raised for damaged files; Polars panics on some."""
 
 _BATCH_ROWS: Final = 65_536
 _MAX_BATCH_BYTES: Final = 512 * 2**20
-"""A text that stands once in the file and in every row of it takes its length for each."""
+"""Dictionary encoding stores a repeated text once, but in memory every row takes its length."""
 
 _NO_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 class _Part(NamedTuple):
-    """One file, and what the folders around it say of all its rows."""
+    """One file, and the column values that its folders define for all its rows."""
 
     path: Path
     values: dict[str, str | None]
 
 
 def open_parquet(path: Path, options: IntakeSettings) -> Table:
-    """Open a Parquet file; its rows are counted from 1.
+    """Open a Parquet file; rows are numbered from 1.
 
     Raises:
         CompanyListError: The file is damaged, or has more rows or bytes than the settings allow.
@@ -48,7 +48,7 @@ def open_parquet(path: Path, options: IntakeSettings) -> Table:
 def open_parquet_folder(path: Path, options: IntakeSettings) -> Table:
     """Open the Parquet files below a folder as one list, in the order of their paths.
 
-    Folders named `key=value` add a column, as Hive and DuckDB write them. Rows are counted from 1 over all files.
+    Folders named `key=value` add a column, as Hive and DuckDB write them. Rows are numbered from 1 across all files.
 
     Raises:
         CompanyListError: There is no Parquet file, one is damaged, or they hold more than the settings allow.
@@ -112,7 +112,7 @@ def _batches(
 
 
 def _read(part: _Part, names: Sequence[str], batch_rows: int) -> Iterator[pl.DataFrame]:
-    """Give some columns of one file, and those of its folders; a column that the file lacks is null."""
+    """Yield columns of one file and of its folders; a column that the file lacks is null."""
     try:
         with pq.ParquetFile(part.path) as file:
             schema = file.schema_arrow
@@ -133,7 +133,7 @@ def _read(part: _Part, names: Sequence[str], batch_rows: int) -> Iterator[pl.Dat
 
 
 def _check_size(path: Path, batch: Any) -> None:
-    """Refuse a batch whose texts would take too much memory where each is written out."""
+    """Refuse a batch whose texts would take too much memory once expanded."""
     size = 0
     for column in batch.columns:
         if pa.types.is_dictionary(column.type):
@@ -141,13 +141,13 @@ def _check_size(path: Path, batch: Any) -> None:
             size += longest * len(column)
     if size > _MAX_BATCH_BYTES:
         raise CompanyListError(
-            f"{path} has texts of so many characters that {len(batch):,} lines take {size >> 20:,} MB",
-            "Look whether it is a list, or leave out the column with the long texts",
+            f"{path} has such long texts that {len(batch):,} lines take {size >> 20:,} MB",
+            "Check that the file is a list, or remove the column with the long texts",
         )
 
 
 def _text(column: pl.Series) -> pl.Series:
-    """Give a column as text; what is nested as JSON."""
+    """Return a column as text; nested values become JSON."""
     if column.dtype == pl.Binary:
         return column.bin.encode("hex")
     if isinstance(column.dtype, pl.Struct):
@@ -160,7 +160,7 @@ def _text(column: pl.Series) -> pl.Series:
 
 
 def _why_unusable(path: Path, column: Any) -> tuple[str, str] | None:
-    """Say why a column cannot hold numbers: what is wrong, and the next step."""
+    """Return why a column cannot hold company numbers, with the next step; None if it can."""
     kind = column.type
     if kind in {pa.float32(), pa.float16()}:
         return (

@@ -1,7 +1,7 @@
-"""Lines into records, and records into fields, where quotation marks may enclose delimiters and line ends.
+"""Split lines into records and fields; quotation marks may enclose delimiters and line ends.
 
-A field that begins with a quotation mark ends at the next one that is not doubled (RFC 4180). A mark elsewhere in a
-field is a character like any other.
+A field that begins with a quotation mark ends at the next mark that is not doubled (RFC 4180). A mark elsewhere in a
+field is an ordinary character.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ def _escaped(delimiter: str) -> str:
 
 
 def join_quoted_lines(lines: pl.DataFrame, delimiter: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Join the lines of a quoted field that goes over several.
+    """Join lines that a quoted field spans.
 
-    Each line either keeps the state (inside or outside of a quoted field), turns it, or sets it whatever it was. These
-    three compose, so that the state after every line follows from running counts, without a loop.
+    Each line either keeps the state (inside or outside a quoted field), toggles it, or sets it. These three operations
+    compose, so the state after every line follows from running counts, without a loop.
 
     Args:
-        lines: `line`, `text`; the first begins outside of a quoted field.
+        lines: `line` and `text`; the first line begins outside a quoted field.
         delimiter: The character between fields.
 
     Returns:
-        The records, `line` being the first line of each, and the lines of a last record that is still open.
+        The records, with the first line of each as `line`, and the lines of a last record that is still open.
     """
     text = pl.col("text")
     if not lines.select(text.str.contains('"', literal=True).any()).item():
@@ -56,9 +56,9 @@ def join_quoted_lines(lines: pl.DataFrame, delimiter: str) -> tuple[pl.DataFrame
 
 
 def is_well_formed(delimiter: str) -> pl.Expr:
-    """Tell whether every quoted field of `text` ends where its closing mark is.
+    """Tell whether every quoted field of `text` ends at its closing mark.
 
-    `"a" b` on one line is harmless; over several lines a mark was left open and took in the lines after it.
+    `"a" b` is harmless on one line. Over several lines it means that an open mark swallowed the following lines.
     """
     d = _escaped(delimiter)
     one = rf'(?:"{_ENCLOSED}"|[^"{d}\n][^{d}\n]*|)'
@@ -66,7 +66,7 @@ def is_well_formed(delimiter: str) -> pl.Expr:
 
 
 def split_fields(text: pl.Series, delimiter: str) -> pl.Series:
-    """Split records into lists of fields, each still as it is written: see `unquoted`."""
+    """Split records into lists of fields, still with their quotation marks; see `unquoted`."""
     if not text.str.contains('"', literal=True).any():
         return text.str.split(delimiter)
     d = _escaped(delimiter)
@@ -75,6 +75,6 @@ def split_fields(text: pl.Series, delimiter: str) -> pl.Series:
 
 
 def unquoted(field: pl.Expr) -> pl.Expr:
-    """Give the text that a field stands for."""
+    """Return the text of a field without quotation marks."""
     enclosed = field.str.replace(rf'^"({_ENCLOSED})"', "$1").str.replace_all('""', '"', literal=True)
     return pl.when(field.str.starts_with('"')).then(enclosed).otherwise(field)

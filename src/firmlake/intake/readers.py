@@ -1,4 +1,4 @@
-"""Any list file as a table: the reader is chosen by what the file holds."""
+"""Open any list file as a table; the content decides which reader is used."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table
     Args:
         path: CSV, TSV, plain text or NDJSON (also compressed with gzip), a workbook (XLSX, XLS, XLSB, ODS), Parquet, a
             folder of Parquet files, or a ZIP archive with one of these.
-        options: How to read it.
-        synonyms: Header names by which the first line is known to be a header.
+        options: How to read the file.
+        synonyms: Known header names by role.
 
     Raises:
-        CompanyListError: The file cannot be used; the message names it, and the line where there is one; do what the
-            next step says.
+        CompanyListError: The file cannot be used; the message names the file and, if possible, the line. Follow the
+            next step.
     """
     table = _open(path, options, synonyms)
     if table.width > options.max_columns:

@@ -1,4 +1,4 @@
-"""What people and spreadsheets do to company numbers, undone step by step with a reason for each step."""
+"""Undo what people and spreadsheets do to company numbers, step by step, with a reason for each step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["CLEANING_REPAIRS", "clean_numbers"]
 
 
 class _Step(NamedTuple):
-    """Text that `pattern` matches becomes `replacement`; where there is none, nobody can say which number was meant."""
+    """Text that `pattern` matches becomes `replacement`; None means that the number cannot be recovered."""
 
     reason: str
     pattern: str
@@ -25,7 +25,7 @@ _WIDENED: Final = "full-width characters replaced"
 _DATE: Final = "this is a date, not a company number: map the column that holds the numbers"
 
 _LOSSLESS: Final = "|".join(rf"([0-9]{{{n}}})E\+?0?{n}" for n in range(6, 14))
-"""The exponent says how many digits follow the first; where all of them are shown, nothing was rounded away."""
+"""The exponent is the number of digits after the first; if all of them are shown, nothing was rounded away."""
 
 _STEPS: Final = (
     _Step("invisible characters removed", r"\p{Cf}"),
@@ -41,7 +41,7 @@ _STEPS: Final = (
     ),
     _Step(_DATE, r"^(19|20)[0-9]{2}[./-][0-9]{1,2}[./-][0-9]{1,2}([T ].*)?$", None),
     _Step(_DATE, r"^[0-9]{1,2}[./-][0-9]{1,2}[./-](19|20)[0-9]{2}$", None),
-    # Behind the only point or comma, 3 or 4 digits are a group of a number; 1, 2 or many are decimals.
+    # After the only point or comma, 3 or 4 digits are a group of a number; 1, 2 or many digits are decimals.
     _Step(
         "this is a decimal number, not a company number: map the column that holds the numbers",
         r"^-?[0-9]*[.,]([0-9]{1,2}|[0-9]{5,})$",
@@ -52,7 +52,7 @@ _STEPS: Final = (
 
 _LABELS: Final = {"KBO": "BE", "BCE": "BE", "CBE": "BE", "KVK": "NL", "SIREN": "FR", "SIRET": "FR", "RCS": "FR",
                   "VAT": None, "BTW": None, "TVA": None, "NUMMER": None, "NUMBER": None, "NR": None}  # fmt: skip
-"""Words written before a number, and the country whose numbers they name."""
+"""Words written before a number, with the country whose numbers they denote."""
 
 _ANY_LABEL: Final = "|".join(_LABELS)
 _WIDE: Final = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
@@ -61,22 +61,22 @@ _WIDE: Final = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
 CLEANING_REPAIRS: Final = tuple(
     dict.fromkeys((_WIDENED, *(step.reason for step in _STEPS if step.replacement is not None), _PREFIX))
 )
-"""Every repair that cleaning can make; bit n of `repairs` stands for entry n."""
+"""All repairs of `clean_numbers`; bit n of `repairs` stands for entry n."""
 
 
 def clean_numbers(text: pl.Series) -> pl.DataFrame:
-    """Give the bare number inside each text, and what was done to lay it bare.
+    """Extract the bare number from each text, with the repairs made.
 
     Args:
-        text: Company numbers as they stand in the file, null where there is none.
+        text: Company numbers as in the file, null if empty.
 
     Returns:
-        One row for each text, in its order:
+        One row per text, in the same order:
 
         - `body`: upper-case letters and digits without separators, label and country prefix; may be empty.
-        - `own_country`: the country that a prefix or label of the number names, else null.
+        - `own_country`: the country that a prefix or label names, or null.
         - `repairs`: bits of `CLEANING_REPAIRS`.
-        - `problem`: why no number can be told from the text (a date, lost digits), else null.
+        - `problem`: why no number can be recovered (a date, lost digits), or null.
     """
     plain = text.str.contains(r"^[0-9]+$").fill_null(value=False)
     rows = pl.DataFrame({"row": pl.int_range(len(text), eager=True), "body": text})
@@ -91,7 +91,7 @@ def clean_numbers(text: pl.Series) -> pl.DataFrame:
 
 
 def _clean(text: pl.Series) -> pl.DataFrame:
-    """Clean texts that are not digits alone."""
+    """Clean texts that contain more than digits."""
     body = pl.col("body")
     label = body.str.extract(rf"^({_ANY_LABEL})").replace_strict(_LABELS, default=None, return_dtype=pl.String)
     frame = pl.LazyFrame({"body": text}).with_columns(repairs=pl.lit(0, pl.UInt32), problem=pl.lit(None, pl.String))
@@ -111,7 +111,7 @@ def _take(frame: pl.LazyFrame, step: _Step) -> pl.LazyFrame:
 
 
 def _replaced(frame: pl.LazyFrame, new: pl.Expr, reason: str) -> pl.LazyFrame:
-    """Put the new text in place, and note the repair where it differs."""
+    """Replace the text, and record the repair if it changed."""
     bit = pl.lit(1 << CLEANING_REPAIRS.index(reason), pl.UInt32)
     changed = (new != pl.col("body")).cast(pl.UInt32) * bit
     return frame.with_columns(body=new, repairs=pl.col("repairs") | changed)

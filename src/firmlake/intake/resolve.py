@@ -1,4 +1,4 @@
-"""The company that each line names, from all its columns with countries and numbers."""
+"""Resolve the company of each line from all its columns with countries and numbers."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ _LONGEST_GIVEN: Final = 200
 def resolve_lines(
     batch: pl.DataFrame, choice: Choice, default_country: str | None, kept: Sequence[str] = ()
 ) -> pl.DataFrame:
-    """Give the company that each line of a batch names, or why it names none.
+    """Resolve the company of each line of a batch, or the reason why there is none.
 
-    A prefix of the number names the country, else the register its column names, else the country column, else
-    `default_country`, else what the word in the column's name suggests. Where the first two contradict the country
-    column, the line is refused. Of several numbers the first that is filled is read, by the order of `NUMBER_ROLES`;
-    another one that names another company refuses the line, one that names none does not.
+    The country comes from the first of: a prefix of the number, the register named by its column, the country column,
+    `default_country`, a word in the column's name. A line is refused if one of the first two contradicts the country
+    column. The first filled number counts, in the order of `NUMBER_ROLES`. A further number refuses the line if it
+    identifies another company, but not if it identifies none.
 
     Args:
-        batch: Lines as `firmlake.intake.table.Table` gives them.
-        choice: The positions of the columns of each role.
+        batch: Lines from a `firmlake.intake.table.Table`.
+        choice: Positions of columns by role.
         default_country: `BE`, `NL`, `FR` or None.
-        kept: Columns of the batch to give as they are.
+        kept: Columns of the batch to return unchanged.
 
     Returns:
-        One row for each line, in its order:
+        One row per line, in the same order:
 
-        - `line`: its number.
-        - `given`: the number as it stands there, or country and number of a line from abroad, or the whole line where
-          its fields cannot be told; cut at 200 characters.
-        - `country`, `company_number`: the company in normal form, null where there is a problem.
+        - `line`: the line number.
+        - `given`: the number as in the file; country and number if the country is unknown; the whole line if it cannot
+          be split into fields. Cut at 200 characters.
+        - `country`, `company_number`: the company in normal form; null if there is a problem.
         - `repairs`: bits of `firmlake.intake.identifiers.REPAIRS`.
-        - `problem`: what is wrong and what to do about it, `BLANK` where the line holds nothing, else null.
-        - for every other role of `choice` its text.
+        - `problem`: what is wrong and what to do about it; `BLANK` for a blank line; null if all is well.
+        - the text of every other role of `choice`.
         - the columns `kept`.
     """
     countries = _first_country([batch[field(position)] for position in choice.get(COUNTRY, ())], len(batch))
@@ -85,7 +85,7 @@ def resolve_lines(
 
 
 def _first_country(columns: list[pl.Series], height: int) -> pl.DataFrame:
-    """Give the first country of each line that is filled: its text, its code, and whether another column differs."""
+    """Return the first filled country of each line: its text, its code, and whether another column disagrees."""
     nothing = pl.repeat(None, height, dtype=pl.String)
     codes = [country_codes(cells) for cells in columns]
     code = pl.coalesce(nothing, *codes)
@@ -97,12 +97,12 @@ def _first_country(columns: list[pl.Series], height: int) -> pl.DataFrame:
 
 
 def _named(numbers: pl.Series, country: pl.Series, role: str, default: str | None) -> pl.DataFrame:
-    """Identify the numbers of one column; a text that is no number stays as it was given."""
+    """Identify the numbers of one column, and keep the texts as given."""
     return identify_column(numbers, country, role, default).with_columns(given=numbers)
 
 
 def _first_number(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """Take the second number where the first is empty; refuse the line where they name different companies."""
+    """Take the second number if the first is empty; refuse the line if they identify different companies."""
     both = pl.concat([first, second.select(pl.all().name.suffix("_2"))], how="horizontal")
     differ = (pl.col("country") != pl.col("country_2")) | (pl.col("company_number") != pl.col("company_number_2"))
     is_empty = pl.col("problem").eq_missing(pl.lit(EMPTY))

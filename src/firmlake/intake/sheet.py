@@ -1,8 +1,8 @@
-"""The cells of worksheets as text; in a process of its own where they may take more memory than there is.
+"""Load the cells of worksheets as text, in a process with a memory limit if they may be too large.
 
-A cell is what it shows as text. A date is in ISO 8601, without a time where it has none. A number is all its digits, up
-to 15: a spreadsheet rounds away any others when the number is typed or saved. A longer one is given as a spreadsheet
-shows it (1.23456789012346E+18), which nobody takes for an identifier.
+A text cell is read as shown. A date is in ISO 8601, without a time if it has none. A number has all its digits, up to
+15: spreadsheets round longer numbers when they are typed or saved. A longer number is read as a spreadsheet shows it
+(1.23456789012346E+18), so it cannot be mistaken for an identifier.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class SheetDamagedError(Exception):
 
 
 class SheetTooLargeError(Exception):
-    """The workbook takes more memory than it may."""
+    """The workbook needs more memory than allowed."""
 
 
 class Sheet(NamedTuple):
-    """One worksheet: its name, whether a person sees it, and its cells as text from its first row on."""
+    """One worksheet: its name, whether it is visible, and its cells as text from the first row on."""
 
     name: str
     is_visible: bool
@@ -54,18 +54,18 @@ class Sheet(NamedTuple):
 
 
 def load_sheets(path: Path, wanted: str = "") -> Iterator[Sheet]:
-    """Give the worksheets of a workbook, or only the wanted one; none where it is not there."""
+    """Yield the worksheets of a workbook, or only the wanted one if it exists."""
     try:
         workbook = fastexcel.read_excel(path)
         for name in workbook.sheet_names:
             if wanted in {"", name}:
-                # Counted from the top of the sheet, whatever rows are empty.
+                # Rows are counted from the top of the sheet, empty ones included.
                 load = partial(workbook.load_sheet, name, header_row=None, skip_rows=0)
                 sheet = load(dtypes="string")
                 cells = sheet.to_polars()
                 digits = pl.all().str.count_matches("[0-9]") > _DIGITS_MAX
                 if cells.width and cells.select(pl.any_horizontal(digits.any())).item():
-                    cells = _round(cells, load(dtypes="boolean").to_polars())  # of text there is none
+                    cells = _round(cells, load(dtypes="boolean").to_polars())  # null for text cells
                 if cells.width and cells.select(pl.any_horizontal(pl.all().str.contains(_MOMENT).any())).item():
                     cells = _shorten_dates(cells, load(dtypes="datetime").to_polars())
                 yield Sheet(name, sheet.visible == "visible", cells)
@@ -76,7 +76,7 @@ def load_sheets(path: Path, wanted: str = "") -> Iterator[Sheet]:
 
 
 def sheet_names(path: Path) -> list[str]:
-    """Give the names of all worksheets."""
+    """Return the names of all worksheets."""
     try:
         return list(fastexcel.read_excel(path).sheet_names)
     except fastexcel.FastExcelError as error:
@@ -84,11 +84,11 @@ def sheet_names(path: Path) -> list[str]:
 
 
 def load_guarded(path: Path, wanted: str, max_cells: int) -> Iterator[Sheet]:
-    """Do what `load_sheets` does in a process that may not take more memory than so many cells need.
+    """Run `load_sheets` in a process whose memory is limited to what so many cells need.
 
     Raises:
         SheetDamagedError: The workbook cannot be read.
-        SheetTooLargeError: It takes more memory.
+        SheetTooLargeError: The workbook needs more memory.
     """
     with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
         arguments = [str(path), wanted, str(max_cells), folder]
@@ -110,7 +110,7 @@ def load_guarded(path: Path, wanted: str, max_cells: int) -> Iterator[Sheet]:
 
 
 def main(path: str, wanted: str, max_cells: str, folder: str) -> int:
-    """Load worksheets under a limit and write each to a file, and their names to the standard output."""
+    """Load worksheets under a memory limit; write each to a file and their names to standard output."""
     _limit_memory(_BASE_BYTES + int(max_cells) * _CELL_BYTES)
     found = []
     try:
@@ -127,7 +127,7 @@ def main(path: str, wanted: str, max_cells: str, folder: str) -> int:
 
 
 def _limit_memory(size: int) -> None:
-    with contextlib.suppress(ImportError, ValueError, OSError):  # not every system has a limit
+    with contextlib.suppress(ImportError, ValueError, OSError):  # not every system supports limits
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (size, resource.getrlimit(resource.RLIMIT_AS)[1]))
@@ -144,7 +144,7 @@ def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
 
 
 def _round(cells: pl.DataFrame, booleans: pl.DataFrame) -> pl.DataFrame:
-    """Write numbers with more digits than a spreadsheet holds as it shows them; text of digits stays."""
+    """Write numbers of more than 15 digits in scientific notation; text cells stay as they are."""
     for text in cells:
         number = text.to_frame("text").select(
             pl.when(pl.lit(booleans[text.name].is_not_null()) & (text.str.count_matches("[0-9]") > _DIGITS_MAX))

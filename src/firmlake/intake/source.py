@@ -1,6 +1,6 @@
-"""Lists that are no file of this machine: standard input, a query, a DuckDB table, an object of a store.
+"""Lists that are not local files: standard input, a query, a DuckDB table, an object in a store.
 
-Each is copied to a file first, since a list is read more than once, and a query or a pipe gives it only once.
+Each is copied to a local file first, because a list is read more than once, but a query or a pipe only once.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _BLOCK_BYTES: Final = 2**20
 
 @contextmanager
 def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None = None) -> Iterator[Path]:
-    """Give a file of this machine with the list; messages name the source it comes from.
+    """Yield a local file with the list; error messages name its source.
 
     Args:
         source: A path, `-` for standard input, `s3://`, `gs://` or `az://`, or a DuckDB file; with `sql` it may be "".
-        sql: The query whose result is the list; "" where there is none.
-        settings: Limits of the intake, and of DuckDB.
-        keep_in: Where to keep a copy of what is no file, in a folder of its own for each content; None keeps none.
+        sql: The query whose result is the list; "" if there is none.
+        settings: Limits of the intake and of DuckDB.
+        keep_in: Folder in which copies are kept, in a subfolder for each content; None keeps no copy.
 
     Raises:
-        CompanyListError: The source cannot be read, or there is more than the settings allow.
+        CompanyListError: The source cannot be read, or is larger than the settings allow.
     """
     path = Path(source)
     is_database = bool(source) and path.is_file() and _is_database(path)
@@ -49,7 +49,7 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
         return
     if sql and source and not is_database:
         raise CompanyListError(
-            f"{source} is no DuckDB database, so that it cannot be asked by --sql",
+            f"{source} is not a DuckDB database, so --sql cannot query it",
             f"Leave LIST out and name the file in the query: --sql \"FROM '{source}'\"",
         )
     with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
@@ -110,9 +110,11 @@ def _only_table(connection: duckdb.DuckDBPyConnection, where: str) -> str:
 
 
 def _download(address: str, scheme: str, settings: Settings, target: Path) -> None:
-    """Copy an object of a store to a file."""
+    """Copy an object from a store to a file."""
     if scheme not in _STORES:
-        raise CompanyListError(f"{scheme}:// is no place to read a list from", "Name a file, or s3://, gs:// or az://")
+        raise CompanyListError(
+            f"{scheme}:// is not a supported source of lists", "Name a file, or s3://, gs:// or az://"
+        )
     try:
         import obstore
         from obstore.exceptions import BaseError
@@ -147,7 +149,7 @@ def _spool(stream: IO[bytes], target: Path, settings: Settings) -> None:
 
 
 def _keep(file: Path, folder: Path) -> Path:
-    """Keep a copy under the same name, in a folder named by its content."""
+    """Keep a copy under the same name, in a folder named after the hash of its content."""
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()[:12]
     kept = folder / digest / file.name

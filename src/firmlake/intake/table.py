@@ -1,4 +1,4 @@
-"""What every reader gives: the header, some first rows, and all rows in batches of text columns."""
+"""The result of every reader: the header, a sample of rows, and all rows in batches of text columns."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ BATCH_ROWS: Final = 500_000
 SAMPLE_ROWS: Final = 1_000
 
 BLANK: Final = "blank"
-"""The `defect` of a line that holds nothing."""
+"""The `defect` of a blank line."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A list as a reader sees it.
+    """A list as a table of texts.
 
     Attributes:
-        names: Header names in the order of the columns; None where the file has no header.
+        names: Header names in column order; None if the file has no header.
         width: Number of columns.
         header_count: Lines before the data: titles, the header, the `sep=;` line of a spreadsheet.
-        sample: `fields`: the fields of some first rows of data, as lists of text.
-        batches: Gives for the positions of some columns, in file order, one row for each line after the header:
+        sample: First rows of data, with `fields` as a list of texts.
+        batches: Yields, for given column positions, frames with one row per line after the header, in file order:
 
-            - `line`: its number from 1.
-            - `field("position")` for each position: the text there, null where there is none. A line with more filled
-              fields than the header has a defect, and its first fields are given all the same.
-            - `defect`: why its fields cannot be told, `BLANK` where it is blank, else null.
-            - `text`: the line itself where it has a defect, else null.
-        guesses: One sentence for each thing that was not plain and how to overrule it.
-        unusable: Positions of columns that cannot hold numbers: the message and the next step where one is chosen.
+            - `line`: the line number, from 1.
+            - `field(position)` for each position: the text, null if empty. A line with more filled fields than the
+              header has a defect; its first fields are returned nevertheless.
+            - `defect`: why the line cannot be split into fields; `BLANK` for a blank line; null if all is well.
+            - `text`: the whole line if it has a defect, or null.
+        guesses: One sentence for each guess about the file, with the way to override it.
+        unusable: Message and next step for columns that cannot hold numbers, by position.
     """
 
     names: tuple[str, ...] | None
@@ -48,17 +48,17 @@ class Table:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """A name for each column, by which it can be told from the others: its own, numbered where that is taken."""
+        """Unique names of the columns; repeated names are numbered."""
         return unique_names(self.names or ("",) * self.width)
 
 
 def field(position: int) -> str:
-    """Give the name of the batch column with the text of a column of the file."""
+    """Return the name of the batch column for a column position."""
     return f"field_{position}"
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Give names that differ, whatever their case: a repeated one is numbered, an empty one is named by its position.
+    """Make names unique, ignoring case: repeated names are numbered, and empty ones named after their position.
 
     Example:
         >>> unique_names(["naam", "", "Naam", "naam"])

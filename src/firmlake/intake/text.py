@@ -1,4 +1,4 @@
-"""Text files as numbered lines, whatever their encoding, line ends and compression."""
+"""Read text files of any encoding, line end and compression as numbered lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from firmlake.intake.formats import GZIP, too_large
 __all__ = ["MAX_LINE_CHARACTERS", "TextFile", "beginning", "line_blocks", "open_text"]
 
 MAX_LINE_CHARACTERS: Final = 64 * 2**20
-"""The longest line, or quoted field of several lines, that is taken into memory."""
+"""Longest line, or quoted field of several lines, that is read."""
 
 _BLOCK_CHARACTERS: Final = 2 * 2**20
 _SAMPLE_BYTES: Final = 2**16
@@ -29,15 +29,17 @@ _BOMS: Final = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", cod
 _FALLBACK: Final = "cp1252"
 _CONTROL: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufffd]")
 _MAX_CONTROL_SHARE: Final = 0.05
-"""Of random bytes 13 % are control characters; text has none, or some NULs from a broken export."""
+"""Random bytes contain 13 % control characters; text contains none, or a few NULs from a broken export."""
 
 
 class TextFile(NamedTuple):
     """A text file and how to read it.
 
     Attributes:
-        max_lines: More of them are refused.
-        max_bytes: Of a compressed file, more of them are refused when it is inflated.
+        path: The file.
+        encoding: Its encoding.
+        max_lines: Most lines; a longer file is refused.
+        max_bytes: Most bytes after decompression; a larger file is refused.
     """
 
     path: Path
@@ -47,10 +49,10 @@ class TextFile(NamedTuple):
 
 
 def open_text(path: Path, options: IntakeSettings) -> TextFile:
-    """Find the encoding of a text file: of its byte order mark, else as wanted, else UTF-8 if it is, else cp1252.
+    """Detect the encoding of a text file: byte order mark, then `intake.encoding`, then UTF-8 if valid, then cp1252.
 
     Raises:
-        CompanyListError: The encoding is unknown to Python, or the file is binary; name the encoding or another file.
+        CompanyListError: The encoding is unknown, or the file is binary. Name the encoding or another file.
     """
     file = TextFile(path, "", options.max_rows, options.max_inflated_megabytes * 2**20)
     return file._replace(encoding=_find_encoding(file, options.encoding))
@@ -76,10 +78,10 @@ def _find_encoding(file: TextFile, wanted: str) -> str:
 
 
 def beginning(file: TextFile) -> str:
-    """Give the first characters, without white space, from which the kind of text can be told.
+    """Return the first two characters other than white space, which reveal the kind of text.
 
     Raises:
-        CompanyListError: There is none: the file has only blank lines, or nothing behind its byte order mark.
+        CompanyListError: The file has only blank lines.
     """
     for block in _blocks(file):
         if start := block.lstrip()[:_SAMPLE_BYTES]:
@@ -88,16 +90,16 @@ def beginning(file: TextFile) -> str:
 
 
 def line_blocks(file: TextFile) -> Iterator[pl.DataFrame]:
-    """Give the lines of a text file, block by block.
+    """Yield the lines of a text file, block by block.
 
-    LF, CR LF and CR end a line. The last line needs no end.
+    LF, CR LF and CR end a line. The last line needs no line end.
 
     Yields:
-        One row for each line, in file order: `line` (from 1) and `text` without line end.
+        One row per line, in file order: `line` (from 1) and `text` without line end.
 
     Raises:
-        CompanyListError: The file is cut or damaged, does not have this encoding, has a line that is too long, or is
-            larger than the settings allow.
+        CompanyListError: The file is truncated, damaged, in another encoding or larger than the settings allow, or a
+            line is too long.
     """
     first, begun = 1, ""
     for block in _blocks(file):
@@ -106,7 +108,7 @@ def line_blocks(file: TextFile) -> Iterator[pl.DataFrame]:
         if len(begun) > MAX_LINE_CHARACTERS:
             raise CompanyListError(
                 f"{file.path}: line {first + block.count(chr(10))} has more than {MAX_LINE_CHARACTERS:,} characters",
-                "Look whether this file is a list",
+                "Check that this file is a list",
             )
         if end:
             lines = _lines(whole + end, first)
@@ -126,7 +128,7 @@ def _lines(text: str, first: int) -> pl.DataFrame:
 
 
 def _blocks(file: TextFile) -> Iterator[str]:
-    errors = "replace" if file.encoding == _FALLBACK else "strict"  # five bytes mean nothing in Windows-1252
+    errors = "replace" if file.encoding == _FALLBACK else "strict"  # five bytes are undefined in Windows-1252
     try:
         with _open(file) as raw, io.TextIOWrapper(raw, file.encoding, errors) as stream:
             while block := stream.read(_BLOCK_CHARACTERS):
@@ -152,7 +154,7 @@ def _is_utf8(file: TextFile) -> bool:
 
 @contextmanager
 def _open(file: TextFile) -> Iterator[BinaryIO]:
-    """Open a file that may be compressed; whatever is wrong with its compression is said in our words."""
+    """Open a file that may be compressed, converting errors of reading and decompression."""
     path = file.path
     try:
         with path.open("rb") as raw:
@@ -170,7 +172,7 @@ def _open(file: TextFile) -> Iterator[BinaryIO]:
 
 
 class _Bounded(io.RawIOBase):
-    """Inflated bytes, counted while they come: a small file may hold any number of them."""
+    """Decompressed bytes, limited in number because a small file may inflate to any size."""
 
     def __init__(self, stream: gzip.GzipFile, file: TextFile) -> None:
         self._stream = stream
@@ -178,7 +180,7 @@ class _Bounded(io.RawIOBase):
         self._count = 0
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:

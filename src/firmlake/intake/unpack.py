@@ -1,4 +1,4 @@
-"""The one file of a ZIP archive, unpacked for as long as it is read."""
+"""Open the only file of a ZIP archive; it stays unpacked while it is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["open_member"]
 
 
 class _Folder:
-    """A temporary folder that goes when nobody can read from it any more."""
+    """A temporary folder that is removed when nothing refers to it any more."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="firmlake-"))
@@ -28,10 +28,10 @@ class _Folder:
 
 
 def open_member(path: Path, open_file: Callable[[Path], Table]) -> Table:
-    """Open the only file of an archive as a table; messages name the archive.
+    """Open the only file of an archive as a table; error messages name the archive.
 
     Args:
-        path: A ZIP archive that `find_format` has looked at.
+        path: A ZIP archive that `find_format` has accepted.
         open_file: Opens the unpacked file.
     """
     folder = _Folder()
@@ -48,7 +48,7 @@ def open_member(path: Path, open_file: Callable[[Path], Table]) -> Table:
         return CompanyListError(error.message.replace(str(target), shown), error.next_step.replace(str(target), shown))
 
     def batches(positions: Sequence[int]) -> Iterator[pl.DataFrame]:
-        assert folder.path  # kept for as long as there is something to read
+        assert folder.path  # keeps the folder alive while batches are read
         try:
             yield from table.batches(positions)
         except CompanyListError as error:

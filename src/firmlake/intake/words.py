@@ -1,4 +1,4 @@
-"""Words that people spell in many ways (header names, countries), brought to one spelling for comparison."""
+"""Fold words with many spellings (header names, countries) for comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NOT_ALPHANUMERIC = re.compile(r"[^0-9a-z]+")
 
 
 def fold(text: str) -> str:
-    """Give the bare letters and digits of a text: case, accents, punctuation and spaces do not count.
+    """Return the letters and digits of a text, without case, accents, punctuation and spaces.
 
     Example:
         >>> fold(" Numéro d'entreprise "), fold("KvK-nummer")

@@ -1,4 +1,4 @@
-"""Worksheets as a table; the sheet is named, or the first one that a person sees and that has company numbers."""
+"""Read a worksheet as a table: the named sheet, or the first visible one with company numbers."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = ["open_workbook"]
 
 
 def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is_xlsx: bool) -> Table:
-    """Open one worksheet; rows keep the numbers they have in it.
+    """Open one worksheet; rows keep their numbers.
 
     Args:
         path: The workbook.
-        options: `sheet` names the sheet; else it is the first with company numbers.
-        synonyms: Header names by which a row is known to be a header.
-        is_xlsx: Whether its cells can be counted before they are loaded.
+        options: `sheet` names the sheet; if empty, the first with company numbers is taken.
+        synonyms: Known header names by role.
+        is_xlsx: Whether the file is XLSX, whose cells can be counted before they are loaded.
 
     Raises:
         CompanyListError: The workbook is damaged or too large, has no such sheet, or the sheet is empty.
@@ -53,7 +53,7 @@ def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is
 
 
 def _sheets(path: Path, options: IntakeSettings, *, is_xlsx: bool) -> Iterator[Sheet]:
-    """Give the worksheets, none of which takes more memory than the settings allow."""
+    """Yield the worksheets, refusing any that needs more memory than the settings allow."""
     if not is_xlsx:
         yield from load_guarded(path, options.sheet, options.max_cells)
         return
@@ -67,7 +67,7 @@ def _sheets(path: Path, options: IntakeSettings, *, is_xlsx: bool) -> Iterator[S
 
 
 def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Iterator[Sheet]) -> Table:
-    """Give the wanted sheet, or the first in which the columns sought are found, else the first with anything in it."""
+    """Return the wanted sheet, or the first with the columns sought, or the first with any content."""
     tables: list[tuple[str, Table]] = []
     refusals: list[CompanyListError] = []
     seen: list[Sheet] = []
@@ -91,7 +91,7 @@ def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Ite
         raise _no_sheet(path, options.sheet)
     if not tables:
         hidden = [sheet.name for sheet in seen if not sheet.is_visible]
-        hint = f"Hidden worksheets are read when they are named: {quoted_names(hidden)}" if hidden else "Save it again"
+        hint = f"Hidden worksheets are read only if named: {quoted_names(hidden)}" if hidden else "Save it again"
         raise CompanyListError(f"{path} is empty: no worksheet holds anything", hint + " (intake.sheet)" * bool(hidden))
     return tables[0][1]
 
@@ -111,7 +111,7 @@ def _no_sheet(path: Path, wanted: str) -> CompanyListError:
 
 
 def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms) -> Table | None:
-    """Give one sheet as a table, None where it holds nothing."""
+    """Return one sheet as a table; None if it is empty."""
     is_blank = pl.all_horizontal(pl.lit(value=True), pl.all().fill_null("").str.strip_chars() == "")
     texts = sheet.cells.rename({name: field(position) for position, name in enumerate(sheet.cells.columns)})
     rows = texts.with_columns(is_blank=is_blank, line=pl.int_range(1, pl.len() + 1))
