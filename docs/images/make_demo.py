@@ -37,7 +37,7 @@ def main() -> None:
                 [FIRMLAKE, *arguments], cwd=ROOT, capture_output=True, text=True, check=True, env={"COLUMNS": "110"}
             )
             console.print(Text(f"$ {shown}", style="bold green"))
-            text = (done.stderr + done.stdout).split("Next, a first query")[0].replace(data, "data/sandbox")
+            text = (done.stderr + done.stdout).split("Next: ")[0].replace(data, "data/sandbox")
             console.print(Text(text))
     picture = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="firmlake"), flags=re.S)  # no fonts from afar
     Path(__file__).with_name("demo.svg").write_text(picture.replace("Fira Code,", ""))

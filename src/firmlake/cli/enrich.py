@@ -26,21 +26,26 @@ class OnTerminal(Observer):
 
     Args:
         call: The command.
+        list_name: The name of the list in the warehouse; empty is that of its file.
     """
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, list_name: str = "") -> None:
         self._call = call
+        self._list_name = list_name
 
     def planned(self, planned: Planned, title: str) -> None:
         """Print what was read from the list, and what the run will cost."""
-        from firmlake.terminal.runs import describe_list, describe_plan
+        from firmlake.intake.members import list_name_of
+        from firmlake.terminal.runs import describe_list, describe_plan, describe_refused
 
         if title:
             self._call.say(f"\n{title}:")
         if planned.companies.companies.is_empty():
             self._call.show(lambda: echo("There is nothing to fetch"))
             return
-        for line in (*describe_list(planned.companies), *describe_plan(planned)):
+        name = self._list_name or list_name_of(planned.companies.path)
+        refused = describe_refused(planned.companies, name)
+        for line in (*describe_list(planned.companies), *refused, *describe_plan(planned)):
             self._call.say(line)
 
     @contextmanager

@@ -84,7 +84,13 @@ def run(call: Call, company_list: Path, out: Path | None, columns: str | None, *
 
     settings = _run_settings(call, **options)
     wanted = file_back(out, columns)
-    published = enrich(settings, company_list, f"firmlake run {company_list}", OnTerminal(call), file_back=wanted)
+    published = enrich(
+        settings,
+        company_list,
+        f"firmlake run {company_list}",
+        OnTerminal(call, settings.run.list_name),
+        file_back=wanted,
+    )
     return answer(call, published, has_steps=bool(settings.run.expand))
 
 

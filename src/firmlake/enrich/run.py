@@ -31,7 +31,7 @@ from firmlake.enrich import plan as planning
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.stages import fetching, finish, publish_run
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
-from firmlake.report.summary import RunSummary, failures, summarise
+from firmlake.report.summary import FailureGroup, RunSummary, failure_groups, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.generations import LINK, open_warehouse
 from firmlake.warehouse.members import held_name
@@ -49,13 +49,13 @@ class Published(NamedTuple):
     """The result of a published run.
 
     Attributes:
-        failed: The first companies that failed, at most ten: country, company number, dataset, reason, attempts.
+        failed: The companies that failed, grouped by dataset and reason; the ten largest groups.
     """
 
     run: Run
     outcome: Outcome
     summary: RunSummary
-    failed: list[tuple[str, str, str, str, int]]
+    failed: list[FailureGroup]
 
 
 def enrich(
@@ -159,7 +159,7 @@ def carry_out(
     with open_warehouse(run.folders) as connection:
         summary = summarise(connection, run.run_id, run.folders.warehouse / LINK)
         assert summary
-        published = Published(run, outcome, summary, failures(connection, run.run_id, _FAILED_MAX))
+        published = Published(run, outcome, summary, failure_groups(connection, run.run_id, _FAILED_MAX))
     observer.published(published)
     return published
 

@@ -76,12 +76,14 @@ class Written(NamedTuple):
     Attributes:
         renamed: Added columns that have another name in the file, because the list has a column of theirs.
         cut_count: Texts that were cut, for a cell holds no longer ones.
+        refused_count: Lines of the list that were refused.
     """
 
     path: Path
     line_count: int
     renamed: dict[str, str]
     cut_count: int = 0
+    refused_count: int = 0
 
 
 def check_file_back(wanted: FileBack, company_list: Path | None = None, line_count: int = 0) -> None:
@@ -129,13 +131,14 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
         try:
             back = _list_back(connection, name, choose_added(wanted.columns))
             write_file(wanted.path, make)
+            refused = connection.execute(f"SELECT count(*) FROM ({back.refused})").fetchall()[0][0]
         except duckdb.OutOfMemoryException as error:
             raise FirmlakeError(
                 f"{wanted.path} was not written: DuckDB needs more memory than {memory_limit}",
                 "Raise run.duckdb_memory, then `firmlake list export` writes it without a request",
             ) from error
     renamed = {added.name: given for given, added in back.added.items() if given != added.name}
-    return Written(wanted.path, back.line_count, renamed, cut)
+    return Written(wanted.path, back.line_count, renamed, cut, refused)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,11 @@ _LISTS = """
     SELECT list_name, file_name, line_count, company_count, listed_at, run_id FROM company_lists ORDER BY list_name
 """
 _STATUSES = "SELECT status, count(*) FROM list_lines WHERE list_name = ? GROUP BY ALL ORDER BY count(*) DESC, status"
+_PROBLEMS = """
+    SELECT line, given, status, reason FROM list_lines
+    WHERE list_name = ? AND status IN ('refused', 'not found', 'failed') ORDER BY line LIMIT ?
+"""
+_PROBLEMS_MAX = 1000
 _MOVES = """
     SELECT move, country, company_number, name FROM list_moves WHERE list_name = $name
     AND generation = (SELECT max(generation) FROM list_moves WHERE list_name = $name)
@@ -27,7 +32,7 @@ def read_lists(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def read_list(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
-    """Read one list: its lines by status, and the companies that joined or left when it last changed.
+    """Read one list: its lines by status, the first lines without data, and the companies that joined or left last.
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
@@ -39,6 +44,7 @@ def read_list(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any
         "line_count": held.line_count,
         "view": f"lists.{quote_name(held.name)}",
         "statuses": dict(connection.execute(_STATUSES, [held.name]).fetchall()),
+        "problems": _rows(connection.execute(_PROBLEMS, [held.name, _PROBLEMS_MAX])),
         "moves": _rows(connection.execute(_MOVES, {"name": held.name})),
     }
 

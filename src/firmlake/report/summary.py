@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 import msgspec
@@ -12,11 +13,24 @@ import msgspec
 from firmlake.api.contract import DATASETS
 from firmlake.tables.schemas import COMPANY_TABLES
 
-__all__ = ["STATUSES", "RunSummary", "failures", "shown_statuses", "summarise"]
+__all__ = ["STATUSES", "FailureGroup", "RunSummary", "failure_groups", "failures", "shown_statuses", "summarise"]
 
 STATUSES = ("reported", "empty", "not_found", "failed", "forbidden", "unavailable", "waiting", "fresh")
 """The statuses of a company and dataset in a run. Fresh ones were not asked for."""
 _RARE = ("forbidden", "unavailable")
+
+
+class FailureGroup(NamedTuple):
+    """The companies of a run that failed for one dataset for the same reason.
+
+    Attributes:
+        examples: The first of these companies, at most three.
+    """
+
+    dataset: str
+    reason: str
+    company_count: int
+    examples: list[str]
 
 
 def shown_statuses(datasets: Mapping[str, Mapping[str, int]]) -> list[str]:
@@ -115,6 +129,11 @@ def failures(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> l
     return connection.execute(_FAILURES, [run_id, most]).fetchall()
 
 
+def failure_groups(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[FailureGroup]:
+    """List up to `most` groups of failed companies of a run by dataset and reason, the largest first."""
+    return [FailureGroup(*row) for row in connection.execute(_FAILURE_GROUPS, [run_id, most]).fetchall()]
+
+
 def _tell_scale(dataset: str, path: str, count: int) -> str:
     fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
     column, kind = next((name, field.kind) for name, field in fields if path.rpartition("[].")[2] == field.path)
@@ -141,4 +160,9 @@ _DRIFT = "SELECT dataset, kind, path, record_count FROM drift WHERE run_id = ? O
 _FAILURES = """
     SELECT country, company_number, dataset, reason, attempt_count
     FROM dead_letters WHERE run_id = ? ORDER BY ALL LIMIT ?
+"""
+_FAILURE_GROUPS = """
+    SELECT dataset, reason, count(*) AS company_count,
+           list_slice(list(country || ' ' || company_number ORDER BY country, company_number), 1, 3)
+    FROM dead_letters WHERE run_id = ? GROUP BY dataset, reason ORDER BY company_count DESC, dataset, reason LIMIT ?
 """

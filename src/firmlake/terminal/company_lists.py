@@ -13,16 +13,19 @@ from firmlake.terminal.rows import count_of, show_rows
 __all__ = ["describe_written", "show_addable", "show_list", "show_lists"]
 
 _MOVES_MAX = 20
+_LINES_MAX = 20
 
 
 def describe_written(written: Written) -> Iterator[str]:
     """Describe the written file, and the columns that had to be renamed in it."""
-    yield f"Written: {count_of(written.line_count, 'line')} to {written.path}"
     if written.renamed:
         pairs = ", ".join(f"{name} is {given}" for name, given in written.renamed.items())
         yield f"The list already has columns of these names, so the added columns are renamed: {pairs}"
     if written.cut_count:
         yield f"{count_of(written.cut_count, 'text')} cut at 32,767 characters, the limit of a cell; .csv has no limit"
+    has_sheet = written.refused_count and written.path.suffix.lower() == ".xlsx"
+    refused = f"; see its sheet Refused lines for {count_of(written.refused_count, 'line')}" if has_sheet else ""
+    yield f"Written: {count_of(written.line_count, 'line')} to {written.path}{refused}"
 
 
 def show_addable(columns: Sequence[Added]) -> None:
@@ -59,6 +62,10 @@ def show_list(content: dict[str, Any]) -> None:
     """Print the status of the lines of a list, and the companies that joined or left it last."""
     echo(f"{content['list_name']}: {content['file_name']}, {count_of(content['line_count'], 'line')}")
     show_rows(("status", "lines"), list(content["statuses"].items()))
+    lines = [(each["line"], each["given"], each["status"], each["reason"]) for each in content["problems"]]
+    count = sum(content["statuses"].get(status, 0) for status in ("refused", "not found", "failed"))
+    more = f", the first {_LINES_MAX} of {count:,}" if count > _LINES_MAX else ""
+    show_rows(("line", "given", "status", "because"), lines[:_LINES_MAX], f"lines without data{more}")
     rows = [(each["move"], each["country"], each["company_number"], each["name"]) for each in content["moves"]]
     more = f", the first {_MOVES_MAX} of {len(rows):,}" if len(rows) > _MOVES_MAX else ""
     show_rows(("", "country", "number", "name"), rows[:_MOVES_MAX], f"since the version before{more}")

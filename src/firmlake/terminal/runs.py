@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from firmlake.core.text import shown
+from firmlake.core.text import one_line, shown
 from firmlake.enrich.lookup import Found
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.sample import Whole
@@ -16,7 +17,7 @@ from firmlake.enrich.targets import count_companies
 from firmlake.intake.company_list import CompanyList
 from firmlake.rebuild.replay import TableCheck
 from firmlake.report.feed import Event, describe
-from firmlake.report.summary import RunSummary, shown_statuses
+from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import count_of, show_table
@@ -24,6 +25,7 @@ from firmlake.terminal.rows import count_of, show_table
 __all__ = [
     "describe_list",
     "describe_plan",
+    "describe_refused",
     "first_query",
     "plan_content",
     "show_changes",
@@ -34,6 +36,8 @@ __all__ = [
 ]
 
 _REFUSED_MAX = 10
+_REFUSED_NAMED = 5
+_GIVEN_MAX = 60
 
 
 def describe_list(companies: CompanyList) -> Iterator[str]:
@@ -122,6 +126,14 @@ def _whole_content(whole: Whole | None) -> dict[str, Any] | None:
     }
 
 
+def describe_refused(companies: CompanyList, name: str) -> Iterator[str]:
+    """Describe the first refused lines of a list, and how to see all of the list `name`."""
+    for line, given, reason in companies.refused.select("line", "given", "reason").head(_REFUSED_NAMED).rows():
+        yield f"  line {line}: {one_line(str(given), _GIVEN_MAX)}: {reason}"
+    if companies.refused.height > _REFUSED_NAMED:
+        yield f"  and {companies.refused.height - _REFUSED_NAMED:,} more: firmlake list show {shlex.quote(name)}"
+
+
 def show_refused(companies: CompanyList) -> None:
     """List the first refused lines."""
     rows = companies.refused.select("line", "given", "reason").head(_REFUSED_MAX).rows()
@@ -131,8 +143,8 @@ def show_refused(companies: CompanyList) -> None:
         echo(f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists up to a thousand")
 
 
-def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str, int]]) -> None:
-    """Print the result of a run, and a first query."""
+def show_summary(summary: RunSummary, failed: Sequence[FailureGroup]) -> None:
+    """Print the result of a run; after the first one that left nothing undone, also a first query."""
     statuses = shown_statuses(summary.datasets)
     rows = [[dataset, *(counts.get(status, 0) for status in statuses)] for dataset, counts in summary.datasets.items()]
     show_table(("companies by dataset", *(status.replace("_", " ") for status in statuses)), rows)
@@ -146,18 +158,22 @@ def show_summary(summary: RunSummary, failed: Sequence[tuple[str, str, str, str,
     if summary.drift:
         show_table(("drift in", "kind", "where", "records"), summary.drift)
     if failed:
-        show_table(("country", "number", "dataset", "failed because", "attempts"), failed)
+        rows = [[f.dataset, f.company_count, f.reason, "\n".join(_examples(f))] for f in failed]
+        show_table(("failed dataset", "companies", "because", "such as"), rows)
+        echo("`firmlake query 'FROM dead_letters'` has every one of them")
     for line in summary.other_scales:
         echo(line)
     echo(f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})")
-    echo(f"Next, a first query:\n\n  {first_query(summary)}")
+    if summary.generation == 1 and summary.outcome == "done":
+        echo(f"Next: {first_query(summary)}")
 
 
 def first_query(summary: RunSummary) -> str:
     """Return a command that queries the warehouse of a run."""
     command = Path(sys.executable).with_name("firmlake")
     here = command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command
-    return f'{shlex.quote(str(here))} query --data {shlex.quote(str(summary.warehouse.parents[1]))} "{_QUERY}"'
+    name = "firmlake" if shutil.which("firmlake") else shlex.quote(str(here))
+    return f'{name} query --data {shlex.quote(str(summary.warehouse.parents[1]))} "{_QUERY}"'
 
 
 def show_company(found: Found) -> None:
@@ -191,6 +207,11 @@ def show_checks(checks: Sequence[TableCheck]) -> None:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
+
+def _examples(failed: FailureGroup) -> list[str]:
+    return [*failed.examples, *(["..."] if failed.company_count > len(failed.examples) else [])]
+
+
 _COMPANY_COLUMNS = {
     "financials": (
         "end_date", "revenue", "ebitda", "net_profit", "total_assets", "equity", "debt", "employee_count",
@@ -202,8 +223,4 @@ _COMPANY_COLUMNS = {
     ),
 }  # fmt: skip
 
-_QUERY = (
-    "SELECT name, end_date, revenue, net_profit, employee_count FROM financials JOIN companies "
-    "USING (country, company_number) WHERE position = 0 ORDER BY net_profit DESC LIMIT 5"
-)
-"""The latest accounts of the most profitable companies."""
+_QUERY = "SELECT name, revenue FROM financials JOIN companies USING (country, company_number) LIMIT 5"

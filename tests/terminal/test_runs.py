@@ -1,0 +1,84 @@
+"""The end of a run: failures by reason, refused lines by name, and a first query only when it is the first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+
+from firmlake.cli import firmlake
+from firmlake.report.summary import RunSummary, failure_groups
+from firmlake.terminal import runs
+from firmlake.terminal.runs import show_summary
+
+REASON = "the service forbids lookalikes: your contract does not hold this dataset"
+AT = datetime(2026, 1, 5, tzinfo=UTC)
+LIST = "country,company_number\n" + "".join(f"BE,x{n}\n" for n in range(7)) + "BE,0403053608\nBE,0000000097\n"
+
+
+def summary(generation=1, outcome="done"):
+    counts = dict.fromkeys(
+        (
+            "line_count", "company_count", "refused_count", "repeated_count", "fresh_count", "target_count",
+            "request_count", "credit_count", "expected_credit_count", "changed_company_count", "reject_count",
+            "discard_count",
+        ),
+        0,
+    )  # fmt: skip
+    return RunSummary(
+        run_id="r", outcome=outcome, list_name="l", started_at=AT, finished_at=AT, datasets={}, rows={}, drift=[],
+        generation=generation, warehouse=Path("data/warehouse/firmlake.duckdb"), **counts,
+    )  # fmt: skip
+
+
+def test_a_hundred_failures_for_one_reason_are_one_row_with_examples(capsys):
+    connection = duckdb.connect()
+    connection.execute(
+        f"CREATE TABLE dead_letters AS SELECT 'r' AS run_id, 'BE' AS country, printf('%010d', n) AS company_number, "
+        f"'lookalikes' AS dataset, '{REASON}' AS reason FROM range(100) t(n)"
+    )
+    groups = failure_groups(connection, "r", 10)
+    assert [(one.company_count, len(one.examples)) for one in groups] == [(100, 3)]
+    show_summary(summary(outcome="some_failed"), groups)
+    shown = capsys.readouterr().out
+    assert shown.count("your contract") == 1
+    assert "100" in shown
+    assert "BE 0000000000" in shown
+    assert "FROM dead_letters" in shown
+
+
+@pytest.mark.parametrize(
+    ("generation", "outcome", "is_shown"),
+    [(1, "done", True), (14, "done", False), (1, "some_failed", False), (1, "stopped", False)],
+)
+def test_a_first_query_follows_only_the_first_run_that_left_nothing_undone(generation, outcome, is_shown, capsys):
+    show_summary(summary(generation, outcome), [])
+    assert ("Next: " in capsys.readouterr().out) == is_shown
+
+
+def test_a_first_query_names_the_command_as_it_is_found(monkeypatch):
+    monkeypatch.setattr(runs.shutil, "which", lambda _: "/usr/bin/firmlake")
+    assert runs.first_query(summary()).startswith("firmlake query --data data ")
+
+
+def test_refused_lines_are_named_by_the_run_by_the_list_and_by_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("customers.csv").write_text(LIST)
+    where = ["--data", "data"]
+    ran = CliRunner().invoke(
+        firmlake,
+        ["run", "customers.csv", "--set", "api.base_url=sandbox", "--out", "back.xlsx", *where],
+        standalone_mode=False,
+    )
+    assert "line 2: x0: wrong form" in ran.stderr
+    assert "line 7: " not in ran.stderr
+    assert "and 2 more: firmlake list show customers" in ran.stderr
+    assert ran.output.splitlines()[-1] == ("Written: 9 lines to back.xlsx; see its sheet Refused lines for 7 lines")
+    listed = CliRunner().invoke(firmlake, ["list", "show", "customers", *where], standalone_mode=False).stdout
+    for n in range(7):
+        assert f"x{n} " in listed
+    assert "not found" in listed
+    assert "wrong form" in listed
