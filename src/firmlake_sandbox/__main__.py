@@ -104,7 +104,7 @@ def _refuse(message: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     """Make the parser: how to serve from here, what to serve from `Options`."""
     parser = argparse.ArgumentParser(
-        "python -m firmlake_sandbox",
+        "firmlake sandbox",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

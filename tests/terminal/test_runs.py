@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
+import polars as pl
 import pytest
 from click.testing import CliRunner
 
 from firmlake.cli import firmlake
+from firmlake.core.failure import LastFailure
+from firmlake.enrich.lookup import Found
+from firmlake.report.status import _first_step
 from firmlake.report.summary import RunSummary, failure_groups
 from firmlake.terminal import runs
 from firmlake.terminal.runs import show_summary
+from support import ACME
 
 REASON = "the service forbids lookalikes: your contract does not hold this dataset"
 AT = datetime(2026, 1, 5, tzinfo=UTC)
@@ -82,3 +88,31 @@ def test_refused_lines_are_named_by_the_run_by_the_list_and_by_the_file(tmp_path
         assert f"x{n} " in listed
     assert "not found" in listed
     assert "wrong form" in listed
+
+
+def test_a_resumed_run_tells_now_from_in_all(capsys):
+    show_summary(summary(), [], is_resumed=True)
+    assert "Requests in all: 0   Credits in all: 0" in capsys.readouterr().out
+
+
+def test_after_an_interruption_status_says_once_to_run_again():
+    failure = LastFailure("firmlake run l.csv", AT, 130, "Interrupted", "What was fetched is kept; run again")
+    assert _first_step(failure, will_resume=True) == ""
+    assert _first_step(failure, will_resume=False) != ""
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_company_is_shown_without_a_broken_figure_and_without_empty_tables(width, capsys, monkeypatch):
+    monkeypatch.setattr("firmlake.terminal.answers.screen_width", lambda: width)
+    monkeypatch.setattr("firmlake.terminal.rows.screen_width", lambda: width)
+    amounts = [Decimal(f"-1234567890.{n}") for n in range(10, 17)]
+    columns = list(runs._COMPANY_COLUMNS["financials"])
+    financials = pl.DataFrame([(AT.date(), *amounts)] * 2, schema=columns, orient="row")
+    empty = pl.DataFrame(schema=dict.fromkeys(runs._COMPANY_COLUMNS["lookalikes"], pl.String))
+    tables = {"financials": financials, "lookalikes": empty}
+    runs.show_company(Found(ACME, "Acme", "Gent", True, tables, [], None))
+    shown = capsys.readouterr().out
+    for amount in amounts:
+        assert shown.count(f"{amount:,}") == 2
+    assert "lookalikes" not in shown
+    assert max(map(len, shown.splitlines())) <= width

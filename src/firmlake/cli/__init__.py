@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import chain
 from typing import NoReturn
 
 import click
@@ -53,7 +54,51 @@ def main() -> NoReturn:
     sys.exit(code if isinstance(code, int) else EXIT_DONE)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+_GROUPS: dict[str, dict[click.Command, str]] = {
+    "Fetch": {
+        demo: "Try it on the embedded service: no key, no network",
+        check: "Compare a service with its specification",
+        plan: "Show what `run LIST` would fetch and cost",
+        run: "Fetch and publish what is missing for a list",
+        redrive: "Ask again for the companies that failed",
+        company: "Fetch one company and print its data",
+    },
+    "Look": {
+        status: "Show the last run, what is open and what to do next",
+        query: "Query the warehouse with DuckDB SQL, read-only",
+        changes: "Show what changed, from accounts to lists",
+        report: "Write a report as one HTML file",
+    },
+    "Lists": {
+        match: "Find company numbers for names in a register file",
+        company_list: "Show, export, rename and remove company lists",
+        service_lists: "Read the lists of the service into the warehouse",
+        contacts: "Add contacts to a static list of the service",
+    },
+    "Keep": {
+        export: "Export the newest generation to a folder or database",
+        archive: "Copy the landed answers of published runs",
+        replay: "Rebuild the warehouse from the landed answers",
+        verify: "Prove that answers, tables and warehouse agree",
+        prune: "Remove old files that are no longer needed",
+    },
+    "Set up": {
+        config: "Show or check the settings",
+        sandbox: "Start the embedded service for developing a client",
+    },
+}
+"""The commands by what they are for, with a summary that fits beside the name on 80 columns."""
+
+
+class _Grouped(click.Group):
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands in their groups."""
+        for title, commands in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(str(each.name), summary) for each, summary in commands.items()], col_max=20)
+
+
+@click.group(cls=_Grouped, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="firmlake")
 def firmlake() -> None:
     """Enrich lists of companies: files in, exact Parquet and a DuckDB warehouse out.
@@ -62,9 +107,6 @@ def firmlake() -> None:
     """
 
 
-_FETCHING = (check, run, plan, redrive, demo)
-_LOOKING = (status, query, changes, report, company)
-_LISTS = (match, company_list, service_lists, contacts)
-_KEEPING = (export, archive, replay, verify, prune)
-for _each in (*_FETCHING, *_LOOKING, *_LISTS, *_KEEPING, sandbox, config):
-    firmlake.add_command(_each)
+for _command, _summary in chain.from_iterable(each.items() for each in _GROUPS.values()):
+    _command.short_help = _summary
+    firmlake.add_command(_command)

@@ -32,12 +32,14 @@ class OnTerminal(Observer):
     def __init__(self, call: Call, list_name: str = "") -> None:
         self._call = call
         self._list_name = list_name
+        self._is_resumed = False
 
     def planned(self, planned: Planned, title: str) -> None:
         """Print what was read from the list, and what the run will cost."""
         from firmlake.intake.members import list_name_of
         from firmlake.terminal.runs import describe_list, describe_plan, describe_refused
 
+        self._is_resumed = planned.unfinished is not None
         if title:
             self._call.say(f"\n{title}:")
         if planned.companies.companies.is_empty():
@@ -63,14 +65,14 @@ class OnTerminal(Observer):
 
     def fetched(self, stopped: str) -> None:  # noqa: ARG002
         """Print the number of requests, their duration and the credits."""
-        self._call.say(f"Fetched: {self._counter.summary()}")
+        self._call.say(f"Fetched{' now' if self._is_resumed else ''}: {self._counter.summary()}")
 
     def published(self, published: Published) -> None:
         """Print the summary of a run, and what it left undone."""
         from firmlake.enrich.run import shortfall
         from firmlake.terminal.runs import show_summary
 
-        self._call.show(partial(show_summary, published.summary, published.failed))
+        self._call.show(partial(show_summary, published.summary, published.failed, is_resumed=self._is_resumed))
         if error := shortfall([published]):
             self._call.say(f"firmlake: {error}")
 

@@ -11,7 +11,7 @@ from shlex import quote
 import duckdb
 import msgspec
 
-from firmlake.core.errors import DamagedError
+from firmlake.core.errors import EXIT_SIGINT, EXIT_SIGTERM, DamagedError
 from firmlake.core.failure import LastFailure, last_failure
 from firmlake.core.lock import holder
 from firmlake.core.run import Folders, Outcome, Run, open_runs, read_runs
@@ -198,6 +198,12 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
+def _first_step(failure: LastFailure | None, will_resume: bool) -> str:
+    """Return what the last failure asks for before anything else; an interruption asks only to resume."""
+    is_interruption = will_resume and failure and failure.exit_code in (EXIT_SIGINT, EXIT_SIGTERM)
+    return f"{failure.next_step}. Then: " if failure and failure.next_step and not is_interruption else ""
+
+
 def _next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
     failure, last = status.failure, status.last_run
     if status.running:
@@ -205,7 +211,7 @@ def _next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, O
     if refused and refused[-1][0].run_id > max((run.run_id for run in unfinished), default=""):
         run, outcome = refused[-1]
         return outcome.next_step or f"{_sentence(run.plan.again)}; within the credit window no company is charged twice"
-    first = f"{failure.next_step}. Then: " if failure and failure.next_step else ""
+    first = _first_step(failure, bool(unfinished))
     if unfinished:
         run = unfinished[-1]
         return f"{first}{_sentence(run.plan.again)}: run {run.run_id} resumes where it stopped"

@@ -21,7 +21,7 @@ from firmlake.core.text import shown
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import count_of, screen_width, show_table, text_of
 
-__all__ = ["FORMATS", "Answer", "show_answer", "write_parquet"]
+__all__ = ["FORMATS", "Answer", "show_answer", "show_whole", "write_parquet"]
 
 _VERTICAL_ROWS: Final = 3
 """Up to this many rows are shown one value per line if they are too wide for the screen."""
@@ -42,15 +42,26 @@ class Answer(NamedTuple):
 def show_answer(answer: Answer) -> None:
     """Print an answer so that it fits the screen: as a table, with one value per line, or cut."""
     columns, rows = answer
-    cells = [[text_of(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)] if columns else []
-    if sum(width + _FRAME for width in widths) < screen_width():
+    cells, widths = _measure(answer)
+    if _fits(widths):
         show_table(columns, rows)
     elif len(rows) <= _VERTICAL_ROWS:
         _show_vertically(columns, cells)
     else:
         _show_cut(answer, cells, widths)
     echo(count_of(len(rows), "row"))
+
+
+def show_whole(answer: Answer, title: str) -> None:
+    """Print an answer uncut: as a table if it fits the screen, else with one value per line. No rows print nothing."""
+    if not answer.rows:
+        return
+    cells, widths = _measure(answer)
+    if _fits(widths):
+        show_table(*answer, title)
+    else:
+        echo(title)
+        _show_vertically(answer.columns, cells)
 
 
 def as_csv(answer: Answer) -> str:
@@ -102,6 +113,16 @@ def write_parquet(path: Path, connection: duckdb.DuckDBPyConnection, sql: str) -
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _measure(answer: Answer) -> tuple[list[list[str]], list[int]]:
+    """Return the texts of all cells, and the width of each column."""
+    cells = [[text_of(value) for value in row] for row in answer.rows]
+    return cells, [max(map(len, column)) for column in zip(answer.columns, *cells, strict=True)]
+
+
+def _fits(widths: Sequence[int]) -> bool:
+    return sum(width + _FRAME for width in widths) < screen_width()
 
 
 def _show_vertically(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

@@ -18,6 +18,7 @@ from firmlake.intake.company_list import CompanyList
 from firmlake.rebuild.replay import TableCheck
 from firmlake.report.feed import Event, describe
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
+from firmlake.terminal.answers import Answer, show_whole
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import count_of, show_table
@@ -143,7 +144,7 @@ def show_refused(companies: CompanyList) -> None:
         echo(f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists up to a thousand")
 
 
-def show_summary(summary: RunSummary, failed: Sequence[FailureGroup]) -> None:
+def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resumed: bool = False) -> None:
     """Print the result of a run; after the first one that left nothing undone, also a first query."""
     statuses = shown_statuses(summary.datasets)
     rows = [[dataset, *(counts.get(status, 0) for status in statuses)] for dataset, counts in summary.datasets.items()]
@@ -152,7 +153,8 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup]) -> None:
     echo(f"Rows written: {written}")
     spent = "unknown" if summary.credit_count is None else f"{summary.credit_count:,}"
     unfit = f"Rejected records: {summary.reject_count:,}   Discarded values: {summary.discard_count:,}"
-    echo(f"Requests: {summary.request_count:,}   Credits: {spent}   {unfit}")
+    all_in = " in all" if is_resumed else ""
+    echo(f"Requests{all_in}: {summary.request_count:,}   Credits{all_in}: {spent}   {unfit}")
     if summary.unexplained_bill:
         echo(summary.unexplained_bill)
     if summary.drift:
@@ -185,9 +187,8 @@ def show_company(found: Found) -> None:
     for table, columns in _COMPANY_COLUMNS.items():
         frame = found.tables.get(table)
         if frame is not None:
-            show_table(
-                [name.replace("_", " ") for name in columns], frame.select(columns).rows(), f"{table} ({frame.height})"
-            )
+            answer = Answer([name.replace("_", " ") for name in columns], frame.select(columns).rows())
+            show_whole(answer, f"{table} ({frame.height})")
     for dataset, path, reason in found.rejects:
         echo(f"Does not fit in {dataset}: {path or 'a record'}: {reason}")
 
