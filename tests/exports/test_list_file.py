@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 from datetime import datetime
@@ -32,7 +33,7 @@ def give_back(folders, path, columns=()):
 
 
 def read_csv(path):
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -61,7 +62,7 @@ def test_whatever_columns_and_cells_hold_they_come_back_as_they_were(tmp_path_fa
     publish_lines(folders, [ACME, None], cells)
     found = pl.read_parquet(give_back(folders, folder / "out.parquet", ("name",)))
     assert found.select(names).to_dicts() == cells
-    with give_back(folders, folder / "out.csv", ("name",)).open(encoding="utf-8", newline="") as file:
+    with give_back(folders, folder / "out.csv", ("name",)).open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file))
     assert [row[: len(names)] for row in rows[1:]] == [[guard(line[name]) for name in names] for line in cells]
 
@@ -177,3 +178,20 @@ def test_dates_of_the_list_come_back_as_dates_in_a_workbook_and_as_iso_text_else
     assert texts["since"][2] == "unknown"
     assert texts["note"].to_list()[1:] == ["later", "2026-02-30"]
     assert read_csv(give_back(folders, tmp_path / "out.csv"))[0]["since"] == "2026-09-01"
+
+
+def test_a_csv_begins_with_the_mark_by_which_a_spreadsheet_knows_utf_8(folders, tmp_path):
+    publish_lines(folders, [ACME], [{"naam": "Café"}])
+    assert give_back(folders, tmp_path / "out.csv").read_bytes().startswith(codecs.BOM_UTF8)
+
+
+def test_a_format_that_cannot_be_written_is_refused_with_those_that_can(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot be written as \.ods") as refused:
+        check_file_back(FileBack(tmp_path / "x.ods"))
+    assert ".csv, .parquet, .xlsx" in refused.value.next_step
+
+
+def test_a_name_like_no_column_gets_no_suggestion():
+    with pytest.raises(UsageError) as refused:
+        choose_added(["nonsense"])
+    assert "Did you mean" not in refused.value.next_step

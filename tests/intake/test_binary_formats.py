@@ -47,10 +47,10 @@ def test_cells_of_a_workbook_are_read_as_numbers_and_as_text(read):
 
 
 def test_rows_keep_the_number_they_have_in_the_sheet(read):
-    """Whatever rows above and between are empty; they count as blank."""
+    """Whatever rows are empty: those above the data belong to the header, those between them count as blank."""
     companies = read(workbook([[], [], [None, "kbo"], [], [None, "0403227515"], [None, " "], [None, 403091220]]))
     assert found(companies) == [("BE", "0403227515", 5), ("BE", "0403091220", 7)]
-    assert (companies.line_count, companies.blank_count, companies.header_count) == (7, 4, 1)
+    assert (companies.line_count, companies.blank_count, companies.header_count) == (7, 1, 4)
 
 
 def test_a_workbook_without_header_is_read_by_content(read):

@@ -126,3 +126,34 @@ def test_without_header_a_file_with_nothing_like_a_number_is_refused(refusal):
     error = refusal("BE;Gent\nNL;Breda\n")
     assert "no column looks like a company number" in error.message
     assert "from 1 to 2" in error.next_step
+
+
+@pytest.mark.parametrize("name", ["Code", "Nummer", "Ref", "x"])
+@pytest.mark.parametrize("numbers", [["0403.091.220", "0417.497.106"], ["403091220", "0417497106", "oops"]])
+def test_belgian_check_digits_tell_the_column_whatever_its_name(read, name, numbers):
+    companies = read("\n".join([f"{name};Naam", *(f"{number};A" for number in numbers), ""]))
+    assert companies.companies["company_number"].to_list() == ["0403091220", "0417497106"]
+    assert set(companies.companies["country"]) == {"BE"}
+    assert any(f"column {name!r}" in guess and "Belgian" in guess for guess in companies.guesses)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "country"), [(["552032534", "552 081 317"], "FR"), (["17085815", "27120091"], "NL")]
+)
+def test_a_column_that_only_looks_like_numbers_is_named_first_in_the_refusal(refusal, numbers, country):
+    error = refusal("\n".join(["Code;Naam", *(f"{number};A" for number in numbers), ""]))
+    assert "column 'Code' looks like" in error.message
+    assert "--map number=Code" in error.next_step
+    assert f"default_country to {country}" in error.next_step
+
+
+def test_numbers_with_ten_digits_that_are_no_companies_are_not_taken(refusal):
+    refusal("Gsm;Naam\n0475123456;A\n0486987654;B\n0499112233;C\n")
+
+
+@pytest.mark.parametrize("above", ["Klanten;\n\n", "Klanten;\n;;\n", "\n\n", ";;;\n"])
+def test_blank_lines_above_the_data_are_no_lines_of_the_list(read, above):
+    companies = read(f"{above}kbo;naam\n\n0403091220;A\n\n0417497106;B\n")
+    assert companies.blank_count == 1
+    assert companies.header_count == above.count("\n") + 2
+    assert companies.line_count == companies.header_count + 3

@@ -113,7 +113,7 @@ def _find(name: str) -> list[Added]:
     if not found:
         names = [*dict.fromkeys(each.name for each in known), *(each.full_name for each in known)]
         names += [f"{relation}.*" for relation in dict.fromkeys(each.relation for each in known)]
-        near = get_close_matches(name, names, n=3, cutoff=0.5)
+        near = get_close_matches(name, names, n=3, cutoff=0.7)
         hint = f"Did you mean {', '.join(near)}? " if near else ""
         raise UsageError(f"--columns {name}: there is no such column", f"{hint}`--columns help` lists all")
     return found

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -94,7 +95,10 @@ def check_file_back(wanted: FileBack, company_list: Path | None = None, line_cou
     """
     path = wanted.path
     if path.suffix.lower() not in _WRITERS:
-        raise UsageError(f"--out {path}: is a file of no known format", f"Let its name end with {', '.join(_WRITERS)}")
+        raise UsageError(
+            f"--out {path}: a list cannot be written as {path.suffix or 'a file without an ending'}",
+            f"Let its name end with {', '.join(_WRITERS)}; spreadsheet programs open .xlsx",
+        )
     if path.is_dir() or not path.absolute().parent.is_dir():
         what = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {path.absolute().parent}"
         raise UsageError(f"--out {path} {what}", "Name a file in a folder that exists")
@@ -225,9 +229,11 @@ def _schema(back: ListBack, schema: pa.Schema) -> pa.Schema:
 
 def _write_csv(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
     reader = connection.sql(back.query).to_arrow_reader(_BATCH_ROWS)
-    with pyarrow.csv.CSVWriter(path, reader.schema) as writer:
-        for batch in reader:
-            writer.write_batch(guarded(batch))
+    with path.open("wb") as file:
+        file.write(codecs.BOM_UTF8)  # without it a spreadsheet takes the text for the code page of its country
+        with pyarrow.csv.CSVWriter(file, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(guarded(batch))
     return 0
 
 

@@ -28,6 +28,13 @@ _NUMBER: Final = NUMBER_ROLES[0]
 _MOST: Final = 0.5
 """Share of a column's filled cells that must be valid numbers (or countries) for the column to be chosen."""
 
+_FEWEST: Final = 2
+"""Valid numbers that tell a column whose name says nothing: one of a hundred numbers has Belgian check digits."""
+
+_BY_EVIDENCE: Final = {"be_number": "BE", "siren": "FR", "nl_number": "NL"}
+"""Roles of numbers and their countries; first those that a number is least often taken for by chance."""
+
+_ADJECTIVES: Final = {"BE": "Belgian", "NL": "Dutch", "FR": "French"}
 _REGISTER: Final = 2
 """Strength of a hint that names a register or a country."""
 
@@ -44,6 +51,8 @@ class _Search:
     default_country: str | None
     choice: Choice
     guesses: list[str] = field(default_factory=list)
+    likely: tuple[int, str] | None = None
+    """A column that may hold numbers of this country, though too little says so."""
 
     def name(self, position: int) -> str:
         """Return the name of a column for messages, as it can be given to `--map`."""
@@ -152,6 +161,8 @@ def _guess_number(search: _Search) -> None:
         return
     best = _best(search, weighed)
     if best is None:
+        if not by_name and not search.default_country:
+            _guess_country_of_numbers(search)
         return
     for role in NUMBER_ROLES:
         choice.pop(role, None)
@@ -165,14 +176,36 @@ def _guess_number(search: _Search) -> None:
         )
 
 
-def _weigh(search: _Search, by_name: Mapping[int, str]) -> dict[int, Evidence]:
-    """Return the columns in which most values are valid numbers."""
+def _guess_country_of_numbers(search: _Search) -> None:
+    """Choose the column most of whose values have Belgian check digits, whatever its name; others are only likely."""
+    for role, country in _BY_EVIDENCE.items():
+        weighed = _weigh(search, {}, role)
+        best = max(weighed, key=lambda position: weighed[position].valid_count, default=None)
+        if best is None:
+            continue
+        is_enough = weighed[best].valid_count >= _FEWEST
+        if role == "be_number" and is_enough:
+            best = _best(search, weighed)
+            assert best is not None  # what has check digits is eligible
+            search.choice[role] = (best,)
+            search.guesses.append(
+                f"Belgian company numbers are read from column {search.name(best)} ({search.examples(best)}), "
+                "told by their check digits; another one: --map number=COLUMN"
+            )
+            return
+        # One in ten numbers has the check digit of a SIREN, and a KVK number has none.
+        if not search.choice.get(COUNTRY) and (country == "BE" or is_enough) and search.likely is None:
+            search.likely = (best, country)
+
+
+def _weigh(search: _Search, by_name: Mapping[int, str], assumed: str | None = None) -> dict[int, Evidence]:
+    """Give the columns most of whose values are valid numbers; of the role `assumed`, where it is given."""
     names, choice, sample = search.table.names, search.choice, search.table.sample
     roles = {}
     for position in range(search.table.width):
         role = hint_of(names[position]).role if names and position < len(names) else _NUMBER
         if role != COUNTRY and position not in choice.get(COUNTRY, ()):
-            roles[position] = by_name.get(position, role)
+            roles[position] = assumed or by_name.get(position, role)
     codes = pl.Series([None] * sample.height, dtype=pl.String)
     for position in choice.get(COUNTRY, ()):
         found = country_codes(column_texts(sample, position))
@@ -258,6 +291,15 @@ def _require(search: _Search, synonyms: Synonyms) -> None:
         missing.insert(0, _NUMBER)
     if not missing:
         return
+    if search.likely is not None and missing == [_NUMBER]:
+        position, country = search.likely
+        mapped = shlex.quote(table.names[position] if table.names else str(position + 1))
+        raise CompanyListError(
+            f"{path}: column {search.name(position)} looks like {_ADJECTIVES[country]} company numbers "
+            f"({search.examples(position)}), but nothing names their country",
+            f"If it holds them, use --map number={mapped} and set intake.default_country to {country}; if not, map the "
+            "right column, or look the companies up by name with `firmlake match`",
+        )
     sought = " and ".join(role.replace("_", " ") for role in missing)
     flag = "--map " + " --map ".join(f"{_FLAGS.get(role, role)}=COLUMN" for role in missing)
     if table.names is None:

@@ -13,7 +13,7 @@ import polars as pl
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms
-from firmlake.intake.header import describe_header, find_header, known_names
+from firmlake.intake.header import describe_header, find_header, first_data_line, known_names
 from firmlake.intake.quoting import is_well_formed, join_quoted_lines, split_fields, unquoted
 from firmlake.intake.table import BLANK, SAMPLE_ROWS, Table, field
 from firmlake.intake.text import MAX_LINE_CHARACTERS, TextFile, line_blocks
@@ -34,11 +34,11 @@ _SEPARATOR_LINE: Final = re.compile(r"sep=(.)", re.IGNORECASE)
 
 
 class _Layout(NamedTuple):
-    """How to split the lines of one file."""
+    """How the lines of one file are read; `start` is the first line that is."""
 
     file: TextFile
     delimiter: str
-    skipped: tuple[int, ...] = ()
+    start: int = 1
     width: int = 0
 
 
@@ -54,7 +54,7 @@ def open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) 
     sample = next(line_blocks(file)).head(SAMPLE_ROWS)
     separator = _SEPARATOR_LINE.fullmatch(sample["text"][0].strip())
     found = separator[1] if separator else _find_delimiter(path, sample, options, synonyms)
-    layout = _Layout(file, options.delimiter or found, skipped=(1,) if separator else ())
+    layout = _Layout(file, options.delimiter or found, start=2 if separator else 1)
     records = _first_records(layout)
     rows = _fields(records["text"], layout.delimiter)
     header = find_header(path, records["line"], rows, options, synonyms)
@@ -62,20 +62,31 @@ def open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) 
     data = rows[header.data :]
     width = (data if len(data) else rows).list.len().mode(maintain_order=True)[0] if first is None else len(first)
     names = None if first is None else tuple(name.strip() for name in first)
-    layout = layout._replace(skipped=(*layout.skipped, *records["line"][: header.data]), width=width)
+    layout = layout._replace(start=first_data_line(header, records["line"]), width=width)
     sample = pl.DataFrame({"fields": data.filter(data.list.len() <= width)})
     guesses = describe_header(header, records["line"], first)
-    return Table(names, width, len(layout.skipped), sample, partial(_batches, layout), guesses)
+    return Table(names, width, _count_above(layout), sample, partial(_batches, layout), guesses)
 
 
 def _first_records(layout: _Layout) -> pl.DataFrame:
-    """Return the first records that are not blank."""
-    is_data = ~pl.col("text").str.contains(_blank(layout.delimiter)) & ~pl.col("line").is_in(layout.skipped)
+    """Give some first records that are not blank."""
+    is_data = ~pl.col("text").str.contains(_blank(layout.delimiter)) & (pl.col("line") >= layout.start)
     for records in _records(layout):
         data = records.filter(is_data).head(SAMPLE_ROWS)
         if data.height:
             return data
     raise CompanyListError(f"{layout.file.path} is empty: it has only blank lines", "Export the list again")
+
+
+def _count_above(layout: _Layout) -> int:
+    """Count the records above the data."""
+    count = 0
+    for records in _records(layout):
+        above = records.filter(pl.col("line") < layout.start).height
+        count += above
+        if above < records.height:
+            break
+    return count
 
 
 def _find_delimiter(path: Path, sample: pl.DataFrame, options: IntakeSettings, synonyms: Synonyms) -> str:
@@ -130,7 +141,7 @@ def _batches(layout: _Layout, positions: Sequence[int]) -> Iterator[pl.DataFrame
     )
     surplus = pl.col("fields").list.slice(layout.width).list.join("").str.contains(_blank(layout.delimiter))
     for records in _records(layout):
-        rows = records.filter(~pl.col("line").is_in(layout.skipped))
+        rows = records.filter(pl.col("line") >= layout.start)
         fields = split_fields(rows["text"], layout.delimiter)
         rows = rows.with_columns(
             is_blank=pl.col("text").str.contains(_blank(layout.delimiter)),

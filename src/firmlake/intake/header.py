@@ -15,7 +15,7 @@ from firmlake.intake.columns import Synonyms, quoted_names, role_of
 from firmlake.intake.countries import is_country
 from firmlake.intake.table import SAMPLE_ROWS
 
-__all__ = ["Header", "describe_header", "find_header", "known_names", "locate_header"]
+__all__ = ["Header", "describe_header", "find_header", "first_data_line", "known_names", "locate_header"]
 
 _MOST_ROWS: Final = 31
 """Rows in which the header is searched; rows above it are titles."""
@@ -101,6 +101,11 @@ def _by_data(rows: Sequence[Sequence[str]]) -> Header:
         return Header(None, data or 0)
     row = wide[0] if data is None else wide[-1]
     return Header(row, row + 1)
+
+
+def first_data_line(header: Header, lines: pl.Series) -> int:
+    """Give the line of the first row of data; blank lines above it are part of the header, like the titles."""
+    return int(lines[header.data] if header.data < len(lines) else lines[-1] + 1)
 
 
 def describe_header(header: Header, lines: pl.Series, names: Sequence[str] | None) -> tuple[str, ...]:

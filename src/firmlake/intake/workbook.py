@@ -16,7 +16,7 @@ from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import Synonyms, quoted_names
 from firmlake.intake.dimensions import measure_sheets
 from firmlake.intake.formats import too_large
-from firmlake.intake.header import describe_header, find_header
+from firmlake.intake.header import describe_header, find_header, first_data_line
 from firmlake.intake.sheet import (
     Sheet,
     SheetDamagedError,
@@ -122,12 +122,12 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
     fields = first.select(fields=pl.concat_list(pl.exclude("line", "is_blank").fill_null("")))["fields"]
     header = find_header(path, first["line"], fields, options, synonyms)
     names: list[str] | None = None if header.row is None else fields[header.row].to_list()
-    above = first["line"][: header.data]
-    data = rows.filter(~pl.col("line").is_in(above.implode()))
+    start = first_data_line(header, first["line"])
+    data = rows.filter(pl.col("line") >= start)
     return Table(
         None if names is None else tuple(name.strip() for name in names),
         sheet.cells.width,
-        len(above),
+        start - 1,
         fields[header.data :].to_frame("fields"),
         partial(_batches, data),
         describe_header(header, first["line"], names),

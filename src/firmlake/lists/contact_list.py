@@ -87,7 +87,7 @@ def _check_contacts(lines: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit(_EMPTY))
         .when(text.str.contains(r"^\d+([.,]\d+)?[eE]\+\d+$"))
         .then(pl.lit(_ROUNDED))
-        .when(text.str.contains(r"^[\[{]|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|^(?i:true|false)$"))
+        .when(text.str.contains(r"^[\[{]|^\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d.*)?$|^(?i:true|false)$"))
         .then(pl.lit(_NO_ID))
         .when(~plain.str.contains(rf"^[^\s\p{{C}}]{{1,{_LONGEST}}}$"))
         .then(pl.lit(_UNPRINTABLE))
