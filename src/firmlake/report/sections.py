@@ -58,7 +58,7 @@ SECTIONS = (
         """
         SELECT started_at::TIMESTAMP_S AS started, list_name, outcome, company_count AS companies,
             target_count AS asked, request_count AS requests, credit_count AS credits,
-            expected_credit_count AS expected_credits, bill, credits_remaining, reason, next_step AS what_to_do
+            expected_credit_count AS expected_credits, bill, reason, next_step AS what_to_do
         FROM spend ORDER BY started_at DESC LIMIT 5
         """,
     ),
