@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,6 +22,8 @@ class OtherService:
         requests: Received, by dataset.
         charged: Companies that cost a credit, in order.
         allowed_credits: Companies that may be bought; None for all.
+        lost: Fields that records no longer have.
+        on_request: Called for each request before it is answered.
         reject: Companies whose financial record has no period, which nobody can use.
     """
 
@@ -32,6 +34,8 @@ class OtherService:
         self.allowed_credits: int | None = None
         self.reject: set[str] = set()
         self.poison: set[str] = set()
+        self.lost: set[str] = set()
+        self.on_request: Callable[[], object] = lambda: None
         self.headers: dict[str, str] = {}
         self.ended = threading.Event()
         self.base_url = ""
@@ -52,6 +56,8 @@ class OtherService:
         record = records[dataset]()
         if dataset == "financials" and "".join(company) in self.reject:
             record["startDate"] = None
+        for name in self.lost & record.keys():
+            del record[name]
         return found(company, dataset, record)
 
 
@@ -66,6 +72,7 @@ def start_other_service() -> Iterator[OtherService]:
             dataset = self.path.rpartition("/")[2]
             content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             service.requests[dataset] += 1
+            service.on_request()
             broken = service.broken.get(dataset)
             if broken == "hang":
                 service.ended.wait(20)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
+import subprocess
+import sys
+import threading
 from contextlib import redirect_stderr, redirect_stdout
 from unittest.mock import patch
 
@@ -279,3 +283,74 @@ def test_cause_the_token_is_refused(desk):
     desk.service.broken = {}
     assert desk.run()[0] == 0
     all_is_well(desk)
+
+
+def test_cause_a_field_vanished(desk):
+    assert desk.run()[0] == 0
+    rows = query(desk.folders, "FROM financials ORDER BY ALL")
+    desk.service.lost = {"healthIndicator"}
+    least = ["--refresh", "--set", "run.vanished_records_min=5"]
+    agree(desk, 6, "financials records no longer have healthIndicator", "list.csv again once the service sends", *least)
+    assert desk.status()["refused"][0][1] == "list.csv"
+    assert query(desk.folders, "FROM financials ORDER BY ALL") == rows
+    desk.service.lost = set()
+    assert desk.run("--refresh")[0] == 0
+    all_is_well(desk)
+
+
+def test_cause_a_field_vanished_for_good(desk):
+    """What is named as the other way out publishes the same answers without a request."""
+    assert desk.run()[0] == 0
+    desk.service.lost = {"healthIndicator"}
+    least = ["--refresh", "--set", "run.vanished_records_min=5"]
+    agree(
+        desk, 6, "financials records no longer have healthIndicator", "run.vanished_share_max=1 publishes run", *least
+    )
+    before = desk.service.requests.total()
+    assert desk.run("--set", "run.vanished_share_max=1")[0] == 0
+    assert desk.service.requests.total() == before
+    assert query(desk.folders, "SELECT count(*) FROM financials WHERE health_indicator IS NULL") == [(COUNT,)]
+    all_is_well(desk)
+
+
+def test_cause_an_interrupt(desk):
+    command = [sys.executable, "-m", "firmlake", "run", str(desk.list)]
+    environment = {**os.environ, **desk.environment}
+    begun, signalled = threading.Event(), threading.Event()
+
+    def hold():
+        begun.set()
+        signalled.wait(5)
+
+    desk.service.on_request = hold
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert begun.wait(60)
+        run.send_signal(signal.SIGINT)
+        signalled.set()
+        _, said = run.communicate(timeout=60)
+    assert run.returncode == 130, said
+    assert "run again to continue" in said
+    status = desk.status()
+    assert [name for _, name, _ in status["unfinished"]] == ["list.csv"]
+    assert "Run list.csv again: run " in status["next_step"]
+    assert desk.run()[0] == 0
+    all_is_well(desk)
+
+
+def test_cause_the_store_of_the_throttle_is_away(desk, monkeypatch):
+    monkeypatch.setattr("firmlake.api.throttle.throttle._STORE_WAITS_SECONDS", (0.0,))
+    away = ["--set", "api.requests_per_minute=200", "--set", "api.throttle_store=postgresql://127.0.0.1:1/nobody"]
+    code, _, said = desk.run(*away)
+    assert (code, desk.service.requests.total()) == (4, 0), said
+    assert "PostgreSQL at 127.0.0.1" in said
+    assert desk.status()["next_step"].rstrip(".") in said
+    assert desk.run()[0] == 0
+    all_is_well(desk)
+
+
+def test_an_unfinished_step_outward_names_the_list_and_the_option(desk):
+    with_steps = ["--expand", "lookalikes", "--depth", "1"]
+    agree(desk, 4, "leaves out 1 company", "run list.csv again with --expand lookalikes --depth 1",
+          *with_steps, "--max-credits", str(COUNT))  # fmt: skip
+    assert desk.run(*with_steps)[0] == 0
+    assert desk.status()["next_step"] == "Nothing is open"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
+import subprocess
+import sys
 import weakref
 from functools import partial
 from pathlib import Path
@@ -17,7 +19,7 @@ from firmlake.warehouse.generations import ask, newest
 from firmlake_sandbox import Sandbox
 
 from .conftest import RunFlow
-from .support import columns, request_count, wait_until, write_list
+from .support import ByHand, columns, request_count, settings_for, wait_until, write_list
 
 
 @pytest.fixture
@@ -159,3 +161,26 @@ def test_prefect_keeps_neither_the_work_of_a_step_nor_its_result(enrich):
 
 def test_its_parameters_hold_no_secret(enrich):
     assert set(enrich.parameters.properties) == {"company_list", "config", "overrides", "out", "columns"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "options"),
+    [
+        ({"kind": "status", "status": 403, "endpoint": "lookalikes"}, {}),
+        ({"kind": "status", "status": 401}, {}),
+        (None, {"run__max_credits": 7}),
+    ],
+    ids=["forbidden", "token", "budget"],
+)
+def test_the_message_of_the_state_is_the_line_of_the_terminal(
+    run_flow: RunFlow, company_list: Path, sandbox: Sandbox, by_hand: ByHand, fault: dict[str, object], options
+):
+    sandbox.set_faults([fault] if fault else [])
+    flow = run_flow(company_list, **options)
+    settings = settings_for(sandbox, by_hand.folder / "other", **options)
+    flags = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    by_hand.environment["FIRMLAKE_API_TOKEN"] = sandbox.token
+    command = [sys.executable, "-m", "firmlake", "run", str(company_list), *flags]
+    ended = subprocess.run(command, env=by_hand.environment, capture_output=True, text=True, check=False)
+    assert ended.stderr.splitlines()[-1] == f"firmlake: {flow.message}"
+    assert (flow.state, ended.returncode) == ("Failed", flow.error.exit_code)
