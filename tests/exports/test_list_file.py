@@ -149,6 +149,8 @@ def test_the_command_exports_shows_renames_and_removes(folders, tmp_path):
 
     code, content = ask("export", "customers", "--out", str(tmp_path / "a.csv"))
     assert (code, content["line_count"]) == (0, 2)
+    assert ask("export", "customers", str(tmp_path / "b.csv"))[0] == 0
+    assert (tmp_path / "b.csv").read_bytes() == (tmp_path / "a.csv").read_bytes()
     assert ask("rename", "customers", "clients")[1] == {"list": "customers", "new_name": "clients"}
     assert ask("show", "clients")[1]["statuses"] == {"refused": 1, "waiting": 1}
     assert [each["list_name"] for each in ask("show")[1]] == ["clients"]

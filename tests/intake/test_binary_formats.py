@@ -43,7 +43,7 @@ def test_cells_of_a_workbook_are_read_as_numbers_and_as_text(read):
         workbook([["land", "nummer bedrijf", "btw"], ["BE", None, 403227515], ["FR", None, "552 032 534"]])
     )
     assert found(companies) == LINES
-    assert companies.repaired["reason"].to_list() == ["leading zero restored", "spaces and punctuation removed"]
+    assert companies.repaired["reason"].to_list() == ["leading zero restored"]
 
 
 def test_rows_keep_the_number_they_have_in_the_sheet(read):

@@ -85,15 +85,18 @@ def show(call: Call, name: str | None) -> None:
 
 @company_list.command()
 @click.argument("name")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
 @file_options
 @command
-def export(call: Call, name: str, out: Path | None, columns: str | None) -> None:
-    """Write list NAME to a file: every line, with what the warehouse holds about its company. Sends no request."""
+def export(call: Call, name: str, file: Path | None, out: Path | None, columns: str | None) -> None:
+    """Write list NAME to FILE (or --out FILE): every line, with the data of its company. No requests."""
     from firmlake.core.run import Folders
     from firmlake.exports.list_file import write_list
     from firmlake.terminal.company_lists import describe_written
 
-    wanted = file_back(out, columns)
+    if file is not None and out is not None:
+        raise UsageError(f"Two files are named: {file} and --out {out}", "Name one")
+    wanted = file_back(out or file, columns)
     if wanted is None:
         raise UsageError("No file is named", "Add --out FILE: .xlsx, .csv or .parquet")
     settings = call.settings()

@@ -43,7 +43,7 @@ class CompanyList:
         repeated_count: Lines whose company an earlier line named.
         companies: country, company_number, line, given. One row per company, from the first line that names it, in file
             order.
-        repaired: line, given, country, company_number, reason. One row per line whose number was not in normal form,
+        repaired: line, given, country, company_number, reason. One row per line whose number was repaired,
             repetitions included.
         refused: line, given, reason. One row per line that names no company known to the service.
         is_file: Whether `path` is a file; False if the companies were known already and `path` is only a name.

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-__all__ = ["CLEANING_REPAIRS", "clean_numbers"]
+__all__ = ["CLEANING_REPAIRS", "SPELLINGS", "clean_numbers"]
 
 
 class _Step(NamedTuple):
@@ -62,6 +62,9 @@ CLEANING_REPAIRS: Final = tuple(
     dict.fromkeys((_WIDENED, *(step.reason for step in _STEPS if step.replacement is not None), _PREFIX))
 )
 """All repairs of `clean_numbers`; bit n of `repairs` stands for entry n."""
+
+SPELLINGS: Final = sum(1 << CLEANING_REPAIRS.index(reason) for reason in (_SEPARATORS, _PREFIX))
+"""Bits of the repairs that are nothing wrong: people write numbers with dots, spaces and a prefix."""
 
 
 def clean_numbers(text: pl.Series) -> pl.DataFrame:

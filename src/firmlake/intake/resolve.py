@@ -14,6 +14,7 @@ from firmlake.intake.countries import OTHER_COUNTRY, country_codes
 from firmlake.intake.forms import EMPTY
 from firmlake.intake.identifiers import CONTRADICTION
 from firmlake.intake.numbers import identify_column
+from firmlake.intake.repair import SPELLINGS
 from firmlake.intake.table import field
 
 __all__ = ["resolve_lines"]
@@ -21,6 +22,8 @@ __all__ = ["resolve_lines"]
 _ABROAD: Final = "another country, or no country: the service knows BE, NL and FR only"
 _DISAGREEING: Final = "disagreeing columns: they name different companies or countries; correct one of them"
 _LONGEST_GIVEN: Final = 200
+_REAL: Final = pl.lit(0xFFFF_FFFF ^ SPELLINGS, pl.UInt32)
+"""Bits of the repairs that are reported."""
 
 
 def resolve_lines(
@@ -46,7 +49,7 @@ def resolve_lines(
         - `given`: the number as in the file; country and number if the country is unknown; the whole line if it cannot
           be split into fields. Cut at 200 characters.
         - `country`, `company_number`: the company in normal form; null if there is a problem.
-        - `repairs`: bits of `firmlake.intake.identifiers.REPAIRS`.
+        - `repairs`: bits of `firmlake.intake.identifiers.REPAIRS`, without those of `SPELLINGS`.
         - `problem`: what is wrong and what to do about it; `BLANK` for a blank line; null if all is well.
         - the text of every other role of `choice`.
         - the columns `kept`.
@@ -76,7 +79,7 @@ def resolve_lines(
             "line",
             "given",
             pl.when(pl.col("problem").is_null()).then(pl.col("country", "company_number")),
-            "repairs",
+            pl.col("repairs") & _REAL,
             "problem",
             **{role: pl.coalesce(*map(field, choice[role])) for role in sorted(others)},
         )

@@ -72,7 +72,10 @@ def match_names(
         CompanyListError: A file cannot be used. Follow the next step.
     """
     if out.suffix not in _ENDINGS:
-        raise UsageError(f"{out} ends with neither {' nor '.join(_ENDINGS)}", "Name another file with --out")
+        raise UsageError(
+            f"--out {out}: matches cannot be written as {out.suffix or 'a file without an ending'}",
+            f"Let its name end with {' or '.join(_ENDINGS)}; spreadsheet programs open .csv",
+        )
     table = open_table(path, settings.intake, {**COMPANY_COLUMNS, "name": frozenset(NAME_WORDS)})
     columns = _columns(path, table, mapping)
     with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:

@@ -37,6 +37,7 @@ def show_addable(columns: Sequence[Added]) -> None:
         rows = [(each.name, each.meaning) for each in columns if each.relation == relation]
         title = f"{relation}{', the default' if relation == columns[0].relation else ''}"
         show_rows(("column", "meaning"), rows, title)
+    echo('"Null" in a meaning says when the cell is empty')
     echo("Choose with --columns revenue,portfolio.days_to_file,company_status.* ; `default` means the default columns")
 
 
