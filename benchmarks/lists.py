@@ -39,7 +39,8 @@ def _without_zero(_: str, number: str) -> str:
     return number.removeprefix("0")
 
 
-# How every hundred lines are written; a spelling that leaves a number as it is repairs nothing.
+# How every hundred lines are written. Points, blanks and prefixes are no repairs; a lost zero and
+# the key of a French VAT number are.
 _SPELLINGS: tuple[tuple[int, str, _Spell], ...] = (
     (70, "named", lambda _, number: number),
     (8, "named", _pointed),
@@ -85,7 +86,8 @@ def write_mixed(path: Path, count: int) -> dict[str, int | str]:
             counts[kind] += 1
             if kind == "named":
                 seen[place] = 1
-                counts["repaired"] += written != number
+                is_repair = spell is _without_zero or (spell is _vat and country == "FR")
+                counts["repaired"] += is_repair and written != number
     named = sorted(
         f"{country} {number}\n" for (country, number), is_named in zip(companies, seen, strict=True) if is_named
     )

@@ -123,8 +123,9 @@ def export_as_set(
     """
     if not settings.export.target:
         raise UsageError("No place to export to is named", "`firmlake export FOLDER`, or set export.target")
-    place = open_target(settings.export.target)
-    return export(Folders.of(settings), request_of(settings, as_of, company_list), place, tell), place
+    folders = Folders.of(settings)
+    place = open_target(settings.export.target, folders.readers)
+    return export(folders, request_of(settings, as_of, company_list), place, tell), place
 
 
 # ---------------------------------------------------------------------------------------------------------------------
