@@ -111,7 +111,7 @@ def export_as_set(
     Args:
         settings: `export.target` names the place.
         as_of: A run; empty for the newest state.
-        tell: As for `export`.
+        tell: Receives a line for each table.
         company_list: A list; empty for all companies.
 
     Returns:

@@ -82,7 +82,7 @@ class Source(NamedTuple):
 
     def counts(self, by: str) -> list[tuple[str, int]]:
         """Count the rows for each value of a column."""
-        query = f"SELECT {by}, count(*) FROM ({self.selected.query}) GROUP BY 1 ORDER BY 1"  # noqa: S608 - likewise
+        query = f"SELECT {by}, count(*) FROM ({self.selected.query}) GROUP BY 1 ORDER BY 1"  # noqa: S608 - our names
         return self.connection.execute(query).fetchall()
 
     @contextmanager

@@ -44,7 +44,7 @@ class FileBack(NamedTuple):
 
     Attributes:
         path: Its ending tells the format: .csv, .parquet or .xlsx.
-        columns: As for `choose_added`.
+        columns: The columns to add, as `choose_added` reads them.
     """
 
     path: Path

@@ -92,7 +92,7 @@ def apply(
         settings: Limits, and how old a plan may be.
         made: The plan.
         holder: Who holds the data folder meanwhile, for others to read.
-        on_answer: As for `apply_plan`.
+        on_answer: Called after each answer has landed, with the number of contacts of the plan settled so far.
 
     Raises:
         UsageError: The plan is stale, for another service, or for a list that has changed; nothing was sent.

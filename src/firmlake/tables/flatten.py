@@ -35,13 +35,13 @@ FLATTEN: dict[str, Callable[..., tuple[dict[str, pl.DataFrame], list[Gathered]]]
 def flatten_shard(
     run: Run, shard: int, progress: Progress | None = None, *, is_whole: bool = False
 ) -> dict[str, pl.DataFrame]:
-    """Turn what has landed of a shard into frames of the tables' schemas; nothing is written.
+    """Turn the landed answers of a shard into frames of the tables' schemas; nothing is written.
 
     Args:
         run: The run.
-        shard: Its number.
-        progress: As for `stage_shard`.
-        is_whole: Likewise.
+        shard: The number of the shard.
+        progress: What landed, with records; None reads it from disk.
+        is_whole: Whether to include records that the warehouse held when the run was frozen.
     """
     progress = progress or load_progress(run, shard, keep_records=True)
     tables: dict[str, pl.DataFrame] = {}

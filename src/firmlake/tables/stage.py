@@ -66,7 +66,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         contract: Settings by which the answers were read.
-        is_whole: No records are left out. That nobody says so, as in an earlier version, only costs a look.
+        is_whole: Whether no records were left out. Manifests of older versions lack this flag; False is safe.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -112,12 +112,12 @@ def stage_shard(run: Run, shard: int, progress: Progress | None = None, *, is_wh
 
 
 def stage_shards(run: Run, processes: int = 1, *, is_whole: bool = False) -> list[Manifest]:
-    """Stage all shards of a run, several at once where there are processes for it.
+    """Stage all shards of a run, several at once if there are several processes.
 
     Args:
         run: The run.
-        processes: Each starts anew and takes some hundred MB, and is worth it from some ten thousand companies on.
-        is_whole: As for `stage_shard`.
+        processes: How many processes to use. Each takes some hundred MB and pays from about ten thousand companies on.
+        is_whole: Whether to include records that the warehouse held when the run was frozen.
 
     Raises:
         DamagedError: A landed answer is not what was written.
