@@ -70,7 +70,7 @@ def run(job: Job, stages: Stages) -> None:
 
 def replay(job: Job, stages: Stages, processes: int = 1) -> None:
     """Make tables and warehouse again from what has landed."""
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.rebuild import replay
 
     settings = _settings(job._replace(base_url=""))
@@ -94,7 +94,7 @@ def plan(job: Job, stages: Stages) -> Any:
 
 def export(job: Job, stages: Stages) -> Path:
     """Export the warehouse to Parquet files in a folder."""
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.exports.export import export, request_of
     from firmlake.exports.targets import open_target
 
@@ -106,7 +106,7 @@ def export(job: Job, stages: Stages) -> Path:
 
 def report(job: Job, stages: Stages) -> Any:
     """Make the report on the newest generation."""
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.report.page import write_report
 
     with stages.clock("report"):

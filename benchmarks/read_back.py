@@ -28,7 +28,7 @@ _TABLES = ("companies", "company_state", "financials", "financial_joint_committe
 
 def read_warehouse(data: Path) -> dict[str, int]:
     """Read the newest generation."""
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.warehouse.generations import open_warehouse
 
     with open_warehouse(Folders(data)) as connection:

@@ -21,8 +21,8 @@ import httpx
 
 from firmlake.api import service
 from firmlake.core.errors import EXIT_DONE, FirmlakeError, Stopped
+from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.run import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import read_flags
 from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals, was_interrupted

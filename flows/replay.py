@@ -25,7 +25,8 @@ from prefect import flow
 
 from firmlake import __version__
 from firmlake.core.errors import UsageError
-from firmlake.core.run import Folders, new_run_id
+from firmlake.core.folders import Folders
+from firmlake.core.run import new_run_id
 from firmlake.core.steps import utc_now
 from firmlake.exports.targets import Target, open_target
 from firmlake.rebuild.archive import stage_archived

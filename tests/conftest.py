@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 import firmlake_sandbox
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake_sandbox import Sandbox
 
 # Several test processes share few processors, so that a slow example says nothing. The same examples every time, so

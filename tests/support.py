@@ -14,7 +14,9 @@ import msgspec
 import polars as pl
 
 from firmlake.core.company import Company
-from firmlake.core.run import Folders, Outcome, Run, RunPlan, freeze_again, start_run
+from firmlake.core.folders import Folders
+from firmlake.core.freeze import freeze_again, start_run
+from firmlake.core.run import Outcome, Run, RunPlan
 from firmlake.enrich.held import read_held
 from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter

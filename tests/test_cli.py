@@ -16,8 +16,8 @@ import pytest
 
 import firmlake_sandbox
 from firmlake.cli import firmlake
+from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.run import Folders
 
 NUMBERS = firmlake_sandbox.sample_numbers(300)
 

@@ -12,7 +12,8 @@ import pytest
 
 from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
-from firmlake.core.run import Folders, list_runs
+from firmlake.core.folders import Folders
+from firmlake.core.runs import list_runs
 from firmlake.rebuild.replay import content_hashes, replay, verify
 from firmlake.report.status import read_status
 from firmlake.tables.stage import SCHEMA_VERSION

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from firmlake.cli import firmlake
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.core.steps import utc_now
 from firmlake.enrich.run import enrich

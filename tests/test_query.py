@@ -22,7 +22,7 @@ WIDE = "SELECT " + ", ".join(f"'{'x' * 20}{n}' AS column_{n}" for n in range(12)
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory):
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
 
     folders = Folders(tmp_path_factory.mktemp("lake") / "data")
     publish_list(folders, [ACME, BOLT], name="customers")

@@ -43,7 +43,7 @@ def open_warehouse(
             print(warehouse.sql("SELECT count(*) FROM companies"))
     """
     # Late, so that `import firmlake` stays light.
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.warehouse import generations
 
     return generations.open_warehouse(Folders(Path(data)), locked=locked)

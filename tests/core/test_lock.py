@@ -15,7 +15,7 @@ _HOLD = """
 import sys
 from pathlib import Path
 from firmlake.core.lock import lock
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 with lock(Folders(Path(sys.argv[1])), "firmlake run list.csv"):
     print("held", flush=True)
     sys.stdin.readline()

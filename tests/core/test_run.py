@@ -10,7 +10,9 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import sha256_of
-from firmlake.core.run import list_runs, new_run_id, open_run, start_run
+from firmlake.core.freeze import start_run
+from firmlake.core.run import new_run_id, open_run
+from firmlake.core.runs import list_runs
 from support import ACME, BOLT, NOON, make_run
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import firmlake_sandbox
 from firmlake.cli import firmlake
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from other_service import start_other_service
 from support import DATASETS, query
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from support import (
     ACME,
     BOLT,

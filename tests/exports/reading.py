@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import msgspec
 
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.exports.manifest import Latest, Manifest
 from firmlake.warehouse.generations import open_warehouse
 

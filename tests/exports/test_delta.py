@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.exports.export import Request, export
 from firmlake.exports.targets import Folder, open_target
 from support import query

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.exports.export import Request, export
 from firmlake.exports.manifest import folder_of
 from firmlake.exports.selection import EXPORTED_TABLES

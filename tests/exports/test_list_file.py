@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
+from firmlake.core.folders import Folders
 from firmlake.core.guard import guard
-from firmlake.core.run import Folders
 from firmlake.exports.list_columns import choose_added
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
 from support import ACME, BOLT, publish_list, with_views

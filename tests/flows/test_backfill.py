@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.warehouse.generations import ask
 from firmlake_sandbox import Sandbox
 from postgres import serve_postgres

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
+from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.run import Folders
 from firmlake_sandbox import Sandbox
 
 from .support import ROOT, ByHand, settings_for, write_list

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.warehouse.generations import ask
 from firmlake_sandbox import Sandbox
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.errors import AuthorizationError, CompanyListError, DriftError, LockHeldError, SettingsError, Stopped
+from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.run import Folders, list_runs
+from firmlake.core.runs import list_runs
 from firmlake.warehouse.generations import ask, newest
 from firmlake_sandbox import Sandbox
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich import run as runner
 from firmlake.exports.targets import open_target

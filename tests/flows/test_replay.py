@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from exports.conftest import bucket, s3
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.exports.targets import open_target
 from firmlake.rebuild.archive import archive
 from firmlake.rebuild.replay import content_hashes

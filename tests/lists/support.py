@@ -13,7 +13,7 @@ import firmlake_sandbox
 from firmlake.api import requests
 from firmlake.api.service import connect
 from firmlake.core.company import Company
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings
 from firmlake.lists.additions import Progress

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from firmlake.core.files import write_json
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.lists.contact_plan import Contact, ContactPlan, as_entries

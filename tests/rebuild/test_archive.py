@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from firmlake.core.errors import DamagedError, UsageError
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.core.settings import PathSettings, RunSettings, Settings
 from firmlake.exports.targets import open_target
 from firmlake.rebuild import archive as archive_module

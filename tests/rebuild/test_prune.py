@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from firmlake.core.errors import DamagedError
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.exports.export import Request, export
 from firmlake.exports.targets import Folder
 from firmlake.rebuild.prune import find_spared, prune

@@ -12,7 +12,8 @@ import pytest
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import sha256_of, write_json
-from firmlake.core.run import Folders, Run
+from firmlake.core.folders import Folders
+from firmlake.core.run import Run
 from firmlake.rebuild import replay as replay_module
 from firmlake.rebuild.replay import content_hashes, finished_runs, verify
 from firmlake.tables.schemas import WAREHOUSE_TABLES

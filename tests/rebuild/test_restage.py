@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firmlake.core.errors import DamagedError
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.rebuild import replay as replay_module
 from firmlake.rebuild.prune import find_spared, prune
 from firmlake.rebuild.replay import content_hashes, finished_runs, verify

@@ -19,7 +19,7 @@ import zstandard
 
 import firmlake_sandbox
 from firmlake.cli import firmlake
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import Sandbox

@@ -12,7 +12,7 @@ import pytest
 
 from exports.conftest import add_week
 from exports.reading import follow
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.exports.export import Request, export
 from firmlake.exports.targets import Folder
 

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import pytest
 
 from firmlake.core.errors import UsageError
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.lists.load import LIST_KINDS
 from firmlake.report.feed import WRITERS, Event, Restated, describe, read_changes
 from firmlake.tables.schemas import WAREHOUSE_TABLES

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from firmlake.core.company import Company
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.tables.flatten import flatten_shard
 from firmlake.tables.schemas import TABLES, polars_schema
 from support import MINUTE, NOON, STAGED, header, land, make_run, plain

@@ -144,7 +144,7 @@ _KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
 import duckdb
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.warehouse import generations
 
 def deadly(function):
@@ -289,7 +289,7 @@ _FULL = """
 import resource, sys
 from pathlib import Path
 from firmlake.core.errors import FirmlakeError
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.warehouse.generations import newest, publish
 
 def load(connection, number):

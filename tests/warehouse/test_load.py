@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from firmlake.core.errors import FirmlakeError
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, duckdb_type
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import newest

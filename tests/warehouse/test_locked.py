@@ -10,7 +10,7 @@ import pytest
 import firmlake
 from firmlake.cli import firmlake as command_line
 from firmlake.core.errors import UsageError
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.warehouse.generations import ask, open_warehouse, publish
 
 SECRET = "the token of a neighbour"

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import duckdb
 import pytest
 
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.load import create_tables

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 from firmlake.core.company import Company
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.warehouse.generations import newest
 from firmlake.warehouse.views import create_views
 from support import DAY, MINUTE, NOON, answer, found, land, make_run, not_found, party, publish_landed, query

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import firmlake_sandbox
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.run import enrich

@@ -21,7 +21,7 @@ from firmlake.api.throttle.choose import open_throttle
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.core.errors import SettingsError
 from firmlake.core.files import read_json, write_json
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.core.settings import SANDBOX, ApiSettings, Settings
 
 __all__ = [

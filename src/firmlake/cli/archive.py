@@ -19,8 +19,8 @@ def archive(call: Call, target: str) -> int:
     Files that TARGET already holds are not changed. A damaged run is left out and named. `flows/replay.py` builds one
     warehouse from the archived runs of several data folders.
     """
+    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.core.run import Folders
     from firmlake.exports.targets import open_target
     from firmlake.rebuild.archive import archive as start
 

@@ -43,7 +43,7 @@ def changes(
 ) -> None:
     """Show what changed: accounts, restatements, parents, children, stakes, lookalikes, health, lists."""
     from firmlake.core.files import write_file
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.enrich.lookup import read_company
     from firmlake.lists.load import LIST_KINDS
     from firmlake.report.feed import WRITERS, read_changes

@@ -39,8 +39,8 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
     from firmlake.check.check import REQUESTS_MAX, choose_companies, write_settings
     from firmlake.check.check import check as start
     from firmlake.check.finding import needs_you
+    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.core.run import Folders
     from firmlake.terminal.check import check_content, describe_asking, show_checked
 
     settings, origins = call.settings_with_origins()

@@ -69,7 +69,7 @@ def company_list() -> None:
 @command
 def show(call: Call, name: str | None) -> None:
     """Show all lists. With NAME, show the status of its lines and which companies joined or left it last."""
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.report.company_lists import read_list, read_lists
     from firmlake.terminal.company_lists import show_list, show_lists
     from firmlake.warehouse.generations import open_warehouse
@@ -90,7 +90,7 @@ def show(call: Call, name: str | None) -> None:
 @command
 def export(call: Call, name: str, file: Path | None, out: Path | None, columns: str | None) -> None:
     """Write list NAME to FILE (or --out FILE): every line, with the data of its company. No requests."""
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.exports.list_file import write_list
     from firmlake.terminal.company_lists import describe_written
 
@@ -128,8 +128,8 @@ def remove(call: Call, name: str) -> None:
 
 
 def _change(call: Call, name: str, new_name: str) -> None:
+    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.core.run import Folders
     from firmlake.lists.company_lists import change_name
 
     settings = call.settings()

@@ -119,7 +119,7 @@ def apply(call: Call, plan_file: Path) -> int:
 @command
 def status(call: Call) -> None:
     """Show the progress of each applied plan. Sends no request."""
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.lists.additions import list_applied
     from firmlake.terminal.lists import progress_content, show_applied
 

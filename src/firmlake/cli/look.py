@@ -26,7 +26,7 @@ _LIST = click.option("--list", "company_list", default="", metavar="NAME", help=
 def status(call: Call, company_list: str, metrics: Path | None) -> None:
     """Show the last run, what runs now, what is unfinished or parked and why, and what to do next."""
     from firmlake.core.files import write_file
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.report.metrics import render_metrics
     from firmlake.report.status import read_status
     from firmlake.terminal.status import show_status
@@ -56,7 +56,7 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
     SQL can reach nothing but the warehouse, so a query from somebody else can neither read nor write a file.
     """
     from firmlake.core.files import write_file
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.terminal.answers import FORMATS, Answer, show_answer, write_parquet
     from firmlake.terminal.rows import count_of
     from firmlake.warehouse.generations import asking
@@ -99,7 +99,7 @@ def _format(kind: str | None, out: Path | None, as_json: bool) -> str:
 @command
 def report(call: Call, path: Path | None, company_list: str) -> None:
     """Write a report as one HTML file: runs and cost, coverage, changes, health, groups, findings."""
-    from firmlake.core.run import Folders
+    from firmlake.core.folders import Folders
     from firmlake.report.page import write_report
 
     settings = call.settings()

@@ -30,8 +30,8 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     Either the landed answers or the staged tables of a run always stay, and so does the generation from which the next
     export of changes starts. Nothing of a damaged run is removed; it is named instead.
     """
+    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.core.run import Folders
     from firmlake.rebuild.prune import find_spared
     from firmlake.rebuild.prune import prune as remove
     from firmlake.terminal.status import show_spared

@@ -28,8 +28,8 @@ __all__ = ["replay", "verify"]
 @command
 def replay(call: Call, processes: int) -> None:
     """Rebuild tables and warehouse from the landed answers. Sends no request."""
+    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.core.run import Folders
     from firmlake.rebuild import replay as stage
     from firmlake.tables.leaves import check_contract
 
@@ -64,8 +64,8 @@ def replay(call: Call, processes: int) -> None:
 @command
 def verify(call: Call) -> int:
     """Prove that landed answers, staged tables and warehouse agree."""
+    from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.core.run import Folders
     from firmlake.rebuild import replay as stage
     from firmlake.terminal.runs import show_checks
 

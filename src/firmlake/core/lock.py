@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from firmlake.core.errors import FirmlakeError, LockHeldError
 from firmlake.core.failure import record_failure
 from firmlake.core.files import make_folder
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 
 __all__ = ["holder", "lock"]
 

@@ -1,10 +1,8 @@
-"""A run on disk: its name, its folders, its frozen plan and targets, and its outcome."""
+"""A run on disk: its name, its frozen plan and targets, and its outcome."""
 
 from __future__ import annotations
 
 import secrets
-import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -15,93 +13,20 @@ import polars as pl
 
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError
-from firmlake.core.files import find_group, read_json, sha256_of, write_file, write_json, write_parquet
-from firmlake.core.settings import ContractSettings, NameSettings, Settings
+from firmlake.core.files import read_json, sha256_of, write_json
+from firmlake.core.folders import Folders
+from firmlake.core.settings import ContractSettings, NameSettings
 
 __all__ = [
     "OUTCOME_LOST",
     "REDRIVE",
-    "Folders",
-    "Frozen",
     "Outcome",
     "Run",
     "RunPlan",
-    "freeze_again",
-    "list_runs",
     "new_run_id",
     "open_run",
-    "open_runs",
     "plan_lost",
-    "read_runs",
-    "remove_run",
-    "restore_outcome",
-    "start_run",
 ]
-
-
-class Folders(msgspec.Struct, frozen=True):
-    """The paths inside a data folder; no other module spells them.
-
-    Attributes:
-        data: The data folder.
-        made: Folder for files that can be rebuilt from landed answers (staged, warehouse); None is the data folder.
-        readers: Number of the group that may read the warehouse and the report; None means only the owner.
-    """
-
-    data: Path
-    made: Path | None = None
-    readers: int | None = None
-
-    @classmethod
-    def of(cls, settings: Settings) -> Folders:
-        """Return the folders of the settings.
-
-        Raises:
-            SettingsError: `paths.readers` names no group of this system.
-        """
-        return cls(Path(settings.paths.data), readers=find_group(settings.paths.readers))
-
-    @property
-    def warehouse(self) -> Path:
-        """The generations of the warehouse, and the link to the newest."""
-        return (self.made or self.data) / "warehouse"
-
-    @property
-    def state(self) -> Path:
-        """The lock, and the name of the service that the folder belongs to."""
-        return self.data / "state"
-
-    @property
-    def list_names(self) -> Path:
-        """The log of company lists that were renamed or removed."""
-        return self.state / "list_names.json"
-
-    @property
-    def runs(self) -> Path:
-        """One folder for each run, with its plan and outcome."""
-        return self.data / "runs"
-
-    def run(self, run_id: str) -> Path:
-        """The plan, targets, refused lines and outcome of a run."""
-        return self.runs / run_id
-
-    def landing(self, run_id: str, shard: int) -> Path:
-        """The segments of a shard."""
-        return self.data / "landing" / f"run={run_id}" / f"shard={shard:05}"
-
-    @property
-    def overviews(self) -> Path:
-        """One folder for each overview of the service lists."""
-        return self.data / "landing" / "service_lists"
-
-    @property
-    def additions(self) -> Path:
-        """One folder for each plan of contacts that was applied."""
-        return self.data / "landing" / "contacts"
-
-    def staged(self, run_id: str) -> Path:
-        """The staged tables of a run, one folder of Parquet files for each."""
-        return (self.made or self.data) / "staged" / f"run={run_id}"
 
 
 REDRIVE = "redrive"
@@ -311,41 +236,6 @@ def new_run_id(now: datetime) -> str:
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
 
 
-Frozen = pl.DataFrame | Callable[[Path], object]
-"""A table to freeze, or a function that writes its file."""
-
-
-def start_run(folders: Folders, plan: RunPlan, targets: pl.DataFrame, tables: Mapping[str, Frozen]) -> Run:
-    """Freeze a plan and its tables; `plan.json` is written last, so a run is complete or does not exist."""
-    _remove_never_started(folders)
-    return _freeze(Run(folders, plan), {**tables, "targets": targets})
-
-
-def freeze_again(run: Run, plan: RunPlan, tables: Mapping[str, Frozen]) -> Run:
-    """Replace some frozen tables of a run.
-
-    New tables get new file names, so after a crash the run is complete with either the old tables or the new ones.
-
-    Args:
-        run: The run.
-        plan: The run's plan with any other changes.
-        tables: The new tables, by name.
-    """
-    mark = secrets.token_hex(3)
-    files = {name: f"{name}-{mark}.parquet" for name in tables}
-    old = [run.folder / run.plan.files.get(name, f"{name}.parquet") for name in tables]
-    again = _freeze(Run(run.folders, msgspec.structs.replace(plan, files={**run.plan.files, **files})), tables)
-    for path in old:
-        path.unlink(missing_ok=True)
-    return again
-
-
-def remove_run(run: Run) -> None:
-    """Remove a run without landed answers; its plan goes last, because landed files without a plan look like a loss."""
-    shutil.rmtree(run.folders.landing(run.run_id, 1).parent, ignore_errors=True)
-    shutil.rmtree(run.folder, ignore_errors=True)
-
-
 def open_run(folders: Folders, run_id: str) -> Run:
     """Open a run by its name.
 
@@ -353,46 +243,6 @@ def open_run(folders: Folders, run_id: str) -> Run:
         DamagedError: The plan cannot be read.
     """
     return Run(folders, read_json(folders.run(run_id) / "plan.json", RunPlan, plan_lost(folders, run_id)))
-
-
-def list_runs(folders: Folders, published: Collection[str] = ()) -> list[Run]:
-    """List the runs with a frozen plan, oldest first.
-
-    Args:
-        folders: The data folder.
-        published: Names of published runs; these are left out if they cannot be read.
-
-    Raises:
-        DamagedError: The plan or outcome of an unpublished run cannot be read.
-    """
-    runs, damaged = read_runs(folders)
-    for run_id, error in damaged.items():
-        if run_id not in published:
-            raise error
-    return runs
-
-
-def read_runs(folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
-    """Return the runs with a frozen plan, oldest first, and the errors of those that cannot be read, by name."""
-    runs, damaged = [], {}
-    for path in sorted(folders.runs.glob("*/plan.json")):
-        try:
-            run = open_run(folders, path.parent.name)
-            run.outcome()
-            runs.append(run)
-        except DamagedError as error:
-            damaged[path.parent.name] = error
-    return sorted(runs, key=lambda run: run.plan.started_at), damaged  # names hold whole seconds only
-
-
-def restore_outcome(folders: Folders, known: Outcome) -> None:
-    """Write a known outcome again if the run's folder exists and its outcome cannot be read."""
-    path = folders.run(known.run_id) / "outcome.json"
-    try:
-        read_json(path, Outcome)
-    except DamagedError:
-        if path.parent.exists():
-            write_json(path, known)
 
 
 OUTCOME_LOST = (
@@ -409,44 +259,3 @@ def plan_lost(folders: Folders, run_id: str) -> str:
         f"{folders.run(run_id)} and {folders.landing(run_id, 1).parent}. If the run was published, "
         f"remove {Folders(folders.data).warehouse} too and run `firmlake replay`; otherwise run its list again"
     )
-
-
-def open_runs(runs: Sequence[Run], loaded: Collection[str]) -> list[Run]:
-    """List the unpublished runs that no later run of the same subject has replaced, oldest first.
-
-    Args:
-        runs: The result of `list_runs`.
-        loaded: Names of the runs in the warehouse.
-    """
-    replaced: set[tuple[object, ...]] = set()
-    found = []
-    for run in reversed(runs):
-        if run.run_id in loaded:
-            replaced.add(run.plan.subject)
-        elif run.plan.subject not in replaced:
-            found.append(run)
-    return found[::-1]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _freeze(run: Run, tables: Mapping[str, Frozen]) -> Run:
-    sha256 = dict(run.plan.sha256)
-    for name, table in tables.items():
-        path = run.folder / run.plan.files.get(name, f"{name}.parquet")
-        if isinstance(table, pl.DataFrame):
-            write_parquet(path, table)
-        else:
-            write_file(path, table)
-        sha256[name] = sha256_of(path)
-    plan = msgspec.structs.replace(run.plan, sha256=sha256)
-    write_json(run.folder / "plan.json", plan)
-    return Run(run.folders, plan)
-
-
-def _remove_never_started(folders: Folders) -> None:
-    """Remove folders without a plan, left by a crash before a run started; nothing can have landed for them."""
-    for folder in folders.runs.glob("*"):
-        if not (folder / "plan.json").exists() and not folders.landing(folder.name, 1).parent.exists():
-            shutil.rmtree(folder, ignore_errors=True)

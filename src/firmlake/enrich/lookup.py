@@ -13,8 +13,8 @@ import polars as pl
 from firmlake.api import service
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.run import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.steps import utc_now
 from firmlake.enrich.observer import Observer

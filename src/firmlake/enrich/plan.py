@@ -14,18 +14,10 @@ import polars as pl
 from firmlake import __version__
 from firmlake.api.service import check_service, is_service, service_name
 from firmlake.core.errors import DamagedError, SettingsError, UsageError
-from firmlake.core.run import (
-    REDRIVE,
-    Folders,
-    Frozen,
-    Run,
-    RunPlan,
-    freeze_again,
-    list_runs,
-    new_run_id,
-    open_runs,
-    start_run,
-)
+from firmlake.core.folders import Folders
+from firmlake.core.freeze import Frozen, freeze_again, start_run
+from firmlake.core.run import REDRIVE, Run, RunPlan, new_run_id
+from firmlake.core.runs import list_runs, unfinished_runs
 from firmlake.core.settings import Settings
 from firmlake.enrich.expand import neighbours
 from firmlake.enrich.held import Held, read_held
@@ -367,7 +359,7 @@ def _find_unfinished(
     """
     oldest, fresh_days = _oldest(settings, now), settings.run.refresh_after_days
     subject = companies.sha256, settings.run.datasets, settings.api.language
-    for run in reversed(open_runs(list_runs(folders, held.runs), held.runs)):
+    for run in reversed(unfinished_runs(list_runs(folders, held.runs), held.runs)):
         is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
         is_same &= not settings.api.base_url or is_service(settings, run.plan.service)
         if is_same and run.plan.started_at > oldest and not _is_refused(settings, run):

@@ -10,7 +10,7 @@ import polars as pl
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.files import sha256_of, write_file
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.core.settings import IntakeSettings, Settings
 from firmlake.intake.company_list import read_company_list
 

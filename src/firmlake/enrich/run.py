@@ -20,10 +20,11 @@ import polars as pl
 
 from firmlake.api import service
 from firmlake.core.errors import FirmlakeError, InterruptedRunError, SomeFailedError, Stopped
+from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.log import log
 from firmlake.core.memory import collecting_rarely
-from firmlake.core.run import Folders, Outcome, Run
+from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
 from firmlake.core.steps import utc_now

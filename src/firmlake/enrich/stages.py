@@ -14,8 +14,9 @@ import polars as pl
 from firmlake.api.client import Answer, Client
 from firmlake.api.service import stamp_service
 from firmlake.core.errors import RequestRefusedError, Stopped
+from firmlake.core.freeze import remove_run
 from firmlake.core.memory import give_back
-from firmlake.core.run import Outcome, Run, remove_run
+from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import Settings
 from firmlake.enrich.causes import Cause, find_causes, join_causes, left_out
 from firmlake.enrich.drift import refuse_unwanted, refuse_vanished

@@ -9,7 +9,7 @@ import msgspec
 
 from firmlake import __version__
 from firmlake.core.errors import FirmlakeError
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.exports.manifest import Manifest
 from firmlake.exports.request import Request
 from firmlake.exports.selection import BASE, Load, attach, last_load

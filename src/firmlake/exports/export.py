@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from firmlake.core.errors import UsageError
 from firmlake.core.files import is_writable
+from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.run import Folders
 from firmlake.core.settings import Settings
 from firmlake.exports.decision import check_order, choose_mode, holds, start
 from firmlake.exports.manifest import Manifest, name_latest, read_latest, read_manifest

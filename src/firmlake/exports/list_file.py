@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.files import write_file
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.exports.formats import guarded
 from firmlake.exports.list_columns import Added, choose_added, line_columns
 from firmlake.exports.list_workbook import SHEET_ROWS, write_workbook

@@ -12,7 +12,7 @@ import msgspec
 
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import is_writable, make_folder
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.exports.delta import commit
 from firmlake.exports.formats import FORMATS, Source, TableFile
 from firmlake.exports.manifest import (

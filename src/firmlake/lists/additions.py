@@ -20,7 +20,7 @@ import msgspec
 
 from firmlake.core.errors import DamagedError, UnusableAnswerError
 from firmlake.core.files import read_json
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.landing.segments import Header, list_segments, read_segment
 from firmlake.lists.answers import read_addition
 from firmlake.lists.contact_plan import Contact, ContactPlan, Entry, spread

@@ -14,7 +14,7 @@ from firmlake.api.service import stamp_service
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, UsageError
 from firmlake.core.files import write_json
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.text import one_line
 from firmlake.landing.segments import Header, SegmentWriter, answered

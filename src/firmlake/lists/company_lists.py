@@ -8,7 +8,8 @@ from datetime import datetime
 import duckdb
 
 from firmlake.core.errors import UsageError
-from firmlake.core.run import Folders, new_run_id
+from firmlake.core.folders import Folders
+from firmlake.core.run import new_run_id
 from firmlake.core.settings import RunSettings
 from firmlake.lists.load import publish_lists
 from firmlake.warehouse.company_lists import find_list, list_names

@@ -16,7 +16,7 @@ from typing import Any, Final
 import duckdb
 import polars as pl
 
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
 from firmlake.lists.additions import list_applied
 from firmlake.lists.overview import Overview

@@ -22,7 +22,8 @@ from firmlake.api.client import Answer, Client
 from firmlake.api.requests import ListKind
 from firmlake.core.errors import ServiceError, UnusableAnswerError
 from firmlake.core.files import read_json, write_json
-from firmlake.core.run import Folders, new_run_id
+from firmlake.core.folders import Folders
+from firmlake.core.run import new_run_id
 from firmlake.core.settings import Settings
 from firmlake.landing.segments import Header, SegmentWriter, answered, list_segments, read_segment
 from firmlake.lists.answers import Listed, read_list_page

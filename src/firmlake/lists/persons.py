@@ -23,7 +23,7 @@ import msgspec
 from firmlake.api.contract import CREATED_BY, LIST_NAME, ListEntry
 from firmlake.core.errors import SettingsError
 from firmlake.core.files import write_file
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.core.settings import ListSettings
 
 __all__ = ["concealer"]

@@ -12,7 +12,8 @@ from firmlake.api.contract import ListEntry
 from firmlake.api.service import service_name
 from firmlake.core.errors import DamagedError, UsageError
 from firmlake.core.files import read_json, write_json
-from firmlake.core.run import Folders, new_run_id
+from firmlake.core.folders import Folders
+from firmlake.core.run import new_run_id
 from firmlake.core.settings import ApiSettings, NameSettings, Settings
 from firmlake.core.text import one_line
 from firmlake.lists.additions import Progress, Standing, added_to, list_applied, merge_standings

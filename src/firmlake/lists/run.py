@@ -11,8 +11,8 @@ from typing import Any
 from firmlake.api import service
 from firmlake.api.client import Answer, Client
 from firmlake.api.requests import ListKind
+from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.run import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
 from firmlake.core.steps import Step, at_once, utc_now

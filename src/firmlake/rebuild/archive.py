@@ -29,7 +29,9 @@ import msgspec
 
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import sha256_of, write_file
-from firmlake.core.run import Folders, Run, open_run, read_runs
+from firmlake.core.folders import Folders
+from firmlake.core.run import Run, open_run
+from firmlake.core.runs import read_runs
 from firmlake.exports.targets import Target, open_target
 from firmlake.rebuild.replay import read_finished
 from firmlake.tables.stage import Manifest, StagedFile, check_landed, finish_stage, read_manifest, stage_shard

@@ -15,7 +15,9 @@ import polars as pl
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import is_writable
-from firmlake.core.run import OUTCOME_LOST, Folders, Outcome, Run, plan_lost, read_runs, restore_outcome
+from firmlake.core.folders import Folders
+from firmlake.core.run import OUTCOME_LOST, Outcome, Run, plan_lost
+from firmlake.core.runs import read_runs, restore_outcome
 from firmlake.core.settings import ContractSettings
 from firmlake.lists.load import lists_loaded_at, load_additions, load_overview, newest_applied
 from firmlake.lists.overview import Overview, list_overviews

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.run import Folders, list_runs
+from firmlake.core.runs import list_runs
 from firmlake.core.settings import Settings
 from firmlake.core.steps import utc_now
 from firmlake.exports.targets import Target

@@ -14,7 +14,7 @@ import duckdb
 from firmlake import __version__
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import write_file
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.report.section import Section, shown_text
 from firmlake.report.sections import COUNT_FINDINGS, GROUP_MEMBERS, PREPARE, SECTIONS, TILES, TOO_LARGE
 from firmlake.warehouse.generations import open_warehouse

@@ -13,8 +13,10 @@ import msgspec
 
 from firmlake.core.errors import EXIT_SIGINT, EXIT_SIGTERM, DamagedError
 from firmlake.core.failure import LastFailure, last_failure
+from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
-from firmlake.core.run import Folders, Outcome, Run, open_runs, read_runs
+from firmlake.core.run import Outcome, Run
+from firmlake.core.runs import read_runs, unfinished_runs
 from firmlake.lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.report.summary import RunSummary, summarise
 from firmlake.warehouse.exported import LastExport, last_exports
@@ -149,7 +151,7 @@ def _open(runs: list[Run], loaded: list[str]) -> tuple[list[Run], list[tuple[Run
     """List the runs that can go on, and those that were refused with how they ended."""
     unfinished: list[Run] = []
     refused: list[tuple[Run, Outcome]] = []
-    for run in open_runs(runs, loaded):
+    for run in unfinished_runs(runs, loaded):
         outcome = run.outcome()
         if outcome and outcome.is_refused:
             refused.append((run, outcome))

@@ -24,8 +24,9 @@ import polars as pl
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import read_json, sha256_of, write_json, write_parquet
+from firmlake.core.folders import Folders
 from firmlake.core.memory import collecting_rarely
-from firmlake.core.run import Folders, Run
+from firmlake.core.run import Run
 from firmlake.core.settings import ContractSettings
 from firmlake.landing.progress import Progress
 from firmlake.landing.segments import list_segments

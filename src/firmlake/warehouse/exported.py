@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from firmlake.core.files import read_json, write_json
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 
 __all__ = ["LastExport", "exported_generations", "last_exports", "lock_name", "record_export"]
 

@@ -20,7 +20,7 @@ import duckdb
 
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import make_folder, open_to, sync_folder
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 from firmlake.warehouse.company_lists import restrict
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.rejected import explain_rejected

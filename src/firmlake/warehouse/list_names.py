@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 
 from firmlake.core.files import read_json, write_json
-from firmlake.core.run import Folders
+from firmlake.core.folders import Folders
 
 __all__ = ["NameChange", "current_name", "log_name_change", "read_name_changes"]
 

@@ -1,0 +1,77 @@
+"""The paths inside a data folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from firmlake.core.files import find_group
+from firmlake.core.settings import Settings
+
+__all__ = ["Folders"]
+
+
+class Folders(msgspec.Struct, frozen=True):
+    """The paths inside a data folder; no other module spells them.
+
+    Attributes:
+        data: The data folder.
+        made: Folder for files that can be rebuilt from landed answers (staged, warehouse); None is the data folder.
+        readers: Number of the group that may read the warehouse and the report; None means only the owner.
+    """
+
+    data: Path
+    made: Path | None = None
+    readers: int | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Folders:
+        """Return the folders of the settings.
+
+        Raises:
+            SettingsError: `paths.readers` names no group of this system.
+        """
+        return cls(Path(settings.paths.data), readers=find_group(settings.paths.readers))
+
+    @property
+    def warehouse(self) -> Path:
+        """The generations of the warehouse, and the link to the newest."""
+        return (self.made or self.data) / "warehouse"
+
+    @property
+    def state(self) -> Path:
+        """The lock, and the name of the service that the folder belongs to."""
+        return self.data / "state"
+
+    @property
+    def list_names(self) -> Path:
+        """The log of company lists that were renamed or removed."""
+        return self.state / "list_names.json"
+
+    @property
+    def runs(self) -> Path:
+        """One folder for each run, with its plan and outcome."""
+        return self.data / "runs"
+
+    def run(self, run_id: str) -> Path:
+        """The plan, targets, refused lines and outcome of a run."""
+        return self.runs / run_id
+
+    def landing(self, run_id: str, shard: int) -> Path:
+        """The segments of a shard."""
+        return self.data / "landing" / f"run={run_id}" / f"shard={shard:05}"
+
+    @property
+    def overviews(self) -> Path:
+        """One folder for each overview of the service lists."""
+        return self.data / "landing" / "service_lists"
+
+    @property
+    def additions(self) -> Path:
+        """One folder for each plan of contacts that was applied."""
+        return self.data / "landing" / "contacts"
+
+    def staged(self, run_id: str) -> Path:
+        """The staged tables of a run, one folder of Parquet files for each."""
+        return (self.made or self.data) / "staged" / f"run={run_id}"
