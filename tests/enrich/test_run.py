@@ -11,7 +11,8 @@ import firmlake_sandbox
 from firmlake.core.errors import AuthorizationError, FirmlakeError, SettingsError, SomeFailedError, Stopped
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.observer import Observer
-from firmlake.enrich.run import _in_threads, enrich, redrive, shortfall
+from firmlake.enrich.run import enrich, redrive, shortfall
+from firmlake.enrich.shards import _in_threads
 from firmlake_sandbox import Sandbox
 
 

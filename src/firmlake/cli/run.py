@@ -126,15 +126,16 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
 
     Steps of --expand are priced as far as the warehouse knows which companies they lead to.
     """
+    from firmlake.enrich import expand
     from firmlake.enrich import plan as planning
     from firmlake.terminal.runs import describe_list, describe_plan, plan_content, show_refused
 
     settings = _run_settings(call, **options)
-    planning.check_expand(settings)
+    expand.check_expand(settings)
     planned = planning.plan(settings, company_list, utc_now())
     content = plan_content(planned)
-    steps = planning.plan_steps(settings, planned, utc_now()) if settings.run.expand else []
-    unknown, left = planning.open_steps(settings, [planned, *steps]) if settings.run.expand else (range(0), None)
+    steps = expand.plan_steps(settings, planned, utc_now()) if settings.run.expand else []
+    unknown, left = expand.open_steps(settings, [planned, *steps]) if settings.run.expand else (range(0), None)
     if steps:
         content["steps"] = list(map(plan_content, steps))
     if unknown:

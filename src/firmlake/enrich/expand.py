@@ -1,11 +1,21 @@
-"""Expansion: find lookalikes, parents or children of companies in the warehouse."""
+"""Expansion: enrich the lookalikes, parents or children of a list's companies, one step after another."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 import duckdb
+import msgspec
 import polars as pl
 
-__all__ = ["DIRECTIONS", "neighbours"]
+from firmlake.core.errors import SettingsError
+from firmlake.core.folders import Folders
+from firmlake.core.settings import Settings
+from firmlake.enrich.plan import Planned, plan_companies
+from firmlake.warehouse.generations import newest, open_warehouse
+
+__all__ = ["DIRECTIONS", "check_expand", "neighbours", "open_steps", "plan_outward", "plan_steps", "spend"]
 
 _RELATED = """
     SELECT related_country AS country, related_company_number AS company_number
@@ -24,6 +34,77 @@ DIRECTIONS = {
     "children": _RELATED.format(direction="child"),
 }
 """A query for each value of `run.expand`. Lookalikes come by total similarity, parents and children by stake."""
+
+
+def check_expand(settings: Settings) -> None:
+    """Check that `run.datasets` contains the dataset that `run.expand` needs.
+
+    Raises:
+        SettingsError: The dataset is missing; add it to `run.datasets`.
+    """
+    needed = "lookalikes" if settings.run.expand == "lookalikes" else "relationships"
+    if settings.run.expand and needed not in settings.run.datasets:
+        raise SettingsError(f"run.expand = {settings.run.expand} needs the dataset {needed}", "Add it to run.datasets")
+
+
+def plan_outward(
+    settings: Settings, list_name: str, inner: pl.DataFrame, known: pl.DataFrame, step: int, now: datetime
+) -> Planned:
+    """Work out what to fetch for the companies one expansion step away, as set by `run.expand`.
+
+    Args:
+        settings: The budgets of this step alone.
+        list_name: The list that the expansion started from.
+        inner: The companies to start from: country, company_number.
+        known: All companies asked for so far: country, company_number.
+        step: The number of the step, 1 beside the list; part of the name of the run.
+        now: UTC.
+    """
+    folders, outer = Folders.of(settings), inner.clear()
+    if newest(folders) is not None:
+        with open_warehouse(folders) as connection:
+            outer = neighbours(connection, inner, known, settings.run.expand)
+    planned = plan_companies(settings, outer, f"{settings.run.expand}, step {step}", now)
+    return planned._replace(resume=f"run {list_name} again with --expand {settings.run.expand} --depth {step}")
+
+
+def plan_steps(settings: Settings, planned: Planned, now: datetime) -> list[Planned]:
+    """Plan the expansion steps as far as the warehouse already knows which companies they lead to."""
+    steps = [planned]
+    known = planned.companies.companies.select("country", "company_number")
+    for step in range(1, settings.run.depth + 1):
+        last = steps[-1]
+        settings = spend(settings, last.estimate.credit_count, sum(last.estimate.request_counts.values()))
+        outward = plan_outward(settings, planned.companies.path.name, last.companies.companies, known, step, now)
+        if outward.companies.companies.is_empty():
+            break
+        steps.append(outward)
+        known = pl.concat([known, outward.companies.companies.select("country", "company_number")])
+    return steps[1:]
+
+
+def open_steps(settings: Settings, plans: Sequence[Planned]) -> tuple[range, int | None]:
+    """Find the expansion steps whose companies are not known before earlier steps are fetched.
+
+    Args:
+        settings: The budgets of the list and all steps together.
+        plans: The plan of the list and of each step that is known.
+
+    Returns:
+        The numbers of these steps, and the credits that the budget leaves for them; None without a budget.
+    """
+    first = len(plans) if plans[-1].targets.height else settings.run.depth + 1  # no targets: expansion has ended
+    spent = sum(each.estimate.credit_count for each in plans)
+    budget = settings.run.max_credits
+    return range(first, settings.run.depth + 1), max(0, budget - spent) if budget >= 0 else None
+
+
+def spend(settings: Settings, credit_count: int, request_count: int) -> Settings:
+    """Subtract what a run used from the budgets, for the next run that shares them."""
+    run = settings.run
+    left = {"max_credits": run.max_credits - credit_count, "max_requests": run.max_requests - request_count}
+    changed = {name: max(0, count) for name, count in left.items() if getattr(run, name) >= 0}
+    return msgspec.structs.replace(settings, run=msgspec.structs.replace(run, **changed))
 
 
 def neighbours(

@@ -6,11 +6,8 @@ expansion step is a run of its own. A shard is staged as soon as it is fetched, 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from contextvars import copy_context
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,18 +16,19 @@ from typing import NamedTuple
 import polars as pl
 
 from firmlake.api import service
-from firmlake.core.errors import FirmlakeError, InterruptedRunError, SomeFailedError, Stopped
+from firmlake.core.errors import FirmlakeError, SomeFailedError, Stopped
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.log import log
-from firmlake.core.memory import collecting_rarely
 from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import Settings
-from firmlake.core.signals import graceful
 from firmlake.core.steps import utc_now
+from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.observer import Observer
-from firmlake.enrich.stages import fetching, finish, publish_run
+from firmlake.enrich.shards import fetch_shards
+from firmlake.enrich.stages import finish, publish_run
+from firmlake.enrich.start import freeze
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
 from firmlake.report.summary import FailureGroup, RunSummary, failure_groups, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
@@ -39,9 +37,6 @@ from firmlake.warehouse.members import held_name
 
 __all__ = ["Published", "carry_out", "enrich", "redrive", "shortfall"]
 
-_SHARDS_AT_ONCE = 2
-"""Two, so that requests continue while one shard ends; more shards would only share the same allowance."""
-_SIGNALS_EVERY_SECONDS = 0.2
 _FAILED_MAX = 10
 _KEY = ("country", "company_number")
 
@@ -83,7 +78,7 @@ def enrich(
     Raises:
         FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
     """
-    planning.check_expand(settings)
+    expand.check_expand(settings)
     observer = observer or Observer()
     if file_back:
         check_file_back(file_back, company_list)
@@ -150,7 +145,7 @@ def carry_out(
     run, expected = frozen
     stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count and not run.is_fetched:
-        stopped, staged = _fetch(settings, run, expected, observer, name)
+        stopped, staged = fetch_shards(settings, run, expected, observer, name)
         observer.fetched(stopped.message if stopped else "")
     shards = [
         staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))
@@ -203,8 +198,8 @@ def _go_outward(
             break
         inner = last.run.table("companies").select(_KEY)
         known = pl.concat([known, inner]) if step > 1 else inner
-        settings = planning.spend(settings, last.summary.expected_credit_count, last.summary.request_count)
-        plan = partial(planning.plan_outward, settings, first.run.plan.list_name, inner, known, step, now())
+        settings = expand.spend(settings, last.summary.expected_credit_count, last.summary.request_count)
+        plan = partial(expand.plan_outward, settings, first.run.plan.list_name, inner, known, step, now())
         title = f"Step {step} of {settings.run.depth}, {settings.run.expand}"
         ended = carry_out(settings, plan, observer, now, title)
         if ended is None:
@@ -229,73 +224,9 @@ def _freeze(
     observer.planned(planned, title)
     if planned.companies.companies.is_empty():
         return None
-    run = planning.freeze(settings, planned, now())
+    run = freeze(settings, planned, now())
     log("planned", run=run.run_id, list=run.plan.list_name, companies=run.plan.target_count)
     return run, sum(planned.estimate.request_counts.values()) - planned.estimate.left_out_count
-
-
-def _fetch(
-    settings: Settings, run: Run, expected: int, observer: Observer, name: Callable[[str], str]
-) -> tuple[Stopped | None, dict[int, Manifest]]:
-    """Fetch all shards, and stage each shard once it is completely fetched.
-
-    Returns:
-        The reason why fetching stopped early, or None if every company is answered or given up; and the staged shards.
-    """
-    staged: dict[int, Manifest] = {}
-    one_at_a_time = threading.Lock()  # staging doubles the memory that a shard takes
-
-    @collecting_rarely()
-    def fetch_and_stage(shard: int) -> None:
-        fetched = observer.step(name(f"fetch shard {shard}"), partial(fetcher.fetch_shard, shard), str)
-        with one_at_a_time:
-            stage = partial(stage_shard, run, shard, fetched.progress)
-            staged[shard] = observer.step(name(f"stage shard {shard}"), stage)
-
-    with (
-        graceful() as stop,
-        observer.fetching(expected, settings.api) as on_answer,
-        service.connect(settings, stop, observer.waiting) as client,
-        fetching(settings, run, client, on_answer) as fetcher,
-    ):
-        stopped = _in_threads(fetch_and_stage, range(1, run.plan.shard_count + 1), stop)
-    return stopped, staged
-
-
-def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: threading.Event) -> Stopped | None:
-    """Work on all shards, a few at a time. When this function returns or raises, no shard is being worked on.
-
-    Args:
-        work: Called with the number of a shard, in the caller's context, from which Prefect knows the flow run.
-        shards: The numbers of the shards.
-        stop: Set to make the work end early.
-
-    Returns:
-        The first reason why a shard stopped early; None if none did.
-
-    Raises:
-        InterruptedRunError: The process got a signal to stop. Run again to resume.
-        FirmlakeError: Fetching cannot continue; the message says what to do.
-    """
-    stopped: Stopped | None = None
-    with ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="shard") as pool:
-        pending = {pool.submit(copy_context().run, work, shard) for shard in shards}
-        try:
-            while pending:
-                # With a timeout: the SIGINT handler that Polars installs does not wake a thread from an endless wait.
-                done, pending = wait(pending, _SIGNALS_EVERY_SECONDS, FIRST_COMPLETED)
-                for future in done:
-                    try:
-                        future.result()
-                    except InterruptedRunError:
-                        raise
-                    except Stopped as error:
-                        stopped = stopped or error
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return stopped
 
 
 def _publish(

@@ -1,0 +1,89 @@
+"""Fetch the shards of a run, a few at a time, and stage each as soon as it is fetched."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from functools import partial
+
+from firmlake.api import service
+from firmlake.core.errors import InterruptedRunError, Stopped
+from firmlake.core.memory import collecting_rarely
+from firmlake.core.run import Run
+from firmlake.core.settings import Settings
+from firmlake.core.signals import graceful
+from firmlake.enrich.observer import Observer
+from firmlake.enrich.stages import fetching
+from firmlake.tables.stage import Manifest, stage_shard
+
+__all__ = ["fetch_shards"]
+
+_SHARDS_AT_ONCE = 2
+"""Two, so that requests continue while one shard ends; more shards would only share the same allowance."""
+_SIGNALS_EVERY_SECONDS = 0.2
+
+
+def fetch_shards(
+    settings: Settings, run: Run, expected: int, observer: Observer, name: Callable[[str], str]
+) -> tuple[Stopped | None, dict[int, Manifest]]:
+    """Fetch all shards, and stage each shard once it is completely fetched.
+
+    Returns:
+        The reason why fetching stopped early, or None if every company is answered or given up; and the staged shards.
+    """
+    staged: dict[int, Manifest] = {}
+    one_at_a_time = threading.Lock()  # staging doubles the memory that a shard takes
+
+    @collecting_rarely()
+    def fetch_and_stage(shard: int) -> None:
+        fetched = observer.step(name(f"fetch shard {shard}"), partial(fetcher.fetch_shard, shard), str)
+        with one_at_a_time:
+            stage = partial(stage_shard, run, shard, fetched.progress)
+            staged[shard] = observer.step(name(f"stage shard {shard}"), stage)
+
+    with (
+        graceful() as stop,
+        observer.fetching(expected, settings.api) as on_answer,
+        service.connect(settings, stop, observer.waiting) as client,
+        fetching(settings, run, client, on_answer) as fetcher,
+    ):
+        stopped = _in_threads(fetch_and_stage, range(1, run.plan.shard_count + 1), stop)
+    return stopped, staged
+
+
+def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: threading.Event) -> Stopped | None:
+    """Work on all shards, a few at a time. When this function returns or raises, no shard is being worked on.
+
+    Args:
+        work: Called with the number of a shard, in the caller's context, from which Prefect knows the flow run.
+        shards: The numbers of the shards.
+        stop: Set to make the work end early.
+
+    Returns:
+        The first reason why a shard stopped early; None if none did.
+
+    Raises:
+        InterruptedRunError: The process got a signal to stop. Run again to resume.
+        FirmlakeError: Fetching cannot continue; the message says what to do.
+    """
+    stopped: Stopped | None = None
+    with ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="shard") as pool:
+        pending = {pool.submit(copy_context().run, work, shard) for shard in shards}
+        try:
+            while pending:
+                # With a timeout: the SIGINT handler that Polars installs does not wake a thread from an endless wait.
+                done, pending = wait(pending, _SIGNALS_EVERY_SECONDS, FIRST_COMPLETED)
+                for future in done:
+                    try:
+                        future.result()
+                    except InterruptedRunError:
+                        raise
+                    except Stopped as error:
+                        stopped = stopped or error
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return stopped

@@ -1,0 +1,102 @@
+"""Start a run: freeze its plan before the first request, or resume the unfinished run of the same list."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+import polars as pl
+
+from firmlake import __version__
+from firmlake.api.service import service_name
+from firmlake.core.errors import UsageError
+from firmlake.core.folders import Folders
+from firmlake.core.freeze import Frozen, freeze_again, start_run
+from firmlake.core.run import Run, RunPlan, new_run_id
+from firmlake.core.settings import Settings
+from firmlake.enrich.plan import Planned
+from firmlake.enrich.targets import count_companies
+from firmlake.intake.company_list import CompanyList
+from firmlake.intake.members import list_name_of, open_members, write_members
+
+__all__ = ["freeze"]
+
+
+def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
+    """Freeze a plan as a new run, or resume the unfinished run.
+
+    Raises:
+        UsageError: The unfinished run may still cost more than `run.max_credits` allows now; raise it to finish.
+    """
+    if planned.unfinished:
+        _check_budget(settings, planned.unfinished, planned.estimate.credit_count)
+        return _renew_list(settings, planned.companies, planned.unfinished)
+    folders = Folders.of(settings)
+    companies, targets = planned.companies, planned.targets
+    asked = count_companies(targets)
+    frozen = RunPlan(
+        run_id=new_run_id(now),
+        started_at=now,
+        list_name=companies.path.name,
+        list_sha256=companies.sha256,
+        service=service_name(settings),
+        language=settings.api.language,
+        datasets=settings.run.datasets,
+        line_count=companies.companies.height + companies.refused.height + companies.repeated_count,
+        company_count=companies.companies.height,
+        refused_count=companies.refused.height,
+        repeated_count=companies.repeated_count,
+        fresh_count=companies.companies.height - asked,
+        target_count=asked,
+        shard_count=int(targets["shard"].max() or 0),  # type: ignore[arg-type]
+        firmlake_version=__version__,
+        refresh_after_days=settings.run.refresh_after_days,
+        credit_window_days=settings.run.credit_window_days,
+        lookalikes_watched=settings.run.lookalikes_watched,
+        names=settings.api.names,
+        contract=settings.contract,
+        resume=planned.resume,
+    )
+    frozen, tables = _list_tables(settings, companies, frozen)
+    return start_run(folders, frozen, targets, tables)
+
+
+def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> tuple[RunPlan, dict[str, Frozen]]:
+    """Collect the tables of a list to freeze, and add the list's name and columns to the plan."""
+    tables: dict[str, Frozen] = {
+        "companies": companies.companies,
+        "repaired": companies.repaired,
+        "refused_lines": companies.refused,
+    }
+    if not companies.is_file:
+        return plan, tables
+    members = open_members(companies, settings.intake)
+    line_count = companies.line_count - companies.header_count
+    tables["members"] = lambda path: write_members(path, members, line_count)
+    if not settings.intake.keeps_all:
+        tables["refused_lines"] = companies.refused.with_columns(given=pl.lit(None, pl.String))
+    name = settings.run.list_name or list_name_of(companies.path)
+    return msgspec.structs.replace(plan, company_list=name, list_columns=members.columns), tables
+
+
+def _renew_list(settings: Settings, companies: CompanyList, unfinished: Run) -> Run:
+    """Resume an unfinished run with the list as it is now: the same companies, but other lines and cells."""
+    changed = msgspec.structs.replace(
+        unfinished.plan,
+        list_name=companies.path.name,
+        line_count=companies.companies.height + companies.refused.height + companies.repeated_count,
+        refused_count=companies.refused.height,
+        repeated_count=companies.repeated_count,
+    )
+    plan, tables = _list_tables(settings, companies, changed)
+    return freeze_again(unfinished, plan, tables) if "members" in tables else unfinished
+
+
+def _check_budget(settings: Settings, unfinished: Run, may_cost: int) -> None:
+    """Refuse to resume a run if its frozen plan may cost more than the current budget."""
+    if 0 <= settings.run.max_credits < may_cost:
+        raise UsageError(
+            f"Run {unfinished.run_id} of the same list is unfinished and may still cost {may_cost:,} "
+            f"credits, more than run.max_credits = {settings.run.max_credits:,}",
+            f"Set run.max_credits to {may_cost} or more to finish it; no company is charged twice",
+        )

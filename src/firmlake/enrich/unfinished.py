@@ -1,0 +1,67 @@
+"""Unfinished runs that matter to a plan: the one it resumes, and those of other lists that share companies with it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import polars as pl
+
+from firmlake.api.service import is_service
+from firmlake.core.folders import Folders
+from firmlake.core.run import Run
+from firmlake.core.runs import list_runs, unfinished_runs
+from firmlake.core.settings import Settings
+from firmlake.enrich.held import Held
+from firmlake.intake.company_list import CompanyList
+from firmlake.intake.key import company_key
+
+__all__ = ["find_others", "find_unfinished", "targets_left"]
+
+
+def find_unfinished(
+    settings: Settings, folders: Folders, companies: CompanyList, held: Held, now: datetime
+) -> Run | None:
+    """Find the newest run over the same companies that can be resumed.
+
+    It must be of the same service, recent enough and not refused, and it must not have treated as fresh what is stale
+    by the current setting.
+    """
+    oldest, fresh_days = _oldest(settings, now), settings.run.refresh_after_days
+    subject = companies.sha256, settings.run.datasets, settings.api.language
+    for run in reversed(unfinished_runs(list_runs(folders, held.runs), held.runs)):
+        is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
+        is_same &= not settings.api.base_url or is_service(settings, run.plan.service)
+        if is_same and run.plan.started_at > oldest and not _is_refused(settings, run):
+            return run
+    return None
+
+
+def find_others(
+    settings: Settings, companies: CompanyList, targets: pl.DataFrame, held: Held, now: datetime
+) -> tuple[tuple[Run, int], ...]:
+    """Find the unfinished runs of other lists that already hold answers about the planned companies."""
+    key = ["country", "company_number"]
+    asked = targets.lazy().select(pl.col(key).cast(pl.String))  # lazy: a million companies are not copied
+    counts = (
+        (each.run, asked.join(each.paid.lazy(), on=key, how="semi").unique().collect().height)
+        for each in held.underway
+        if each.run.plan.list_sha256 != companies.sha256 and each.run.plan.started_at > _oldest(settings, now)
+    )
+    return tuple((run, count) for run, count in counts if count and not _is_refused(settings, run))
+
+
+def targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
+    """Read the targets that an unfinished run still has to ask for, and mark those that are paid for by now."""
+    (underway,) = (each for each in held.underway if each.run == unfinished)
+    paid = held.paid.select(company_key().alias("key"))["key"]
+    return underway.targets_left().with_columns(company_key().is_in(paid.implode()).alias("is_paid"))
+
+
+def _oldest(settings: Settings, now: datetime) -> datetime:
+    """Return the earliest start of a run that may still be resumed."""
+    return now - timedelta(days=max(1, settings.run.refresh_after_days))
+
+
+def _is_refused(settings: Settings, run: Run) -> bool:
+    outcome = run.outcome()
+    return outcome is not None and outcome.is_refused and outcome.vanished_share > settings.run.vanished_share_max
