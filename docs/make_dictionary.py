@@ -21,7 +21,7 @@ _HEAD = """# Data dictionary
 
 Made by `python docs/make_dictionary.py` from `src/firmlake/tables/schemas` and the files in
 `src/firmlake/warehouse/views`. The database says the same: `SELECT * FROM duckdb_columns()`, `duckdb_functions()`.
-Questions and answers are in the [cookbook](cookbook.md)."""
+Questions and answers are in the [cookbook](cookbook.md). [Privacy](privacy.md) explains the column of that name."""
 
 _PARENTS = ("companies", "financials", "company_state", "runs")
 """Tables that have a row for whatever another table's row names."""
@@ -80,8 +80,8 @@ def _sources(made: list[Definition]) -> Iterator[str]:
 def _describe_table(table: Table) -> Iterator[str]:
     yield f"### {table.name}"
     yield f"{table.meaning}. Key: {', '.join(table.key)}."
-    rows = [[column.name, duckdb_type(column), column.comment] for column in table.columns]
-    yield _table(["column", "type", "meaning"], rows)
+    rows = [[column.name, duckdb_type(column), column.privacy, column.comment] for column in table.columns]
+    yield _table(["column", "type", "privacy", "meaning"], rows)
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, one: Definition) -> Iterator[str]:

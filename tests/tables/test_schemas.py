@@ -3,7 +3,7 @@
 import pytest
 
 from firmlake.api.contract import DATASETS
-from firmlake.tables.schemas import COMPANY_TABLES, TABLES, WAREHOUSE_TABLES, duckdb_type, polars_schema
+from firmlake.tables.schemas import COMPANY_TABLES, PRIVACY, TABLES, WAREHOUSE_TABLES, duckdb_type, polars_schema
 
 SUFFIXES = {"_at": "TIMESTAMP", "_date": "DATE", "_count": "BIGINT", "_fraction": "DECIMAL(9,6)"}
 
@@ -42,6 +42,28 @@ def test_every_field_of_the_contract_is_a_column_with_its_source():
         sources = {column.source.rpartition("[].")[2] for table in tables for column in TABLES[table].columns}
         for group in DATASETS[dataset].groups.values():
             assert {field.path for field in group.fields.values()} <= sources
+
+
+PERSONAL = {
+    "related_name": "person",
+    "contact_id": "contact",
+    "created_by": "contact",
+    "company_number": "company",
+    "extra_json": "text",
+    "given": "text",
+    "columns": "text",
+    "record_json": "text",
+}
+
+
+def test_every_column_that_may_be_about_a_person_says_so_in_its_comment():
+    for table in WAREHOUSE_TABLES.values():
+        for column in table.columns:
+            assert column.privacy == PERSONAL.get(column.name, column.privacy)
+            assert PRIVACY[column.privacy] in column.comment
+            assert (column.type == "json") <= (
+                column.privacy == "text" or table.name in ("changes", "loads") or column.name == "column_names"
+            )
 
 
 def test_money_is_never_a_float():

@@ -55,6 +55,8 @@ def _table(table: ExportedTable, suffix: str) -> Iterator[str]:
         tests += ["unique"] if table.key == (column.name,) and not suffix else []
         yield f"          - name: {column.name}"
         yield f"            description: {_text(column.comment)}"
+        if column.privacy:
+            yield f"            config: {{meta: {{privacy: {column.privacy}}}}}"
         if tests:
             yield f"            data_tests: [{', '.join(tests)}]"
 

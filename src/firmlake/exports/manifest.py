@@ -51,13 +51,14 @@ class ExportedFile(msgspec.Struct, frozen=True, omit_defaults=True):
     country: str = ""
 
 
-class ColumnShape(msgspec.Struct, frozen=True):
-    """One column: its type as DuckDB spells it."""
+class ColumnShape(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One column: its type as DuckDB spells it, and how its values relate to natural persons (`tables.schemas`)."""
 
     name: str
     type: str
     nullable: bool
     comment: str
+    privacy: str = ""
 
 
 class ExportedTable(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -109,7 +109,7 @@ def _describe(
     delta_version: int | None = None,
 ) -> ExportedTable:
     table = source.table
-    columns = tuple(ColumnShape(c.name, exported_type(c), bool(c.null), c.comment) for c in table.columns)
+    columns = tuple(ColumnShape(c.name, exported_type(c), bool(c.null), c.comment, c.privacy) for c in table.columns)
     return ExportedTable(
         table.name, table.meaning, table.key, columns, row_count, tuple(files), changes, delta_path, delta_version
     )

@@ -9,14 +9,25 @@ from firmlake.tables.schemas.companies import TABLES_OF_COMPANIES
 from firmlake.tables.schemas.company_lists import TABLES_OF_COMPANY_LISTS
 from firmlake.tables.schemas.runs import TABLES_OF_FAILURES, TABLES_OF_RUNS
 from firmlake.tables.schemas.service_lists import TABLES_OF_SERVICE_LISTS
-from firmlake.tables.schemas.shape import KIND_TYPES, Column, Table, duckdb_type, history_of, polars_schema
+from firmlake.tables.schemas.shape import (
+    KIND_TYPES,
+    PRIVACY,
+    Column,
+    Privacy,
+    Table,
+    duckdb_type,
+    history_of,
+    polars_schema,
+)
 
 __all__ = [
     "COMPANY_TABLES",
     "KIND_TYPES",
+    "PRIVACY",
     "TABLES",
     "WAREHOUSE_TABLES",
     "Column",
+    "Privacy",
     "Table",
     "duckdb_type",
     "history_of",

@@ -54,10 +54,20 @@ TABLES_OF_COMPANIES = (
         (
             *COMPANY,
             Column(
-                "name", "text", "Name, in the language of the run", "not found or not fetched yet", "identifier.name"
+                "name",
+                "text",
+                "Name, in the language of the run",
+                "not found or not fetched yet",
+                "identifier.name",
+                privacy="company",
             ),
             Column(
-                "place", "text", "Place, in the language of the run", "not found or not fetched yet", "identifier.place"
+                "place",
+                "text",
+                "Place, in the language of the run",
+                "not found or not fetched yet",
+                "identifier.place",
+                privacy="company",
             ),
             Column("fetched_at", "timestamp", "When name and place were received, UTC", "never"),
             Column(

@@ -33,7 +33,13 @@ TABLES_OF_COMPANY_LISTS = (
             _LIST,
             Column("line", "integer", "Line in the file (row of a sheet), 1 first"),
             Column("country", "text", "Country of the company: BE, NL or FR", "the line names no company"),
-            Column("company_number", "text", "Company number in normal form", "the line names no company"),
+            Column(
+                "company_number",
+                "text",
+                "Company number in normal form",
+                "the line names no company",
+                privacy="company",
+            ),
             Column(
                 "status",
                 "text",
@@ -45,8 +51,9 @@ TABLES_OF_COMPANY_LISTS = (
                 "text",
                 "The number as written in the file, or the whole line if it could not be split into fields",
                 "not kept, by intake.keep_columns",
+                privacy="text",
             ),
-            Column("columns", "json", "The cells of the line as text, by column name"),
+            Column("columns", "json", "The cells of the line as text, by column name", privacy="text"),
             Column("run_id", "text", "First run whose list had the line in its present state"),
         ),
         # A new line at the top moves all that follow, which is no change of these.

@@ -32,7 +32,13 @@ TABLES_OF_FAILURES = (
             DATASET,
             Column("position", "integer", "Place of the record in the company's answer, 0 first"),
             Column("path", "text", "Dotted path of the value in the service's JSON; empty for the record as a whole"),
-            Column("value", "text", "Start of the value as received; extra_json holds all of it", "it is missing"),
+            Column(
+                "value",
+                "text",
+                "Start of the value as received; extra_json holds all of it",
+                "it is missing",
+                privacy="text",
+            ),
             Column("reason", "text", "Why the value or record does not fit"),
             Column(
                 "effect",
@@ -40,7 +46,7 @@ TABLES_OF_FAILURES = (
                 "value: the value is null in its column, and its record is in the tables; record: the record is left "
                 "out; stop: the same as value, but contract.values stops the run",
             ),
-            Column("record_json", "text", "The record as received", "only the value was discarded"),
+            Column("record_json", "text", "The record as received", "only the value was discarded", privacy="text"),
             REQUEST,
             Column("fetched_at", "timestamp", "When the answer was received, UTC"),
             RUN,
@@ -53,7 +59,7 @@ TABLES_OF_FAILURES = (
         (
             Column("list_name", "text", "File name of the company list"),
             Column("line", "integer", "Line in the file (row of a sheet), 1 first"),
-            Column("given", "text", "Text of the line", "the line is empty"),
+            Column("given", "text", "Text of the line", "the line is empty, or not kept", privacy="text"),
             Column("reason", "text", "Why the line was refused, and how to correct it"),
             RUN,
         ),
@@ -72,7 +78,9 @@ TABLES_OF_FAILURES = (
                 "text_for_number, number_for_text, foreign_element or other_count",
             ),
             Column("path", "text", "Dotted path in the service's JSON"),
-            Column("example", "text", "First value seen", "there is none, such as for a vanished field"),
+            Column(
+                "example", "text", "First value seen", "there is none, such as for a vanished field", privacy="text"
+            ),
             Column("record_count", "count", "Records with this difference"),
             Column("first_seen_at", "timestamp", "When the first such answer was received, UTC"),
             CAUSE,
@@ -100,8 +108,16 @@ TABLES_OF_RUNS = (
             Column("dup_no", "integer", "Which filing of the period, as in financials", "not about a filing"),
             Column("direction", "text", "parent or child", "not about a related party"),
             Column("related_country", "text", "Country of the other company", "none, or not identified"),
-            Column("related_company_number", "text", "Its company number", "none, or not identified"),
-            Column("related_name", "text", "Name of the related party", "none, or the service states none"),
+            Column(
+                "related_company_number", "text", "Its company number", "none, or not identified", privacy="company"
+            ),
+            Column(
+                "related_name",
+                "text",
+                "Name of the related party",
+                "none, or the service states none",
+                privacy="person",
+            ),
             Column(
                 "function",
                 "text",
@@ -113,12 +129,14 @@ TABLES_OF_RUNS = (
                 "text",
                 "Value before: name, place, joint committees, health indicator, function, stake (0 to 1) or rank",
                 "none, or not stated",
+                privacy="company",
             ),
             Column(
                 "new_value",
                 "text",
                 "Value after: name, place, joint committees, health indicator, function, stake (0 to 1) or rank",
                 "none, or not stated",
+                privacy="company",
             ),
             Column(
                 "fields", "json", "Figures that were restated: list of field, old and new", "not about a restatement"

@@ -17,7 +17,7 @@ TABLES_OF_SERVICE_LISTS = (
         ("list_id",),
         (
             _LIST,
-            Column("name", "text", "Name of the list", NOT_STATED, "service_lists data[].name"),
+            Column("name", "text", "Name of the list", NOT_STATED, "service_lists data[].name", privacy="text"),
             Column("type", "text", "STATIC or SMART; others may come", source="service_lists data[].type"),
             Column(
                 "is_shared", "boolean", "Whether others see the list", NOT_STATED, source="service_lists data[].shared"
@@ -45,6 +45,7 @@ TABLES_OF_SERVICE_LISTS = (
                 "Who made it: keyed hash of the address, or the address, as set by lists.created_by",
                 "left out, or " + NOT_STATED,
                 "service_lists data[].createdBy",
+                privacy="contact",
             ),
             *TAIL[:2],
             _OVERVIEW,
@@ -71,14 +72,19 @@ TABLES_OF_SERVICE_LISTS = (
         (
             _LIST,
             *COMPANY,
-            Column("contact_id", "text", "Id of the contact at the service"),
+            Column("contact_id", "text", "Id of the contact at the service", privacy="contact"),
             Column(
                 "status",
                 "text",
                 "added; failed: not added, see message; company_failed: no contact of the company was added in that "
                 "request; unknown: no answer says whether it was added",
             ),
-            Column("message", "text", "Why it was not added, or why that is unknown; empty if it was added"),
+            Column(
+                "message",
+                "text",
+                "Why it was not added, or why that is unknown; empty if it was added",
+                privacy="text",
+            ),
             Column("sent_count", "count", "Requests in which it was sent; sending a contact twice does no harm"),
             Column("lost_count", "count", "Requests whose answer was lost, or did not say whether it was added"),
             Column("changed_at", "timestamp", "When the status was learned, or the contact was last sent, UTC"),

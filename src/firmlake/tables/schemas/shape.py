@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import polars as pl
 
 from firmlake.api.contract import Kind
 
-__all__ = ["KIND_TYPES", "Column", "Table", "duckdb_type", "history_of", "polars_schema"]
+__all__ = ["KIND_TYPES", "PRIVACY", "Column", "Privacy", "Table", "duckdb_type", "history_of", "polars_schema"]
+
+
+Privacy = Literal["", "person", "contact", "company", "text"]
+
+PRIVACY: dict[Privacy, str] = {
+    "": "",
+    "person": "Personal data: it may name a natural person",
+    "contact": "Personal data: it stands for a natural person",
+    "company": "Personal data if one person is the company",
+    "text": "May hold personal data: the value is text from elsewhere",
+}
+"""What each value of `Column.privacy` says in the comment of a column; docs/privacy.md explains them."""
 
 
 class Column(NamedTuple):
@@ -19,6 +31,7 @@ class Column(NamedTuple):
         meaning: What a value means, with its unit.
         null: What null means; empty if the column is never null.
         source: Dotted path in the service's JSON; empty if the value is our own.
+        privacy: How the value relates to natural persons; a key of `PRIVACY`.
     """
 
     name: str
@@ -26,6 +39,7 @@ class Column(NamedTuple):
     meaning: str
     null: str = ""
     source: str = ""
+    privacy: Privacy = ""
 
     @property
     def comment(self) -> str:
@@ -34,6 +48,7 @@ class Column(NamedTuple):
             self.meaning,
             f"Null: {self.null}" if self.null else "Never null",
             self.source and f"From {self.source}",
+            PRIVACY[self.privacy],
         ]
         return ". ".join(part for part in parts if part) + "."
 

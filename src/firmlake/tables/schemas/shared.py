@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firmlake.api.contract import DATASETS
-from firmlake.tables.schemas.shape import Column
+from firmlake.tables.schemas.shape import Column, Privacy
 
 __all__ = ["ASKED", "CAUSE", "COMPANY", "DATASET", "NOT_STATED", "REQUEST", "RUN", "TAIL", "service_columns"]
 
@@ -11,7 +11,12 @@ NOT_STATED = "the service states none"
 
 COMPANY = (
     Column("country", "text", "Country of the company: BE, NL or FR"),
-    Column("company_number", "text", "Company number in normal form: BE 10 digits, NL 8 (KVK), FR 9 (SIREN)"),
+    Column(
+        "company_number",
+        "text",
+        "Company number in normal form: BE 10 digits, NL 8 (KVK), FR 9 (SIREN)",
+        privacy="company",
+    ),
 )
 TAIL = (
     Column(
@@ -19,10 +24,21 @@ TAIL = (
         "json",
         "Values without a column: unknown fields and discarded values, by dotted path",
         "there are none",
+        privacy="text",
     ),
     Column("fetched_at", "timestamp", "When the answer was received, UTC"),
     Column("run_id", "text", "Run that fetched the row"),
 )
+
+
+_PRIVACY: dict[str, Privacy] = {
+    "lookalike_company_number": "company",
+    "related_company_number": "company",
+    "related_identifier_name": "company",
+    "related_place": "company",
+    "related_name": "person",
+}
+"""The fields of records that may tell something about a natural person."""
 
 
 def service_columns(dataset: str, group: str, *described: tuple[str, str]) -> tuple[Column, ...]:
@@ -37,6 +53,7 @@ def service_columns(dataset: str, group: str, *described: tuple[str, str]) -> tu
             meaning,
             "" if fields[name].required else NOT_STATED,
             f"{dataset} {start}{fields[name].path}",
+            _PRIVACY.get(name, ""),
         )
         for name, meaning in described
     )
