@@ -215,16 +215,16 @@ def _staging(stages: Stages) -> Iterator[None]:
 def _publishing(stages: Stages, of: str = "") -> Iterator[None]:
     """Tell loading from making a generation of it."""
     from firmlake.enrich import stages as pipeline
-    from firmlake.rebuild import replay
+    from firmlake.rebuild import reload
     from firmlake.warehouse import generations
 
     load = stages.wrapped(pipeline.load_run, "load", "publish")
     publish = stages.wrapped(generations.publish, "publish", of)
     with (
         patch.object(pipeline, "load_run", load),
-        patch.object(replay, "load_run", load),
+        patch.object(reload, "load_run", load),
         patch.object(pipeline, "publish", publish),
-        patch.object(replay, "publish", publish),
+        patch.object(reload, "publish", publish),
     ):
         yield
 

@@ -29,7 +29,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
 from firmlake.core.steps import utc_now
 from firmlake.exports.targets import Target, open_target
-from firmlake.rebuild.archive import stage_archived
+from firmlake.rebuild.archived import stage_archived
 from firmlake.rebuild.union import StagedShard, list_shards, replay_archive
 from job import end, in_one_line, name_damaged, read_settings, step, tell
 

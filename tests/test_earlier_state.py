@@ -14,7 +14,8 @@ from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.runs import list_runs
-from firmlake.rebuild.replay import content_hashes, replay, verify
+from firmlake.rebuild.replay import replay
+from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.report.status import read_status
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import ask, open_warehouse

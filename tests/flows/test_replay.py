@@ -15,7 +15,7 @@ from exports.conftest import bucket, s3
 from firmlake.core.folders import Folders
 from firmlake.exports.targets import open_target
 from firmlake.rebuild.archive import archive
-from firmlake.rebuild.replay import content_hashes
+from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import Sandbox
 

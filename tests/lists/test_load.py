@@ -18,15 +18,16 @@ from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.lists.contact_plan import Contact, ContactPlan, as_entries
 from firmlake.lists.load import LIST_KINDS, publish_lists
 from firmlake.lists.overview import OverviewPlan, list_overviews
-from firmlake.rebuild import replay as replay_module
+from firmlake.rebuild.replay import replay as _replay
+from firmlake.rebuild.verify import verify
 from firmlake.report.feed import WRITERS, read_changes
 from firmlake.warehouse.generations import open_warehouse
 from support import ACME, BOLT, DAY, NOON, answer, edit_warehouse, found, land, make_run, publish_landed, query
 
 SETTINGS = RunSettings(duckdb_memory="100MB")
 SECOND = timedelta(seconds=1)
-replay = partial(replay_module.replay, now=lambda: NOON + 9 * DAY, memory_limit="100MB", keep=5)
-verified = partial(replay_module.verify, now=lambda: NOON + 9 * DAY, memory_limit="100MB")
+replay = partial(_replay, now=lambda: NOON + 9 * DAY, memory_limit="100MB", keep=5)
+verified = partial(verify, now=lambda: NOON + 9 * DAY, memory_limit="100MB")
 
 
 def entry(number: int, **changes: Any) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from firmlake.core.folders import Folders
 from firmlake.exports.export import Request, export
 from firmlake.exports.targets import Folder
 from firmlake.rebuild.prune import find_spared, prune
-from firmlake.rebuild.replay import content_hashes, replay, verify
+from firmlake.rebuild.replay import replay
+from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.warehouse.generations import newest, open_warehouse
 from support import ACME, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed
 

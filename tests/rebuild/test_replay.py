@@ -14,10 +14,14 @@ from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import sha256_of, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run
-from firmlake.rebuild import replay as replay_module
-from firmlake.rebuild.replay import content_hashes, finished_runs, verify
+from firmlake.rebuild import verify as verify_module
+from firmlake.rebuild.finished import finished_runs
+from firmlake.rebuild.replay import replay as _replay
+from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.tables.stage import read_manifest
 from firmlake.warehouse.generations import LINK, newest, open_warehouse
+from firmlake.warehouse.load import loaded_runs
 from support import (
     ACME,
     BOLT,
@@ -55,7 +59,7 @@ def clock():
     return NOON + 9 * DAY
 
 
-replay = partial(replay_module.replay, now=clock, memory_limit="100MB", keep=5)
+replay = partial(_replay, now=clock, memory_limit="100MB", keep=5)
 verified = partial(verify, now=clock, memory_limit="100MB")
 
 
@@ -158,7 +162,7 @@ def test_runs_are_replayed_in_the_order_they_were_loaded(two_runs):
     replay(two_runs)
     assert content(two_runs) == before
     with open_warehouse(two_runs) as connection:
-        loaded = replay_module.loaded_runs(connection)
+        loaded = loaded_runs(connection)
     assert [run.run_id for run, _ in finished_runs(two_runs, loaded)] == loaded
 
 
@@ -242,7 +246,7 @@ def test_a_content_hash_counts_rows_that_are_there_twice(statement, monkeypatch)
     table = WAREHOUSE_TABLES["lookalikes"]._replace(
         name="t", columns=(WAREHOUSE_TABLES["lookalikes"].columns[0]._replace(name="a"),)
     )
-    monkeypatch.setattr(replay_module, "WAREHOUSE_TABLES", {"t": table})
+    monkeypatch.setattr(verify_module, "WAREHOUSE_TABLES", {"t": table})
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE t AS SELECT unnest([1, 1, 2]) AS a")
         before = content_hashes(connection)
@@ -271,7 +275,7 @@ def test_verify_finds_staged_rows_that_do_not_follow_from_the_answers(two_runs):
     """Not damage, but a fault of ours: the manifest agrees with the file, the landed answers do not."""
     run = Run(two_runs, next(run for run, _ in finished_runs(two_runs)).plan)
     path = two_runs.staged(FIRST) / "lookalikes" / "shard=00001.parquet"
-    old = replay_module.read_manifest(run)
+    old = read_manifest(run)
     pl.read_parquet(path).with_columns(score=pl.col("score") + 1).write_parquet(path)
     _rewrite_manifest(run, old, path)
     with pytest.raises(DamagedError, match=str(path)):

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
-from firmlake.rebuild import replay as replay_module
+from firmlake.rebuild.finished import finished_runs
 from firmlake.rebuild.prune import find_spared, prune
-from firmlake.rebuild.replay import content_hashes, finished_runs, verify
+from firmlake.rebuild.replay import replay as _replay
+from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.tables.stage import finish_stage, read_manifest, stage_shard
 from firmlake.warehouse.generations import newest, open_warehouse, publish
 from firmlake.warehouse.load import load_run
@@ -42,7 +43,7 @@ from support import (
 EVERYBODY = (ACME, BOLT, CIRC)
 LIMITS = {"now": lambda: NOON + 40 * DAY, "memory_limit": "100MB"}
 SCORES = "SELECT country, score::DOUBLE FROM lookalikes ORDER BY country"
-replay = partial(replay_module.replay, **LIMITS, keep=9)
+replay = partial(_replay, **LIMITS, keep=9)
 
 # What a company may say; the same letter is the same answer, and of that of "x" one record cannot be read.
 SAYINGS = {

@@ -9,7 +9,8 @@ import pytest
 from firmlake.core.errors import DriftError, SettingsError
 from firmlake.core.settings import ContractSettings, Settings
 from firmlake.enrich import stages as pipeline
-from firmlake.rebuild.replay import replay, verify
+from firmlake.rebuild.replay import replay
+from firmlake.rebuild.verify import verify
 from firmlake.report.status import read_status
 from firmlake.tables.leaves import check_contract, leaves_of
 from support import ACME, BOLT, DAY, NOON, answer, found, land, lookalike, make_run, party, period, query, stage

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from firmlake.rebuild.replay import content_hashes, replay
+from firmlake.rebuild.replay import replay
+from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import newest, open_warehouse, publish
 from firmlake.warehouse.list_names import NameChange, log_name_change
 from firmlake.warehouse.members import drop_list, rename_list

@@ -8,7 +8,7 @@ import pytest
 from firmlake.core.errors import DriftError
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.enrich import stages as pipeline
-from firmlake.rebuild.replay import verify
+from firmlake.rebuild.verify import verify
 from support import ACME, BOLT, DAY, NOON, answer, found, land, lookalike, make_run, party, period, query, stage
 
 YEARS = range(2000, 2012)

@@ -30,7 +30,7 @@ def replay(call: Call, processes: int) -> None:
     """Rebuild tables and warehouse from the landed answers. Sends no request."""
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.rebuild import replay as stage
+    from firmlake.rebuild.replay import replay as rebuild
     from firmlake.tables.leaves import check_contract
 
     settings = call.settings()
@@ -43,7 +43,7 @@ def replay(call: Call, processes: int) -> None:
             runs.append(run.run_id)
             call.say(f"Replaying run {run.run_id}")
 
-        made = stage.replay(
+        made = rebuild(
             folders,
             utc_now,
             memory_limit=settings.run.duckdb_memory,
@@ -66,13 +66,13 @@ def verify(call: Call) -> int:
     """Prove that landed answers, staged tables and warehouse agree."""
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.rebuild import replay as stage
+    from firmlake.rebuild.verify import verify as check_all
     from firmlake.terminal.runs import show_checks
 
     settings = call.settings()
     folders = Folders.of(settings)
     with lock(folders, "firmlake verify", is_reader=True):
-        checks = stage.verify(folders, utc_now, memory_limit=settings.run.duckdb_memory)
+        checks = check_all(folders, utc_now, memory_limit=settings.run.duckdb_memory)
     agrees = all(check.agrees for check in checks)
     content = {"agrees": agrees, "tables": [check._asdict() for check in checks]}
     call.answer(content, lambda: show_checks(checks))

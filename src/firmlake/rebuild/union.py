@@ -16,8 +16,8 @@ from firmlake.core.runs import list_runs
 from firmlake.core.settings import Settings
 from firmlake.core.steps import utc_now
 from firmlake.exports.targets import Target
-from firmlake.rebuild.archive import collect_staged, fetch_runs, stage_archived, stage_archived_whole
-from firmlake.rebuild.replay import load_staged
+from firmlake.rebuild.archived import collect_staged, fetch_runs, stage_archived, stage_archived_whole
+from firmlake.rebuild.reload import load_staged
 from firmlake.tables.stage import Manifest
 
 __all__ = ["Replayed", "StagedShard", "list_shards", "replay_archive", "stage_here"]

@@ -15,7 +15,7 @@ from firmlake.enrich.plan import Planned
 from firmlake.enrich.sample import Whole
 from firmlake.enrich.targets import count_companies
 from firmlake.intake.company_list import CompanyList
-from firmlake.rebuild.replay import TableCheck
+from firmlake.rebuild.verify import TableCheck
 from firmlake.report.feed import Event, describe
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
 from firmlake.terminal.answers import Answer, show_whole

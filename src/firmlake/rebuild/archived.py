@@ -1,0 +1,176 @@
+"""Reading an archive: fetch its runs, flatten their shards into the archive, and collect the staged tables."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from shutil import rmtree
+
+import msgspec
+
+from firmlake.core.errors import DamagedError, UsageError
+from firmlake.core.files import sha256_of, write_file
+from firmlake.core.folders import Folders
+from firmlake.core.run import Run, open_run
+from firmlake.core.runs import read_runs
+from firmlake.exports.targets import Target, open_target
+from firmlake.rebuild.archive import LISTS, WRITTEN_LAST, object_differs, read_object
+from firmlake.tables.stage import Manifest, StagedFile, finish_stage, stage_shard
+
+__all__ = ["collect_staged", "fetch_runs", "stage_archived", "stage_archived_whole"]
+
+
+def fetch_runs(target: Target, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
+    """Fetch what a machine needs to load the warehouse besides staged tables: plans, outcomes, answers about lists.
+
+    Args:
+        target: The archive.
+        folders: A data folder for this purpose only. Its runs count as pruned, since the archive has their answers.
+
+    Returns:
+        The runs, oldest first; and by name the runs whose plan, outcome or targets are not what was archived. A damaged
+        run leaves nothing in the data folder.
+
+    Raises:
+        UsageError: The data folder has runs of its own, or the archive holds no run or runs of several services. The
+            message says which, and what to do.
+    """
+    if own := next((folders.data / "landing").glob("run=*"), None):
+        raise UsageError(f"{own} is a run of this data folder's own", "Name another folder in paths.data")
+    there = target.sizes("runs")
+    for name in {path.split("/")[1] for path in there if path.endswith(f"/{WRITTEN_LAST}")}:
+        _fetch(target, folders, [path for path in there if path.startswith(f"runs/{name}/")], last=WRITTEN_LAST)
+    for folder in LISTS:
+        _fetch(target, folders, list(target.sizes(folder)))
+    runs, damaged = _read_fetched(target, folders)
+    if not (runs or damaged):
+        raise UsageError(f"{target.url} holds no run", "Add runs with `firmlake archive`")
+    if len(services := sorted({run.plan.service for run in runs})) > 1:
+        raise UsageError(f"{target.url} holds answers of {' and '.join(services)}", "Keep an archive for each service")
+    for run in runs:
+        run.mark_pruned()
+    return runs, damaged
+
+
+def stage_archived(address: str, replay: str, run_id: str, shard: int, *, is_whole: bool = False) -> Manifest:
+    """Flatten a shard of an archived run into the archive, unless it is staged there already. Safe on any machine.
+
+    Args:
+        address: The address of the archive, as given to `open_target`.
+        replay: A name for one replay with one version of the code. What is staged under this name is reused.
+        run_id: The run.
+        shard: The number of the shard.
+        is_whole: True stages all records; False leaves out records that were held when the run was frozen.
+
+    Raises:
+        DamagedError: A landed answer is not what was written; restore it in the archive.
+    """
+    target = open_target(address)
+    folder = f"staged/{replay}/run={run_id}"
+    marker = f"{folder}/{'whole' if is_whole else 'shard'}={shard:05}.json"
+    if held := target.read(marker):
+        return msgspec.json.decode(held.content, type=Manifest)
+    with _fetched(target, run_id, shard) as run:
+        try:
+            manifest = stage_shard(run, shard, is_whole=is_whole)
+        except DamagedError as error:
+            raise _in_archive(target, run.folders, error) from None
+        for file in manifest.files:
+            content = (run.folders.staged(run_id) / file.path).read_bytes()
+            # An existing object has this content, since its name holds the hash.
+            target.create(_staged_path(folder, file), content)
+    if not target.create(marker, msgspec.json.encode(manifest)):
+        return stage_archived(address, replay, run_id, shard, is_whole=is_whole)  # another worker was first
+    return manifest
+
+
+def collect_staged(target: Target, replay: str, run: Run, shards: Sequence[Manifest]) -> Manifest:
+    """Fetch the staged tables of a run from the archive, and finish its staging in the data folder.
+
+    Raises:
+        DamagedError: A file is not what was written; restore it in the archive.
+    """
+    folder = f"staged/{replay}/run={run.run_id}"
+    for file in (file for manifest in shards for file in manifest.files):
+        path = run.folders.staged(run.run_id) / file.path
+        if not path.exists() or sha256_of(path) != file.sha256:
+            content = read_object(target, _staged_path(folder, file))
+            if hashlib.sha256(content).hexdigest() != file.sha256:
+                raise object_differs(target, _staged_path(folder, file))
+            _write(path, content)
+    return finish_stage(run, shards)
+
+
+def stage_archived_whole(target: Target, replay: str, run: Run) -> Manifest:
+    """Stage an archived run with all its records in this process, and fetch its tables; used by `load_staged`."""
+    shards = [stage_archived(target.url, replay, run.run_id, shard, is_whole=True) for shard in run.shards()]
+    return collect_staged(target, replay, run, shards)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _read_fetched(target: Target, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
+    """Read the fetched runs. The folder of a damaged run is removed, so that the restored run is fetched again."""
+    runs, damaged = read_runs(folders)
+    for run in runs:
+        try:
+            for name in run.plan.sha256:
+                run.checked(name)
+        except DamagedError as error:
+            damaged[run.run_id] = error
+    for run_id in damaged:
+        damaged[run_id] = _in_archive(target, folders, damaged[run_id])
+        rmtree(folders.run(run_id))
+    return [run for run in runs if run.run_id not in damaged], damaged
+
+
+def _fetch(target: Target, folders: Folders, names: list[str], last: str = "") -> None:
+    for name in sorted(names, key=lambda name: name.endswith(f"/{last}")):
+        path = folders.data / name
+        if not path.exists():  # an existing file is complete, since files are renamed into place
+            _write(path, read_object(target, name))
+
+
+@contextmanager
+def _fetched(target: Target, run_id: str, shard: int) -> Iterator[Run]:
+    """Fetch a shard of a run for the time of the context. Files of the whole run are kept for its next shard."""
+    run = _fetch_run(target.url, run_id)
+    folders = run.folders
+    landing = folders.landing(run_id, shard)
+    try:
+        _fetch(target, folders, list(target.sizes(landing.relative_to(folders.data).as_posix())))
+        yield run
+    finally:
+        rmtree(landing, ignore_errors=True)
+        for path in folders.staged(run_id).rglob(f"shard={shard:05}.*"):
+            path.unlink()
+
+
+@cache
+def _fetch_run(address: str, run_id: str) -> Run:
+    """Fetch the plan and targets of a run, once for all shards that this process works on."""
+    folders = Folders(Path(tempfile.mkdtemp(prefix="firmlake-")))
+    atexit.register(rmtree, folders.data, ignore_errors=True)
+    _fetch(open_target(address), folders, [f"runs/{run_id}/{name}" for name in ("plan.json", "targets.parquet")])
+    return open_run(folders, run_id)
+
+
+def _staged_path(folder: str, file: StagedFile) -> str:
+    """Name a file by its content, so that files of two workers never get mixed up."""
+    return f"{folder}/{file.path.removesuffix('.parquet')}.{file.sha256}.parquet"
+
+
+def _write(path: Path, content: bytes) -> None:
+    write_file(path, lambda aside: aside.write_bytes(content))
+
+
+def _in_archive(target: Target, folders: Folders, error: DamagedError) -> DamagedError:
+    """Name the file in the archive instead of its local copy in an error about damage."""
+    where = error.message.replace(str(folders.data), target.url)
+    return DamagedError(where, "Restore it in the archive, from the data folder or a copy")

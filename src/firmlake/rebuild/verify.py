@@ -1,0 +1,132 @@
+"""Verification: prove that landed answers, staged tables and warehouse agree, without a request."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import polars as pl
+
+from firmlake.core.errors import DamagedError
+from firmlake.core.files import is_writable
+from firmlake.core.folders import Folders
+from firmlake.core.run import Run
+from firmlake.lists.load import lists_loaded_at
+from firmlake.rebuild.finished import finished_runs
+from firmlake.rebuild.reload import NEVER, Content, find_overviews, loaded_names, publish_content
+from firmlake.rebuild.restage import restage, stage_whole
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
+from firmlake.tables.stage import Manifest, check_landed, check_staged, read_manifest
+from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.macros import as_of_columns
+
+__all__ = ["TableCheck", "content_hashes", "verify"]
+
+_DIFFERS_BY_NATURE = ("loads",)
+"""Tables that a replay changes: landed answers do not tell when and as which generation a run was published."""
+
+
+class TableCheck(NamedTuple):
+    """The rows and the content hash of one table, in the warehouse and in a replay of the landed answers."""
+
+    table: str
+    rows: int
+    content_hash: str
+    replayed_rows: int
+    replayed_hash: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both are the same."""
+        return (self.rows, self.content_hash) == (self.replayed_rows, self.replayed_hash)
+
+
+def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) -> list[TableCheck]:
+    """Prove that landed answers, staged tables and warehouse agree: replay into a temporary folder and compare.
+
+    Returns:
+        One check per table of the newest generation, and one per `_as_of` macro, which as of the last run must return
+        the rows of its table.
+
+    Raises:
+        DamagedError: A landed or staged file is not what was written, or staged rows differ from the landed answers.
+            The message names the file and says how to restore it.
+    """
+    room = folders.data if is_writable(folders.data) else None  # None: the temporary folder of the system
+    with tempfile.TemporaryDirectory(dir=room, prefix=".verify-") as name:
+        aside = Folders(folders.data, made=Path(name))
+        with open_warehouse(folders) as held:
+            loaded = loaded_runs(held)
+            # Before anything else, so that a damaged generation is named as such.
+            expected, pasts = content_hashes(held), _check_as_of(held)
+            finished = finished_runs(aside, loaded)
+            staged = []
+            for run, outcome in finished:
+                if run.run_id in loaded:
+                    ours = Run(folders, run.plan)
+                    source = ours if run.is_pruned else run
+                    recorded = read_manifest(ours)
+                    if recorded and not run.is_pruned:
+                        source = source.read_by(recorded.contract)
+                    again = restage(source, is_whole=recorded is not None and recorded.is_whole)
+                    staged.append((source, outcome, again))
+                    if not run.is_pruned and folders.staged(run.run_id).exists():  # a pruned run has nothing to compare
+                        _compare_staged(ours, again, aside)
+            names, until = loaded_names(held), lists_loaded_at(held)
+            content = Content(staged, find_overviews(folders, names, only_loaded=True), names)
+            publish_content(aside, content, now, memory_limit, 1, stage_whole, until or NEVER)
+            with open_warehouse(aside) as replayed:
+                found = content_hashes(replayed)
+    tables = (table for table in expected if table not in _DIFFERS_BY_NATURE)
+    return [*(TableCheck(table, *expected[table], *found[table]) for table in tables), *pasts]
+
+
+def content_hashes(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int, str]]:
+    """Return the row count and a content hash of each table. The order of rows does not change the hash."""
+    return {
+        name: _content_hash(connection, name, (column.name for column in table.columns))
+        for name, table in WAREHOUSE_TABLES.items()
+    }
+
+
+def _compare_staged(run: Run, again: Manifest, aside: Folders) -> None:
+    staged = read_manifest(run)
+    if staged is None:
+        folder = run.folders.staged(run.run_id)
+        raise DamagedError(f"{folder} has no manifest, or a damaged one", "`firmlake replay` makes it again")
+    check_landed(run, staged)
+    check_staged(run, staged)
+    made = {file.path: file for file in again.files}
+    for file in staged.files:
+        old = run.folders.staged(run.run_id) / file.path
+        new = aside.staged(run.run_id) / file.path
+        if file.path not in made or (
+            file.sha256 != made[file.path].sha256
+            and not pl.read_parquet(old, glob=False).equals(pl.read_parquet(new, glob=False))
+        ):
+            raise DamagedError(f"{old} differs from the landed answers", "`firmlake replay` makes it again")
+
+
+def _check_as_of(connection: duckdb.DuckDBPyConnection) -> list[TableCheck]:
+    last = "(SELECT arg_max(run_id, generation) FROM loads)"
+    return [
+        TableCheck(
+            f"{name}_as_of",
+            *_content_hash(connection, name, columns),
+            *_content_hash(connection, f"{name}_as_of({last})", columns),
+        )
+        for name, table in TABLES.items()
+        if table.volatile is not None and (columns := as_of_columns(table))
+    ]
+
+
+def _content_hash(connection: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str]) -> tuple[int, str]:
+    row_hash = f"hash({', '.join(columns)})"
+    query = f"SELECT count(*), bit_xor({row_hash}), sum({row_hash}::HUGEINT) FROM {relation}"  # noqa: S608 - our own names
+    count, mixed, total = connection.execute(query).fetchall()[0]
+    return count, f"{mixed or 0:016x}{(total or 0) % 2**64:016x}"
