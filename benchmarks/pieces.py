@@ -216,10 +216,10 @@ def _publishing(stages: Stages, of: str = "") -> Iterator[None]:
     """Tell loading from making a generation of it."""
     from firmlake.enrich import stages as pipeline
     from firmlake.rebuild import reload
-    from firmlake.warehouse import generations
+    from firmlake.warehouse.publish import publish as whole
 
     load = stages.wrapped(pipeline.load_run, "load", "publish")
-    publish = stages.wrapped(generations.publish, "publish", of)
+    publish = stages.wrapped(whole, "publish", of)
     with (
         patch.object(pipeline, "load_run", load),
         patch.object(reload, "load_run", load),

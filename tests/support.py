@@ -23,8 +23,9 @@ from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.rebuild.restage import complete
 from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
-from firmlake.warehouse.generations import newest, open_warehouse, publish
+from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.load import load_run
+from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)

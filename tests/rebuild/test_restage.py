@@ -18,8 +18,9 @@ from firmlake.rebuild.prune import find_spared, prune
 from firmlake.rebuild.replay import replay as _replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.tables.stage import finish_stage, read_manifest, stage_shard
-from firmlake.warehouse.generations import newest, open_warehouse, publish
+from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.load import load_run
+from firmlake.warehouse.publish import publish
 from support import (
     ACME,
     BOLT,

@@ -12,8 +12,9 @@ import duckdb
 import pytest
 
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
-from firmlake.warehouse import generations
-from firmlake.warehouse.generations import LINK, ask, generation_number, newest, open_warehouse, publish, settle
+from firmlake.warehouse import publish as publish_module
+from firmlake.warehouse.generations import LINK, ask, generation_number, newest, open_warehouse
+from firmlake.warehouse.publish import checkpoint, publish
 from support import storage_version
 
 
@@ -145,7 +146,8 @@ import os, shutil, signal, sys
 from pathlib import Path
 import duckdb
 from firmlake.core.folders import Folders
-from firmlake.warehouse import generations
+from firmlake.warehouse.generations import newest
+from firmlake.warehouse.publish import publish
 
 def deadly(function):
     def die(*arguments, **options):
@@ -155,7 +157,7 @@ def deadly(function):
     return die
 
 folders, step = Folders(Path(sys.argv[1])), sys.argv[2]
-start = generations.newest(folders)
+start = newest(folders)
 
 def load(connection, number):
     connection.execute("INSERT INTO t VALUES (2, ?)", [number])
@@ -174,7 +176,7 @@ if step == "copyfile":
     shutil.copyfile = die
 if step == "connect":
     duckdb.connect = deadly(duckdb.connect)
-generations.publish(folders, load, memory_limit="100MB", keep=1, start=start)
+publish(folders, load, memory_limit="100MB", keep=1, start=start)
 """
 
 
@@ -267,7 +269,7 @@ def test_a_full_disk_publishes_nothing(folders, monkeypatch):
         Path(target).write_bytes(b"part of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(generations.shutil, "copyfile", full)
+    monkeypatch.setattr(publish_module.shutil, "copyfile", full)
     with pytest.raises(FirmlakeError, match="No space left on device"):
         add(folders, 2)
     assert values(folders) == [1]
@@ -290,7 +292,8 @@ import resource, sys
 from pathlib import Path
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.warehouse.generations import newest, publish
+from firmlake.warehouse.generations import newest
+from firmlake.warehouse.publish import publish
 
 def load(connection, number):
     connection.execute("CREATE TABLE big AS SELECT random() AS r, number::VARCHAR AS n FROM range(1000000) t(number)")
@@ -347,12 +350,12 @@ def test_rows_keep_their_row_ids_while_that_is_asked_for_and_are_written_togethe
     groups = "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('t')"
     with duckdb.connect(tmp_path / "made.duckdb") as connection:
         connection.execute("BEGIN; CREATE TABLE t AS SELECT range AS value FROM range(300_000)")
-        settle(connection)
+        checkpoint(connection)
         connection.execute("DELETE FROM t WHERE value % 3 > 0")
         expected = connection.execute(row_ids).fetchall()
-        settle(connection, keeps_row_ids=True)
+        checkpoint(connection, keeps_row_ids=True)
         assert connection.execute(row_ids).fetchall() == expected
         assert connection.execute(groups).fetchall() == [(3,)]
         connection.execute("DELETE FROM t WHERE value = 0")
-        settle(connection)
+        checkpoint(connection)
         assert connection.execute(groups).fetchall() == [(1,)]

@@ -21,7 +21,7 @@ from firmlake.core.errors import FirmlakeError, Stopped, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
-from firmlake.core.settings_layers import render_changes
+from firmlake.core.settings_toml import render_changes
 from firmlake.core.signals import graceful
 from firmlake.enrich import plan as planning
 from firmlake.enrich.observer import Observer

@@ -9,7 +9,8 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.settings import Settings
-from firmlake.core.settings_layers import changed_keys, render_toml
+from firmlake.core.settings_keys import changed_keys
+from firmlake.core.settings_toml import render_toml
 from firmlake.terminal.echo import echo, echo_data
 
 __all__ = ["config", "sandbox"]

@@ -1,10 +1,12 @@
-"""All settings, each with its type, range, default and description; `settings_layers` reads them."""
+"""All settings, each with its type, range, default and description; `settings_layers` reads files and flags."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, field
+
+from firmlake.core.settings_api import ApiSettings, NameSettings, Section
 
 __all__ = [
     "SANDBOX",
@@ -24,105 +26,7 @@ SANDBOX = "sandbox"
 """The value of `api.base_url` that starts the embedded service and uses it."""
 
 
-class _Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the TOML file."""
-
-
-class NameSettings(_Section, frozen=True):
-    """Names that the specification leaves open; change them if the service answers 400."""
-
-    language_header: Annotated[str, Meta(description="header that carries the language")] = "Accept-Language"
-    limit: Annotated[str, Meta(description="page size, in the query of GET and the body of POST")] = "limit"
-    offset: Annotated[str, Meta(description="records to skip, in the query of GET and the body of POST")] = "offset"
-    companies: Annotated[str, Meta(description="array of companies in the body of a bulk request")] = "companies"
-    country: Annotated[str, Meta(description="country of an element of names.companies")] = "countryCode"
-    company_number: Annotated[str, Meta(description="company number of an element of names.companies")] = (
-        "companyNumber"
-    )
-    company_contacts: Annotated[str, Meta(description="array of companies in the body that adds contacts")] = (
-        "companyContacts"
-    )
-    company: Annotated[str, Meta(description="the company of an element of names.company_contacts")] = "company"
-    contacts: Annotated[str, Meta(description="the contacts of an element of names.company_contacts")] = "contacts"
-    contact_id: Annotated[str, Meta(description="the id of an element of names.contacts")] = "contactId"
-    credits_charged_header: Annotated[str, Meta(description="answer header: credits that this request cost")] = (
-        "X-Credits-Charged"
-    )
-    credits_remaining_header: Annotated[str, Meta(description="answer header: credits left")] = "X-Credits-Remaining"
-    not_found_message: Annotated[str, Meta(description="message of an element for a company that does not exist")] = (
-        "Company not found"
-    )
-    contact_not_found_message: Annotated[str, Meta(description="message for a contact that does not exist")] = (
-        "Contact not found"
-    )
-
-
-class ApiSettings(_Section, frozen=True):
-    """The service: its address, its limits, and how long we wait for it."""
-
-    base_url: Annotated[
-        str, Meta(description='address of the service, https unless it is local; "sandbox" starts the embedded service')
-    ] = ""
-    service_name: Annotated[
-        str,
-        Meta(
-            pattern=r"^[ -~]{0,200}$",
-            description='name of the service in data folders, if its address changes (a tunnel); "" uses the address',
-        ),
-    ] = ""
-    language: Annotated[Literal["EN", "NL", "FR"], Meta(description="language of names and texts")] = "EN"
-    companies_per_request: Annotated[
-        int, Meta(ge=1, le=10_000, description="companies in one bulk request; the service allows 100")
-    ] = 100
-    records_per_request: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="companies x limit in one bulk request; 500 by a later version of the API, 0 removes the limit",
-        ),
-    ] = 500
-    page_limit_max: Annotated[int, Meta(ge=1, description="largest page; the specification says 500")] = 500
-    contact_companies_per_request: Annotated[
-        int, Meta(ge=1, description="companies in one request that adds contacts; the specification says 100")
-    ] = 100
-    contacts_per_company: Annotated[
-        int, Meta(ge=1, description="contacts of one company in a request that adds contacts")
-    ] = 50
-    requests_per_minute: Annotated[
-        int, Meta(ge=0, description="allowance of the key in any 60 s; 0 removes the limit")
-    ] = 200
-    throttle_store: Annotated[
-        str,
-        Meta(
-            pattern=r"^(file|postgres(ql)?://.*)$",
-            description='who counts requests: "file" for one machine, postgresql://host/name for several (no password)',
-        ),
-    ] = "file"
-    keep_leading_zero: Annotated[
-        bool, Meta(description="send Belgian numbers as 0770493071; the service's examples drop the zero")
-    ] = False
-    threads: Annotated[int, Meta(ge=1, le=64, description="most requests in flight")] = 4
-    tries: Annotated[int, Meta(ge=1, le=20, description="tries of one request; a 429 does not count as a try")] = 3
-    retry_wait_max_seconds: Annotated[
-        float, Meta(ge=0, description="longest pause between two tries; a longer Retry-After stops the run, resumable")
-    ] = 120.0
-    connect_timeout_seconds: Annotated[float, Meta(gt=0, description="longest wait for a connection")] = 10.0
-    read_timeout_seconds: Annotated[float, Meta(gt=0, description="longest wait between two pieces of an answer")] = (
-        60.0
-    )
-    total_timeout_seconds: Annotated[
-        float, Meta(gt=0, description="longest duration of one try, so that a trickle of bytes ends too")
-    ] = 120.0
-    wire_bytes_max: Annotated[
-        int, Meta(ge=1024, description="largest answer as sent, in bytes; 100 companies x 20 periods are 2.5 MB")
-    ] = 16_777_216
-    body_bytes_max: Annotated[
-        int, Meta(ge=1024, description="largest answer after decompression, in bytes; stops gzip bombs")
-    ] = 33_554_432
-    names: NameSettings = NameSettings()
-
-
-class PathSettings(_Section, frozen=True):
+class PathSettings(Section, frozen=True):
     """Folders and who may read them."""
 
     data: Annotated[
@@ -137,7 +41,7 @@ class PathSettings(_Section, frozen=True):
     ] = ""
 
 
-class IntakeSettings(_Section, frozen=True):
+class IntakeSettings(Section, frozen=True):
     """How to read a company list, if firmlake cannot find it out from the file."""
 
     country_column: Annotated[
@@ -194,7 +98,7 @@ class IntakeSettings(_Section, frozen=True):
 Dataset = Literal["financials", "lookalikes", "relationships"]
 
 
-class RunSettings(_Section, frozen=True):
+class RunSettings(Section, frozen=True):
     """What a run does and when it stops."""
 
     datasets: Annotated[tuple[Dataset, ...], Meta(min_length=1, description="what to fetch for each company")] = (
@@ -269,7 +173,7 @@ class RunSettings(_Section, frozen=True):
         return 0.0 if self.fail_on == "any" else float(self.fail_on)
 
 
-class ListSettings(_Section, frozen=True):
+class ListSettings(Section, frozen=True):
     """Service lists: what to keep of their overview, and how to add contacts to them."""
 
     created_by: Annotated[
@@ -292,7 +196,7 @@ class ListSettings(_Section, frozen=True):
     ] = 24.0
 
 
-class ExportSettings(_Section, frozen=True):
+class ExportSettings(Section, frozen=True):
     """Where exports go, and in what form."""
 
     target: Annotated[str, Meta(description='folder, or s3://, gs:// or az:// address; "" exports nothing')] = ""
@@ -314,28 +218,28 @@ Pattern = str
 Examples: `financials.employee_count`, `financials.people.*`."""
 
 
-class ContractSettings(_Section, frozen=True):
+class ContractSettings(Section, frozen=True):
     """How to treat answers that differ from the contract; keys are dataset.column or dataset.path, * for any."""
 
     new_fields: Annotated[
         dict[Pattern, Literal["keep", "freeze"]],
         Meta(description="unknown fields: keep them in extra_json (default), or freeze: publish nothing"),
-    ] = {}
+    ] = field(default_factory=dict)
     values: Annotated[
         dict[Pattern, Literal["discard_value", "discard_record", "stop"]],
         Meta(description="values that do not fit: discard_value (default), discard_record, or stop: publish nothing"),
-    ] = {}
+    ] = field(default_factory=dict)
     types: Annotated[
         dict[Pattern, Literal["decimal"]],
         Meta(description='integers that the service sends with decimals: {"financials.employee_count" = "decimal"}'),
-    ] = {}
+    ] = field(default_factory=dict)
     scales: Annotated[
         dict[Pattern, Literal[10, 100, 1000]],
         Meta(description='what the service sends for 1, converted exactly: {"relationships.stake_fraction" = 100}'),
-    ] = {}
+    ] = field(default_factory=dict)
 
 
-class Settings(_Section, frozen=True):
+class Settings(Section, frozen=True):
     """All settings; immutable and checked at the start."""
 
     api: ApiSettings = ApiSettings()

@@ -11,15 +11,15 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
 
 from firmlake.core.errors import SettingsError, UsageError
 from firmlake.core.settings import Settings
+from firmlake.core.settings_keys import KEYS, SECTIONS, choices_of, description_of, is_mapping, is_tuple
 
-__all__ = ["changed_keys", "load_settings", "read_flags", "render_changes", "render_toml", "value_of"]
+__all__ = ["load_settings", "read_flags"]
 
 ENVIRONMENT_PREFIX = "FIRMLAKE_"
 NOT_SETTINGS = (
@@ -88,61 +88,7 @@ def read_flags(flags: Iterable[str]) -> dict[str, str]:
     return read
 
 
-def render_toml(settings: Settings, origins: Mapping[str, str] | None = None) -> str:
-    """Return settings as TOML with each key's description; with origins, also the origin of each value."""
-    lines: list[str] = []
-    _render_section(settings, "", origins, lines)
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
-def render_changes(changes: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
-    """Return some settings as TOML, each below a comment that gives the reason.
-
-    Args:
-        changes: Value by dotted key.
-        reasons: One line by dotted key; a key without a reason shows the setting's description.
-    """
-    lines: list[str] = []
-    for section in sorted(_SECTIONS):
-        names = [key for key in changes if key.rpartition(".")[0] == section]
-        lines += ["", f"[{section}]"] if names else []
-        for key in names:
-            reason = "".join(
-                c if c.isprintable() else " " for c in reasons.get(key) or _meta(_KEYS[key]).description or ""
-            )
-            lines += [f"# {reason}", f"{key.rpartition('.')[2]} = {_toml_value(changes[key])}"]
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
-def changed_keys(settings: Settings) -> list[str]:
-    """List the dotted keys whose values are not the defaults."""
-    return [key for key in _KEYS if value_of(settings, key) != value_of(Settings(), key)]
-
-
-def value_of(settings: Settings, key: str) -> Any:
-    """Read a setting by its dotted key."""
-    value: Any = settings
-    for name in key.split("."):
-        value = getattr(value, name)
-    return value
-
-
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def _leaves(section: type[Struct] = Settings, prefix: str = "") -> dict[str, Any]:
-    """Return every dotted key with its annotated type."""
-    found: dict[str, Any] = {}
-    for name, hint in get_type_hints(section, include_extras=True).items():
-        if isinstance(hint, type) and issubclass(hint, Struct):
-            found |= _leaves(hint, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = hint
-    return found
-
-
-_KEYS = _leaves()
-_SECTIONS = {key.rpartition(".")[0] for key in _KEYS}
 
 
 def _from_file(file: Path | None, environment: Mapping[str, str]) -> Iterable[tuple[str, Any, str]]:
@@ -162,16 +108,16 @@ def _from_file(file: Path | None, environment: Mapping[str, str]) -> Iterable[tu
 def _flatten(table: Mapping[str, Any], prefix: str, origin: str) -> Iterable[tuple[str, Any, str]]:
     for name, value in table.items():
         key = prefix + name
-        if isinstance(value, dict) and (key in _SECTIONS or not prefix):
-            if key not in _SECTIONS:
-                raise _unknown(f"[{key}]", key, sorted(_SECTIONS), origin)
+        if isinstance(value, dict) and (key in SECTIONS or not prefix):
+            if key not in SECTIONS:
+                raise _unknown(f"[{key}]", key, sorted(SECTIONS), origin)
             yield from _flatten(value, f"{key}.", origin)
         else:
             yield key, value, origin
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterable[tuple[str, Any, str]]:
-    known = {ENVIRONMENT_PREFIX + key.upper().replace(".", "__"): key for key in _KEYS}
+    known = {ENVIRONMENT_PREFIX + key.upper().replace(".", "__"): key for key in KEYS}
     for name in sorted(environment):
         if not name.startswith(ENVIRONMENT_PREFIX) or name in NOT_SETTINGS:
             continue
@@ -181,18 +127,18 @@ def _from_environment(environment: Mapping[str, str]) -> Iterable[tuple[str, Any
 
 
 def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
-    if key not in _KEYS:
-        raise _unknown(key, key, list(_KEYS), origin)
-    kind = _KEYS[key]
-    if _is_mapping(kind):
+    if key not in KEYS:
+        raise _unknown(key, key, list(KEYS), origin)
+    kind = KEYS[key]
+    if is_mapping(kind):
         value = dict(_read_pairs(value) if is_text else _dotted(value, ""))
-    if is_text and _is_tuple(kind):
+    if is_text and is_tuple(kind):
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
         return msgspec.convert(value, kind, strict=not is_text)
     except msgspec.ValidationError as error:
         # The message leaves the value out: it may be a token in the wrong place.
-        what, choices = str(error), list(_choices(kind))
+        what, choices = str(error), list(choices_of(kind))
         if choices and what.startswith("Invalid enum value"):
             what = f"choose from {', '.join(choices)}"
         raise SettingsError(f"{key} ({origin}) does not fit: {what}", _hint(key)) from None
@@ -217,10 +163,6 @@ def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
         )
 
 
-def _is_mapping(kind: Any) -> bool:
-    return any(get_origin(part) is dict for part in get_args(kind))
-
-
 def _read_pairs(text: str) -> Iterable[tuple[str, str]]:
     """Yield the pairs of a text such as `a=1, b=2`."""
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -237,25 +179,8 @@ def _dotted(table: Any, prefix: str) -> Iterable[tuple[str, Any]]:
             yield prefix + name, value
 
 
-def _is_tuple(kind: Any) -> bool:
-    return any(str(part).startswith("tuple") for part in get_args(kind))
-
-
-def _choices(kind: Any) -> Iterable[str]:
-    """Yield the values of a type that lists them."""
-    for part in get_args(kind):
-        if get_origin(kind) is Literal:
-            yield part or '""'
-        else:
-            yield from _choices(part)
-
-
-def _meta(kind: Any) -> Meta:
-    return next(part for part in get_args(kind) if isinstance(part, Meta))
-
-
 def _hint(key: str) -> str:
-    return f"{key}: {_meta(_KEYS[key]).description}"
+    return f"{key}: {description_of(key)}"
 
 
 def _unknown(what: str, key: str, known: list[str], origin: str) -> SettingsError:
@@ -275,28 +200,3 @@ def _nest(values: Mapping[str, Any]) -> dict[str, Any]:
             table = table.setdefault(section, {})
         table[name] = value
     return nested
-
-
-def _render_section(section: Struct, prefix: str, origins: Mapping[str, str] | None, lines: list[str]) -> None:
-    nested = []
-    if prefix:
-        lines += ["", f"# {(type(section).__doc__ or '').strip()}", f"[{prefix.rstrip('.')}]"]
-    for name in section.__struct_fields__:
-        value = getattr(section, name)
-        if isinstance(value, Struct):
-            nested.append((name, value))
-            continue
-        key = prefix + name
-        origin = f"  # {origins[key]}" if origins and key in origins else ""
-        lines += [f"# {_meta(_KEYS[key]).description}", f"{name} = {_toml_value(value)}{origin}"]
-    for name, value in nested:
-        _render_section(value, f"{prefix}{name}.", origins, lines)
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "[" + ", ".join(map(_toml_value, value)) + "]"
-    if isinstance(value, dict):
-        pairs = ", ".join(f"{_toml_value(name)} = {_toml_value(each)}" for name, each in value.items())
-        return f"{{ {pairs} }}" if pairs else "{}"
-    return msgspec.json.encode(value).decode()

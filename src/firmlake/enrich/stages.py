@@ -25,8 +25,9 @@ from firmlake.landing.landed import read_landed
 from firmlake.rebuild.restage import complete
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
-from firmlake.warehouse.generations import newest, publish
+from firmlake.warehouse.generations import newest
 from firmlake.warehouse.load import load_run
+from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 
 __all__ = ["fetching", "finish", "publish_run"]

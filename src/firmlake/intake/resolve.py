@@ -8,10 +8,10 @@ from typing import Final
 
 import polars as pl
 
-from firmlake.intake.choice import Choice
 from firmlake.intake.columns import COUNTRY, NUMBER_ROLES
 from firmlake.intake.countries import OTHER_COUNTRY, country_codes
 from firmlake.intake.forms import EMPTY
+from firmlake.intake.guess import Choice
 from firmlake.intake.identifiers import CONTRADICTION
 from firmlake.intake.numbers import identify_column
 from firmlake.intake.repair import SPELLINGS

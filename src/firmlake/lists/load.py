@@ -22,9 +22,10 @@ from firmlake.lists.additions import list_applied
 from firmlake.lists.overview import Overview
 from firmlake.lists.rows import addition_tables, overview_tables
 from firmlake.tables.stage import SCHEMA_VERSION
-from firmlake.warehouse.generations import newest, publish
+from firmlake.warehouse.generations import newest
 from firmlake.warehouse.history import supersede
 from firmlake.warehouse.load import create_tables
+from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 
 __all__ = [

@@ -17,8 +17,8 @@ from firmlake.lists.overview import Overview, list_overviews
 from firmlake.rebuild.finished import finished_runs
 from firmlake.rebuild.restage import all_there_is, complete
 from firmlake.tables.stage import Manifest
-from firmlake.warehouse.generations import publish
 from firmlake.warehouse.load import create_tables, load_run
+from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 
 __all__ = ["NEVER", "Content", "find_overviews", "load_staged", "loaded_names", "publish_content"]

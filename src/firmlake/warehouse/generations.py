@@ -9,9 +9,7 @@ they opened, and the next reader that opens the link gets the new generation, co
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,32 +17,25 @@ from typing import Any
 import duckdb
 
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
-from firmlake.core.files import make_folder, open_to, sync_folder
 from firmlake.core.folders import Folders
 from firmlake.warehouse.company_lists import restrict
-from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.rejected import explain_rejected
 from firmlake.warehouse.version import check_version
 
 __all__ = [
     "LINK",
+    "PATTERN",
     "ask",
     "asking",
+    "explain_damage",
     "generation_number",
     "list_generations",
     "newest",
     "open_warehouse",
-    "publish",
-    "settle",
 ]
 
 LINK = "firmlake.duckdb"
-_PATTERN = "gen_*.duckdb"
-_TIDIED_EVERY = 8
-"""Rows are compacted in every eighth generation only: otherwise each load would rewrite half of a table for the few
-rows that it removes."""
-_GIVEN_BACK_FROM = "8MB"
-"""DuckDB returns freed memory to the system from this size on. Its default is 512 MB, which costs 50 MB more."""
+PATTERN = "gen_*.duckdb"
 _LOCKING = (
     "SET enable_external_access = false",
     "SET python_enable_replacements = false",
@@ -70,12 +61,12 @@ def newest(folders: Folders) -> Path | None:
             raise DamagedError(f"{folders.warehouse / name} is missing", "`firmlake replay` makes it again")
     if link.exists():
         return link
-    return max(folders.warehouse.glob(_PATTERN), key=generation_number, default=None)
+    return max(folders.warehouse.glob(PATTERN), key=generation_number, default=None)
 
 
 def list_generations(folders: Folders) -> list[Path]:
     """List the generations that are kept, oldest first."""
-    return sorted(folders.warehouse.glob(_PATTERN), key=generation_number)
+    return sorted(folders.warehouse.glob(PATTERN), key=generation_number)
 
 
 def generation_number(path: Path) -> int:
@@ -118,7 +109,7 @@ def open_warehouse(
                 check_version(connection)
             yield connection
     except duckdb.Error as error:
-        raise _explained(path, error) or error from None
+        raise explain_damage(path, error) or error from None
 
 
 def ask(
@@ -157,57 +148,7 @@ def asking(
                 "If you trust the SQL, `firmlake query --allow-files` lets it use files",
             ) from None
         except duckdb.Error as error:
-            raise _explained(newest(folders), error) or explain_rejected(sql, error) from None
-
-
-def publish(
-    folders: Folders,
-    load: Callable[[duckdb.DuckDBPyConnection, int], None],
-    *,
-    memory_limit: str,
-    keep: int,
-    start: Path | None = None,
-    storage_version: str = "latest",
-) -> Path:
-    """Make the next generation, and let the link name it. A crash at any moment leaves a complete newest generation.
-
-    Args:
-        folders: The data folder.
-        load: Changes the new generation inside a transaction; gets its number.
-        memory_limit: Memory limit of DuckDB, such as "512MB".
-        keep: The number of generations to keep, including the new one. Generations that an export of changes starts
-            from are kept as well.
-        start: The generation to copy and change; None starts with an empty file.
-        storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one. A
-            copy keeps the version of `start`.
-
-    Returns:
-        The new generation.
-
-    Raises:
-        DamagedError: `start` is not what was written; replay.
-        FirmlakeError: The disk is full, or the load failed. The link is unchanged; the message says what to do.
-    """
-    try:
-        return _publish(folders, load, memory_limit, keep, start, storage_version)
-    except OSError as error:
-        raise FirmlakeError(
-            f"{folders.warehouse}: {error.strerror}", "Nothing was published; make room, then run again"
-        ) from error
-
-
-def settle(connection: duckdb.DuckDBPyConnection, *, keeps_row_ids: bool = False) -> None:
-    """Commit and write what was loaded so far into the unpublished generation, to free memory.
-
-    Args:
-        connection: A connection in a transaction; afterwards it is in a new one.
-        keeps_row_ids: True keeps the row ids of remaining rows; False lets DuckDB compact them, which changes the ids.
-    """
-    (vacuum_tasks,) = connection.execute("SELECT current_setting('max_vacuum_tasks')").fetchall()[0]
-    if keeps_row_ids:
-        connection.execute("SET max_vacuum_tasks = 0")
-    for statement in ("COMMIT", "CHECKPOINT", f"SET max_vacuum_tasks = {vacuum_tasks}", "BEGIN"):
-        connection.execute(statement)
+            raise explain_damage(newest(folders), error) or explain_rejected(sql, error) from None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -233,94 +174,8 @@ def _restrict(connection: duckdb.DuckDBPyConnection, locked: bool, memory_limit:
             connection.execute(statement)
 
 
-def _publish(
-    folders: Folders,
-    load: Callable[[duckdb.DuckDBPyConnection, int], None],
-    memory_limit: str,
-    keep: int,
-    start: Path | None,
-    storage_version: str,
-) -> Path:
-    make_folder(folders.warehouse, folders.readers)
-    for folder in (folders.data, folders.warehouse):
-        open_to(folder, folders.readers)
-    for rest in folders.warehouse.glob(".*.part*"):
-        _remove(rest)
-    number = 1 + max(map(generation_number, folders.warehouse.glob(_PATTERN)), default=0)
-    path = folders.warehouse / f"gen_{number:06}.duckdb"
-    aside = folders.warehouse / f".{path.name}.part"
-    try:
-        if start:
-            aside.touch(mode=0o600)
-            shutil.copyfile(start, aside)
-        is_tidied = start is None or number % _TIDIED_EVERY == 0
-        _write(aside, lambda connection: load(connection, number), memory_limit, storage_version, is_tidied)
-        _sync(aside)
-        aside.chmod(0o400)
-        open_to(aside, folders.readers)
-        aside.rename(path)
-    except duckdb.Error as error:
-        is_short = isinstance(error, duckdb.OutOfMemoryException)
-        next_step = f"raise run.duckdb_memory above {memory_limit}, then run again" if is_short else "run again"
-        failed = FirmlakeError(f"{aside}: {error}", f"Nothing was published; {next_step} to continue")
-        raise _explained(start, error) or failed from error
-    finally:
-        for rest in folders.warehouse.glob(f"{aside.name}*"):
-            _remove(rest)
-    _swap_link(folders.warehouse, path)
-    exported = exported_generations(folders)
-    for old in list_generations(folders)[:-keep]:
-        if generation_number(old) not in exported:
-            old.unlink()
-    return path
-
-
-def _write(
-    path: Path,
-    change: Callable[[duckdb.DuckDBPyConnection], None],
-    memory_limit: str,
-    storage_version: str,
-    is_tidied: bool,
-) -> None:
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": memory_limit,
-        "preserve_insertion_order": False,
-        "allocator_bulk_deallocation_flush_threshold": _GIVEN_BACK_FROM,
-        "storage_compatibility_version": storage_version,
-    }
-    if not is_tidied:
-        settings["max_vacuum_tasks"] = 0
-    with duckdb.connect(path, config=settings) as connection:
-        path.chmod(0o600)  # DuckDB accepts no empty file made beforehand; this one has no content yet
-        connection.execute("BEGIN")
-        change(connection)
-        connection.execute("COMMIT")
-        connection.execute("CHECKPOINT")
-
-
-def _explained(path: Path | None, error: duckdb.Error) -> DamagedError | None:
+def explain_damage(path: Path | None, error: duckdb.Error) -> DamagedError | None:
     """Return an error if DuckDB's message says that the file is damaged; DuckDB has no exception class for that."""
     if path is None or not any(words in str(error) for words in _DAMAGE):
         return None
     return DamagedError(f"{path} is not what was written ({error})", "`firmlake replay` makes it again")
-
-
-def _remove(rest: Path) -> None:
-    """Remove what a crash left: a file, or DuckDB's folder for temporary data."""
-    if rest.is_dir():
-        shutil.rmtree(rest)
-    else:
-        rest.unlink()
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _swap_link(folder: Path, path: Path) -> None:
-    sync_folder(folder)
-    aside = folder / f".{LINK}.part"
-    aside.symlink_to(path.name)
-    aside.replace(folder / LINK)
-    sync_folder(folder)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import duckdb
 
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table
-from firmlake.warehouse.generations import settle
+from firmlake.warehouse.publish import checkpoint
 
 __all__ = ["compare", "count_rows", "merge", "supersede"]
 
@@ -61,7 +61,7 @@ def supersede(
         "spared": spared,
         "columns": ", ".join(column.name for column in shape.columns if column.name != "valid_from_run"),
     }
-    settle(connection)  # settling changes row ids, so it comes first
+    checkpoint(connection)  # a checkpoint changes row ids, so it comes first
     if not count_rows(connection, _HELD.format(**names)):
         connection.execute(_NONE_CLOSED.format(**names))
         among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
@@ -69,14 +69,14 @@ def supersede(
     connection.execute(_OFFERED.format(**names))
     stretches = connection.execute(f"SELECT DISTINCT held_row // {_STRETCH} FROM held ORDER BY ALL").fetchall()
     if len(stretches) > 1:
-        settle(connection, keeps_row_ids=True)
+        checkpoint(connection, keeps_row_ids=True)
     connection.execute(_KEPT.format(**names))
     connection.execute(_CLOSED.format(**names), [run_id])
     for (stretch,) in stretches:
         first = stretch * _STRETCH
         connection.execute(_DELETE.format(**names, first=first, last=first + _STRETCH - 1))
         if len(stretches) > 1:
-            settle(connection, keeps_row_ids=True)
+            checkpoint(connection, keeps_row_ids=True)
     connection.execute(f"INSERT INTO {table}_history BY NAME SELECT * FROM closed_{table}")
     _refresh(connection, shape, "kept JOIN offered o ON o.rowid = offered_row")
     if spared != "false":
@@ -101,7 +101,7 @@ def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> No
             `held_row`, both null if there is none. Other columns are passed on.
     """
     same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM held.{name}" for name in WAREHOUSE_TABLES[table].content)
-    settle(connection)  # as in `supersede`
+    checkpoint(connection)  # as in `supersede`
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE merged_{table} AS "
         "SELECT * EXCLUDE (held), held.valid_from_run AS held_since, "

@@ -22,10 +22,10 @@ from firmlake.tables.leaves import leaves_of
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES, WAREHOUSE_TABLES, Column, Table, duckdb_type
 from firmlake.tables.stage import SCHEMA_VERSION, Manifest
 from firmlake.warehouse.changes import record_changes
-from firmlake.warehouse.generations import settle
 from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.macros import create_macros
 from firmlake.warehouse.members import load_members
+from firmlake.warehouse.publish import checkpoint
 from firmlake.warehouse.vanished import Vanished, find_vanished, note_vanished
 from firmlake.warehouse.version import check_version
 
@@ -102,9 +102,9 @@ def load_run(
     merge(connection, "company_state", run.run_id)
     compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days, latest=latest))
     merge(connection, "companies", run.run_id)
-    settle(connection)
+    checkpoint(connection)
     counts["list_members"] = load_members(connection, run)
-    settle(connection)
+    checkpoint(connection)
     counts["changes"] = record_changes(connection, run.plan)
     for table in _OF_A_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run.run_id])
@@ -116,7 +116,7 @@ def load_run(
         "? AS changed_company_count, ? AS row_counts, ? AS schema_version",
         [generation, run.run_id, now.replace(tzinfo=None), changed_count, json.dumps(counts), SCHEMA_VERSION],
     )
-    settle(connection)
+    checkpoint(connection)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,163 @@
+"""Publish a generation of the warehouse: copy the newest, load into the copy, and let the link name it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.files import make_folder, open_to, sync_folder
+from firmlake.core.folders import Folders
+from firmlake.warehouse.exported import exported_generations
+from firmlake.warehouse.generations import LINK, PATTERN, explain_damage, generation_number, list_generations
+
+__all__ = ["checkpoint", "publish"]
+
+_TIDIED_EVERY = 8
+"""Rows are compacted in every eighth generation only: otherwise each load would rewrite half of a table for the few
+rows that it removes."""
+_GIVEN_BACK_FROM = "8MB"
+"""DuckDB returns freed memory to the system from this size on. Its default is 512 MB, which costs 50 MB more."""
+
+
+def publish(
+    folders: Folders,
+    load: Callable[[duckdb.DuckDBPyConnection, int], None],
+    *,
+    memory_limit: str,
+    keep: int,
+    start: Path | None = None,
+    storage_version: str = "latest",
+) -> Path:
+    """Make the next generation, and let the link name it. A crash at any moment leaves a complete newest generation.
+
+    Args:
+        folders: The data folder.
+        load: Changes the new generation inside a transaction; gets its number.
+        memory_limit: Memory limit of DuckDB, such as "512MB".
+        keep: The number of generations to keep, including the new one. Generations that an export of changes starts
+            from are kept as well.
+        start: The generation to copy and change; None starts with an empty file.
+        storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one. A
+            copy keeps the version of `start`.
+
+    Returns:
+        The new generation.
+
+    Raises:
+        DamagedError: `start` is not what was written; replay.
+        FirmlakeError: The disk is full, or the load failed. The link is unchanged; the message says what to do.
+    """
+    try:
+        return _publish(folders, load, memory_limit, keep, start, storage_version)
+    except OSError as error:
+        raise FirmlakeError(
+            f"{folders.warehouse}: {error.strerror}", "Nothing was published; make room, then run again"
+        ) from error
+
+
+def checkpoint(connection: duckdb.DuckDBPyConnection, *, keeps_row_ids: bool = False) -> None:
+    """Commit and write what was loaded so far into the unpublished generation, to free memory.
+
+    Args:
+        connection: A connection in a transaction; afterwards it is in a new one.
+        keeps_row_ids: True keeps the row ids of remaining rows; False lets DuckDB compact them, which changes the ids.
+    """
+    (vacuum_tasks,) = connection.execute("SELECT current_setting('max_vacuum_tasks')").fetchall()[0]
+    if keeps_row_ids:
+        connection.execute("SET max_vacuum_tasks = 0")
+    for statement in ("COMMIT", "CHECKPOINT", f"SET max_vacuum_tasks = {vacuum_tasks}", "BEGIN"):
+        connection.execute(statement)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _publish(
+    folders: Folders,
+    load: Callable[[duckdb.DuckDBPyConnection, int], None],
+    memory_limit: str,
+    keep: int,
+    start: Path | None,
+    storage_version: str,
+) -> Path:
+    make_folder(folders.warehouse, folders.readers)
+    for folder in (folders.data, folders.warehouse):
+        open_to(folder, folders.readers)
+    for rest in folders.warehouse.glob(".*.part*"):
+        _remove(rest)
+    number = 1 + max(map(generation_number, folders.warehouse.glob(PATTERN)), default=0)
+    path = folders.warehouse / f"gen_{number:06}.duckdb"
+    aside = folders.warehouse / f".{path.name}.part"
+    try:
+        if start:
+            aside.touch(mode=0o600)
+            shutil.copyfile(start, aside)
+        is_tidied = start is None or number % _TIDIED_EVERY == 0
+        _write(aside, lambda connection: load(connection, number), memory_limit, storage_version, is_tidied)
+        _sync(aside)
+        aside.chmod(0o400)
+        open_to(aside, folders.readers)
+        aside.rename(path)
+    except duckdb.Error as error:
+        is_short = isinstance(error, duckdb.OutOfMemoryException)
+        next_step = f"raise run.duckdb_memory above {memory_limit}, then run again" if is_short else "run again"
+        failed = FirmlakeError(f"{aside}: {error}", f"Nothing was published; {next_step} to continue")
+        raise explain_damage(start, error) or failed from error
+    finally:
+        for rest in folders.warehouse.glob(f"{aside.name}*"):
+            _remove(rest)
+    _swap_link(folders.warehouse, path)
+    exported = exported_generations(folders)
+    for old in list_generations(folders)[:-keep]:
+        if generation_number(old) not in exported:
+            old.unlink()
+    return path
+
+
+def _write(
+    path: Path,
+    change: Callable[[duckdb.DuckDBPyConnection], None],
+    memory_limit: str,
+    storage_version: str,
+    is_tidied: bool,
+) -> None:
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": memory_limit,
+        "preserve_insertion_order": False,
+        "allocator_bulk_deallocation_flush_threshold": _GIVEN_BACK_FROM,
+        "storage_compatibility_version": storage_version,
+    }
+    if not is_tidied:
+        settings["max_vacuum_tasks"] = 0
+    with duckdb.connect(path, config=settings) as connection:
+        path.chmod(0o600)  # DuckDB accepts no empty file made beforehand; this one has no content yet
+        connection.execute("BEGIN")
+        change(connection)
+        connection.execute("COMMIT")
+        connection.execute("CHECKPOINT")
+
+
+def _remove(rest: Path) -> None:
+    """Remove what a crash left: a file, or DuckDB's folder for temporary data."""
+    if rest.is_dir():
+        shutil.rmtree(rest)
+    else:
+        rest.unlink()
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _swap_link(folder: Path, path: Path) -> None:
+    sync_folder(folder)
+    aside = folder / f".{LINK}.part"
+    aside.symlink_to(path.name)
+    aside.replace(folder / LINK)
+    sync_folder(folder)
