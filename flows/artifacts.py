@@ -1,10 +1,11 @@
-"""Artifacts on a run's page in Prefect: progress while it fetches, then a summary and a table of failures."""
+"""A run's page in Prefect: progress while it fetches, then a summary and a table of failures."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
+from itertools import count
 from typing import Any, cast
 from uuid import UUID
 
@@ -19,14 +20,16 @@ from prefect.artifacts import (
 from firmlake.core.text import one_line
 from firmlake.lists.contact_plan import ContactPlan
 from firmlake.report.page import Report
-from firmlake.report.summary import RunSummary, failures, shown_statuses
+from firmlake.report.summary import FailureGroup, RunSummary, failures, shown_statuses
 from firmlake.terminal.lists import describe_contact_plan
 from firmlake.terminal.progress import Counter
+from firmlake.terminal.rows import count_of
 from firmlake.terminal.runs import first_query
-from job import tell
+from job import record, tell
 
 __all__ = [
     "ProgressArtifact",
+    "failure_lines",
     "failure_rows",
     "plan_markdown",
     "report_markdown",
@@ -39,13 +42,15 @@ __all__ = [
 ]
 
 _UPDATE_EVERY_SECONDS = 5.0
+_LOG_EVERY = 12
+"""Every twelfth update, once a minute, is also a line of the log, which unlike the artifact keeps them all."""
 
 _ROWS_MAX = 200
 """Limit per table, because Prefect keeps artifacts in its database. The warehouse has all rows."""
 
 
 class ProgressArtifact:
-    """Shows the progress of fetching, updated every few seconds while the context is open.
+    """Shows the progress of fetching, updated every few seconds while the context is open, and logs it every minute.
 
     Args:
         counter: The source of the progress.
@@ -77,10 +82,12 @@ class ProgressArtifact:
         self._id = cast("UUID", made)
 
     def _update(self) -> None:
-        counter = self._counter
+        counter, updates = self._counter, count(1)
         while not self._is_over.wait(_UPDATE_EVERY_SECONDS):
             if counter.answered or counter.why:
                 self._show(100 * counter.share(), counter.line())
+                if next(updates) % _LOG_EVERY == 0:
+                    record(counter.line())
 
     def _show(self, percentage: float, line: str) -> None:
         known = self._id
@@ -188,6 +195,15 @@ def show_markdown(key: str, markdown: str, description: str) -> None:
 def show_table(key: str, rows: list[dict[str, Any]], description: str) -> None:
     """Show a table on the page of a run."""
     _takes(key, lambda: create_table_artifact(rows, key=key, description=description))
+
+
+def failure_lines(failed: Sequence[FailureGroup]) -> list[str]:
+    """Describe the largest groups of companies that failed for the same reason, one line for each."""
+    return [
+        f"{group.dataset} failed for {count_of(group.company_count, 'company', 'companies')} "
+        f"({', '.join(group.examples)}{', ...' if group.company_count > len(group.examples) else ''}): {group.reason}"
+        for group in failed
+    ]
 
 
 def failure_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[str, Any]]:

@@ -45,6 +45,8 @@ _QUIET = {
     "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
 }
 _INTERRUPTED = "Interrupted. What was fetched is kept; run again to continue"
+_TAGS = ("firmlake",)
+"""What the automations recognise a run by; `deploy` gives the same tag to deployed runs."""
 _OUR_LOGGERS = ("prefect.flow_runs.firmlake", "prefect.task_runs.firmlake")
 
 
@@ -169,8 +171,11 @@ def _run(name: str, arguments: tuple[object, ...]) -> None:
     for logger in _OUR_LOGGERS:
         logging.getLogger(logger).addHandler(handler := logging.StreamHandler())
         handler.setFormatter(logging.Formatter("%(message)s"))
+    from prefect import tags
+
     try:
-        state = flow(*arguments, return_state=True)
+        with tags(*_TAGS):
+            state = flow(*arguments, return_state=True)
     except httpx.HTTPError as error:
         raise FirmlakeError(
             f"Prefect's server fails ({type(error).__name__})", "What was fetched is kept; run again to continue"

@@ -24,7 +24,7 @@ from pathlib import Path
 import duckdb
 from prefect import flow
 
-from artifacts import ProgressArtifact, failure_rows, show_on_page, show_report, summary_line
+from artifacts import ProgressArtifact, failure_lines, failure_rows, show_on_page, show_report, summary_line
 from firmlake import __version__
 from firmlake.api.exchange import Answer
 from firmlake.core.errors import FirmlakeError
@@ -40,7 +40,7 @@ from firmlake.terminal.company_lists import describe_written
 from firmlake.terminal.progress import Counter, show_progress
 from firmlake.terminal.runs import describe_list, describe_plan, show_summary
 from firmlake.warehouse.generations import open_warehouse
-from job import as_task, end, in_one_line, read_job, show, tell
+from job import as_task, end, in_one_line, read_job, record, show, tell
 
 
 @flow(version=__version__, persist_result=False, retries=0)
@@ -55,7 +55,7 @@ def enrich(
     """Fetch what is missing or stale for the companies of a list, and publish it.
 
     Args:
-        company_list: A file. None uses the sample list on the embedded service.
+        company_list: A file. None uses the sample list on the embedded service, if started by hand.
         config: A settings file. None reads config/firmlake.toml.
         overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
         out: Write the list with the figures of its companies to this file: .csv, .parquet or .xlsx.
@@ -101,8 +101,10 @@ class OnPage(Observer):
             self._artifact.finish()
 
     def published(self, published: Published) -> None:
-        """Show the result of the run on stdout and on its page."""
+        """Show the result of the run on stdout, in its log and on its page."""
         show(lambda: show_summary(published.summary, published.failed))
+        for line in (summary_line(published.summary), *failure_lines(published.failed)):
+            record(line)
         with open_warehouse(published.run.folders) as connection:
             rows = failure_rows(connection, published.run.run_id)
         show_on_page(published.summary, rows)

@@ -13,7 +13,7 @@ from artifacts import show_table
 from firmlake import __version__
 from firmlake.exports.export import Exported, export_as_set
 from firmlake.exports.manifest import describe_rows
-from job import as_task, end, in_one_line, read_settings, tell
+from job import as_task, end, in_one_line, is_deployed, read_settings, tell
 
 
 @flow(version=__version__, persist_result=False, retries=0)
@@ -26,9 +26,11 @@ def export(config: str | None = None, overrides: dict[str, str] | None = None) -
         overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
 
     Returns:
-        The name of the export.
+        The name of the export; empty if a deployed run has no place to export to.
     """
     settings = read_settings(config, overrides)
+    if is_deployed() and not settings.export.target:
+        return end("", "Skipped: no place to export to is named. Set FIRMLAKE_EXPORT__TARGET to export after each run")
     done, _ = as_task(f"export to {settings.export.target}", lambda: export_as_set(settings, tell=tell))
     tell(describe(done))
     rows = [

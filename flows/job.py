@@ -1,10 +1,11 @@
-"""Helpers shared by all flows: read settings, make tasks of steps, and end with one line.
+"""Helpers shared by all flows: read settings, make tasks of steps, log lines, and end with one line.
 
 Prefect reads its environment when it is imported, so functions here import it only while a flow is running.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -29,9 +30,11 @@ __all__ = [
     "as_task",
     "end",
     "in_one_line",
+    "is_deployed",
     "name_damaged",
     "read_job",
     "read_settings",
+    "record",
     "show",
     "step",
     "tell",
@@ -47,16 +50,24 @@ EXIT_CODE_LABEL = "firmlake.exit_code"
 def read_job(
     company_list: str | None, config: str | None, overrides: Mapping[str, str] | None
 ) -> tuple[Settings, Path]:
-    """Read the settings and find the company list; without a list, use the sample on the embedded service.
+    """Read the settings and find the company list.
+
+    Without a list, a flow started by hand runs the sample list on the embedded service. A deployed run does not: its
+    list is missing because of a mistake, and a run of the sample would hide that.
 
     Raises:
         SettingsError: A setting is unknown or invalid; correct it.
-        UsageError: The settings name a service, but no company list is given; name one.
+        UsageError: No company list is given; name one.
     """
     file = Path(config) if config else None
     settings, _ = load_settings(file, overrides)
     if company_list:
         return settings, Path(company_list)
+    if is_deployed():
+        raise UsageError(
+            "This run names no company list",
+            "Set LAKE_LIST and run `python flows/deploy.py` again, or start it with the parameter company_list",
+        )
     if settings.api.base_url not in ("", SANDBOX):
         raise UsageError("No company list is named", "Name one: `python flows/enrich.py LIST`")
     sample = find_sample()
@@ -70,6 +81,13 @@ def read_settings(config: str | None, overrides: Mapping[str, str] | None) -> Se
         SettingsError: A setting is unknown or invalid; correct it.
     """
     return load_settings(Path(config) if config else None, overrides)[0]
+
+
+def is_deployed() -> bool:
+    """Tell whether a deployment started this flow run, rather than a person at a terminal."""
+    from prefect.runtime import deployment
+
+    return deployment.id is not None
 
 
 def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
@@ -91,6 +109,23 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
             return state(message=str(error), data=error.with_traceback(None))  # type: ignore[return-value]
 
     return wrapper
+
+
+class _OneLine(logging.Filter):
+    """Logs an error of ours as its line alone.
+
+    Prefect's engine logs each exception that ends a deployed run with its traceback, as the last thing on the page.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Reduce the record to a line if it is about a `FirmlakeError`, and keep it."""
+        error = record.exc_info and record.exc_info[1]
+        if isinstance(error, FirmlakeError):
+            record.msg, record.args, record.exc_info = str(error), (), None
+        return True
+
+
+logging.getLogger("prefect.flow_runs").addFilter(_OneLine())
 
 
 def _label(exit_code: int) -> None:
@@ -168,10 +203,18 @@ def end(result: R, message: str) -> R:
 
 def tell(line: str) -> None:
     """Print a line for a person: in the run's log, and on stderr if started by hand."""
+    _logger().getChild("firmlake").info(shown(redact(line), kept="\n"))
+
+
+def record(line: str) -> None:
+    """Add a line to the run's log alone: a person at a terminal sees the same in another form."""
+    _logger().info(shown(redact(line), kept="\n"))
+
+
+def _logger() -> PrefectLogAdapter:
     from prefect.logging import get_run_logger
 
-    logger = cast("PrefectLogAdapter", get_run_logger())
-    logger.getChild("firmlake").info(shown(redact(line), kept="\n"))
+    return cast("PrefectLogAdapter", get_run_logger())
 
 
 def show(function: Callable[[], object]) -> None:

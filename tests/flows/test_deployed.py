@@ -1,4 +1,4 @@
-"""What `prefect deploy --all` makes of prefect.yaml on a real server."""
+"""What `python flows/deploy.py` makes of prefect.yaml and automations.yaml on a real server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import httpx
 import pytest
 
-from .support import ROOT, ByHand, wait_until
+from .support import FLOWS, ROOT, ByHand, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -20,14 +20,19 @@ def test_the_servers_clock_has_the_next_runs_of_the_schedules_and_of_no_other(by
     """A server whose scheduler fails looks well, deploys, and never starts a run."""
     places = {"LAKE_HOME": str(ROOT), "LAKE_LIST": "list.csv", "PREFECT_API_URL": real_server}
 
-    def prefect(*arguments: str) -> None:
-        command = [str(Path(sys.executable).with_name("prefect")), "--no-prompt", *arguments]
-        environment = {**by_hand.environment, **places}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stdout + done.stderr
+    prefect = str(Path(sys.executable).with_name("prefect"))
 
-    prefect("work-pool", "create", "firmlake", "--type", "process")
-    prefect("deploy", "--all")
+    def run(*command: str, **others: str) -> subprocess.CompletedProcess[str]:
+        environment = {**by_hand.environment, **places, **others}
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+
+    refused = run(prefect, "--no-prompt", "deploy", "--all", LAKE_LIST="")
+    assert (refused.returncode, "LAKE_LIST: is not set" in refused.stdout + refused.stderr) == (1, True)
+    for _ in range(2):
+        done = run(sys.executable, str(FLOWS / "deploy.py"))
+        assert done.returncode == 0, done.stdout + done.stderr
+    automations = httpx.post(f"{real_server}/automations/filter", json={}, trust_env=False).json()
+    assert len({each["name"] for each in automations}) == len(automations)
     scheduled = wait_until(lambda: _scheduled(real_server), 120, "scheduled runs")
     at = [
         datetime.fromisoformat(run["expected_start_time"]).astimezone(ZoneInfo("Europe/Brussels")) for run in scheduled

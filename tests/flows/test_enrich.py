@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import subprocess
 import sys
 import weakref
@@ -62,8 +63,9 @@ def test_without_a_list_the_sample_runs_on_the_embedded_service(run_flow: RunFlo
 
 
 def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
-    run_flow: RunFlow, company_list: Path, folders: Folders, sandbox: Sandbox
+    run_flow: RunFlow, company_list: Path, folders: Folders, sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ):
+    logging.getLogger("prefect.flow_runs").addHandler(caplog.handler)
     poison, *_, spoilt = write_list(company_list, 60)
     no_lookalikes = {"kind": "status", "endpoint": "lookalikes", "companies": [poison], "status": 500}
     no_date = {"kind": "drift", "endpoint": "financials", "companies": [spoilt], "field": "endDate"}
@@ -78,6 +80,8 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
     assert columns([failed], *names) == [("company failed", poison[:2], poison[2:], "lookalikes")]
     assert set(columns(rejected, *names)) == {("record rejected", spoilt[:2], spoilt[2:], "financials")}
     assert all(row["reason"].startswith("endDate: ") for row in rejected)
+    logging.getLogger("prefect.flow_runs").removeHandler(caplog.handler)
+    assert f"lookalikes failed for 1 company ({poison[:2]} {poison[2:]}): " in caplog.text
     assert newest(folders)
 
 

@@ -1,4 +1,4 @@
-"""The export flow: what `enrich` published leaves, once."""
+"""The export flow: what `enrich` published leaves, once; a deployed flow without a place to export to is skipped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from .support import FLOWS, settings_for, write_list
 
 
-def test_the_newest_generation_leaves_and_the_second_time_nothing_is_done(run_flow, sandbox, tmp_path):
+def test_the_newest_generation_leaves_and_the_second_time_nothing_is_done(run_flow, sandbox, tmp_path, monkeypatch):
     from prefect.flows import load_flow_from_entrypoint
 
     write_list(tmp_path / "list.csv", 5)
@@ -22,3 +22,6 @@ def test_the_newest_generation_leaves_and_the_second_time_nothing_is_done(run_fl
     assert json.loads((tmp_path / "out/latest.json").read_text())["export_id"] == first.result()
     failed = export(None, settings_for(sandbox, tmp_path / "data"), return_state=True)
     assert (failed.name, failed.message.split(".")[0]) == ("Failed", "No place to export to is named")
+    monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "of a deployment")
+    skipped = export(None, settings_for(sandbox, tmp_path / "data"), return_state=True)
+    assert (skipped.name, skipped.message.split(":")[0], skipped.result()) == ("Completed", "Skipped", "")

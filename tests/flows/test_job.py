@@ -44,6 +44,40 @@ def test_a_service_without_a_list_is_refused(monkeypatch: pytest.MonkeyPatch):
     assert read_job("list.csv", None, None)[1] == Path("list.csv")
 
 
+def test_a_deployed_run_without_a_list_fails_where_a_person_would_get_the_sample(monkeypatch: pytest.MonkeyPatch):
+    """An unset LAKE_LIST once made every Monday's run a green run of the sample."""
+    from job import read_job
+
+    monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "of a deployment")
+    for company_list in (None, ""):
+        with pytest.raises(UsageError, match="This run names no company list"):
+            read_job(company_list, None, None)
+    assert read_job("list.csv", None, None)[1] == Path("list.csv")
+
+
+def test_prefects_log_gets_an_error_of_ours_as_a_line_and_any_other_with_its_traceback():
+    import logging
+
+    seen: list[tuple[str, bool]] = []
+
+    class Seen(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append((record.getMessage(), bool(record.exc_info)))
+
+    logger = logging.getLogger("prefect.flow_runs")
+    logger.addHandler(handler := Seen())
+    for error in (Stopped("No credits", "Buy some"), ZeroDivisionError("by 0")):
+        try:
+            raise error
+        except Exception:
+            logger.error("Engine execution exited with unexpected %s", "exception", exc_info=True)
+    logger.removeHandler(handler)
+    assert seen == [
+        ("No credits. Buy some", False),
+        ("Engine execution exited with unexpected exception", True),
+    ]
+
+
 def test_a_settings_file_names_the_service_too(tmp_path: Path):
     from job import read_job
 

@@ -1,0 +1,151 @@
+"""Create or update everything on a Prefect server: the work pool, the deployments and the automations.
+
+    python flows/deploy.py            # as often as you like: what is there is updated, not made twice
+    python flows/deploy.py --check    # only whether the variables that prefect.yaml names are set
+
+It deploys prefect.yaml and applies automations.yaml. Notices go to the notification block with the name given by
+`--block`, whatever its type.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import click
+import yaml
+
+from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.terminal.echo import echo
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+_ROOT = Path(__file__).resolve().parents[1]
+_DEPLOYMENTS = _ROOT / "prefect.yaml"
+_AUTOMATIONS = _ROOT / "automations.yaml"
+_KUBERNETES = _ROOT / "config/prefect-kubernetes.json"
+_BLOCK_ID = "BLOCK_ID"
+_VARIABLE = re.compile(r"\{\{\s*\$(\w+)\s*\}\}")
+_BLOCKS_MAX = 200
+
+
+@click.command()
+@click.option("--block", default="firmlake-notice", show_default=True, help="Notification block that notices go to.")
+@click.option("--pool-type", default="process", show_default=True, help="Type of a work pool that does not exist yet.")
+@click.option("--check", is_flag=True, help="Only check that the variables are set.")
+def deploy(block: str, pool_type: str, check: bool) -> NoReturn:
+    """Create or update the work pool, the deployments and the automations on the server that PREFECT_API_URL names."""
+    try:
+        _check_variables(_DEPLOYMENTS.read_text())
+        if not check:
+            _apply(block, pool_type)
+    except FirmlakeError as error:
+        echo(f"firmlake: {error}", err=True, fg="red")
+        sys.exit(error.exit_code)
+    sys.exit(0)
+
+
+def _check_variables(text: str) -> None:
+    """Refuse variables without a value: Prefect would deploy an empty text in their place.
+
+    Raises:
+        UsageError: A variable that the file names is not set, or is empty.
+    """
+    if unset := sorted({name for name in _VARIABLE.findall(text) if not os.environ.get(name, "").strip()}):
+        raise UsageError(
+            f"Nothing is deployed: {' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set",
+            "Set LAKE_HOME to the folder of this clone and LAKE_LIST to the company list, as the worker sees them",
+        )
+
+
+def _apply(block: str, pool_type: str) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.settings import get_current_settings
+
+    if not get_current_settings().api.url:
+        raise UsageError("No Prefect server is named", "Set PREFECT_API_URL, such as http://127.0.0.1:4200/api")
+    with get_client(sync_client=True) as client:
+        if client.api_healthcheck():
+            raise FirmlakeError(f"Prefect's server at {client.api_url} does not answer", "Start it, then deploy again")
+        described = yaml.safe_load(_DEPLOYMENTS.read_text())["deployments"]
+        for pool in sorted({each["work_pool"]["name"] for each in described}):
+            _make_pool(client, pool, pool_type)
+        _deploy_all()
+        notices = _find_block(client, block)
+        for made in yaml.safe_load(_AUTOMATIONS.read_text())["automations"]:
+            _put_automation(client, made, notices)
+    if notices is None:
+        echo(
+            f"Nobody is notified: there is no notification block named {block}. Create one on the server's page Blocks "
+            "(Slack, Microsoft Teams, e-mail, webhook), then run this again",
+            err=True,
+        )
+
+
+def _make_pool(client: SyncPrefectClient, name: str, kind: str) -> None:
+    """Create a work pool, or bring the job template of a Kubernetes pool up to date."""
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+    from prefect.exceptions import ObjectNotFound
+
+    template = cast("dict[str, Any]", json.loads(_KUBERNETES.read_text()))
+    try:
+        found = client.read_work_pool(name)
+    except ObjectNotFound:
+        wanted = template if kind == "kubernetes" else {}  # {} is what Prefect brings for the type
+        client.create_work_pool(WorkPoolCreate(name=name, type=kind, base_job_template=wanted))
+        echo(f"Work pool {name}: created, type {kind}")
+        return
+    if found.type == "kubernetes" and found.base_job_template != template:
+        client.update_work_pool(name, WorkPoolUpdate(base_job_template=template))
+        echo(f"Work pool {name}: updated")
+
+
+def _deploy_all() -> None:
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(_DEPLOYMENTS)]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True)  # noqa: S603 - Prefect's own command
+    if done.returncode:
+        raise FirmlakeError(
+            f"Prefect does not take prefect.yaml: {(done.stderr or done.stdout).strip()}",
+            "Correct it, then deploy again",
+        )
+    names = [each["name"] for each in yaml.safe_load(_DEPLOYMENTS.read_text())["deployments"]]
+    echo(f"Deployments: {', '.join(names)}")
+
+
+def _find_block(client: SyncPrefectClient, name: str) -> str | None:
+    """Find the id of a notification block by its name alone."""
+    blocks = client.request("POST", "/block_documents/filter", json={"limit": _BLOCKS_MAX}).json()
+    return next((str(each["id"]) for each in blocks if each["name"] == name), None)
+
+
+def _put_automation(client: SyncPrefectClient, described: dict[str, Any], block: str | None) -> None:
+    """Create an automation, or update the one with its name and remove others with this name."""
+    from prefect.events.schemas.automations import AutomationCore
+
+    name = described["name"]
+    if block is None and any(_BLOCK_ID in map(str, action.values()) for action in described["actions"]):
+        echo(f"Automation {name}: left out, it needs a notification block")
+        return
+    actions = [
+        {**each, **({"block_document_id": block} if "block_document_id" in each else {})}
+        for each in described["actions"]
+    ]
+    wanted = AutomationCore.model_validate({**described, "actions": actions})
+    found = client.read_automations_by_name(name)
+    for other in found[1:]:
+        client.delete_automation(other.id)
+    if found:
+        client.update_automation(found[0].id, wanted)
+    else:
+        client.create_automation(wanted)
+    echo(f"Automation {name}: {'updated' if found else 'created'}")
+
+
+if __name__ == "__main__":
+    deploy()
