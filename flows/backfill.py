@@ -222,7 +222,7 @@ def _start(name: str, deployment: str, portfolio: Portfolio, config: str | None,
         return cast("FlowRun", run).id
     except ObjectNotFound:
         raise UsageError(
-            f"There is no deployment {deployment} on Prefect's server", "`prefect --no-prompt deploy --all` makes it"
+            f"There is no deployment {deployment} on Prefect's server", "`python flows/deploy.py` makes it"
         ) from None
 
 
