@@ -17,10 +17,8 @@ from firmlake.core.company import Company
 from firmlake.core.folders import Folders
 from firmlake.core.freeze import freeze_again, start_run
 from firmlake.core.run import Outcome, Run, RunPlan
-from firmlake.enrich.held import read_held
 from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter
-from firmlake.rebuild.restage import complete
 from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.generations import newest, open_warehouse
@@ -154,11 +152,9 @@ def make_run(
     shard_companies: int = 5000,
     expected: dict[tuple[Company, str], int] | None = None,
     failed_before: Sequence[tuple[Company, str]] = (),
-    knows_held: bool = True,
 ) -> Run:
-    """Freeze a run; `waiting` are the companies that a budget leaves out, and no `knows_held` is an earlier version."""
+    """Freeze a run; `waiting` are the companies that a budget leaves out."""
     everybody = [*companies, *waiting]
-    held = held_hashes(folders)
     rows = [
         (
             0 if company in waiting else position // shard_companies + 1,
@@ -167,7 +163,6 @@ def make_run(
             (expected or {}).get((company, dataset)),
             False,
             (company, dataset) in failed_before,
-            held.get((*company, dataset)),
         )
         for position, company in enumerate(everybody)
         for dataset in datasets
@@ -180,10 +175,8 @@ def make_run(
         "expected_count": pl.Int64,
         "is_paid": pl.Boolean,
         "has_failed": pl.Boolean,
-        "held_hash": pl.UInt64,
     }
     targets = pl.DataFrame(rows, schema=schema, orient="row")
-    targets = targets if knows_held else targets.drop("held_hash")
     plan = RunPlan(
         run_id=run_id,
         started_at=at,
@@ -209,16 +202,6 @@ def make_run(
 def named(state: pl.DataFrame) -> pl.DataFrame:
     """Add the names of companies to what is held of them, which has their keys."""
     return pl.concat([names_of(state["company"]), state], how="horizontal")
-
-
-def held_hashes(folders: Folders) -> dict[tuple[str, ...], int]:
-    """What a plan would say now of what the warehouse holds: by country, number and dataset."""
-    if newest(folders) is None:
-        return {}
-    with open_warehouse(folders) as connection:
-        state = named(read_held(connection, NOON, 0, 0).state)
-    rows = state.select("country", "company_number", "dataset", "held_hash").iter_rows()
-    return {tuple(key): held for *key, held in rows}
 
 
 def header(
@@ -319,7 +302,7 @@ def publish_landed(run: Run, outcome: str = "done", *, at: datetime = NOON + MIN
 def publish_staged(run: Run, manifest: Manifest, ended: Outcome, *, at: datetime = NOON, keep: int = 5) -> Path:
     return publish(
         run.folders,
-        lambda connection, number: load_run(connection, run, complete(connection, run, manifest), ended, number, at),
+        lambda connection, number: load_run(connection, run, manifest, ended, number, at),
         memory_limit="256MB",
         keep=keep,
         start=newest(run.folders),

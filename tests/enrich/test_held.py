@@ -33,7 +33,6 @@ from support import (
     not_found,
     period,
     publish_landed,
-    query,
 )
 
 NEW = Company("BE", "0770493071")
@@ -66,9 +65,7 @@ def fresh(held):
 def test_without_a_warehouse_nothing_is_held():
     held = read_held(None, NOON, 30, 30)
     assert (held.state.height, held.paid.height, held.totals, held.runs) == (0, 0, [], [])
-    assert held.state.columns == [
-        "company", "dataset", "is_fresh", "has_failed", "is_barred", "expected_count", "held_hash"
-    ]  # fmt: skip
+    assert held.state.columns == ["company", "dataset", "is_fresh", "has_failed", "is_barred", "expected_count"]
 
 
 def test_answers_are_fresh_for_so_many_days_and_failures_and_unfit_ones_never(held):
@@ -87,22 +84,6 @@ def test_rejected_records_are_expected_again(held):
     rows = named(held(DAY).state).select("country", "company_number", "expected_count").iter_rows()
     expected = {Company(*row[:2]): row[2] for row in rows}
     assert expected == {ACME: 3, BOLT: None, CIRC: None, NEW: None}
-
-
-def test_records_need_not_be_read_again_where_all_of_them_could_be(held, folders):
-    run = make_run(folders, [NEW], ["lookalikes"], run_id="20260106T120000Z-0002", at=NOON + DAY)
-    land(run, answer("lookalikes", found(NEW, "lookalikes", lookalike()), at=NOON + DAY))
-    publish_landed(run, at=NOON + DAY)
-    ((payload_hash,),) = query(
-        folders, "SELECT payload_hash FROM company_state WHERE reject_count = 0 AND record_count > 0"
-    )
-    rows = named(held(2 * DAY).state).select("country", "company_number", "held_hash").iter_rows()
-    assert {Company(*row[:2]): row[2] for row in rows} == {
-        ACME: None,
-        BOLT: None,
-        CIRC: None,
-        NEW: int(payload_hash[:16], 16),
-    }
 
 
 def test_only_companies_found_are_paid_for_as_long_as_a_run_may_last(held):

@@ -67,17 +67,14 @@ def totals_of(companies, week=0):
 
 
 def targets_of(companies, expected=None, datasets=DATASETS, shard_companies=5000):
-    state = state_of((*company, PAGED, False, False, count, None) for company, count in (expected or {}).items())
+    state = state_of((*company, PAGED, False, False, count) for company, count in (expected or {}).items())
     return find_targets(frame(companies), datasets, state, frame([]), max_credits=-1, shard_companies=shard_companies)
 
 
 def state_of(rows=()):
     """What is held, of rows that begin with country and company number."""
     names = {"country": pl.String, "company_number": pl.String}
-    rest = {
-        "dataset": pl.String, "is_fresh": pl.Boolean, "has_failed": pl.Boolean, "expected_count": pl.Int32,
-        "held_hash": pl.UInt64,
-    }  # fmt: skip
+    rest = {"dataset": pl.String, "is_fresh": pl.Boolean, "has_failed": pl.Boolean, "expected_count": pl.Int32}
     frame = pl.DataFrame(list(rows), schema=names | rest, orient="row")
     return frame.select(company_key().alias("company"), *rest, is_barred=False)
 
@@ -235,23 +232,23 @@ def test_every_company_is_asked_for_each_dataset_in_list_order():
 
 def test_what_is_fresh_is_left_alone():
     one, two, three = COMPANIES[:3]
-    rows = [(*one, "financials", True, False, 5, 1), (*one, "lookalikes", False, True, None, None)]
-    rows += [(*two, "financials", False, False, 9, 2)]
-    rows += [(*three, dataset, True, False, None, 3) for dataset in DATASETS]
+    rows = [(*one, "financials", True, False, 5), (*one, "lookalikes", False, True, None)]
+    rows += [(*two, "financials", False, False, 9)]
+    rows += [(*three, dataset, True, False, None) for dataset in DATASETS]
     state = state_of(rows)
     targets = find_targets(frame([one, two, three]), DATASETS, state, frame([]), max_credits=-1, shard_companies=1)
-    columns = "shard", "company_number", "dataset", "expected_count", "has_failed", "held_hash"
+    columns = "shard", "company_number", "dataset", "expected_count", "has_failed"
     assert targets.select(columns).rows() == [
-        (1, one.company_number, "lookalikes", None, True, None),
-        (1, one.company_number, "relationships", None, False, None),
-        (2, two.company_number, "financials", 9, False, 2),
-        (2, two.company_number, "lookalikes", None, False, None),
-        (2, two.company_number, "relationships", None, False, None),
+        (1, one.company_number, "lookalikes", None, True),
+        (1, one.company_number, "relationships", None, False),
+        (2, two.company_number, "financials", 9, False),
+        (2, two.company_number, "lookalikes", None, False),
+        (2, two.company_number, "relationships", None, False),
     ]
 
 
 def test_companies_held_that_are_not_on_the_list_are_not_asked_for():
-    state = state_of([(*COMPANIES[5], "financials", False, True, 5, None)])
+    state = state_of([(*COMPANIES[5], "financials", False, True, 5)])
     targets = find_targets(
         frame(COMPANIES[:2]), DATASETS, state, frame(COMPANIES[5:6]), max_credits=-1, shard_companies=9
     )

@@ -62,14 +62,13 @@ def content(folders):
 
 
 def test_a_warehouse_of_the_archive_holds_what_one_of_both_folders_would(portfolios, target, folders, tmp_path):
-    """Also where what one folder held, and so did not stage again, is not what the other heard in between."""
+    """Also if one folder heard the same answer twice and the other heard something else in between."""
     one, other = Folders(tmp_path / "one"), portfolios[1]
     shutil.copytree(portfolios[0].data, one.data, symlinks=True)
     fetch_week(one, THIRD, NOON + 2 * DAY, 0.1, 0.2, 0.6)
     for portfolio in (one, other):
         archive(portfolio, target)
     load(target, folders)
-    assert {name.split("/")[2] for name in target.sizes("staged") if "/whole=" in name} == {f"run={THIRD}"}
     together = Folders(tmp_path / "together")
     for portfolio in (one, other):
         for name in ("landing", "runs"):

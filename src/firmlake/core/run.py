@@ -133,15 +133,15 @@ class Run(msgspec.Struct, frozen=True):
 
         Returns:
             One row per company and dataset, in list order: shard, country, company_number, dataset, expected_count,
-            is_paid, has_failed, is_barred, held_hash. Runs of earlier versions lack the last two: false and null.
+            is_paid, has_failed, is_barred. Runs of earlier versions lack is_barred, or have a column held_hash.
 
         Raises:
             DamagedError: The file does not match its checksum.
         """
         frame = pl.scan_parquet(self.checked("targets"), glob=False)
-        added = {"held_hash": pl.lit(None, pl.UInt64), "is_barred": pl.lit(value=False)}
-        known = frame.collect_schema()
-        frame = frame.with_columns(value.alias(name) for name, value in added.items() if name not in known)
+        frame = frame.drop("held_hash", strict=False)
+        if "is_barred" not in frame.collect_schema():
+            frame = frame.with_columns(is_barred=False)
         narrow = pl.Schema({"shard": pl.Int32(), "country": pl.Enum(COUNTRIES), "dataset": pl.Enum(self.plan.datasets)})
         frame = frame.cast(narrow)  # there may be millions of rows, and text columns take twice the memory
         return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()

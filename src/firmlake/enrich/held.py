@@ -23,7 +23,7 @@ class Held(NamedTuple):
     Attributes:
         state: One row per company and dataset ever asked for: company (an integer key, since there may be millions),
             dataset, is_fresh, has_failed, is_barred (the dataset was given up), expected_count (records in the last
-            answer), held_hash (the first 64 bits of payload_hash; null if a record could not be read).
+            answer).
         paid: Companies whose paid window outlasts a run: country, company_number.
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
         runs: Runs in the warehouse, oldest first.
@@ -93,7 +93,6 @@ _STATE_SCHEMA = pl.Schema(
         "has_failed": pl.Boolean(),
         "is_barred": pl.Boolean(),
         "expected_count": pl.Int32(),
-        "held_hash": pl.UInt64(),
     }
 )
 _ROWS_AT_ONCE = 100_000
@@ -103,8 +102,7 @@ _STATE = f"""
                     AND fetched_at > ? AND fetched_at <= ?, false) AS is_fresh,
            status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
            status IN ('forbidden', 'unavailable') AS is_barred,
-           nullif(record_count + reject_count, 0) AS expected_count,
-           if(reject_count = 0, try_cast('0x' || left(payload_hash, 16) AS UBIGINT), NULL) AS held_hash
+           nullif(record_count + reject_count, 0) AS expected_count
     FROM company_state
 """  # noqa: S608 - constants of this module only
 _AHEAD = "SELECT count(*), max(fetched_at) FROM company_state WHERE fetched_at > ?"

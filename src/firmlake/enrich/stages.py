@@ -22,7 +22,6 @@ from firmlake.enrich.causes import Cause, find_causes, join_causes, left_out
 from firmlake.enrich.drift import refuse_unwanted, refuse_vanished
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.landed import read_landed
-from firmlake.rebuild.restage import complete
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.generations import newest
@@ -92,8 +91,7 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
     give_back()
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
-        whole, check = complete(connection, run, manifest), refuse_vanished(settings, run, now)
-        load_run(connection, run, whole, outcome, number, now, check)
+        load_run(connection, run, manifest, outcome, number, now, refuse_vanished(settings, run, now))
         create_views(connection)
 
     return publish(

@@ -20,8 +20,8 @@ ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 
 """Assumed numbers of records for companies never asked for: 8 on average, as in the sandbox."""
 
 _COUNTED = ("expected_count", "remaining_count")
-_HELD = ("is_fresh", "has_failed", "is_barred", "expected_count", "held_hash")
-_FROZEN = ("expected_count", "is_paid", "has_failed", "is_barred", "held_hash")
+_HELD = ("is_fresh", "has_failed", "is_barred", "expected_count")
+_FROZEN = ("expected_count", "is_paid", "has_failed", "is_barred")
 
 
 class Estimate(NamedTuple):
@@ -54,14 +54,14 @@ def find_targets(
     Args:
         companies: Accepted companies: country, company_number, in list order.
         datasets: The datasets to fetch for each company.
-        state: What is held: company (its key), dataset, is_fresh, has_failed, is_barred, expected_count, held_hash.
+        state: What is held: company (its key), dataset, is_fresh, has_failed, is_barred, expected_count.
         paid: Companies inside their paid window: country, company_number.
         max_credits: How many companies outside their paid window may be asked for; -1 for all.
         shard_companies: Companies per shard.
 
     Returns:
         One row per company and dataset that is not fresh: shard (from 1; 0 if the budget leaves the company out),
-        country, company_number, dataset, expected_count, is_paid, has_failed, is_barred, held_hash; in list order.
+        country, company_number, dataset, expected_count, is_paid, has_failed, is_barred; in list order.
     """
     is_first = pl.col("order").diff().fill_null(1) != 0  # the rows of a company are adjacent
     is_allowed = pl.lit(value=True)

@@ -40,7 +40,6 @@ class Track(msgspec.Struct, gc=False):
 
     Attributes:
         expected: Records that an earlier run found.
-        held_hash: The first 64 bits of the hash of the answer that the warehouse held when the run was frozen.
         status: "pending", "answered", "not_found", or a status of `GIVEN_UP`.
         next_offset: Records received so far, which is the offset of the next page.
         total: Records that the service holds; None before the first page.
@@ -55,7 +54,6 @@ class Track(msgspec.Struct, gc=False):
     """
 
     expected: int | None = None
-    held_hash: int | None = None
     status: str = "pending"
     next_offset: int = 0
     total: int | None = None
@@ -81,7 +79,7 @@ class Progress:
     """The progress of a shard: one track for each company and dataset.
 
     Args:
-        wanted: For each track: company, dataset, `expected` and `held_hash`.
+        wanted: For each track: company, dataset and `expected`.
         not_found_message: The service's message for a company that does not exist.
         keep_records: Whether records are kept for staging; otherwise they are only counted.
 
@@ -95,12 +93,12 @@ class Progress:
 
     def __init__(
         self,
-        wanted: Iterable[tuple[Company, str, int | None, int | None]],
+        wanted: Iterable[tuple[Company, str, int | None]],
         not_found_message: str,
         *,
         keep_records: bool = False,
     ) -> None:
-        self.tracks = {(company, dataset): Track(count, held) for company, dataset, count, held in wanted}
+        self.tracks = {(company, dataset): Track(count) for company, dataset, count in wanted}
         self.datasets: defaultdict[str, dict[Company, Track]] = defaultdict(dict)
         for (company, dataset), track in self.tracks.items():
             self.datasets[dataset][company] = track

@@ -22,7 +22,7 @@ from firmlake.exports.targets import Target, open_target
 from firmlake.rebuild.archive import LISTS, WRITTEN_LAST, object_differs, read_object
 from firmlake.tables.stage import Manifest, StagedFile, finish_stage, stage_shard
 
-__all__ = ["collect_staged", "fetch_runs", "stage_archived", "stage_archived_whole"]
+__all__ = ["collect_staged", "fetch_runs", "stage_archived"]
 
 
 def fetch_runs(target: Target, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
@@ -57,7 +57,7 @@ def fetch_runs(target: Target, folders: Folders) -> tuple[list[Run], dict[str, D
     return runs, damaged
 
 
-def stage_archived(address: str, replay: str, run_id: str, shard: int, *, is_whole: bool = False) -> Manifest:
+def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manifest:
     """Flatten a shard of an archived run into the archive, unless it is staged there already. Safe on any machine.
 
     Args:
@@ -65,19 +65,18 @@ def stage_archived(address: str, replay: str, run_id: str, shard: int, *, is_who
         replay: A name for one replay with one version of the code. What is staged under this name is reused.
         run_id: The run.
         shard: The number of the shard.
-        is_whole: True stages all records; False leaves out records that were held when the run was frozen.
 
     Raises:
         DamagedError: A landed answer is not what was written; restore it in the archive.
     """
     target = open_target(address)
     folder = f"staged/{replay}/run={run_id}"
-    marker = f"{folder}/{'whole' if is_whole else 'shard'}={shard:05}.json"
+    marker = f"{folder}/shard={shard:05}.json"
     if held := target.read(marker):
         return msgspec.json.decode(held.content, type=Manifest)
     with _fetched(target, run_id, shard) as run:
         try:
-            manifest = stage_shard(run, shard, is_whole=is_whole)
+            manifest = stage_shard(run, shard)
         except DamagedError as error:
             raise _in_archive(target, run.folders, error) from None
         for file in manifest.files:
@@ -85,7 +84,7 @@ def stage_archived(address: str, replay: str, run_id: str, shard: int, *, is_who
             # An existing object has this content, since its name holds the hash.
             target.create(_staged_path(folder, file), content)
     if not target.create(marker, msgspec.json.encode(manifest)):
-        return stage_archived(address, replay, run_id, shard, is_whole=is_whole)  # another worker was first
+        return stage_archived(address, replay, run_id, shard)  # another worker was first
     return manifest
 
 
@@ -104,12 +103,6 @@ def collect_staged(target: Target, replay: str, run: Run, shards: Sequence[Manif
                 raise object_differs(target, _staged_path(folder, file))
             _write(path, content)
     return finish_stage(run, shards)
-
-
-def stage_archived_whole(target: Target, replay: str, run: Run) -> Manifest:
-    """Stage an archived run with all its records in this process, and fetch its tables; used by `load_staged`."""
-    shards = [stage_archived(target.url, replay, run.run_id, shard, is_whole=True) for shard in run.shards()]
-    return collect_staged(target, replay, run, shards)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

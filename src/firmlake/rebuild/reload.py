@@ -15,7 +15,7 @@ from firmlake.core.run import Outcome, Run
 from firmlake.lists.load import load_additions, load_overview, newest_applied
 from firmlake.lists.overview import Overview, list_overviews
 from firmlake.rebuild.finished import finished_runs
-from firmlake.rebuild.restage import all_there_is, complete
+from firmlake.rebuild.restage import all_there_is
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.load import create_tables, load_run
 from firmlake.warehouse.publish import publish
@@ -46,7 +46,6 @@ def load_staged(
     *,
     memory_limit: str,
     keep: int,
-    stage_whole: Callable[[Run], Manifest],
     without: Collection[str] = (),
     storage_version: str = "latest",
 ) -> Path:
@@ -57,7 +56,6 @@ def load_staged(
         now: The clock, UTC.
         memory_limit: Memory limit of DuckDB, such as "512MB".
         keep: The number of generations to keep, including the new one.
-        stage_whole: Stages a run again with all its records, if the warehouse lacks a record that staging left out.
         without: The names of runs to leave out.
         storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one.
 
@@ -70,7 +68,7 @@ def load_staged(
     runs = [(run, outcome) for run, outcome in finished_runs(folders) if run.run_id not in without]
     staged = [(run, outcome, all_there_is(run)) for run, outcome in runs]
     content = Content(staged, find_overviews(folders, (), only_loaded=False), ())
-    return publish_content(folders, content, now, memory_limit, keep, stage_whole, storage_version=storage_version)
+    return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version)
 
 
 def loaded_names(connection: duckdb.DuckDBPyConnection) -> list[str]:
@@ -95,7 +93,6 @@ def publish_content(
     now: Callable[[], datetime],
     memory_limit: str,
     keep: int,
-    stage_whole: Callable[[Run], Manifest],
     until: datetime | None = None,
     storage_version: str = "latest",
 ) -> Path:
@@ -107,12 +104,11 @@ def publish_content(
         now: The clock, UTC.
         memory_limit: Memory limit of DuckDB.
         keep: The number of generations to keep.
-        stage_whole: Stages a run again with all its records, if the generation lacks one that staging left out.
         until: Load only additions that had landed by this time; None loads all.
         storage_version: The oldest DuckDB that can read the file.
     """
     order = {name: position for position, name in enumerate(content.names)}
-    load_one = partial(_load_run, now, stage_whole)
+    load_one = partial(_load_run, now)
     steps: list[tuple[int, datetime, str, Callable[[duckdb.DuckDBPyConnection, int], None]]] = [
         *(
             (order.get(run.run_id, len(order)), outcome.finished_at, run.run_id, partial(load_one, *one))
@@ -142,14 +138,13 @@ def publish_content(
 
 def _load_run(
     now: Callable[[], datetime],
-    stage_whole: Callable[[Run], Manifest],
     run: Run,
     outcome: Outcome,
     manifest: Manifest,
     connection: duckdb.DuckDBPyConnection,
     generation: int,
 ) -> None:
-    load_run(connection, run, complete(connection, run, manifest, stage_whole), outcome, generation, now())
+    load_run(connection, run, manifest, outcome, generation, now())
 
 
 def _load_overview(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -18,7 +17,7 @@ from firmlake.core.settings import ContractSettings
 from firmlake.lists.load import newest_applied
 from firmlake.rebuild.finished import finished_runs
 from firmlake.rebuild.reload import Content, find_overviews, loaded_names, publish_content
-from firmlake.rebuild.restage import restage, stage_whole
+from firmlake.rebuild.restage import restage
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.load import loaded_runs
 
@@ -65,8 +64,7 @@ def replay(
     content = Content(staged, find_overviews(folders, names, only_loaded=False), names)
     if not (staged or content.overviews or newest_applied(folders)):
         raise FirmlakeError(f"{folders.data} holds nothing to replay", "`firmlake run LIST` fetches something")
-    whole = partial(stage_whole, processes=processes)
-    return publish_content(folders, content, now, memory_limit, keep, whole, storage_version=storage_version)
+    return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from firmlake.core.runs import list_runs
 from firmlake.core.settings import Settings
 from firmlake.core.steps import utc_now
 from firmlake.exports.targets import Target
-from firmlake.rebuild.archived import collect_staged, fetch_runs, stage_archived, stage_archived_whole
+from firmlake.rebuild.archived import collect_staged, fetch_runs, stage_archived
 from firmlake.rebuild.reload import load_staged
 from firmlake.tables.stage import Manifest
 
@@ -104,7 +103,6 @@ def replay_archive(
             now,
             memory_limit=settings.run.duckdb_memory,
             keep=settings.run.keep_generations,
-            stage_whole=partial(stage_archived_whole, target, name),
             without=damaged,
             storage_version=settings.run.storage_version,
         )

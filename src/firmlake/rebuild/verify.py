@@ -18,7 +18,7 @@ from firmlake.core.run import Run
 from firmlake.lists.load import lists_loaded_at
 from firmlake.rebuild.finished import finished_runs
 from firmlake.rebuild.reload import NEVER, Content, find_overviews, loaded_names, publish_content
-from firmlake.rebuild.restage import restage, stage_whole
+from firmlake.rebuild.restage import restage
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import Manifest, check_landed, check_staged, read_manifest
 from firmlake.warehouse.generations import open_warehouse
@@ -70,16 +70,15 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
                 if run.run_id in loaded:
                     ours = Run(folders, run.plan)
                     source = ours if run.is_pruned else run
-                    recorded = read_manifest(ours)
-                    if recorded and not run.is_pruned:
+                    if not run.is_pruned and (recorded := read_manifest(ours)):
                         source = source.read_by(recorded.contract)
-                    again = restage(source, is_whole=recorded is not None and recorded.is_whole)
+                    again = restage(source)
                     staged.append((source, outcome, again))
                     if not run.is_pruned and folders.staged(run.run_id).exists():  # a pruned run has nothing to compare
                         _compare_staged(ours, again, aside)
             names, until = loaded_names(held), lists_loaded_at(held)
             content = Content(staged, find_overviews(folders, names, only_loaded=True), names)
-            publish_content(aside, content, now, memory_limit, 1, stage_whole, until or NEVER)
+            publish_content(aside, content, now, memory_limit, 1, until or NEVER)
             with open_warehouse(aside) as replayed:
                 found = content_hashes(replayed)
     tables = (table for table in expected if table not in _DIFFERS_BY_NATURE)

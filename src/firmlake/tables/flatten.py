@@ -32,16 +32,13 @@ FLATTEN: dict[str, Callable[..., tuple[dict[str, pl.DataFrame], list[Gathered]]]
 }
 
 
-def flatten_shard(
-    run: Run, shard: int, progress: Progress | None = None, *, is_whole: bool = False
-) -> dict[str, pl.DataFrame]:
+def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dict[str, pl.DataFrame]:
     """Turn the landed answers of a shard into frames of the tables' schemas; nothing is written.
 
     Args:
         run: The run.
         shard: The number of the shard.
         progress: What landed, with records; None reads it from disk.
-        is_whole: Whether to include records that the warehouse held when the run was frozen.
     """
     progress = progress or load_progress(run, shard, keep_records=True)
     tables: dict[str, pl.DataFrame] = {}
@@ -53,8 +50,6 @@ def flatten_shard(
         tracks = progress.datasets[dataset]
         answers = [Answered(company, track.parts) for company, track in tracks.items() if track.status == "answered"]
         hashes = {answer.company: payload_hash(answer, DATASETS[dataset].groups, contract) for answer in answers}
-        if not is_whole:
-            answers = [answer for answer in answers if not _is_held(tracks[answer.company], hashes[answer.company])]
         made, gathered = FLATTEN[dataset](answers, contract)
         tables |= {name: shape_table(name, frame, run.run_id) for name, frame in made.items()}
         rejects += [part.rejects for part in gathered]
@@ -72,10 +67,6 @@ def flatten_shard(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def _is_held(track: Track, payload_hash: str) -> bool:
-    return track.held_hash is not None and int(payload_hash[:16], 16) == track.held_hash
 
 
 def _frame(table: str, run: Run, rows: Iterable[dict[str, Any]]) -> pl.DataFrame:

@@ -4,9 +4,7 @@
     staged/run=<id>/shard=00001.json                a shard is staged when this is there
     staged/run=<id>/manifest.json                   a run is staged when this is there
 
-Records of an answer that the warehouse held when the run was frozen are left out, for loading would pass them over.
-Where it turns out to hold something else by then, the run is staged again, whole. The files depend on the landed
-answers, the frozen plan and on that alone, so that staging again gives the same content.
+The files depend on the landed answers and the frozen plan alone, so staging again gives the same content.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ __all__ = [
     "stage_shards",
 ]
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Raised when staged files of an earlier version can no longer be loaded as they are."""
 
 
@@ -67,58 +65,44 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         contract: Settings by which the answers were read.
-        is_whole: Whether no records were left out. Manifests of older versions lack this flag; False is safe.
     """
 
     schema_version: int = SCHEMA_VERSION
     run_id: str
     files: tuple[StagedFile, ...]
     segments: dict[str, str]
-    is_whole: bool = False
     contract: ContractSettings = ContractSettings()
 
 
 @collecting_rarely()
-def stage_shard(run: Run, shard: int, progress: Progress | None = None, *, is_whole: bool = False) -> Manifest:
+def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manifest:
     """Flatten a shard and write its files, unless they are there and whole already.
 
     Args:
         run: The run.
         shard: Its number.
         progress: All that landed of it, with records, where that is still in memory; None reads it back.
-        is_whole: Whether records that were held when the run was frozen are staged too.
     """
     marker = _marker(run, shard)
     segments = _segments(run, shard)
     held = _read_manifest(marker)
-    made_from = (segments, is_whole, SCHEMA_VERSION, run.plan.contract)
-    if (
-        held
-        and (held.segments, held.is_whole, held.schema_version, held.contract) == made_from
-        and is_staged(run, held)
-    ):
+    made_from = (segments, SCHEMA_VERSION, run.plan.contract)
+    if held and (held.segments, held.schema_version, held.contract) == made_from and is_staged(run, held):
         return held
     files = []
-    for table, frame in flatten_shard(run, shard, progress, is_whole=is_whole).items():
+    for table, frame in flatten_shard(run, shard, progress).items():
         files.append(_write_table(run, table, f"shard={shard:05}", frame))
-    manifest = Manifest(
-        run_id=run.run_id,
-        files=tuple(files),
-        segments=segments,
-        is_whole=is_whole,
-        contract=run.plan.contract,
-    )
+    manifest = Manifest(run_id=run.run_id, files=tuple(files), segments=segments, contract=run.plan.contract)
     write_json(marker, manifest)
     return manifest
 
 
-def stage_shards(run: Run, processes: int = 1, *, is_whole: bool = False) -> list[Manifest]:
+def stage_shards(run: Run, processes: int = 1) -> list[Manifest]:
     """Stage all shards of a run, several at once if there are several processes.
 
     Args:
         run: The run.
         processes: How many processes to use. Each takes some hundred MB and pays from about ten thousand companies on.
-        is_whole: Whether to include records that the warehouse held when the run was frozen.
 
     Raises:
         DamagedError: A landed answer is not what was written.
@@ -126,11 +110,11 @@ def stage_shards(run: Run, processes: int = 1, *, is_whole: bool = False) -> lis
     """
     shards = run.shards()
     if min(processes, len(shards)) <= 1:
-        return [stage_shard(run, shard, is_whole=is_whole) for shard in shards]
+        return [stage_shard(run, shard) for shard in shards]
     # Not forked: the threads of Polars would be lost in the copy.
     with ProcessPoolExecutor(min(processes, len(shards)), get_context("spawn"), _leave_signals_to_parent) as pool:
         try:
-            return list(pool.map(partial(stage_shard, run, is_whole=is_whole), shards))
+            return list(pool.map(partial(stage_shard, run), shards))
         except BrokenProcessPool:
             raise FirmlakeError("A process that staged was ended from outside", "Run again with fewer") from None
 
@@ -146,7 +130,6 @@ def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
             _write_table(run, "refused_lines", "list", shape_table("refused_lines", refused, run.run_id)),
         ),
         segments={path: sha256 for shard in shards for path, sha256 in shard.segments.items()},
-        is_whole=all(shard.is_whole for shard in shards),
         contract=run.plan.contract,
     )
     write_json(run.folders.staged(run.run_id) / "manifest.json", manifest)

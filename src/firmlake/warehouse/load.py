@@ -78,7 +78,7 @@ def load_run(
     Args:
         connection: An unpublished generation, in a transaction. Each table is settled once it is loaded.
         run: The run.
-        manifest: Its staged files; see `firmlake.rebuild.restage.complete`.
+        manifest: Its staged files.
         outcome: How fetching ended.
         generation: Number of the generation.
         now: When it is published, UTC.
