@@ -119,18 +119,7 @@ def _record_period(world: World, filer: _Filer, calendar: Calendar, place: int) 
     cash = current * u[9] >> 17
     stock = current * u[10] >> 17
 
-    revenue = assets * (10_000 + u[12] * 3) >> 16
-    gross = revenue * (6000 + (u[13] * 3 >> 2)) >> 16
-    gross += gross * calendar.restated.count(year) >> 5
-    ebitda = gross * (u[14] - 12_000) >> 16
-    depreciation = assets * u[15] >> 20
-    ebit = ebitda - depreciation
-    taxable = ebit - (debt * u[16] >> 21)
-    net = taxable - (taxable >> 2) if taxable > 0 else taxable
-
-    employees = assets // (20_000_000 * (1 + u[17] % 8)) + 1
-    men = min(10_000, max(0, filer.men + u[20] % 401 - 200))
-    women = 10_000 - men - (137 if u[21] < 300 and men < 9800 else 0)
+    profitability, cash_flow = _draw_profit(u, assets, debt, calendar.restated.count(year))
     health = filer.health + u[22] % 15 - 7
     health += calendar.revised.count(year) * (1 + u[23] % 6) * (1 if u[23] & 64 else -1)
     return FinancialRecord(
@@ -139,16 +128,10 @@ def _record_period(world: World, filer: _Filer, calendar: Calendar, place: int) 
         received,
         health,
         filer.committees,
-        Profitability(
-            None if u[11] < 12_000 else revenue / 100,
-            gross / 100,
-            ebitda / 100,
-            ebit / 100,
-            net / 100,
-        ),
+        profitability,
         Liquidity(
             cash / 100,
-            (net + depreciation) / 100,
+            cash_flow / 100,
             (current - short) / 100,
             (current - short - cash + short_financial) / 100,
             (current * 10_000 // short) / 10_000,
@@ -167,5 +150,27 @@ def _record_period(world: World, filer: _Filer, calendar: Calendar, place: int) 
             short_financial / 100,
             ((short - short_financial) * u[6] >> 16) / 100,
         ),
-        People(employees, (employees * u[18] >> 19) + (u[18] & 1), men / 10_000, women / 10_000),
+        _draw_people(u, assets, filer.men),
     )
+
+
+def _draw_profit(u: tuple[int, ...], assets: int, debt: int, restated_count: int) -> tuple[Profitability, int]:
+    """Draw the results of a period, and its cash flow in cents."""
+    revenue = assets * (10_000 + u[12] * 3) >> 16
+    gross = revenue * (6000 + (u[13] * 3 >> 2)) >> 16
+    gross += gross * restated_count >> 5
+    ebitda = gross * (u[14] - 12_000) >> 16
+    depreciation = assets * u[15] >> 20
+    ebit = ebitda - depreciation
+    taxable = ebit - (debt * u[16] >> 21)
+    net = taxable - (taxable >> 2) if taxable > 0 else taxable
+    shown = None if u[11] < 12_000 else revenue / 100
+    return Profitability(shown, gross / 100, ebitda / 100, ebit / 100, net / 100), net + depreciation
+
+
+def _draw_people(u: tuple[int, ...], assets: int, men: int) -> People:
+    """Draw the staff of a period; `men` is their usual number among 10,000 employees."""
+    employees = assets // (20_000_000 * (1 + u[17] % 8)) + 1
+    men = min(10_000, max(0, men + u[20] % 401 - 200))
+    women = 10_000 - men - (137 if u[21] < 300 and men < 9800 else 0)
+    return People(employees, (employees * u[18] >> 19) + (u[18] & 1), men / 10_000, women / 10_000)

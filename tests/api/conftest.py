@@ -9,9 +9,10 @@ import httpx
 import pytest
 
 from firmlake.api.authorization import Token
-from firmlake.api.client import Client
+from firmlake.api.client import Access, Client
 from firmlake.api.exchange import Answer
 from firmlake.api.throttle.throttle import NoThrottle
+from firmlake.api.timing import Timing
 from firmlake.core.settings import ApiSettings
 
 from .throttle.simulation import VirtualTime
@@ -44,14 +45,10 @@ def make_client(time: VirtualTime, landed: list[Answer]) -> Iterator[ClientMaker
         arguments = {name: options.pop(name) for name in own}
         api = ApiSettings(**{"base_url": "https://service.test", "requests_per_minute": 0} | options)
         client = Client(
-            api,
-            arguments.pop("token", Token(CANARY)),
-            arguments.pop("throttle", NoThrottle()),
+            Access(api, arguments.pop("token", Token(CANARY)), arguments.pop("throttle", NoThrottle())),
             transport=_Transport(handler) if handler else None,
-            **{"on_answer": landed.append, "sleep": time.sleep} | arguments,
-            clock=time.clock,
-            utc_now=time.utc,
-            random=lambda: 1.0,
+            timing=Timing(time.clock, arguments.pop("sleep", time.sleep), lambda: 1.0, time.utc),
+            **{"on_answer": landed.append} | arguments,
         )
         clients.append(client)
         return client

@@ -14,8 +14,9 @@ from polars.testing import assert_frame_equal
 
 import firmlake_sandbox
 from firmlake.api.authorization import Token
-from firmlake.api.client import Client
+from firmlake.api.client import Access, Client
 from firmlake.api.throttle.throttle import NoThrottle
+from firmlake.api.timing import Timing
 from firmlake.core.company import normal_form
 from firmlake.core.errors import AuthorizationError, OutOfCreditsError, RequestRefusedError, Stopped
 from firmlake.core.settings import Settings
@@ -53,9 +54,8 @@ def fetch(sandbox, folders):
     def fetch(run, *, token="secret", before_each=lambda: None, **api):
         settings = msgspec.convert({"api": {"base_url": sandbox.base_url, "requests_per_minute": 0, **api}}, Settings)
         clock = Clock()
-        with Client(
-            settings.api, Token(token), _Gate(before_each), clock=clock, sleep=clock.sleep, random=lambda: 0.5
-        ) as client:
+        access, timing = Access(settings.api, Token(token), _Gate(before_each)), Timing(clock, clock.sleep, lambda: 0.5)
+        with Client(access, timing=timing) as client:
             fetcher = Fetcher(client, settings, run, now=lambda: NOON)
             try:
                 return [fetcher.fetch_shard(shard) for shard in range(1, run.plan.shard_count + 1)]

@@ -10,7 +10,7 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.exports.export import Request, export
 from firmlake.exports.targets import Folder
-from firmlake.rebuild.prune import find_spared, prune
+from firmlake.rebuild.prune import find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.warehouse.generations import newest, open_warehouse
@@ -41,8 +41,8 @@ def three(made, folders):
     return folders
 
 
-def spared(folders, **limits):
-    return find_spared(folders, NOW, **{"keep_generations": 9, **limits})[0]
+def removable(folders, **limits):
+    return find_removable(folders, NOW, **{"keep_generations": 9, **limits})[0]
 
 
 def names(found):
@@ -57,7 +57,7 @@ def hashes(folders):
 
 
 def test_without_ages_only_generations_beyond_the_kept_ones_go(three):
-    found = spared(three, keep_generations=2)
+    found = removable(three, keep_generations=2)
     assert names(found) == [("generation", "gen_000001.duckdb")]
     assert found[0].byte_count == found[0].path.stat().st_size
     prune(three, found)
@@ -66,7 +66,7 @@ def test_without_ages_only_generations_beyond_the_kept_ones_go(three):
 
 def test_a_look_changes_nothing(three):
     before = sorted(three.data.rglob("*"))
-    assert spared(three, keep_generations=1, staged_days=0, landed_days=0)
+    assert removable(three, keep_generations=1, staged_days=0, landed_days=0)
     assert sorted(three.data.rglob("*")) == before
 
 
@@ -75,26 +75,26 @@ def test_the_generation_that_changes_start_from_stays(folders, tmp_path):
     export(folders, Request(mode="changes"), Folder(tmp_path / "out"))
     for day in (1, 2):
         add_run(folders, day, keep=1)
-    assert names(spared(folders, keep_generations=1)) == []
+    assert names(removable(folders, keep_generations=1)) == []
     assert export(folders, Request(mode="changes"), Folder(tmp_path / "out")).manifest.mode == "changes"
-    assert names(spared(folders, keep_generations=1)) == [("generation", "gen_000001.duckdb")]
+    assert names(removable(folders, keep_generations=1)) == [("generation", "gen_000001.duckdb")]
 
 
 @pytest.mark.parametrize("kind", [pytest.param("staged", marks=pytest.mark.slow), "landed"])
 def test_old_runs_go_and_replay_and_verify_give_the_same(three, kind):
     expected = hashes(three)
-    found = spared(three, **{f"{kind}_days": OLD})
+    found = removable(three, **{f"{kind}_days": OLD})
     assert names(found) == [(kind, f"run={RUNS[0]}"), (kind, f"run={RUNS[1]}")]
     prune(three, found)
     assert not any(each.path.exists() for each in found)
-    assert names(spared(three, staged_days=OLD, landed_days=OLD)) == []  # of each run the other one stays
+    assert names(removable(three, staged_days=OLD, landed_days=OLD)) == []  # of each run the other one stays
     assert all(check.agrees for check in verify(three, lambda: NOW, memory_limit="256MB"))
     replay(three, lambda: NOW, memory_limit="256MB", keep=9)
     assert hashes(three) == expected
 
 
 def test_what_was_given_up_and_is_damaged_is_told_not_left_out(three):
-    prune(three, spared(three, landed_days=OLD))
+    prune(three, removable(three, landed_days=OLD))
     next(three.staged(RUNS[0]).glob("lookalikes/*.parquet")).unlink()
     with pytest.raises(DamagedError, match=RUNS[0]):
         replay(three, lambda: NOW, memory_limit="256MB", keep=9)
@@ -102,12 +102,12 @@ def test_what_was_given_up_and_is_damaged_is_told_not_left_out(three):
 
 def test_a_run_that_is_not_in_the_warehouse_keeps_all(three):
     shutil.rmtree(three.warehouse)
-    assert spared(three, staged_days=0, landed_days=0) == []
+    assert removable(three, staged_days=0, landed_days=0) == []
 
 
 def test_landed_answers_of_a_run_that_is_not_staged_whole_stay(three):
     next(three.staged(RUNS[0]).glob("lookalikes/*.parquet")).unlink()
-    assert ("landed", f"run={RUNS[0]}") not in names(spared(three, landed_days=OLD))
+    assert ("landed", f"run={RUNS[0]}") not in names(removable(three, landed_days=OLD))
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def test_landed_answers_of_a_run_that_is_not_staged_whole_stay(three):
 def test_a_damaged_run_keeps_all_and_is_named_and_the_others_are_pruned(three, harmed, limit):
     """Of landed answers and staged tables one stays: it must be the one that is whole."""
     (three.data / harmed).write_bytes(b"x")
-    found, damaged = find_spared(three, NOW, keep_generations=9, **{limit: OLD})
+    found, damaged = find_removable(three, NOW, keep_generations=9, **{limit: OLD})
     assert [each.path.name for each in found] == [f"run={RUNS[1]}"]
     assert harmed in damaged[RUNS[0]].message
     assert damaged[RUNS[0]].next_step
 
 
 def test_a_killed_prune_is_finished_by_the_next(three, monkeypatch):
-    found = spared(three, keep_generations=1, landed_days=OLD)
+    found = removable(three, keep_generations=1, landed_days=OLD)
 
     def dies(path):
         raise KeyboardInterrupt
@@ -137,8 +137,8 @@ def test_a_killed_prune_is_finished_by_the_next(three, monkeypatch):
         patch.setattr(shutil, "rmtree", dies)
         with pytest.raises(KeyboardInterrupt):
             prune(three, found)
-    prune(three, spared(three, keep_generations=1, landed_days=OLD))
-    assert spared(three, keep_generations=1, landed_days=OLD) == []
+    prune(three, removable(three, keep_generations=1, landed_days=OLD))
+    assert removable(three, keep_generations=1, landed_days=OLD) == []
     assert not list(three.data.glob("*/.going-*"))
     assert newest(three).exists()
     assert all(check.agrees for check in verify(three, lambda: NOW, memory_limit="256MB"))

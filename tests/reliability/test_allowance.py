@@ -9,9 +9,10 @@ import pytest
 
 from firmlake.api import requests
 from firmlake.api.authorization import Token
-from firmlake.api.client import Client
+from firmlake.api.client import Access, Client
 from firmlake.api.throttle.file import FileStore
 from firmlake.api.throttle.throttle import SharedThrottle
+from firmlake.api.timing import Timing
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 from postgres import serve_postgres
@@ -52,7 +53,7 @@ def test_the_allowance_is_kept_and_used_also_across_restarts(kind, minutes, sand
     while when.clock() - began < 60 * minutes:  # a process that ends; the next one finds what it left
         throttle = SharedThrottle(FileStore(tmp_path / "key", lambda: int(when.clock() * 1e9)), LIMIT)
         api = ApiSettings(base_url=sandbox.base_url, requests_per_minute=LIMIT)
-        with Client(api, Token(TOKEN), throttle, clock=when.clock, sleep=when.sleep) as client:
+        with Client(Access(api, Token(TOKEN), throttle), timing=Timing(when.clock, when.sleep)) as client:
             for _ in range(chance.randrange(1, 2 * LIMIT)):
                 client.send(requests.bulk(api, "lookalikes", [company], None, None))
                 sent += 1

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import random as random_module
 import threading
-import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from firmlake.api.authorization import Token
 from firmlake.api.breaker import CircuitBreaker, Probe, RetryBudget
@@ -18,8 +15,9 @@ from firmlake.api.connection import Connection
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import Check, judge
 from firmlake.api.requests import Request
-from firmlake.api.retry import THROTTLED_MAX_SECONDS, TryAgainError, retrying
+from firmlake.api.retry import THROTTLED_MAX_SECONDS, Policy, TryAgainError
 from firmlake.api.throttle.throttle import Throttle
+from firmlake.api.timing import REAL, Timing
 from firmlake.core.errors import (
     AuthorizationError,
     FirmlakeError,
@@ -37,30 +35,39 @@ from firmlake.core.settings import ApiSettings
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Answer", "Client"]
+__all__ = ["Access", "Answer", "Client"]
 
 _CONTINUE = "What was fetched is kept; run again to continue"
 
 OnAnswer = Callable[[Answer], object]
 
 
+class Access(NamedTuple):
+    """What a client needs of the service: its settings, the token and the throttle.
+
+    Attributes:
+        api: Address and limits of the service.
+        token: Sent to the service and nowhere else.
+        throttle: Decides when a request may be sent.
+    """
+
+    api: ApiSettings
+    token: Token
+    throttle: Throttle
+
+
 class Client:
     """A client of the service; many threads may call `send` at once.
 
     Args:
-        api: Address and limits of the service.
-        token: Sent to the service and nowhere else.
-        throttle: Decides when a request may be sent.
+        access: The service's settings, the token and the throttle.
         on_answer: Called with every attempt, answered or not, before the client acts on it. An exception that it
             raises ends `send`.
         stop: Set this event to interrupt: waits end at once, answers under way have 8 s left, no request is sent.
         budget: Budget of retries; None makes the default one.
         make_breaker: Makes the circuit breaker of an endpoint; None makes the default one.
         transport: A transport for tests; None connects to the service.
-        clock: Monotonic seconds.
-        sleep: Waits for a number of seconds; None waits on `stop`.
-        random: Returns a number from 0 to 1.
-        utc_now: Returns the current time in UTC.
+        timing: Where time and chance come from.
         on_wait: Called from any thread with the reason why a request waits, and with an empty text when a request is
             answered.
 
@@ -70,31 +77,23 @@ class Client:
 
     def __init__(
         self,
-        api: ApiSettings,
-        token: Token,
-        throttle: Throttle,
+        access: Access,
         *,
         on_answer: OnAnswer | None = None,
         stop: threading.Event | None = None,
         budget: RetryBudget | None = None,
         make_breaker: Callable[[], CircuitBreaker] | None = None,
         transport: httpx.BaseTransport | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] | None = None,
-        random: Callable[[], float] = random_module.random,
-        utc_now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        timing: Timing = REAL,
         on_wait: Callable[[str], object] = lambda why: None,
     ) -> None:
-        self._api = api
-        self._token = token
-        self._throttle = throttle
+        self._api, self._token, self._throttle = access
         self._on_answer = on_answer
         self._stop = stop or threading.Event()
-        self._sleep = sleep or self._stop.wait
-        self._clock = clock
-        self._random = random
+        self._timing = timing
+        self._sleep = timing.sleep or self._stop.wait
         self._budget = budget or RetryBudget()
-        self._make_breaker = make_breaker or partial(CircuitBreaker, clock, random)
+        self._make_breaker = make_breaker or partial(CircuitBreaker, timing.clock, timing.random)
         self._breakers: dict[str, CircuitBreaker] = {}
         self._on_wait = on_wait
         self._has_connected = False
@@ -102,7 +101,7 @@ class Client:
         self._answered: dict[str, tuple[Request, Check | None]] = {}
         self._end: FirmlakeError | None = None
         self._ends: dict[str, FirmlakeError] = {}
-        self._connection = Connection(api, token, self._stop, clock, utc_now, transport)
+        self._connection = Connection(self._api, self._token, self._stop, timing, transport)
 
     def __enter__(self) -> Client:
         return self
@@ -155,18 +154,9 @@ class Client:
         on_answer = on_answer or self._on_answer
         breaker, wait = self._breaker_of(request), partial(self._wait, request)
         failed_probe_count = breaker.failed_probe_count
-        policy = retrying(
-            tries or self._api.tries,
-            self._api.retry_wait_max_seconds,
-            self._budget,
-            has_connected=lambda: self._has_connected and is_patient,
-            clock=self._clock,
-            sleep=wait,
-            random=self._random,
-            tell=self._on_wait,
-        )
+        retrying = self._policy(tries or self._api.tries, wait, is_patient).retrying()
         try:
-            return policy(self._try, request, check, attempts, is_patient, on_answer)
+            return retrying(self._try, request, check, attempts, is_patient, on_answer)
         except TryAgainError as error:
             if probe := self._probe(request, attempts, on_answer):
                 breaker.enter(wait, probe)  # decides whether the service or this request is at fault
@@ -178,6 +168,17 @@ class Client:
         except FirmlakeError as error:
             self._note_end(request, error)
             raise
+
+    def _policy(self, tries: int, sleep: Callable[[float], None], is_patient: bool) -> Policy:
+        return Policy(
+            tries,
+            self._api.retry_wait_max_seconds,
+            self._budget,
+            self._timing,
+            sleep=sleep,
+            has_connected=lambda: self._has_connected and is_patient,
+            tell=self._on_wait,
+        )
 
     def _note_end(self, request: Request, error: FirmlakeError) -> None:
         """Remember errors that make further requests pointless, to one endpoint or to the whole service."""

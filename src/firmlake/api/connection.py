@@ -9,9 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from collections.abc import Callable
 from contextlib import closing
-from datetime import datetime
 from functools import lru_cache
 
 import httpx
@@ -22,6 +20,7 @@ from firmlake.api.authorization import Token
 from firmlake.api.body import Body, BodyError
 from firmlake.api.exchange import Answer, choose_headers
 from firmlake.api.requests import Request
+from firmlake.api.timing import Timing
 from firmlake.api.transport import PoolTransport, environment_proxy
 from firmlake.api.wire import Deadline
 from firmlake.core.errors import SettingsError
@@ -60,8 +59,7 @@ class Connection:
         api: Address and limits of the service.
         token: Sent to the service and nowhere else.
         stop: Once this event is set, an answer under way has 8 s left.
-        clock: Monotonic seconds.
-        utc_now: Returns the current time in UTC.
+        timing: Where time comes from.
         transport: A transport for tests; None connects to the service.
 
     Raises:
@@ -73,15 +71,13 @@ class Connection:
         api: ApiSettings,
         token: Token,
         stop: threading.Event,
-        clock: Callable[[], float],
-        utc_now: Callable[[], datetime],
+        timing: Timing,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._api = api
         self._address = read_address(api.base_url)
         self._token = token
-        self._clock = clock
-        self._utc_now = utc_now
+        self._timing = timing
         self._deadline = Deadline(stop, GRACE_SECONDS)
         self._transport = transport or self._open()
         self._headers = {
@@ -112,7 +108,7 @@ class Connection:
         Returns:
             The answer. If the connection failed, the answer says so in `error`; nothing is raised.
         """
-        began = self._clock()
+        began = self._timing.clock()
         self._deadline.start(self._api.total_timeout_seconds)
         status, headers, problem = None, {}, ""
         body = Body("", 0, 0)
@@ -128,7 +124,7 @@ class Connection:
             problem = _describe(error)
             if problem == _TIMEOUT:
                 what = "no answer" if status is None else "not the whole answer"
-                problem = f"{_TIMEOUT}: {what} within {self._clock() - began:.2g} s"
+                problem = f"{_TIMEOUT}: {what} within {self._timing.clock() - began:.2g} s"
         return Answer(
             request,
             attempt,
@@ -136,8 +132,8 @@ class Connection:
             problem,
             headers,
             redact_whole(body.content().removeprefix(_BYTE_ORDER_MARK)),
-            self._utc_now(),
-            self._clock() - began,
+            self._timing.utc_now(),
+            self._timing.clock() - began,
             body.wire_bytes,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
@@ -9,8 +10,9 @@ import tenacity
 
 from firmlake.api.breaker import RetryBudget
 from firmlake.api.exchange import Answer
+from firmlake.api.timing import Timing
 
-__all__ = ["UNUSABLE_TRIES", "TryAgainError", "retrying"]
+__all__ = ["UNUSABLE_TRIES", "Policy", "TryAgainError"]
 
 Kind = Literal["failed", "unusable", "unreachable", "throttled"]
 
@@ -42,18 +44,8 @@ class TryAgainError(Exception):
         self.is_out_of_budget = False
 
 
-def retrying(
-    tries: int,
-    wait_max_seconds: float,
-    budget: RetryBudget,
-    *,
-    has_connected: Callable[[], bool],
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
-    random: Callable[[], float],
-    tell: Callable[[str], object] = lambda trouble: None,
-) -> tenacity.Retrying:
-    """Make the policy for one request.
+class Policy:
+    """Decides for one request whether to try again, and when.
 
     Waits use full jitter (up to 1, 2, 4 ... seconds), or last as long as the service asked for if that is longer. A 429
     does not count as a try. Neither does a lost connection once the service has been reached: the circuit breaker
@@ -63,51 +55,67 @@ def retrying(
         tries: Tries that may fail.
         wait_max_seconds: Longest jittered wait between two tries.
         budget: Retries left for all requests of the client.
-        has_connected: Whether the service has ever been reached.
-        clock: Monotonic seconds.
+        timing: Where time and chance come from.
         sleep: Waits for a number of seconds; raises when the run is interrupted.
-        random: Returns a number from 0 to 1.
+        has_connected: Whether the service has ever been reached.
         tell: Called with the reason for the wait before each retry.
-
-    Returns:
-        A policy that raises the last TryAgainError when it gives up and passes any other exception through.
     """
-    counts: dict[Kind, int] = {"failed": 0, "unusable": 0, "unreachable": 0, "throttled": 0}
-    began = clock()
 
-    def stop(state: tenacity.RetryCallState) -> bool:
+    def __init__(
+        self,
+        tries: int,
+        wait_max_seconds: float,
+        budget: RetryBudget,
+        timing: Timing,
+        *,
+        sleep: Callable[[float], None],
+        has_connected: Callable[[], bool],
+        tell: Callable[[str], object] = lambda trouble: None,
+    ) -> None:
+        self._tries, self._wait_max, self._budget, self._timing = tries, wait_max_seconds, budget, timing
+        self._sleep, self._has_connected, self._tell = sleep, has_connected, tell
+        self._counts: Counter[Kind] = Counter()
+        self._began = timing.clock()
+
+    def retrying(self) -> tenacity.Retrying:
+        """Return the policy for tenacity.
+
+        It raises the last TryAgainError when it gives up, and passes any other exception through.
+        """
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(TryAgainError),
+            stop=self._gives_up,
+            wait=self._seconds_to_wait,
+            sleep=self._sleep,
+            before_sleep=self._tell_why,
+            reraise=True,
+        )
+
+    def _used(self) -> int:
+        return self._counts.total() - self._counts["throttled"]
+
+    def _gives_up(self, state: tenacity.RetryCallState) -> bool:
         error = _error(state)
-        counts[error.kind] += 1
+        self._counts[error.kind] += 1
         if error.kind == "throttled":
-            return clock() - began + state.upcoming_sleep > THROTTLED_MAX_SECONDS
-        if error.kind == "unreachable" and has_connected():
+            return self._timing.clock() - self._began + state.upcoming_sleep > THROTTLED_MAX_SECONDS
+        if error.kind == "unreachable" and self._has_connected():
             return False
-        used = counts["failed"] + counts["unusable"] + counts["unreachable"]
-        if used >= tries or counts["unusable"] >= UNUSABLE_TRIES:
+        if self._used() >= self._tries or self._counts["unusable"] >= UNUSABLE_TRIES:
             return True
-        error.is_out_of_budget = not budget.spend()
+        error.is_out_of_budget = not self._budget.spend()
         return error.is_out_of_budget
 
-    def wait(state: tenacity.RetryCallState) -> float:
+    def _seconds_to_wait(self, state: tenacity.RetryCallState) -> float:
         ceiling = min(_FIRST_WAIT_SECONDS * 2.0 ** min(state.attempt_number - 1, 30), _LONGEST_WAIT_SECONDS)
-        jitter = min(random() * ceiling, wait_max_seconds)
+        jitter = min(self._timing.random() * ceiling, self._wait_max)
         return max(jitter, _error(state).wait_seconds or 0.0)
 
-    def say(state: tenacity.RetryCallState) -> None:
+    def _tell_why(self, state: tenacity.RetryCallState) -> None:
         error = _error(state)
-        used = counts["failed"] + counts["unusable"] + counts["unreachable"]
-        is_counted = error.kind in ("failed", "unusable") or (error.kind == "unreachable" and not has_connected())
-        which = f"try {used + 1} of {tries}" if is_counted else f"again in {state.upcoming_sleep:.0f} s"
-        tell(f"{error.reason}, {which}")
-
-    return tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type(TryAgainError),
-        stop=stop,
-        wait=wait,
-        sleep=sleep,
-        before_sleep=say,
-        reraise=True,
-    )
+        is_counted = error.kind in ("failed", "unusable") or (error.kind == "unreachable" and not self._has_connected())
+        which = f"try {self._used() + 1} of {self._tries}" if is_counted else f"again in {state.upcoming_sleep:.0f} s"
+        self._tell(f"{error.reason}, {which}")
 
 
 def _error(state: tenacity.RetryCallState) -> TryAgainError:

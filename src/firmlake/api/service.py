@@ -7,14 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from firmlake.api.address import read_address
 from firmlake.api.authorization import Token, read_token
-from firmlake.api.client import Client
+from firmlake.api.client import Access, Client
 from firmlake.api.embedded import start_embedded
 from firmlake.api.throttle.budget import RequestBudget
 from firmlake.api.throttle.choose import open_throttle
@@ -22,10 +21,10 @@ from firmlake.api.throttle.throttle import Throttle
 from firmlake.core.errors import SettingsError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
-from firmlake.core.settings import SANDBOX, ApiSettings, Settings
+from firmlake.core.settings import SANDBOX, Settings
 
 __all__ = [
-    "Access", "check_access", "check_service", "connect", "is_service", "open_access", "service_name", "stamp_service",
+    "check_access", "check_service", "connect", "is_service", "open_access", "service_name", "stamp_service",
 ]  # fmt: skip
 
 
@@ -54,14 +53,6 @@ def check_access(settings: Settings) -> Token | None:
     return read_token()
 
 
-class Access(NamedTuple):
-    """Arguments for a client: the service's settings, the token and the throttle."""
-
-    api: ApiSettings
-    token: Token
-    throttle: Throttle
-
-
 @contextmanager
 def open_access(settings: Settings) -> Iterator[Access]:
     """Yield access to the service that the settings name; start the embedded service if they ask for it.
@@ -85,7 +76,7 @@ def connect(
     settings: Settings, stop: threading.Event | None = None, on_wait: Callable[[str], object] = lambda why: None
 ) -> Iterator[Client]:
     """Yield a client for the service that the settings name; see `open_access`, and `Client` for the arguments."""
-    with open_access(settings) as access, Client(*access, stop=stop, on_wait=on_wait) as client:
+    with open_access(settings) as access, Client(access, stop=stop, on_wait=on_wait) as client:
         yield client
 
 

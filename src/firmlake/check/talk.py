@@ -12,7 +12,7 @@ import msgspec
 
 from firmlake.api import requests
 from firmlake.api.authorization import Token
-from firmlake.api.client import Client
+from firmlake.api.client import Access, Client
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import Request
 from firmlake.api.throttle.throttle import Throttle
@@ -103,7 +103,7 @@ class Talk:
         self._stop_if_overcharged()
         key = msgspec.json.encode(api or self.api)
         if key not in self._clients:
-            self._clients[key] = Client(api or self.api, self._token, self._throttle, stop=self._stop)
+            self._clients[key] = Client(Access(api or self.api, self._token, self._throttle), stop=self._stop)
         heard: list[Answer] = []
         try:
             self._clients[key].send(request, tries=_TRIES, is_patient=False, on_answer=heard.append)

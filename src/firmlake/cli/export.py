@@ -40,17 +40,7 @@ __all__ = ["export"]
 )
 @click.option("--dbt", is_flag=True, help="Print a dbt sources file for this export.")
 @command
-def export(
-    call: Call,
-    target: str | None,
-    file_format: str | None,
-    changes: bool | None,
-    as_of: str | None,
-    company_list: str,
-    tables: tuple[str, ...],
-    ddl: str | None,
-    dbt: bool,
-) -> None:
+def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, dbt: bool, **options: Any) -> None:
     """Export the newest generation to TARGET: a folder, or s3://, gs:// or az://.
 
     Repeating an export does nothing. Readers follow TARGET/latest.json, which always names a complete export.
@@ -58,10 +48,10 @@ def export(
     from firmlake.exports.export import export_as_set
 
     settings = call.settings(
-        export__target=target,
-        export__format=file_format,
-        export__changes=None if changes is None else "true",
-        export__tables=",".join(tables) or None,
+        export__target=options["target"],
+        export__format=options["file_format"],
+        export__changes=None if options["changes"] is None else "true",
+        export__tables=",".join(options["tables"]) or None,
     )
     done, place = export_as_set(settings, as_of or "", call.say, company_list)
     _say(call, done, place)

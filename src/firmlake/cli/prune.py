@@ -32,14 +32,14 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.rebuild.prune import find_spared
+    from firmlake.rebuild.prune import find_removable
     from firmlake.rebuild.prune import prune as remove
-    from firmlake.terminal.status import show_spared
+    from firmlake.terminal.status import show_removable
 
     settings = call.settings(run__keep_generations=generations)
     folders = Folders.of(settings)
     with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a dry run need not wait for another run
-        spared, damaged = find_spared(
+        removable, damaged = find_removable(
             folders,
             utc_now(),
             keep_generations=settings.run.keep_generations,
@@ -47,12 +47,12 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
             landed_days=landed_days,
         )
         if not dry_run:
-            remove(folders, spared)
+            remove(folders, removable)
     content = {
         "removed": not dry_run,
-        "byte_count": sum(each.byte_count for each in spared),
-        "spared": [each._asdict() for each in spared],
+        "byte_count": sum(each.byte_count for each in removable),
+        "spared": [each._asdict() for each in removable],
         "damaged": [(run_id, error.message, error.next_step) for run_id, error in damaged.items()],
     }
-    call.answer(content, lambda: show_spared(spared, dry_run))
+    call.answer(content, lambda: show_removable(removable, dry_run))
     return call.name_damaged(damaged)

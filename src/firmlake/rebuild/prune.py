@@ -29,13 +29,13 @@ from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.generations import generation_number, list_generations, newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
 
-__all__ = ["Spared", "find_spared", "prune"]
+__all__ = ["Removable", "find_removable", "prune"]
 
 _GOING = ".going-"
 """Prefix of a folder that is being removed, so that no other process takes it for a run."""
 
 
-class Spared(NamedTuple):
+class Removable(NamedTuple):
     """Something that can be removed.
 
     Attributes:
@@ -50,14 +50,14 @@ class Spared(NamedTuple):
     ended_at: datetime | None = None
 
 
-def find_spared(
+def find_removable(
     folders: Folders,
     now: datetime,
     *,
     keep_generations: int,
     staged_days: int | None = None,
     landed_days: int | None = None,
-) -> tuple[list[Spared], dict[str, DamagedError]]:
+) -> tuple[list[Removable], dict[str, DamagedError]]:
     """Find what can be removed, without changing anything.
 
     Args:
@@ -90,9 +90,9 @@ def find_spared(
     return found, damaged
 
 
-def prune(folders: Folders, spared: Iterable[Spared]) -> None:
-    """Remove what `find_spared` found. If the process is killed, the next prune removes what is half gone."""
-    for each in spared:
+def prune(folders: Folders, removable: Iterable[Removable]) -> None:
+    """Remove what `find_removable` found. If the process is killed, the next prune removes what is half gone."""
+    for each in removable:
         if each.kind == "landed":
             open_run(folders, each.path.name.removeprefix("run=")).mark_pruned()
         if each.path.is_dir():
@@ -108,7 +108,7 @@ def prune(folders: Folders, spared: Iterable[Spared]) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _generations(folders: Folders, keep: int) -> Iterator[Spared]:
+def _generations(folders: Folders, keep: int) -> Iterator[Removable]:
     held = list_generations(folders)
     needed = {newest(folders), *held[-keep:]}
     exported = exported_generations(folders)
@@ -117,7 +117,7 @@ def _generations(folders: Folders, keep: int) -> Iterator[Spared]:
             yield _measured("generation", path)
 
 
-def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bool) -> Iterator[Spared]:
+def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bool) -> Iterator[Removable]:
     landed, staged = run.folders.data / "landing" / f"run={run.run_id}", run.folders.staged(run.run_id)
     if run.is_pruned or not landed.exists():
         if run.is_pruned and landed.exists():  # a prune was killed after its mark
@@ -143,6 +143,6 @@ def _is_over(age: timedelta, days: int | None) -> bool:
     return days is not None and age > timedelta(days=days)
 
 
-def _measured(kind: str, path: Path, ended_at: datetime | None = None) -> Spared:
+def _measured(kind: str, path: Path, ended_at: datetime | None = None) -> Removable:
     files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
-    return Spared(kind, path, sum(each.stat().st_size for each in files), ended_at)
+    return Removable(kind, path, sum(each.stat().st_size for each in files), ended_at)

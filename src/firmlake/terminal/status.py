@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from firmlake.rebuild.prune import Spared
+from firmlake.rebuild.prune import Removable
 from firmlake.report.status import Status
 from firmlake.report.summary import shown_statuses
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import count_of, show_rows
 
-__all__ = ["show_spared", "show_status"]
+__all__ = ["show_removable", "show_status"]
 
 
 def show_status(status: Status, now: datetime) -> None:
@@ -61,17 +61,17 @@ def show_status(status: Status, now: datetime) -> None:
     echo(f"Next: {status.next_step}")
 
 
-def show_spared(spared: Sequence[Spared], is_dry: bool) -> None:
+def show_removable(removable: Sequence[Removable], is_dry: bool) -> None:
     """Print what was removed, or would be in a dry run."""
-    if not spared:
+    if not removable:
         echo("There is nothing to remove")
         return
     rows = [
         (each.kind, f"{each.ended_at:%Y-%m-%d}" if each.ended_at else None, _megabytes(each.byte_count), each.path)
-        for each in spared
+        for each in removable
     ]
     show_rows(("kind", "run ended", "MB", "folder or file"), rows)
-    total = f"{_megabytes(sum(each.byte_count for each in spared)):,} MB"
+    total = f"{_megabytes(sum(each.byte_count for each in removable)):,} MB"
     echo(f"Would free {total}; run it without --dry-run to remove them" if is_dry else f"Freed {total}")
 
 

@@ -16,7 +16,7 @@ from firmlake.warehouse.publish import checkpoint
 __all__ = ["compare", "count_rows", "merge", "supersede"]
 
 _STRETCH = 4_000_000
-"""Deletes are settled after each stretch of this many rows, because an unsettled delete takes 8 bytes per row."""
+"""Deletes are written after each stretch of this many rows: until a checkpoint each deleted row takes 8 bytes."""
 
 
 def supersede(
@@ -26,7 +26,7 @@ def supersede(
     answered: str,
     staged: str,
     run_id: str,
-    spared: str = "false",
+    retained: str = "false",
     *,
     is_all_answered: bool = False,
 ) -> int:
@@ -36,14 +36,14 @@ def supersede(
     volatile columns of rows that stay are updated. Equal rows that occur several times are matched one to one.
 
     Args:
-        connection: A connection in a transaction. What was loaded before is settled.
+        connection: A connection in a transaction. What was loaded before is checkpointed.
         table: A table that keeps history.
         scope: The columns that identify an answer, such as country and company_number.
         answered: A relation with these columns: the keys that were answered. Rows of other keys are not touched. For
             a snapshot of a whole table, these are all keys that are held or staged.
         staged: A relation with the table's columns except `valid_from_run`. Rows of other keys are ignored.
         run_id: The run that the staged rows come from.
-        spared: An SQL condition on held rows `h`: these stay although the answer lacks them, because a part of the
+        retained: An SQL condition on held rows `h`: these stay although the answer lacks them, because a part of the
             answer could not be read.
         is_all_answered: Whether all staged rows belong to answered keys; a first load then skips comparing keys.
 
@@ -58,7 +58,7 @@ def supersede(
         "staged": staged,
         "same": " AND ".join(f"h.{name} IS NOT DISTINCT FROM o.{name}" for name in shape.content),
         "nth": _nth(shape),
-        "spared": spared,
+        "retained": retained,
         "columns": ", ".join(column.name for column in shape.columns if column.name != "valid_from_run"),
     }
     checkpoint(connection)  # a checkpoint changes row ids, so it comes first
@@ -67,19 +67,9 @@ def supersede(
         among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
         return count_rows(connection, _INSERT_ALL.format(**names, among=among), run_id)
     connection.execute(_OFFERED.format(**names))
-    stretches = connection.execute(f"SELECT DISTINCT held_row // {_STRETCH} FROM held ORDER BY ALL").fetchall()
-    if len(stretches) > 1:
-        checkpoint(connection, keeps_row_ids=True)
-    connection.execute(_KEPT.format(**names))
-    connection.execute(_CLOSED.format(**names), [run_id])
-    for (stretch,) in stretches:
-        first = stretch * _STRETCH
-        connection.execute(_DELETE.format(**names, first=first, last=first + _STRETCH - 1))
-        if len(stretches) > 1:
-            checkpoint(connection, keeps_row_ids=True)
-    connection.execute(f"INSERT INTO {table}_history BY NAME SELECT * FROM closed_{table}")
+    _close(connection, names, run_id)
     _refresh(connection, shape, "kept JOIN offered o ON o.rowid = offered_row")
-    if spared != "false":
+    if retained != "false":
         _make_room(connection, shape, staged, scope)
     connection.execute(_UNHELD.format(**names))
     connection.execute("DROP TABLE held")
@@ -95,7 +85,7 @@ def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> No
     """Write rows for a table into the temporary table `merged_<table>`, each compared with the held row of its key.
 
     Args:
-        connection: A connection in a transaction. What was loaded before is settled.
+        connection: A connection in a transaction. What was loaded before is checkpointed.
         table: A table that keeps history.
         query: Selects one row per key: its values, and the held row of the key as the struct `held` and its row id
             `held_row`, both null if there is none. Other columns are passed on.
@@ -151,7 +141,8 @@ _KEPT = """
 
 _CLOSED = """
     CREATE OR REPLACE TEMP TABLE closed_{table} AS
-    SELECT * EXCLUDE (held_row, nth), ? AS valid_to_run FROM held h ANTI JOIN kept USING (held_row) WHERE NOT ({spared})
+    SELECT * EXCLUDE (held_row, nth), ? AS valid_to_run
+    FROM held h ANTI JOIN kept USING (held_row) WHERE NOT ({retained})
 """
 
 _NONE_CLOSED = "CREATE OR REPLACE TEMP TABLE closed_{table} AS FROM {table}_history LIMIT 0"
@@ -159,10 +150,10 @@ _NONE_CLOSED = "CREATE OR REPLACE TEMP TABLE closed_{table} AS FROM {table}_hist
 _DELETE = """
     DELETE FROM {table} WHERE rowid IN (
         SELECT held_row FROM held h ANTI JOIN kept USING (held_row)
-        WHERE NOT ({spared}) AND held_row BETWEEN {first} AND {last})
+        WHERE NOT ({retained}) AND held_row BETWEEN {first} AND {last})
 """
 
-# The position of unreadable rows in the answer is unknown, so spared rows move behind all others.
+# The position of unreadable rows in the answer is unknown, so retained rows move behind all others.
 _MAKE_ROOM = """
     UPDATE {table} t SET position = t.position + o.height
     FROM (SELECT {scope}, max(position) + 1 AS height FROM {staged} GROUP BY {scope}) o
@@ -200,6 +191,21 @@ def _nth(table: Table) -> str:
     )
 
 
+def _close(connection: duckdb.DuckDBPyConnection, names: dict[str, str], run_id: str) -> None:
+    """Move the rows that are gone from the answers into the history, in stretches."""
+    stretches = connection.execute(f"SELECT DISTINCT held_row // {_STRETCH} FROM held ORDER BY ALL").fetchall()
+    if len(stretches) > 1:
+        checkpoint(connection, keeps_row_ids=True)
+    connection.execute(_KEPT.format(**names))
+    connection.execute(_CLOSED.format(**names), [run_id])
+    for (stretch,) in stretches:
+        first = stretch * _STRETCH
+        connection.execute(_DELETE.format(**names, first=first, last=first + _STRETCH - 1))
+        if len(stretches) > 1:
+            checkpoint(connection, keeps_row_ids=True)
+    connection.execute("INSERT INTO {table}_history BY NAME SELECT * FROM closed_{table}".format(**names))
+
+
 def _refresh(connection: duckdb.DuckDBPyConnection, table: Table, rows: str) -> None:
     """Update the volatile columns of rows that stay, from the relation `o`, joined by `held_row`."""
     if table.volatile:
@@ -209,7 +215,7 @@ def _refresh(connection: duckdb.DuckDBPyConnection, table: Table, rows: str) -> 
 
 
 def _make_room(connection: duckdb.DuckDBPyConnection, table: Table, staged: str, scope: tuple[str, ...]) -> None:
-    """Move spared rows behind the offered rows, so that no two rows have the same position."""
+    """Move retained rows behind the offered rows, so that no two rows have the same position."""
     if "position" in (table.volatile or ()):
         same = " AND ".join(f"t.{name} = o.{name}" for name in scope)
         connection.execute(_MAKE_ROOM.format(table=table.name, staged=staged, scope=", ".join(scope), same=same))

@@ -76,7 +76,7 @@ def load_run(
     """Load a staged run.
 
     Args:
-        connection: An unpublished generation, in a transaction. Each table is settled once it is loaded.
+        connection: An unpublished generation, in a transaction. Each table is checkpointed once it is loaded.
         run: The run.
         manifest: Its staged files.
         outcome: How fetching ended.
@@ -254,8 +254,8 @@ def _replace_changed(
 ) -> int:
     of_dataset = f"(SELECT country, company_number FROM changed WHERE dataset = '{dataset}'"
     is_any_partial = count_rows(connection, f"SELECT count(*) FROM changed WHERE dataset = '{dataset}' AND is_partial")
-    spared = f"(country, company_number) IN {of_dataset} AND is_partial) AND {_not_staged(dataset)}"
-    names = {"spared": spared} if is_any_partial else {}
+    retained = f"(country, company_number) IN {of_dataset} AND is_partial) AND {_not_staged(dataset)}"
+    names = {"retained": retained} if is_any_partial else {}
     answered, staged = f"{of_dataset})", f"staged_{table}"
     return supersede(connection, table, _COMPANY, answered, staged, run_id, is_all_answered=is_all_changed, **names)
 

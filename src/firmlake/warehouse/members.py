@@ -24,7 +24,7 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
     """Replace the held version of a list by that of a run, unless the run was planned earlier.
 
     Args:
-        connection: An unpublished generation, in a transaction. What was loaded before is settled.
+        connection: An unpublished generation, in a transaction. What was loaded before is checkpointed.
         run: The run.
 
     Returns:

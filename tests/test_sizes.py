@@ -1,0 +1,28 @@
+"""The sizes that CONTRIBUTING.md states and ruff has no rule for."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MODULE_LINES, FUNCTION_LINES, LOOSE_MODULES = 300, 60, 6
+
+
+def test_modules_have_at_most_300_lines_and_functions_60():
+    too_long = []
+    for path in (path for folder in ("src", "flows") for path in (ROOT / folder).rglob("*.py")):
+        text = path.read_text()
+        if text.count("\n") > MODULE_LINES:
+            too_long.append(f"{path.relative_to(ROOT)}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno is not None
+                if (lines := node.end_lineno - node.lineno + 1) > FUNCTION_LINES:
+                    too_long.append(f"{path.relative_to(ROOT)}: {node.name} has {lines} lines")
+    assert not too_long
+
+
+def test_modules_live_in_rooms():
+    loose = [path.name for path in (ROOT / "src/firmlake").glob("*.py") if not path.name.startswith("__")]
+    assert len(loose) <= LOOSE_MODULES
