@@ -18,11 +18,11 @@ from support import ACME, BOLT, DAY, NOON, answer, found, land, lookalike, make_
 LIMITS = {"memory_limit": "100MB"}
 
 
-def run_of(folders, dataset, *records, day=0, **contract):
+def run_of(folders, dataset, *records, day=0, company=ACME, **contract):
     """Fetch these records under settings, and publish them."""
     at, settings = NOON + day * DAY, Settings(contract=ContractSettings(**contract))
-    run = make_run(folders, [ACME], [dataset], run_id=f"2026010{5 + day}T120000Z-0001", at=at)
-    land(run, answer(dataset, found(ACME, dataset, *records), offset=0, at=at))
+    run = make_run(folders, [company], [dataset], run_id=f"2026010{5 + day}T120000Z-0001", at=at)
+    land(run, answer(dataset, found(company, dataset, *records), offset=0, at=at))
     run = run.read_by(settings.contract)
     manifest = stage(run)
     outcome = pipeline.finish(settings, run, manifest, "", at)
@@ -68,19 +68,52 @@ def test_the_next_run_reads_equal_answers_again_where_the_settings_changed(folde
     assert query(folders, EMPLOYEES) == [(Decimal("12.5"),)] * 2
 
 
-def test_shares_in_per_cent_are_said_and_one_setting_converts_them(folders):
-    parents = [party(BOLT, percentage=45.0), party(None, percentage=0.5), party(None, percentage=33.333333)]
-    stakes = "SELECT stake_fraction FROM relationships ORDER BY position"
-    run_of(folders, "relationships", *parents)
-    assert query(folders, stakes) == [(None,), (Decimal("0.5"),), (None,)], "never a hundredfold"
-    assert query(folders, "SELECT path, record_count FROM drift WHERE kind = 'other_scale'") == [
-        ("parents[].percentage", 2)
-    ]
+STAKES = "SELECT stake_fraction FROM relationships ORDER BY position"
+PER_CENT = [party(BOLT, percentage=45.0), party(None, percentage=0.5), party(None, percentage=33.333333)]
+
+
+def test_shares_in_per_cent_leave_the_field_empty_and_one_setting_converts_them(folders):
+    assert run_of(folders, "relationships", *PER_CENT) == "done"
+    assert query(folders, STAKES) == [(None,)] * 3, "0.5 may be half a per cent"
+    assert query(folders, "SELECT extra_json->>'percentage' FROM relationships ORDER BY position") == [
+        ("45.0",), ("0.5",), ("33.333333",),
+    ]  # fmt: skip
+    assert query(folders, "SELECT value FROM rejects WHERE effect = 'value' ORDER BY position") == [
+        ("45.0",), ("0.5",), ("33.333333",),
+    ]  # fmt: skip
+    assert query(folders, "SELECT kind, record_count FROM drift WHERE path LIKE '%percentage' ORDER BY ALL") == [
+        ("discarded_value", 2), ("other_scale", 2), ("withheld_value", 1),
+    ]  # fmt: skip
     [line] = read_status(folders).last_run.other_scales
-    assert 'contract.scales = {"relationships.stake_fraction" = 100}' in line
-    assert "2 values" in line
-    run_of(folders, "relationships", *parents, day=1, scales={"relationships.stake_fraction": 100})
-    assert query(folders, stakes) == [(Decimal("0.45"),), (Decimal("0.005"),), (Decimal("0.333333"),)]
+    assert (
+        "2 values of relationships.stake_fraction are beyond 1 and were discarded, and so were 1 smaller ones" in line
+    )
+    assert (
+        'contract.scales = {"relationships.stake_fraction" = 100}, or 1 if it does not, then `firmlake replay`' in line
+    )
+    assert all(check.agrees for check in verify(folders, lambda: NOON, **LIMITS))
+    replay(
+        folders, lambda: NOON, keep=5, contract=ContractSettings(scales={"relationships.stake_fraction": 100}), **LIMITS
+    )
+    assert query(folders, STAKES) == [(Decimal("0.45"),), (Decimal("0.005"),), (Decimal("0.333333"),)]
+    assert query(folders, "SELECT count(*) FROM rejects") == [(0,)]
+
+
+def test_shares_are_judged_by_what_the_service_has_shown_before(folders):
+    run_of(folders, "relationships", *PER_CENT)
+    run_of(folders, "relationships", party(None, percentage=0.25), day=1, company=BOLT)
+    assert query(folders, "SELECT count(stake_fraction), count(*) FROM relationships") == [(0, 4)]
+    assert (
+        "1 values of relationships.stake_fraction were discarded, since earlier ones are"
+        in (read_status(folders).last_run.other_scales[0])
+    )
+
+
+@pytest.mark.parametrize(("parents", "scales"), [(12, {}), (2, {"relationships.stake_fraction": 1})])
+def test_an_error_among_many_shares_or_a_scale_that_is_vouched_for_leaves_the_others(folders, parents, scales):
+    records = [party(None, percentage=0.5, name=f"P{number}") for number in range(parents)]
+    run_of(folders, "relationships", *records, party(None, percentage=51.0), scales=scales)
+    assert query(folders, "SELECT count(stake_fraction), count(*) FROM relationships") == [(parents, parents + 1)]
 
 
 def test_scores_of_a_hundred_are_said_and_converted_exactly(folders):

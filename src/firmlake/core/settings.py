@@ -234,8 +234,11 @@ class ContractSettings(Section, frozen=True):
         Meta(description='integers that the service sends with decimals: {"financials.employee_count" = "decimal"}'),
     ] = field(default_factory=dict)
     scales: Annotated[
-        dict[Pattern, Literal[10, 100, 1000]],
-        Meta(description='what the service sends for 1, converted exactly: {"relationships.stake_fraction" = 100}'),
+        dict[Pattern, Literal[1, 10, 100, 1000]],
+        Meta(
+            description="what the service sends for 1, converted exactly; 1 vouches for a field in doubt: "
+            '{"relationships.stake_fraction" = 100}'
+        ),
     ] = field(default_factory=dict)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -83,7 +84,11 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def other_scales(self) -> list[str]:
         """What to tell of each field with values beyond 1 where shares of 1 were expected."""
-        return [_tell_scale(dataset, path, count) for dataset, kind, path, count in self.drift if kind == "other_scale"]
+        counts: dict[tuple[str, str], Counter[str]] = {}
+        for dataset, kind, path, count in self.drift:
+            if kind in ("other_scale", "withheld_value"):
+                counts.setdefault((dataset, path.rpartition("[].")[2]), Counter())[kind] += count
+        return [_tell_scale(*place, count["other_scale"], count["withheld_value"]) for place, count in counts.items()]
 
     @property
     def unexplained_bill(self) -> str:
@@ -134,13 +139,21 @@ def failure_groups(connection: duckdb.DuckDBPyConnection, run_id: str, most: int
     return [FailureGroup(*row) for row in connection.execute(_FAILURE_GROUPS, [run_id, most]).fetchall()]
 
 
-def _tell_scale(dataset: str, path: str, count: int) -> str:
+def _tell_scale(dataset: str, path: str, beyond: int, withheld: int) -> str:
     fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
-    column, kind = next((name, field.kind) for name, field in fields if path.rpartition("[].")[2] == field.path)
-    became = "kept as received" if kind == "score" else "discarded; smaller ones were stored, and may be per cent too"
+    column, kind = next((name, field.kind) for name, field in fields if path == field.path)
+    became = "kept as received" if kind == "score" else "discarded"
+    what = f"Another scale: {beyond:,} values of {dataset}.{column} are beyond 1 and were {became}"
+    if withheld and beyond:
+        what += f", and so were {withheld:,} smaller ones, which may be per cent too"
+    elif withheld:
+        what = (
+            f"Another scale: {withheld:,} values of {dataset}.{column} were discarded, since earlier ones are beyond 1"
+        )
+    vouch = ", or 1 if it does not" * bool(withheld)
     return (
-        f"Another scale: {count:,} values of {dataset}.{column} are beyond 1 and were {became}. If the service states "
-        f'per cent, set contract.scales = {{"{dataset}.{column}" = 100}}, then `firmlake replay`'
+        f'{what}. If the service states per cent, set contract.scales = {{"{dataset}.{column}" = 100}}{vouch}, then '
+        "`firmlake replay`"
     )
 
 

@@ -26,6 +26,7 @@ from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.macros import create_macros
 from firmlake.warehouse.members import load_members
 from firmlake.warehouse.publish import checkpoint
+from firmlake.warehouse.scales import withhold_shares
 from firmlake.warehouse.vanished import Vanished, find_vanished, note_vanished
 from firmlake.warehouse.version import check_version
 
@@ -91,6 +92,7 @@ def load_run(
     connection.execute(_WINDOWS.format(targets=_quote(str(run.checked("targets")))))
     latest = _timestamp(now + AHEAD)
     changed_count = _find_changed(connection, run, latest)
+    withhold_shares(connection, run.plan.contract, run.run_id)
     is_all_changed = count_rows(connection, _IS_ALL_CHANGED) == 1
     counts = {}
     for dataset, tables in COMPANY_TABLES.items():
