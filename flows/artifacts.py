@@ -142,7 +142,7 @@ def summary_markdown(summary: RunSummary) -> str:
             "### Differences from the contract",
             _table(["dataset", "kind", "where", "records"], summary.drift),
         ]
-    parts += map(_cell, summary.other_scales)
+    parts += map(_cell, summary.doubts)
     parts += ["### A first query", f"```sh\n{first_query(summary)}\n```"]
     return "\n\n".join(parts)
 

@@ -84,9 +84,10 @@ def test_shares_in_per_cent_leave_the_field_empty_and_one_setting_converts_them(
     assert query(folders, "SELECT kind, record_count FROM drift WHERE path LIKE '%percentage' ORDER BY ALL") == [
         ("discarded_value", 2), ("other_scale", 2), ("withheld_value", 1),
     ]  # fmt: skip
-    [line] = read_status(folders).last_run.other_scales
+    [line] = read_status(folders).last_run.doubts
     assert (
-        "2 values of relationships.stake_fraction are beyond 1 and were discarded, and so were 1 smaller ones" in line
+        "stake_fraction is beyond 1 in 2 records, where it was discarded; smaller values (1) may be per cent too"
+        in line
     )
     assert (
         'contract.scales = {"relationships.stake_fraction" = 100}, or 1 if it does not, then `firmlake replay`' in line
@@ -104,8 +105,8 @@ def test_shares_are_judged_by_what_the_service_has_shown_before(folders):
     run_of(folders, "relationships", party(None, percentage=0.25), day=1, company=BOLT)
     assert query(folders, "SELECT count(stake_fraction), count(*) FROM relationships") == [(0, 4)]
     assert (
-        "1 values of relationships.stake_fraction were discarded, since earlier ones are"
-        in (read_status(folders).last_run.other_scales[0])
+        "stake_fraction was discarded in 1 record, because earlier values are beyond 1"
+        in (read_status(folders).last_run.doubts[0])
     )
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Access", "Answer", "Client"]
 
+_DIFFERS = "`firmlake check` shows how the answers differ from what is assumed"
 _CONTINUE = "What was fetched is kept; run again to continue"
 
 OnAnswer = Callable[[Answer], object]
@@ -293,6 +294,7 @@ class Client:
             )
         budget = "; the retry budget is used up" if error.is_out_of_budget else ""
         times = "once" if answer.attempt == 1 else f"{answer.attempt} times"
-        failed = RequestFailedError(f"{answer.request.path} failed {times}: {reason}{budget}")
+        next_step = _DIFFERS if error.kind == "unusable" else ""
+        failed = RequestFailedError(f"{answer.request.path} failed {times}: {reason}{budget}", next_step)
         failed.answer, failed.attempts, failed.is_outage = answer, answer.attempt, error.kind == "unreachable"
         return failed

@@ -40,6 +40,7 @@ _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
 }
 NO_SUCH_PLACE = (404, 405, 410)
 """Statuses of a path at which the service answers nothing."""
+_NO_SUCH_PLACE = "Correct api.base_url, to which /v1/... is added; `firmlake check` tests it, and each endpoint"
 _KINDS: dict[str, Kind] = {"unreachable": "unreachable", "body": "unusable"}
 """Kinds of failures by the first word of `Answer.error`; all others are `failed`."""
 
@@ -82,7 +83,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
             "Set api.base_url to the address that answers itself; the token is not sent after a redirect",
         )
     if status in NO_SUCH_PLACE and not message:
-        raise UnavailableError(f"There is no {answer.request.path} at the service ({said})", "Check api.base_url")
+        raise UnavailableError(f"There is no {answer.request.path} at the service ({said})", _NO_SUCH_PLACE)
     refused = RequestRefusedError(f"The service refuses {answer.request.path} ({said})")
     refused.answer = answer
     raise refused

@@ -12,11 +12,19 @@ import polars as pl
 
 from firmlake.core.run import RunPlan
 from firmlake.core.settings import Settings
+from firmlake.landing.progress import OTHER_MESSAGE, WRONG_PAGE
 
 __all__ = ["Cause", "find_causes", "join_causes", "left_out"]
 
 _REDRIVE = "`firmlake redrive` asks again"
 _REASON_MAX = 300
+
+
+_SETTINGS = {
+    WRONG_PAGE: "Let api.names.limit and api.names.offset name what the service pages by; `firmlake check` finds it",
+    OTHER_MESSAGE: "If the service says that it knows no such company, set api.names.not_found_message to its words",
+}
+"""What to correct, by the beginning of the reason in dead_letters."""
 
 
 class Cause(NamedTuple):
@@ -50,7 +58,7 @@ def find_causes(settings: Settings, plan: RunPlan, states: pl.LazyFrame, letters
     has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
     if _count(states, has_failed | is_unfit) > settings.run.fail_share * plan.company_count:
         if count := _count(states, has_failed):
-            causes.append(Cause(f"{_companies(count)} failed", f"{_REDRIVE}; dead_letters says why they failed"))
+            causes.append(Cause(f"{_companies(count)} failed", _help(states.filter(has_failed), letters)))
         if count := _count(states, is_unfit):
             text = f"{_companies(count)} {'has' if count == 1 else 'have'} records that do not fit"
             causes.append(Cause(text, f"{_REDRIVE}; rejects says what does not fit"))
@@ -79,6 +87,13 @@ def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
         if status == "forbidden":
             step = f"get a token that may use {dataset}, then {_REDRIVE}; or leave {dataset} out of run.datasets"
         yield Cause(f"{dataset} is {status} for {_companies(count)} ({said})", step[0].upper() + step[1:])
+
+
+def _help(failed: pl.LazyFrame, letters: pl.LazyFrame) -> str:
+    """Return what to do about failed companies: correct a setting if one is the reason, then ask again."""
+    reasons = failed.join(letters, on=["country", "company_number", "dataset"]).select("reason").unique().collect()
+    steps = [step for sign, step in _SETTINGS.items() if reasons["reason"].str.starts_with(sign).any()]
+    return "; ".join([*steps, _REDRIVE, "dead_letters says why they failed"])
 
 
 def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:

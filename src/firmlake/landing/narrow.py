@@ -96,8 +96,9 @@ def misfit(refused: Sent) -> RequestRefusedError:
     keys += ["api.base_url"] * is_no_such_place(refused)
     return RequestRefusedError(
         refused.error.message,
-        f"Look at {', '.join(keys[:-1])} and {keys[-1]}; if some companies are the reason, a lower "
-        "api.companies_per_request finds out which",
+        f"`firmlake check LIST --write FILE` finds settings that fit, to run with --config FILE. By hand, look at "
+        f"{', '.join(keys[:-1])} and {keys[-1]}; if some companies are the reason, a lower api.companies_per_request "
+        "finds out which",
     )
 
 

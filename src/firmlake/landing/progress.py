@@ -19,10 +19,12 @@ from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.landing.segments import GIVEN_UP, Header
 
-__all__ = ["MISSES_MAX", "Part", "Progress", "Track", "check_answer"]
+__all__ = ["MISSES_MAX", "OTHER_MESSAGE", "WRONG_PAGE", "Part", "Progress", "Track", "check_answer"]
 
 MISSES_MAX = 3
 """A company is given up for this run after so many 200 answers in a row without anything usable about it."""
+WRONG_PAGE, OTHER_MESSAGE = "wrong page", "the service says"
+"""Beginnings of reasons that a setting removes."""
 RESTARTS_MAX = 5
 """A company is given up for this run after its pages were inconsistent so many times."""
 
@@ -179,7 +181,7 @@ class Progress:
             if problem:
                 _miss(track, problem)
         elif (element.message or "").casefold() != self._not_found:
-            _miss(track, f"the service says: {element.message}")
+            _miss(track, f"{OTHER_MESSAGE}: {element.message}")
         elif track.next_offset:
             _restart(track, "it was found, and then not found")
         else:
@@ -192,7 +194,7 @@ class Progress:
         if is_paged:
             total = element.total or 0
             if element.offset != offset:
-                return f"records from {element.offset} on, where those from {offset} on were asked for"
+                return f"{WRONG_PAGE}: records from {element.offset} on, where those from {offset} on were asked for"
             if offset == 0:
                 track.parts, track.next_offset, track.total = [], 0, total
             elif (offset, total) != (track.next_offset, track.total):

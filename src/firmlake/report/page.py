@@ -15,6 +15,7 @@ from firmlake import __version__
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
+from firmlake.report.doubts import find_doubts
 from firmlake.report.section import Section, shown_text
 from firmlake.report.sections import COUNT_FINDINGS, GROUP_MEMBERS, PREPARE, SECTIONS, TILES, TOO_LARGE
 from firmlake.warehouse.generations import open_warehouse
@@ -107,6 +108,7 @@ def make_report(connection: duckdb.DuckDBPyConnection, now: datetime) -> str:
     return _PAGE.format(
         style=style,
         tiles=tiles,
+        doubts=_doubts(connection),
         body=body,
         made=f"{now:%Y-%m-%d %H:%M} UTC",
         generation=generation,
@@ -134,7 +136,7 @@ _PAGE = """<!doctype html>
 <h1>firmlake report</h1>
 <p>Made {made} from generation {generation}, load {run_id}.</p>
 <div class="tiles">{tiles}</div>
-</header>
+{doubts}</header>
 <main>
 {body}
 </main>
@@ -152,6 +154,14 @@ _LONG = 60
 def _read_tiles(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     names, rows = _ask(connection, TILES)
     return dict(zip(names, rows[0], strict=True))
+
+
+def _doubts(connection: duckdb.DuckDBPyConnection) -> str:
+    """Tell what to look at in the last run."""
+    ((run_id,),) = connection.execute("SELECT run_id FROM last_run").fetchall()
+    return "".join(
+        f'<p class="doubt">{_CODE.sub(_CODE_SHOWN, escape(line))}.</p>\n' for line in find_doubts(connection, run_id)
+    )
 
 
 def _section(connection: duckdb.DuckDBPyConnection, section: Section) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import duckdb
 import msgspec
 
-from firmlake.api.contract import DATASETS
+from firmlake.report.doubts import find_doubts
 from firmlake.tables.schemas import COMPANY_TABLES
 
 __all__ = ["STATUSES", "FailureGroup", "RunSummary", "failure_groups", "failures", "shown_statuses", "summarise"]
@@ -52,6 +51,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         reject_count: Records left out because a value that identifies them does not fit.
         discard_count: Values that did not fit and are null in their columns.
         drift: Differences from the contract: dataset, kind, path, records.
+        doubts: What a person should look at, although the run ended as it should; see `find_doubts`.
         reason: Why it is not done; empty where it is.
         next_step: What to do about that.
     """
@@ -78,17 +78,9 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     reject_count: int
     discard_count: int
     drift: list[tuple[str, str, str, int]]
+    doubts: list[str] = []
     generation: int
     warehouse: Path
-
-    @property
-    def other_scales(self) -> list[str]:
-        """What to tell of each field with values beyond 1 where shares of 1 were expected."""
-        counts: dict[tuple[str, str], Counter[str]] = {}
-        for dataset, kind, path, count in self.drift:
-            if kind in ("other_scale", "withheld_value"):
-                counts.setdefault((dataset, path.rpartition("[].")[2]), Counter())[kind] += count
-        return [_tell_scale(*place, count["other_scale"], count["withheld_value"]) for place, count in counts.items()]
 
     @property
     def unexplained_bill(self) -> str:
@@ -125,6 +117,7 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
         reject_count=reject_count,
         discard_count=discard_count,
         drift=drift,
+        doubts=find_doubts(connection, run_id),
         warehouse=warehouse,
     )
 
@@ -137,24 +130,6 @@ def failures(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> l
 def failure_groups(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[FailureGroup]:
     """List up to `most` groups of failed companies of a run by dataset and reason, the largest first."""
     return [FailureGroup(*row) for row in connection.execute(_FAILURE_GROUPS, [run_id, most]).fetchall()]
-
-
-def _tell_scale(dataset: str, path: str, beyond: int, withheld: int) -> str:
-    fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
-    column, kind = next((name, field.kind) for name, field in fields if path == field.path)
-    became = "kept as received" if kind == "score" else "discarded"
-    what = f"Another scale: {beyond:,} values of {dataset}.{column} are beyond 1 and were {became}"
-    if withheld and beyond:
-        what += f", and so were {withheld:,} smaller ones, which may be per cent too"
-    elif withheld:
-        what = (
-            f"Another scale: {withheld:,} values of {dataset}.{column} were discarded, since earlier ones are beyond 1"
-        )
-    vouch = ", or 1 if it does not" * bool(withheld)
-    return (
-        f'{what}. If the service states per cent, set contract.scales = {{"{dataset}.{column}" = 100}}{vouch}, then '
-        "`firmlake replay`"
-    )
 
 
 _RUN = """

@@ -160,10 +160,10 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resu
     if summary.drift:
         show_table(("drift in", "kind", "where", "records"), summary.drift)
     if failed:
-        rows = [[f.dataset, f.company_count, f.reason, "\n".join(_examples(f))] for f in failed]
+        rows = [[f.dataset, f.company_count, f.reason, ", ".join(_examples(f))] for f in failed]
         show_table(("failed dataset", "companies", "because", "such as"), rows)
         echo("`firmlake query 'FROM dead_letters'` has every one of them")
-    for line in summary.other_scales:
+    for line in summary.doubts:
         echo(line)
     echo(f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})")
     if summary.generation == 1 and summary.outcome == "done":

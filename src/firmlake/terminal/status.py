@@ -33,7 +33,7 @@ def show_status(status: Status, now: datetime) -> None:
         echo("Last run: none was published yet")
     if last and last.unexplained_bill:
         echo(last.unexplained_bill)
-    for line in last.other_scales if last else ():
+    for line in last.doubts if last else ():
         echo(line)
     if status.failure:
         failure, when = status.failure, "Failed since" if last else "Failed"

@@ -1,0 +1,102 @@
+"""A run without `check` against services that differ: every value is right, or the ending names what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from firmlake_sandbox import Sandbox
+from reliability.support import Lake
+
+from .conftest import COUNT, rows_of
+from .test_first_contact import PLAIN, UNSAID
+
+SILENT = {"language-header"}
+"""What a run cannot notice: names in another language are names. Only `check` compares two languages."""
+NAMED = {
+    "paging-skip-take": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
+    "paging-ignored": (3, "Let api.names.limit and api.names.offset name what the service pages by"),
+    "body-short": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
+    "body-silent": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
+    "zero-required": (0, "None found: the service knows none of 12 Belgian companies"),
+    "fractions-100": (0, 'set contract.scales = {"relationships.stake_fraction" = 100}'),
+    "scores-100": (0, 'set contract.scales = {"lookalikes.score" = 100}'),
+}
+"""Exit code of a run, and what it says."""
+
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def make_lake(sandbox: Sandbox, tmp_path: Path) -> Callable[[str], Lake]:
+    def make(dialect: str) -> Lake:
+        sandbox.reset()
+        sandbox.set_options(dialect=(dialect,))
+        return Lake(tmp_path / "lake", sandbox, COUNT)
+
+    return make
+
+
+def correct(lake: Lake, *command: str) -> None:
+    """Follow the advice: write the settings that fit, and go on with them."""
+    written = lake.folder / "written.toml"
+    assert lake.call("check", str(lake.list), "--write", str(written)).code == 0
+    assert lake.call(*command, "--config", str(written)).code == 0, lake.said[-1]
+
+
+@pytest.mark.parametrize("name", sorted({*PLAIN} - {*NAMED} - SILENT))
+def test_most_dialects_need_no_check(name, make_lake, world):
+    lake = make_lake(name)
+    result = lake.run()
+    assert result.code == 0, result.err
+    left_out = UNSAID.get(name, ())
+    assert rows_of(lake, left_out) == rows_of(world, left_out)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_the_others_name_what_helps(name, make_lake):
+    lake = make_lake(name)
+    result = lake.call("run", str(lake.list))
+    code, said = NAMED[name]
+    assert result.code == code, result.err
+    assert said in result.out + result.err
+
+
+def test_companies_that_a_service_spells_otherwise_are_found_once_the_advice_is_followed(make_lake, world):
+    lake = make_lake("zero-required")
+    assert "None found: the service knows none of 12 Belgian companies" in lake.call("run", str(lake.list)).out
+    assert "None found" in lake.call("status").out
+    correct(lake, "run", str(lake.list), "--refresh")
+    assert rows_of(lake) == rows_of(world)
+    assert "None found" not in lake.call("status").out
+
+
+def test_pages_that_a_service_repeats_are_complete_once_the_advice_is_followed(make_lake, world):
+    lake = make_lake("paging-ignored")
+    result = lake.run()
+    assert result.code == 3
+    assert "Let api.names.limit and api.names.offset name what the service pages by" in result.error_line
+    assert lake.ledger()["companies_charged_again"] == 0
+    correct(lake, "redrive")
+    assert rows_of(lake) == rows_of(world)
+    assert lake.ledger()["companies_charged_again"] == 0
+
+
+def test_other_words_for_an_unknown_company_are_named_with_their_setting(make_lake):
+    lake = make_lake("not-found-text")
+    lake.list.write_text(lake.list.read_text() + "NL,01000001\n")
+    result = lake.run()
+    assert result.code == 3
+    assert "set api.names.not_found_message to its words" in result.error_line
+    result = lake.call("redrive", "--set", "api.names.not_found_message=Onderneming onbekend")
+    assert result.code == 0, result.err
+
+
+def test_another_structure_of_answers_is_said_with_where_to_look(make_lake):
+    result = make_lake("wrapped").run()
+    assert result.code == 1
+    assert "the answer is not a JSON array" in result.error_line
+    assert "`firmlake check` shows how the answers differ" in result.error_line

@@ -1,0 +1,46 @@
+"""What a run tells a person to look at although it ended as it should."""
+
+from __future__ import annotations
+
+import pytest
+
+from firmlake.api.contract import DATASETS
+from firmlake.core.company import Company
+from firmlake.report.doubts import find_doubts
+from firmlake.report.page import make_report
+from firmlake.warehouse.generations import open_warehouse
+from support import NOON, answer, found, land, make_run, not_found, period, publish_landed, with_views
+
+COMPANIES = [Company("BE", f"020000{number:04}") for number in range(4)]
+
+
+def doubts_of(folders, dataset, *elements):
+    """Publish a run over the companies of these elements, and read its doubts and its page."""
+    companies = [Company(e["identifier"]["country"], e["identifier"]["companyNumber"]) for e in elements]
+    run = make_run(folders, companies, [dataset])
+    land(run, answer(dataset, *elements, offset=0 if DATASETS[dataset].is_paged else None))
+    publish_landed(run)
+    with_views(folders)
+    with open_warehouse(folders) as connection:
+        return find_doubts(connection, run.run_id), make_report(connection, NOON)
+
+
+@pytest.mark.parametrize(("unknown", "known", "is_doubtful"), [(3, 0, True), (2, 0, False), (3, 1, False)])
+def test_a_country_without_a_single_known_company_is_told(unknown, known, is_doubtful, folders):
+    elements = [not_found(company) for company in COMPANIES[:unknown]]
+    elements += [found(company, "relationships") for company in COMPANIES[unknown : unknown + known]]
+    doubts, page = doubts_of(folders, "relationships", *elements)
+    assert [text.partition(".")[0] for text in doubts] == (
+        ["None found: the service knows none of 3 Belgian companies"] * is_doubtful
+    )
+    assert ("None found" in page) == is_doubtful, "the report says what the run says"
+
+
+def test_decimals_of_whole_numbers_name_the_setting_that_keeps_them(folders):
+    elements = [found(company, "financials", period(people__employees=12.5)) for company in COMPANIES[:2]]
+    doubts, page = doubts_of(folders, "financials", *elements)
+    assert doubts == [
+        "Decimals: financials.employee_count is no whole number in 2 records, where it was discarded. To keep it, set "
+        'contract.types = {"financials.employee_count" = "decimal"}, then `firmlake replay`'
+    ]
+    assert "<code>firmlake replay</code>" in page
