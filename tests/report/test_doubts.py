@@ -15,9 +15,8 @@ COMPANIES = [Company("BE", f"020000{number:04}") for number in range(4)]
 
 
 def doubts_of(folders, dataset, *elements):
-    """Publish a run over the companies of these elements, and read its doubts and its page."""
-    companies = [Company(e["identifier"]["country"], e["identifier"]["companyNumber"]) for e in elements]
-    run = make_run(folders, companies, [dataset])
+    """Publish a run over as many companies as there are elements, and read its doubts and its page."""
+    run = make_run(folders, COMPANIES[: len(elements)], [dataset])
     land(run, answer(dataset, *elements, offset=0 if DATASETS[dataset].is_paged else None))
     publish_landed(run)
     with_views(folders)

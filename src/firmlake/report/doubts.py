@@ -50,9 +50,10 @@ def _decimals(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[st
     """Tell of whole numbers that the service states with decimals."""
     for dataset, path, count in connection.execute(_FRACTIONS, [run_id]).fetchall():
         column, _ = _field(dataset, path)
+        setting = f'contract.types = {{"{dataset}.{column}" = "decimal"}}'
         yield (
-            f"Decimals: {dataset}.{column} is no whole number in {_records(count)}, where it was discarded. To keep it, set "
-            f'contract.types = {{"{dataset}.{column}" = "decimal"}}, then `firmlake replay`'
+            f"Decimals: {dataset}.{column} is no whole number in {_records(count)}, where it was discarded. "
+            f"To keep it, set {setting}, then `firmlake replay`"
         )
 
 
