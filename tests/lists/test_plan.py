@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firmlake.api.service import connect
 from firmlake.core.errors import UsageError
 from firmlake.core.settings import ApiSettings
-from firmlake.lists.contact_plan import Contact, spread
-from firmlake.lists.plan import check_plan, name_next_step, pack_requests, read_plan, write_plan
+from firmlake.lists.contact_list import ContactList
+from firmlake.lists.contact_plan import Contact, Refused, spread
+from firmlake.lists.plan import (
+    check_plan,
+    name_next_step,
+    pack_requests,
+    plan_contacts,
+    read_plan,
+    write_plan,
+)
 
 from .support import FOUND, MISSING, SMART, STATIC, UNKNOWN, Desk, contacts_of, now
 
@@ -100,3 +110,14 @@ def test_a_plan_is_for_one_service(desk: Desk):
     with pytest.raises(UsageError, match=r"made for api\.example\.com"):
         desk.apply(plan)
     assert desk.sent() == 0
+
+
+@pytest.mark.parametrize(("kept", "text"), [('["all"]', "Jan Peeters"), ('["none"]', ""), ('["land"]', "")])
+def test_a_plan_keeps_of_refused_lines_what_the_setting_for_columns_allows(tmp_path, sandbox, monkeypatch, kept, text):
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    sandbox.set_options(lists=20)
+    desk = Desk(tmp_path, sandbox, intake__keep_columns=kept)
+    contacts = ContactList(Path("contacts.csv"), contacts_of(1), [Refused(3, "Jan Peeters", "no number")], 0, 0)
+    with connect(desk.settings) as client:
+        plan = plan_contacts(desk.settings, client, contacts, STATIC, now)
+    assert plan.refused == (Refused(3, text, "no number"),)

@@ -29,6 +29,7 @@ from firmlake.enrich.run import carry_out, shortfall
 from firmlake.enrich.start import freeze
 from firmlake.intake.company_list import read_company_list
 from firmlake.landing.segments import Header, SegmentWriter, answered
+from firmlake.privacy.persons import answer_filter
 
 __all__ = ["REQUESTS_MAX", "STRANGER", "Asking", "Checked", "check", "choose_companies", "write_settings"]
 
@@ -197,10 +198,11 @@ def _land(settings: Settings, talk: Talk, now: Callable[[], datetime]) -> tuple[
         return planning.plan_companies(fresh, companies, "firmlake check", now())
 
     run = freeze(fresh, plan(), now())
+    clean = answer_filter(settings.privacy, run.folders)
     with SegmentWriter(run.folders.landing(run.run_id, 1)) as writer:
         for answer in talk.answers:
             if answer.request.companies:
-                writer.append(_header(run, answer), answer.body)
+                writer.append(_header(run, answer), clean(answer.body))
     try:
         published = carry_out(fresh, plan, Observer(), now)
         problem = shortfall([published]) if published else None

@@ -50,6 +50,11 @@ class Folders(msgspec.Struct, frozen=True):
         return self.state / "list_names.json"
 
     @property
+    def tombstones(self) -> Path:
+        """Who is forgotten, as keyed hashes."""
+        return self.state / "forgotten.json"
+
+    @property
     def runs(self) -> Path:
         """One folder for each run, with its plan and outcome."""
         return self.data / "runs"

@@ -18,6 +18,7 @@ __all__ = [
     "ListSettings",
     "NameSettings",
     "PathSettings",
+    "PrivacySettings",
     "RunSettings",
     "Settings",
 ]
@@ -196,6 +197,25 @@ class ListSettings(Section, frozen=True):
     ] = 24.0
 
 
+class PrivacySettings(Section, frozen=True):
+    """What is kept about natural persons."""
+
+    persons: Annotated[
+        Literal["keep", "hash", "drop"],
+        Meta(
+            description="names of persons in answers, also in landing: keep them, keep a keyed hash, or drop them; "
+            "a person is a related party with a name and no company number"
+        ),
+    ] = "keep"
+    key_file: Annotated[
+        str,
+        Meta(
+            description='file with the key of these hashes and of tombstones; "" uses state/privacy.key in the '
+            "data folder"
+        ),
+    ] = ""
+
+
 class ExportSettings(Section, frozen=True):
     """Where exports go, and in what form."""
 
@@ -250,5 +270,6 @@ class Settings(Section, frozen=True):
     intake: IntakeSettings = IntakeSettings()
     run: RunSettings = RunSettings()
     lists: ListSettings = ListSettings()
+    privacy: PrivacySettings = PrivacySettings()
     export: ExportSettings = ExportSettings()
     contract: ContractSettings = ContractSettings()

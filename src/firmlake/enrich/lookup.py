@@ -21,6 +21,7 @@ from firmlake.enrich.observer import Observer
 from firmlake.enrich.plan import plan_companies
 from firmlake.enrich.run import carry_out, shortfall
 from firmlake.intake.identifiers import identify
+from firmlake.privacy.tombstones import lift
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.warehouse.generations import open_warehouse
 
@@ -78,6 +79,7 @@ def fetch_company(
     folders = Folders(Path(settings.paths.data))
     service.check_access(settings)
     with lock(folders, name):
+        lift(settings.privacy, folders, company)  # whoever names it explicitly wants it back
         published = carry_out(
             settings, lambda: plan_companies(settings, frame, name, now()), observer or Observer(), now
         )

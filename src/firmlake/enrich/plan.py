@@ -15,6 +15,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import REDRIVE, Run
 from firmlake.core.runs import list_runs
 from firmlake.core.settings import Settings
+from firmlake.enrich.forgotten import without_forgotten
 from firmlake.enrich.held import Held, read_held
 from firmlake.enrich.sample import Whole, take_sample
 from firmlake.enrich.targets import Estimate, count_companies, estimate, find_targets
@@ -22,6 +23,7 @@ from firmlake.enrich.underway import read_underway
 from firmlake.enrich.unfinished import find_others, find_unfinished, targets_left
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.key import names_of
+from firmlake.privacy.forgotten import open_forgotten
 from firmlake.tables.leaves import check_contract
 from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
@@ -66,7 +68,10 @@ def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
     check_contract(settings.contract)
     folders = Folders.of(settings)
     check_service(settings, folders)
-    companies, held = read_company_list(company_list, settings.intake), _read_held(settings, folders, now)
+    companies = without_forgotten(
+        read_company_list(company_list, settings.intake), open_forgotten(settings.privacy, folders)
+    )
+    held = _read_held(settings, folders, now)
     if not settings.run.sample:
         return _plan(settings, folders, companies, held, now)
     sample, whole = take_sample(settings, companies, held)

@@ -14,10 +14,12 @@ from firmlake.core.folders import Folders
 from firmlake.core.freeze import Frozen, freeze_again, start_run
 from firmlake.core.run import Run, RunPlan, new_run_id
 from firmlake.core.settings import Settings
+from firmlake.enrich.forgotten import clean_members
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.targets import count_companies
 from firmlake.intake.company_list import CompanyList
 from firmlake.intake.members import list_name_of, open_members, write_members
+from firmlake.privacy.forgotten import open_forgotten
 
 __all__ = ["freeze"]
 
@@ -70,7 +72,8 @@ def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> t
     }
     if not companies.is_file:
         return plan, tables
-    members = open_members(companies, settings.intake)
+    forgotten = open_forgotten(settings.privacy, Folders.of(settings))
+    members = clean_members(open_members(companies, settings.intake), forgotten)
     line_count = companies.line_count - companies.header_count
     tables["members"] = lambda path: write_members(path, members, line_count)
     if not settings.intake.keeps_all:

@@ -85,7 +85,7 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
         raise CompanyListError(f"{path} is empty: it has {held}", "Export the list again")
     named, repaired, refused = (pl.concat(frames) for frames in zip(*(part.frames for part in parts), strict=True))
     if not named.height:
-        raise _all_refused(path, refused)
+        raise _all_refused(path, refused, options)
     companies = named.filter(company_key().is_first_distinct())
     return CompanyList(
         path=path,
@@ -170,7 +170,9 @@ def _identity(companies: pl.DataFrame) -> str:
     return digest.hexdigest()
 
 
-def _all_refused(path: Path, refused: pl.DataFrame) -> CompanyListError:
+def _all_refused(path: Path, refused: pl.DataFrame, options: IntakeSettings) -> CompanyListError:
+    if not options.keeps_all:  # the message is kept in the data folder
+        refused = refused.with_columns(given=pl.lit("not shown"))
     first = refused.head(_EXAMPLES).select(pl.format("line {} ({}): {}", "line", "given", "reason"))
     return CompanyListError(
         f"{path}: no line names a company, {refused.height:,} refused. {'; '.join(first.to_series())}",

@@ -26,6 +26,7 @@ from firmlake.landing.segments import SegmentWriter
 from firmlake.landing.send import Sender
 from firmlake.landing.shard import Shard, ShardResult, open_shard
 from firmlake.landing.standing import Standing
+from firmlake.privacy.persons import answer_filter
 
 __all__ = ["Fetcher", "ShardResult"]
 
@@ -57,7 +58,8 @@ class Fetcher:
         self._run = run
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
         self._standing = Standing(run.plan.datasets, run.barred_datasets(), on_works)
-        self._sender = Sender(client, settings, run, self._standing, on_answer, now)
+        clean = answer_filter(settings.privacy, run.folders)
+        self._sender = Sender(client, settings, run, self._standing, on_answer, clean, now)
 
     def close(self) -> None:
         """Wait for the requests in flight and start no others."""

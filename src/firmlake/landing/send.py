@@ -42,6 +42,7 @@ class Sender:
         run: The run.
         standing: Records which datasets are answered and which are given up.
         on_answer: Called after each answer has landed.
+        clean: Removes from an answer what must not land; see `privacy.persons.answer_filter`.
         now: Returns the current time in UTC.
 
     Attributes:
@@ -55,6 +56,7 @@ class Sender:
         run: Run,
         standing: Standing,
         on_answer: Callable[[Answer], object],
+        clean: Callable[[bytes], bytes],
         now: Callable[[], datetime],
     ) -> None:
         self._client = client
@@ -62,6 +64,7 @@ class Sender:
         self._run = run
         self._standing = standing
         self._on_answer = on_answer
+        self._clean = clean
         self._now = now
         self.out_of_credits: OutOfCreditsError | None = None
 
@@ -78,14 +81,15 @@ class Sender:
             header = answered(base, answer)
             if answer.request is not request:
                 header = msgspec.structs.replace(header, kind="probe", companies=())
-            header = shard.writer.append(header, answer.body)
-            landed.append((header, answer.body, None))
+            content = self._clean(answer.body)
+            header = shard.writer.append(header, content)
+            landed.append((header, content, None))
             _log_answer(header)
             self._on_answer(answer)
 
         def check(body: bytes) -> None:
             elements = check_answer(page.dataset, body)
-            if landed[-1][1] is body:  # a probe's body is checked for the request that it repeats
+            if landed[-1][1] is body:  # not if it was cleaned, or is of a probe: that is checked for what it repeats
                 landed[-1] = (landed[-1][0], body, elements)
 
         is_patient = not shard.is_apart(page) if is_patient is None else is_patient

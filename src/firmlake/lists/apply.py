@@ -23,6 +23,7 @@ from firmlake.lists.answers import read_addition
 from firmlake.lists.contact_plan import Contact, ContactPlan, as_entries, spread
 from firmlake.lists.load import lists_loaded_at, publish_lists
 from firmlake.lists.plan import check_list, check_plan, find_list
+from firmlake.privacy.persons import answer_filter
 from firmlake.warehouse.generations import LINK, open_warehouse
 
 __all__ = ["apply_plan"]
@@ -104,6 +105,7 @@ class _Sender:
         on_answer: Callable[[Answer, int], object],
         settled_count: int,
     ) -> None:
+        self._clean = answer_filter(settings.privacy, Folders.of(settings))
         self._client = client
         self._api = settings.api
         self._progress = progress
@@ -176,7 +178,7 @@ class _Sender:
         def land(answer: Answer) -> None:
             header = answered(sending, answer)
             before = len(self._unclear(contacts))
-            self._land(header, answer.body)
+            self._land(header, self._clean(answer.body))
             self._settled_count += before - len(self._unclear(contacts))
             self._on_answer(answer, self._settled_count)
 

@@ -67,7 +67,7 @@ def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
     named = lines.filter(pl.col("problem").is_null())
     refused = [Refused(*row) for row in lines.filter("is_refused").select("line", "given", "problem").iter_rows()]
     if named.is_empty():
-        raise _unusable(path, refused)
+        raise _unusable(path, refused, options)
     unique = named.unique(["country", "company_number", "contact_id"], keep="first", maintain_order=True)
     return ContactList(
         path,
@@ -101,10 +101,13 @@ def _check_contacts(lines: pl.DataFrame) -> pl.DataFrame:
     ).with_columns(is_refused=pl.col("problem").is_not_null())
 
 
-def _unusable(path: Path, refused: list[Refused]) -> CompanyListError:
+def _unusable(path: Path, refused: list[Refused], options: IntakeSettings) -> CompanyListError:
     if not refused:
         return CompanyListError(f"{path} is empty: it has no line with anything on it", "Export the list again")
-    first = "; ".join(f"line {one.line} ({one.given}): {one.reason}" for one in refused[:_EXAMPLES])
+    first = "; ".join(
+        f"line {one.line} ({one.given if options.keeps_all else 'not shown'}): {one.reason}"
+        for one in refused[:_EXAMPLES]
+    )
     return CompanyListError(
         f"{path}: no line names a contact of a company, {len(refused):,} refused. {first}",
         "Correct the lines, or map the right columns (intake.country_column, intake.number_column, "

@@ -28,6 +28,7 @@ from firmlake.core.settings import Settings
 from firmlake.landing.segments import Header, SegmentWriter, answered, list_segments, read_segment
 from firmlake.lists.answers import Listed, read_list_page
 from firmlake.lists.persons import concealer
+from firmlake.privacy.persons import answer_filter
 
 __all__ = ["Overview", "OverviewPlan", "list_overviews", "take_overview"]
 
@@ -96,7 +97,7 @@ def take_overview(
         FirmlakeError: As `Client.send`.
         ServiceError: The service announces more lists than it shows.
     """
-    conceal = concealer(settings.lists, folders)
+    conceal, clean = concealer(settings.lists, folders), answer_filter(settings.privacy, folders)
     began = now()
     plan = OverviewPlan(
         overview_id=new_run_id(began),
@@ -117,7 +118,7 @@ def take_overview(
 
             def land(answer: Answer, number: int = number, offset: int = offset) -> None:
                 header = _header(plan, number, offset, answer)
-                body = conceal(answer.body)
+                body = clean(conceal(answer.body))
                 writer.append(header, body)
                 sweeps.absorb(header, body)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hmac
 import re
-import secrets
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,10 +20,9 @@ from typing import Any
 import msgspec
 
 from firmlake.api.contract import CREATED_BY, LIST_NAME, ListEntry
-from firmlake.core.errors import SettingsError
-from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ListSettings
+from firmlake.privacy.key import read_key
 
 __all__ = ["concealer"]
 
@@ -40,7 +38,6 @@ _OF_PERSONS = {"author", "by", "creator", "editor", "email", "mail", "maker", "o
 _OF_OTHERS = {"count", "filter", "group", "kind", "language", "order", "role", "sort", "status", "type"}
 """Words of keys: `createdByV2` and `list_owner` speak of a person; `sortBy` and `ownerType` do not."""
 _RUN_TOGETHER = re.compile(r"(?:added|created|edited|made|modified|owned|updated)by")
-_KEY_BYTES = 32
 _HASH_DIGITS = 32
 
 
@@ -58,7 +55,7 @@ def concealer(settings: ListSettings, folders: Folders) -> Callable[[bytes], byt
         return lambda body: body
     if settings.created_by == "omit":
         return partial(_conceal, in_field=lambda value: b"null", elsewhere=lambda address: b"omitted")
-    key = _read_key(Path(settings.created_by_key_file or folders.state / "created_by.key"))
+    key = read_key(Path(settings.created_by_key_file or folders.state / "created_by.key"), "lists.created_by_key_file")
     return partial(
         _conceal,
         in_field=lambda value: b'"%b"' % _hash(key, value),
@@ -162,15 +159,3 @@ def _read_text(value: bytes) -> str:
 
 def _hash(key: bytes, value: bytes) -> bytes:
     return hmac.new(key, _read_text(value).strip().casefold().encode(), "sha256").hexdigest()[:_HASH_DIGITS].encode()
-
-
-def _read_key(path: Path) -> bytes:
-    try:
-        if not path.exists():
-            write_file(path, lambda aside: aside.write_text(f"{secrets.token_hex(_KEY_BYTES)}\n"))
-        key = path.read_bytes().strip()
-    except OSError as error:
-        raise SettingsError(f"The key file {path}: {error.strerror}", "Correct lists.created_by_key_file") from None
-    if len(key) < _KEY_BYTES:
-        raise SettingsError(f"The key file {path} holds less than {_KEY_BYTES} characters", "Restore it from a copy")
-    return key

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import msgspec
+
 from firmlake import __version__
 from firmlake.api.client import Client
 from firmlake.api.contract import ListEntry
@@ -18,7 +20,7 @@ from firmlake.core.settings import ApiSettings, NameSettings, Settings
 from firmlake.core.text import one_line
 from firmlake.lists.additions import Progress, Standing, added_to, list_applied, merge_standings
 from firmlake.lists.contact_list import ContactList
-from firmlake.lists.contact_plan import Contact, ContactPlan, Entry, as_entries
+from firmlake.lists.contact_plan import Contact, ContactPlan, Entry, Refused, as_entries
 from firmlake.lists.overview import take_overview
 
 __all__ = [
@@ -203,8 +205,13 @@ def _make(
         list_updated_at=entry.updated_at,
         requests=pack_requests([one for one in contacts.contacts if one not in added], settings.api),
         already_added=as_entries(one for one in contacts.contacts if one in added),
-        refused=tuple(contacts.refused),
+        refused=tuple(contacts.refused) if settings.intake.keeps_all else _without_text(contacts.refused),
         repaired_count=contacts.repaired_count,
         repeated_count=contacts.repeated_count,
         firmlake_version=__version__,
     )
+
+
+def _without_text(refused: Iterable[Refused]) -> tuple[Refused, ...]:
+    """Keep of refused lines only what `intake.keep_columns` allows: their number and the reason."""
+    return tuple(msgspec.structs.replace(one, given="") for one in refused)

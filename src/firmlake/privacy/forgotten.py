@@ -1,0 +1,203 @@
+"""Finds in texts who is forgotten, by the keyed hashes of the tombstones alone."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from functools import lru_cache, partial
+
+from firmlake.core.company import NUMBER_LENGTH, Company
+from firmlake.core.folders import Folders
+from firmlake.core.settings import PrivacySettings
+from firmlake.privacy.key import keyed_hash
+from firmlake.privacy.tombstones import Register, company_hash, contact_hash, person_hash, read_register, word_hash
+from firmlake.privacy.tree import read_text
+from firmlake.privacy.words import Word, numbers_in, spellings, words_in
+
+__all__ = ["FORGOTTEN", "Forgotten", "open_forgotten"]
+
+FORGOTTEN = "[forgotten]"
+"""Stands in a longer text where a name stood. A text that was only the name becomes null."""
+
+Span = tuple[int, int]
+
+_TEXTS = re.compile(rb'"((?:[^"\\]|\\.)*+(?:"|\\?\Z))', re.DOTALL)
+_NUMBERS = re.compile(rb"(?<![\w.])[0-9]{1,14}(?![\w.])")
+_HIT = "hit"
+_MASKED = re.compile(r"person-([0-9a-f]{32})")
+_CONTENT = re.compile(r"[^\W_]")
+_TOKEN = re.compile(r"[^\s,;|\"'()\[\]{}:=]+")
+_LENGTHS = {"BE": (9, 10), "NL": (7, 8), "FR": (9, 14)}
+"""Digits of a company number as people write it; the first 9 of 14 in France are the company of an establishment."""
+
+
+class Forgotten:
+    """Knows who is forgotten, and removes them from texts.
+
+    Args:
+        register: The tombstones.
+        key: Their key.
+
+    Attributes:
+        register: The tombstones.
+        is_scoped: Whether a person is forgotten about one company only, so that it matters whom a text is about.
+    """
+
+    def __init__(self, register: Register, key: bytes) -> None:
+        self.register, self._key = register, key
+        self._persons: defaultdict[str, set[str]] = defaultdict(set)
+        for one in register.tombstones:
+            if one.kind == "person":
+                self._persons[one.hash].add(one.scope)
+        self._contacts = {one.hash: one.mark for one in register.tombstones if one.kind == "contact"}
+        self._companies = {one.hash for one in register.tombstones if one.kind == "company"}
+        names = [one.words for one in register.tombstones if one.kind == "person"]
+        self._counts = sorted(set(map(len, names)), reverse=True)
+        self._names = {frozenset(words) for words in names}
+        self._words = frozenset(word for words in names for word in words)
+        self._word_mark = lru_cache(maxsize=262_144)(self._find_word)
+        self._marks_of = lru_cache(maxsize=262_144)(self._find_marks)
+        self.is_scoped = any(one.scope for one in register.tombstones)
+        self.has_persons, self.has_contacts = bool(self._persons), bool(self._contacts)
+        self.has_companies = bool(self._companies)
+        self._clean = lru_cache(maxsize=65536)(self._clean_text)
+        self._company_hash = lru_cache(maxsize=65536)(partial(company_hash, key))
+
+    def may_be_in(self, body: bytes) -> bool:
+        """Tell quickly whether a document may name somebody forgotten; False is certain."""
+        marks: set[str] = set()
+        for token in set(_TEXTS.findall(body)):
+            marks |= self._marks_of(token)
+        if self.has_companies or self.has_contacts:
+            for token in set(_NUMBERS.findall(body)):
+                marks |= self._marks_of(token)
+        return _HIT in marks or any(name <= marks for name in self._names)
+
+    def keyed(self, value: str) -> str:
+        """Hash a value with the key, such as the checksum of a file before it was changed."""
+        return keyed_hash(self._key, "checksum", value)
+
+    def has_company(self, company: Company | None) -> bool:
+        """Tell whether a company is forgotten."""
+        return bool(self._companies) and company is not None and self._company_hash(company) in self._companies
+
+    def contact(self, text: str) -> str | None:
+        """Return what stands in the place of a forgotten contact id; None if the contact is not forgotten."""
+        if not self._contacts:
+            return None
+        mark = self._contacts.get(contact_hash(self._key, text))
+        return mark and f"forgotten-{mark}"
+
+    def clean(self, text: str, company: Company | None = None, *, has_contacts: bool = False) -> str | None:
+        """Remove names of forgotten persons and numbers of forgotten companies from a text.
+
+        Args:
+            text: The text.
+            company: The company that the text is about, for persons who are forgotten about one company only.
+            has_contacts: Whether ids of contacts may stand in the text, between spaces or punctuation.
+
+        Returns:
+            The same text if nobody forgotten is in it; None if nothing else is in it.
+        """
+        if has_contacts and self._contacts:
+            text = _TOKEN.sub(lambda found: self.contact(found[0]) or found[0], text)
+        return self._clean(text, company if self.is_scoped else None)
+
+    def persons_in(self, words: list[Word], company: Company | None = None) -> list[Span]:
+        """Find names of forgotten persons: first and last place in a list of words, both included."""
+        found: list[Span] = []
+        for count in self._counts:
+            for first in range(len(words) - count + 1):
+                if count == 1 and len(words) > 1:
+                    continue  # one word alone is a name only if nothing else is in the text
+                window = words[first : first + count]
+                if all(self._word_mark(word.text) for word in window) and self._is_person(
+                    person_hash(self._key, (word.text for word in window)), company
+                ):
+                    found.append((first, first + count - 1))
+        return found
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _find_word(self, word: str) -> str:
+        """Return the keyed hash of a word that is part of a forgotten name, else an empty text."""
+        mark = word_hash(self._key, word)
+        return mark if mark in self._words else ""
+
+    def _find_marks(self, token: bytes) -> frozenset[str]:
+        """Return what a text of a document has of forgotten names, and `_HIT` if it names anybody else forgotten."""
+        marks: set[str] = set()
+        for text in spellings(read_text(b'"' + token)):
+            if self._words:
+                marks.update(filter(None, (self._word_mark(word.text) for word in words_in(text))))
+                if any(found[1] in self._persons for found in _MASKED.finditer(text)):
+                    marks.add(_HIT)
+            if self._number_spans(text) or (
+                self._contacts and any(self.contact(each) is not None for each in _TOKEN.findall(text))
+            ):
+                marks.add(_HIT)
+        return frozenset(marks)
+
+    def _is_person(self, name_hash: str, company: Company | None) -> bool:
+        scopes = self._persons.get(name_hash, ())
+        return "" in scopes or (company is not None and bool(scopes) and self._company_hash(company) in scopes)
+
+    def _clean_text(self, text: str, company: Company | None) -> str | None:
+        for spelling in spellings(text):
+            if spans := [*self._person_spans(spelling, company), *self._number_spans(spelling)]:
+                return self._clean_rest(_cut(spelling, spans), company)
+        return text
+
+    def _clean_rest(self, text: str, company: Company | None) -> str | None:
+        """Clean what is left once more: what was found may have hidden something behind it."""
+        rest = text.replace(FORGOTTEN, "\0")
+        if not _CONTENT.search(rest):
+            return None
+        again = self._clean_text(rest, company)
+        return again and again.replace("\0", FORGOTTEN)
+
+    def _person_spans(self, text: str, company: Company | None) -> list[Span]:
+        if not self._counts:
+            return []
+        words = words_in(text)
+        masked = (found for found in _MASKED.finditer(text) if self._is_person(found[1], company))
+        spans = [(words[first].start, words[last].end) for first, last in self.persons_in(words, company)]
+        return [*(found.span() for found in masked), *spans]
+
+    def _number_spans(self, text: str) -> list[Span]:
+        if not self._companies:
+            return []
+        return [(start, end) for digits, start, end in numbers_in(text) if any(map(self.has_company, _read(digits)))]
+
+
+def open_forgotten(settings: PrivacySettings, folders: Folders) -> Forgotten | None:
+    """Open the tombstones of a data folder; None if nobody was ever forgotten.
+
+    Raises:
+        SettingsError: The key of the tombstones is missing or another one. Restore it.
+        DamagedError: The tombstones cannot be read. Restore them.
+    """
+    held = read_register(settings, folders)
+    return Forgotten(*held) if held and held[0].tombstones else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _read(digits: str) -> list[Company]:
+    """Return the companies that a number may stand for."""
+    return [
+        Company(country, digits.zfill(NUMBER_LENGTH[country])[: NUMBER_LENGTH[country]])
+        for country, lengths in _LENGTHS.items()
+        if len(digits) in lengths
+    ]
+
+
+def _cut(text: str, spans: list[Span]) -> str:
+    """Replace parts of a text; overlapping ones together."""
+    parts, position = [], 0
+    for start, end in sorted(spans):
+        if start >= position:
+            parts += [text[position:start], FORGOTTEN]
+        position = max(position, end)
+    return "".join([*parts, text[position:]])

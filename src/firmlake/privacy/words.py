@@ -1,0 +1,94 @@
+"""The words of a text in normal form, however JSON, a URL or HTML spells the text.
+
+Two spellings of a name are the same if they have the same words, in any order: case, accents, punctuation and digits
+do not count. `Peeters, José`, `JOSE PEETERS` and `jose.peeters@example.com` all have the words jose and peeters.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import unicodedata
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import unquote
+
+__all__ = ["Word", "name_words", "numbers_in", "spellings", "words_in"]
+
+_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f])*")
+_GROUPS = re.compile(r"\d+(?:[ .\-/]\d+)*")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DIGITS = range(7, 15)
+_ESCAPE = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])')
+_DECODED_MAX = 3
+"""Nested encodings that are undone, such as JSON in a JSON text."""
+
+
+class Word(NamedTuple):
+    """A word in normal form, and where it stands in the text."""
+
+    text: str
+    start: int
+    end: int
+
+
+def words_in(text: str) -> list[Word]:
+    """Find the words of a text."""
+    return [Word(_normal(found[0]), found.start(), found.end()) for found in _WORD.finditer(text)]
+
+
+def name_words(name: str) -> tuple[str, ...]:
+    """Return the sorted words of a name: the same for all its spellings.
+
+    Example:
+        >>> name_words("PEETERS, José") == name_words("jose peeters")
+        True
+    """
+    return tuple(sorted(word.text for word in words_in(name)))
+
+
+def numbers_in(text: str) -> list[tuple[str, int, int]]:
+    """Find what may be company numbers: 7 to 14 digits, perhaps grouped, but no date; digits, start and end."""
+    found = []
+    for groups in _GROUPS.finditer(text):
+        parts = [(part[0], groups.start() + part.start()) for part in re.finditer(r"\d+", groups[0])]
+        for first in range(len(parts)):
+            digits, end = "", 0
+            for part, start in parts[first:]:
+                digits, end = digits + part, start + len(part)
+                if len(digits) >= _DIGITS.stop:
+                    break
+                if len(digits) in _DIGITS and not _DATE.fullmatch(text[parts[first][1] : end]):
+                    found.append((digits, parts[first][1], end))
+    return found
+
+
+def spellings(text: str) -> list[str]:
+    """Return a text as it stands, and decoded, as long as decoding changes it."""
+    found = [text]
+    for _ in range(_DECODED_MAX):
+        decoded = _decode(found[-1])
+        if decoded == found[-1]:
+            break
+        found.append(decoded)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=65536)
+def _normal(word: str) -> str:
+    if word.isascii():
+        return word.lower()
+    bare = "".join(letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))
+    return bare.casefold()
+
+
+def _decode(text: str) -> str:
+    if "\\" in text:
+        text = _ESCAPE.sub(lambda found: json.loads(f'"{found[0]}"'), text)
+    if "%" in text:
+        text = unquote(text)
+    return html.unescape(text) if "&" in text else text

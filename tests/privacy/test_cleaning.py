@@ -1,0 +1,147 @@
+"""What is forgotten goes from a JSON document, in any spelling, and every other byte stays."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firmlake.core.folders import Folders
+from firmlake.core.settings import PrivacySettings
+from firmlake.privacy.cleaning import clean_json
+from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
+from firmlake.privacy.tombstones import Subject, add_tombstones
+from firmlake.privacy.tree import parse, replaced, walk
+from support import ACME, BOLT, CIRC, NOON, body, found, lookalike, party
+
+from .conftest import person
+
+SPELLINGS = [
+    "José Álvarez",
+    "ÁLVAREZ, José",
+    "jose alvarez",
+    "Jose\u0301 A\u0301lvarez",
+    "jose.alvarez@example.com",
+    "José_Álvarez (1961)",
+    "https://example.com/" + quote("José Álvarez"),
+    "Jos&eacute; &Aacute;lvarez",
+    json.dumps({"note": ["José Álvarez"]}),
+    json.dumps(json.dumps("José Álvarez")),
+]
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_a_name_goes_in_every_spelling(forget, text, ascii_only):
+    forgotten = forget(person("José Álvarez"))
+    content = json.dumps({"a": text, text: 1, "kept": "José Peeters"}, ensure_ascii=ascii_only).encode()
+    cleaned = clean_json(content, forgotten)
+    left = json.loads(cleaned)
+    assert "lvarez" not in cleaned.decode().lower()
+    assert left["kept"] == "José Peeters"
+    assert len(left) == 3
+    assert clean_json(cleaned, forgotten) is cleaned
+
+
+def test_first_and_last_name_in_values_of_their_own_go_too(forget):
+    content = b'{"director": {"firstName": "Jan", "x": 3, "lastName": "Peeters"}, "other": ["Jan", "Maes"]}'
+    cleaned = clean_json(content, forget(person("Jan Peeters")))
+    assert cleaned == b'{"director": {"firstName": null, "x": 3, "lastName": null}, "other": ["Jan", "Maes"]}'
+
+
+def test_only_matched_values_change(forget):
+    content = b' [ {"name" : "Jan Peeters", "stake":0.50,"e":1e5} ,{"name":"Jan Peeters NV"}]\n'
+    cleaned = clean_json(content, forget(person("jan peeters")))
+    assert cleaned == content.replace(b'"Jan Peeters"', b"null").replace(b"Jan Peeters NV", b"[forgotten] NV")
+
+
+def test_a_person_may_be_forgotten_about_one_company_only(forget):
+    forgotten = forget(person("Jan Peeters", ACME))
+    both = [found(each, "relationships", party(None, name="Jan Peeters")) for each in (ACME, BOLT)]
+    acme, bolt = json.loads(clean_json(body(*both), forgotten))
+    assert acme["data"]["parents"][0]["name"] is None
+    assert bolt == both[1]
+
+
+def test_a_forgotten_company_leaves_structures_and_counts_as_they_were(forget):
+    forgotten = forget(Subject("company", "", BOLT))
+    owned = found(ACME, "relationships", party(BOLT, name="Bolt BV", percentage=0.5), party(CIRC))
+    [left] = json.loads(clean_json(body(owned, found(BOLT, "relationships")), forgotten))
+    assert left["data"]["parents"][0] == {
+        "identifier": None,
+        "function": "SHAREHOLDER",
+        "percentage": 0.5,
+        "name": None,
+    }
+    assert left["data"]["parents"][1] == owned["data"]["parents"][1]
+    similar = found(ACME, "lookalikes", lookalike(CIRC, 0.9), lookalike(BOLT), lookalike(CIRC, 0.1), lookalike(BOLT))
+    [left] = json.loads(clean_json(body(similar), forgotten))
+    assert [record["score"] for record in left["data"]] == [0.9, 0.1]
+
+
+@pytest.mark.parametrize("number", ["0403227515", "403227515", "BE0403.227.515", "0403 227 515", "n° 0403-227-515"])
+def test_a_company_number_goes_in_every_spelling(forget, number):
+    content = json.dumps({"a": number, "b": f"{number}, Gent", "date": "2024-01-01"}, ensure_ascii=False).encode()
+    cleaned = clean_json(content, forget(Subject("company", "", ACME)))
+    left = json.loads(cleaned)
+    assert b"227" not in cleaned
+    assert FORGOTTEN in left["b"]
+    assert left["b"].endswith(", Gent")
+    assert left["date"] == "2024-01-01"
+
+
+def test_a_contact_goes_where_contacts_stand_and_nowhere_else(forget):
+    forgotten = forget(Subject("contact", "4711"))
+    cleaned = json.loads(
+        clean_json(b'{"contacts": ["4711", "4712"], "contactId": 4711, "cash": 4711, "place": "4711"}', forgotten)
+    )
+    mark = cleaned["contactId"]
+    assert mark.startswith("forgotten-")
+    assert cleaned == {"contacts": [mark, "4712"], "contactId": mark, "cash": 4711, "place": "4711"}
+
+
+@pytest.mark.parametrize("end", range(1, 60, 7))
+def test_an_answer_that_was_cut_is_cleaned_as_far_as_it_came(forget, end):
+    content = body(found(ACME, "relationships", party(None, name="Jan Peeters")))
+    cut = content[: content.index(b"Jan Peeters") + len("Jan Peeters") + end]
+    assert b"Peeters" not in clean_json(cut, forget(person("Jan Peeters")))
+
+
+def test_what_is_no_json_is_cleaned_as_text(forget):
+    page = "<p>Jan Peeters, G\xe9rant</p>".encode("latin-1")
+    assert clean_json(page, forget(person("Jan Peeters"))) == b"<p>[forgotten], G\xe9rant</p>"
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(["Jan Peeters", "Peeters", "Jan"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@pytest.fixture(scope="module")
+def jan(tmp_path_factory) -> Forgotten:
+    folders = Folders(tmp_path_factory.mktemp("key"))
+    return Forgotten(*add_tombstones(PrivacySettings(), folders, [person("Jan Peeters")], NOON))
+
+
+@given(_VALUES)
+def test_cleaning_gives_valid_json_once_and_for_all(jan, value):
+    content = json.dumps(value).encode()
+    cleaned = clean_json(content, jan)
+    json.loads(cleaned)
+    assert clean_json(cleaned, jan) == cleaned
+    assert "Jan Peeters" not in cleaned.decode()
+
+
+@given(_VALUES, st.data())
+def test_elements_of_an_array_can_be_removed_in_any_number(value, data):
+    array = [value] * data.draw(st.integers(1, 5))
+    root = parse(content := json.dumps(array).encode())
+    gone = data.draw(st.sets(st.integers(0, len(array) - 1)))
+    left = replaced(content, [], [root.items[place] for place in gone])
+    assert json.loads(left) == [value] * (len(array) - len(gone))
+    assert sum(1 for _ in walk(root)) >= len(array)
