@@ -36,18 +36,9 @@ def clean_json(body: bytes, forgotten: Forgotten, company: Company | None = None
         forgotten: Who is forgotten.
         company: The company that the document is about, if it does not say so itself.
     """
-    is_json = body.lstrip()[:1] in (b"{", b"[")
-    if is_json and not forgotten.may_be_in(body):
-        return body
-    root = parse(body) if is_json else None
-    if root is None:
-        text = body.decode("utf-8", "surrogateescape")
-        cleaned = forgotten.clean(text, company)
-        return body if cleaned == text else (cleaned or "").encode("utf-8", "surrogateescape")
-    cleaner = _Cleaner(forgotten, company)
-    for node in walk(root):
-        cleaner.look_at(node)
-    return replaced(body, cleaner.edits, cleaner.removed)
+    while (cleaned := _clean_once(body, forgotten, company)) != body:
+        body = cleaned  # a value that goes may leave the parts of a name side by side
+    return body
 
 
 def identity(node: Node) -> Company | None:
@@ -72,6 +63,21 @@ def company_of(node: Node) -> Company | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _clean_once(body: bytes, forgotten: Forgotten, company: Company | None) -> bytes:
+    is_json = body.lstrip()[:1] in (b"{", b"[")
+    if is_json and not forgotten.may_be_in(body):
+        return body
+    root = parse(body) if is_json else None
+    if root is None:
+        text = body.decode("utf-8", "surrogateescape")
+        cleaned = forgotten.clean(text, company)
+        return body if cleaned == text else (cleaned or "").encode("utf-8", "surrogateescape")
+    cleaner = _Cleaner(forgotten, company)
+    for node in walk(root):
+        cleaner.look_at(node)
+    return replaced(body, cleaner.edits, cleaner.removed)
 
 
 class _Cleaner:
