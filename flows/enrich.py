@@ -28,6 +28,7 @@ from artifacts import ProgressArtifact, failure_lines, failure_rows, show_on_pag
 from firmlake import __version__
 from firmlake.api.exchange import Answer
 from firmlake.core.errors import FirmlakeError
+from firmlake.core.folders import Folders
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.core.steps import utc_now
 from firmlake.enrich import run as runner
@@ -35,6 +36,7 @@ from firmlake.enrich.observer import Observer
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.run import Published, shortfall
 from firmlake.exports.list_file import FileBack, Written
+from firmlake.intake.source import local_list
 from firmlake.report.page import write_report
 from firmlake.terminal.company_lists import describe_written
 from firmlake.terminal.progress import Counter, show_progress
@@ -51,22 +53,26 @@ def enrich(
     overrides: dict[str, str] | None = None,
     out: str | None = None,
     columns: list[str] | None = None,
+    sql: str = "",
 ) -> str:
     """Fetch what is missing or stale for the companies of a list, and publish it.
 
     Args:
-        company_list: A file. None uses the sample list on the embedded service, if started by hand.
+        company_list: A file, an s3://, gs:// or az:// address, or a DuckDB file. None uses the sample list on the
+            embedded service, if started by hand.
         config: A settings file. None reads config/firmlake.toml.
         overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
         out: Write the list with the figures of its companies to this file: .csv, .parquet or .xlsx.
         columns: Columns to add to that file, named as in `firmlake run --columns`. None adds the default columns.
+        sql: Use the result of this DuckDB query as the list; with a DuckDB file, a query over it.
 
     Returns:
         The name of the run.
     """
-    settings, path = read_job(company_list, config, overrides)
+    settings, source = read_job(company_list, config, overrides, sql)
     wanted = FileBack(Path(out), tuple(columns or ())) if out else None
-    published = runner.enrich(settings, path, f"the flow enrich over {path}", OnPage(), file_back=wanted)
+    with local_list(source, sql, settings, Folders.of(settings).inputs) as path:
+        published = runner.enrich(settings, path, f"the flow enrich over {path}", OnPage(), file_back=wanted)
     as_task("report", lambda: report(settings, published))
     return conclude(published)
 

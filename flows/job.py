@@ -48,12 +48,15 @@ EXIT_CODE_LABEL = "firmlake.exit_code"
 
 
 def read_job(
-    company_list: str | None, config: str | None, overrides: Mapping[str, str] | None
-) -> tuple[Settings, Path]:
+    company_list: str | None, config: str | None, overrides: Mapping[str, str] | None, sql: str = ""
+) -> tuple[Settings, str]:
     """Read the settings and find the company list.
 
-    Without a list, a flow started by hand runs the sample list on the embedded service. A deployed run does not: its
-    list is missing because of a mistake, and a run of the sample would hide that.
+    Without a list or query, a flow started by hand runs the sample list on the embedded service. A deployed run does
+    not: its list is missing because of a mistake, and a run of the sample would hide that.
+
+    Returns:
+        The settings, and the source of the list as `firmlake.intake.source.local_list` takes it.
 
     Raises:
         SettingsError: A setting is unknown or invalid; correct it.
@@ -61,8 +64,8 @@ def read_job(
     """
     file = Path(config) if config else None
     settings, _ = load_settings(file, overrides)
-    if company_list:
-        return settings, Path(company_list)
+    if company_list or sql:
+        return settings, company_list or ""
     if is_deployed():
         raise UsageError(
             "This run names no company list",
@@ -71,7 +74,7 @@ def read_job(
     if settings.api.base_url not in ("", SANDBOX):
         raise UsageError("No company list is named", "Name one: `python flows/enrich.py LIST`")
     sample = find_sample()
-    return load_settings(file, {**SAMPLE_SETTINGS, **(overrides or {})})[0], sample
+    return load_settings(file, {**SAMPLE_SETTINGS, **(overrides or {})})[0], str(sample)
 
 
 def read_settings(config: str | None, overrides: Mapping[str, str] | None) -> Settings:

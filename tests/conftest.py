@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import hypothesis
 import pytest
 
@@ -49,3 +54,31 @@ def sandbox(sandbox_process: tuple[Sandbox, dict[str, Any]]) -> Sandbox:
     sandbox.set_options(**options)
     sandbox.reset()
     return sandbox
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """An S3 server; gives its address. A process of its own, for a client may hold Python up while it waits."""
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr
+        address = next(found[0] for line in server.stderr if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
+        threading.Thread(target=server.stderr.read, daemon=True).start()
+        yield address
+        server.terminate()
+
+
+@pytest.fixture
+def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address in a bucket of its own, with credentials as the environment has them."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "planted-secret",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    name = tmp_path.name.replace("_", "-").lower()
+    httpx.put(f"{s3}/{name}", trust_env=False).raise_for_status()
+    return f"s3://{name}/some/prefix"

@@ -257,6 +257,7 @@ def publish_list(
     cells: Sequence[dict[str, str]] = (),
     reason: str = "wrong form",
     given: str = "x",
+    delimiter: str = "",
 ) -> Run:
     """Publish a run over a list of which nothing has landed; None in place of a company is a line that is refused."""
     left_out = [company for company in dict.fromkeys(companies) if company]
@@ -272,7 +273,8 @@ def publish_list(
         )
         for line, company in enumerate(companies, 2)
     ]
-    plan = msgspec.structs.replace(run.plan, company_list=name, list_columns=tuple(cells[0]) if cells else ())
+    columns = tuple(cells[0]) if cells else ()
+    plan = msgspec.structs.replace(run.plan, company_list=name, list_columns=columns, list_delimiter=delimiter)
     frozen = freeze_again(run, plan, {"members": pl.DataFrame(rows, schema=MEMBERS, orient="row")})
     publish_landed(frozen, "stopped", at=NOON + day * DAY + MINUTE)
     return frozen

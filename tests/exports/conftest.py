@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from email.utils import formatdate
@@ -70,34 +69,6 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     for week in range(3):
         add_week(folders, week)
     return folders
-
-
-@pytest.fixture(scope="session")
-def s3() -> Iterator[str]:
-    """An S3 server; gives its address. A process of its own, for a client may hold Python up while it waits."""
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr
-        address = next(found[0] for line in server.stderr if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
-        threading.Thread(target=server.stderr.read, daemon=True).start()
-        yield address
-        server.terminate()
-
-
-@pytest.fixture
-def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An address in a bucket of its own, with credentials as the environment has them."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": s3,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "planted-secret",
-        "AWS_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    name = tmp_path.name.replace("_", "-").lower()
-    httpx.put(f"{s3}/{name}", trust_env=False).raise_for_status()
-    return f"s3://{name}/some/prefix"
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import codecs
 import csv
 import json
 from datetime import datetime
+from decimal import Decimal
 
 import fastexcel
 import polars as pl
@@ -19,6 +20,7 @@ from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.guard import guard
 from firmlake.exports.list_columns import choose_added
+from firmlake.exports.list_csv import write_csv
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
 from support import ACME, BOLT, publish_list, with_views
 
@@ -197,3 +199,22 @@ def test_a_name_like_no_column_gets_no_suggestion():
     with pytest.raises(UsageError) as refused:
         choose_added(["nonsense"])
     assert "Did you mean" not in refused.value.next_step
+
+
+@pytest.mark.parametrize(("delimiter", "expected"), [("", ","), (",", ","), (";", ";"), ("\t", "\t"), ("|", "|")])
+def test_a_csv_has_the_delimiter_of_the_list_and_with_semicolons_decimal_commas(folders, tmp_path, delimiter, expected):
+    publish_lines(folders, [ACME, BOLT], [{"id": "a;b", "omzet": "1.234,50"}] * 2, delimiter=delimiter)
+    path = give_back(folders, tmp_path / "out.csv")
+    text = path.read_text("utf-8-sig")
+    row = next(csv.DictReader(text.splitlines(), delimiter=expected))
+    assert (row["id"], row["omzet"]) == ("a;b", "1.234,50")
+
+
+def test_numbers_have_the_decimal_sign_that_belongs_to_the_delimiter(tmp_path):
+    schema = {"id": pl.String, "revenue": pl.Decimal(18, 2), "growth": pl.Float64}
+    batches = pl.DataFrame([["1,5", Decimal("-1234.50"), 0.25], [None, None, None]], schema, orient="row")
+    written = {}
+    for delimiter in (";", ","):
+        write_csv(tmp_path / "out.csv", batches.to_arrow().to_batches(), delimiter)
+        written[delimiter] = (tmp_path / "out.csv").read_text("utf-8-sig").splitlines()[1:]
+    assert written == {";": ['"1,5";-1234,50;0,25', ";;"], ",": ['"1,5",-1234.50,0.25', ",,"]}

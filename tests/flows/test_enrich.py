@@ -189,3 +189,10 @@ def test_the_message_of_the_state_is_the_line_of_the_terminal(
     ended = subprocess.run(command, env=by_hand.environment, capture_output=True, text=True, check=False)
     assert ended.stderr.splitlines()[-1] == f"firmlake: {flow.message}"
     assert (flow.state, ended.returncode) == ("Failed", flow.error.exit_code)
+
+
+def test_a_query_is_a_list_whose_lines_are_kept_to_resume(run_flow: RunFlow, company_list: Path, folders: Folders):
+    run = run_flow(None, sql=f"FROM '{company_list}' LIMIT 5")
+    assert run.state == "Completed"
+    assert len(list(folders.inputs.glob("*/query.parquet"))) == 1
+    assert ask(folders, "SELECT count(*) FROM lists.query")[1] == [(5,)]

@@ -31,7 +31,7 @@ def test_without_a_list_the_sample_is_run_on_the_embedded_service():
 
     settings, path = read_job(None, None, {"run.shard_companies": "7"})
     assert (settings.api.base_url, settings.paths.data) == ("sandbox", "data/sandbox")
-    assert path == Path("data/intake/sample.csv")
+    assert path == "data/intake/sample.csv"
     assert settings.run.shard_companies == 7
     assert read_job(None, None, {"paths.data": "elsewhere"})[0].paths.data == "elsewhere"
 
@@ -42,7 +42,9 @@ def test_a_service_without_a_list_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("FIRMLAKE_API__BASE_URL", "https://service.example")
     with pytest.raises(UsageError, match="No company list is named"):
         read_job(None, None, None)
-    assert read_job("list.csv", None, None)[1] == Path("list.csv")
+    assert read_job("list.csv", None, None)[1] == "list.csv"
+    assert read_job("s3://bucket/list.csv", None, None)[1] == "s3://bucket/list.csv"
+    assert read_job(None, None, None, "FROM customers")[1] == ""
 
 
 def test_a_deployed_run_without_a_list_fails_where_a_person_would_get_the_sample(monkeypatch: pytest.MonkeyPatch):

@@ -157,3 +157,15 @@ def test_blank_lines_above_the_data_are_no_lines_of_the_list(read, above):
     assert companies.blank_count == 1
     assert companies.header_count == above.count("\n") + 2
     assert companies.line_count == companies.header_count + 3
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_the_last_line_counts_for_the_choice_of_columns_whether_or_not_it_ends(read, end):
+    companies = read(f"Ref;Naam\n0403.091.220;A\n0417.497.106;B{end}")
+    assert companies.companies.height == 2
+
+
+def test_a_column_known_by_name_is_told_by_check_digits_too_where_nothing_names_a_country(read, refusal):
+    companies = read("Company number;Name\n0403.091.220;A\n0417.497.106;B\noops;C\n")
+    assert companies.companies["company_number"].to_list() == ["0403091220", "0417497106"]
+    assert refusal("Company number;Name\n552032534;A\n552081317;B\n").message.count("nothing names its country") == 2

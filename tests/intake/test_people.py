@@ -266,3 +266,16 @@ def test_a_long_text_in_every_row_of_parquet_is_refused(tmp_path):
     entries = read_entries(path, IntakeOptions(), with_cells=True)
     with pytest.raises(CompanyListError, match="such long texts"):
         list(entries.batches)
+
+
+def test_of_two_sheets_that_may_hold_the_numbers_both_are_named_and_the_hint_chooses(read, refusal):
+    content = book(("Klanten FR", [["Code"], ["552032534"], ["552081317"]]), ("Rest", [["KBO-nummer"], ["0403091220"]]))
+    error = refusal(content)
+    assert "'Rest'" in error.message
+    assert "'Klanten FR'" in error.message
+    settings = [part.split(", or ")[0] for part in error.next_step.split("--set intake.sheet=")[1:]]
+    assert settings[0] == "Rest"
+    assert read(content, sheet="Rest").companies["company_number"].to_list() == ["0403091220"]
+    assert settings[1].startswith("'Klanten FR'")
+    chosen = read(content, sheet="Klanten FR", number_column="Code", default_country="FR")
+    assert chosen.companies.height == 2

@@ -97,3 +97,30 @@ def test_a_stream_that_never_ends_is_refused(stdin):
 def test_an_address_that_is_no_list_is_refused(source, message):
     with pytest.raises(CompanyListError, match=message):
         numbers(source)
+
+
+def test_an_object_of_a_store_is_a_list_and_is_kept_so_that_a_run_resumes(bucket, tmp_path):
+    import obstore
+    from obstore.store import from_url
+
+    obstore.put(from_url(bucket), "lists/customers.csv", LIST.encode())
+    with local_list(f"{bucket}/lists/customers.csv", "", Settings(), tmp_path) as path:
+        assert path.name == "customers.csv"
+        assert path.read_text() == LIST
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("absent.csv", "cannot be read"), ("large.csv", "intake.max_inflated_megabytes")]
+)
+def test_an_object_that_cannot_be_used_is_refused_by_its_address(bucket, name, said):
+    import obstore
+    from obstore.store import from_url
+
+    obstore.put(from_url(bucket), "large.csv", LIST.encode())
+    tiny = msgspec.structs.replace(Settings(), intake=IntakeSettings(max_inflated_megabytes=0))
+    with pytest.raises(CompanyListError) as caught:
+        numbers(f"{bucket}/{name}", settings=tiny if name == "large.csv" else None)
+    assert bucket in caught.value.message
+    assert said in str(caught.value)
+    assert "planted-secret" not in str(caught.value)

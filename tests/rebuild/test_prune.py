@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
@@ -142,3 +143,15 @@ def test_a_killed_prune_is_finished_by_the_next(three, monkeypatch):
     assert not list(three.data.glob("*/.going-*"))
     assert newest(three).exists()
     assert all(check.agrees for check in verify(three, lambda: NOW, memory_limit="256MB"))
+
+
+def test_an_old_copy_of_a_list_goes_unless_an_unfinished_run_has_its_name(three):
+    unfinished = make_run(three, [ACME], run_id="20260120T120000Z-0009")
+    for folder, name in (("a", "query.parquet"), ("b", unfinished.plan.list_name)):
+        (three.inputs / folder).mkdir(parents=True)
+        (three.inputs / folder / name).write_text("kept")
+        os.utime(three.inputs / folder / name, (NOON.timestamp(), NOON.timestamp()))
+    assert ("list", "a") not in names(removable(three))
+    assert [each for each in names(removable(three, staged_days=OLD)) if each[0] == "list"] == [("list", "a")]
+    prune(three, removable(three, staged_days=OLD))
+    assert [path.name for path in three.inputs.iterdir()] == ["b"]

@@ -19,7 +19,7 @@ __all__ = ["match"]
     "--register", multiple=True, required=True, type=click.Path(path_type=Path), metavar="FILE",
     help="A register file; repeat the option for files that belong together.",
 )  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), help="File to write: .csv or .parquet.")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write: .csv, .parquet or .xlsx.")
 @click.option("--map", "mapped", multiple=True, metavar="ROLE=COLUMN", help="Name the column of name, place, vat ...")
 @click.option(
     "--accept", type=float, default=2.0, metavar="SCORE", help="Accept similar names with at least this score."

@@ -16,7 +16,9 @@ __all__ = ["prune"]
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @click.option("--generations", metavar="N", help="Generations to keep; sets run.keep_generations.")
 @click.option(
-    "--staged-days", type=click.IntRange(min=0), help="Also remove staged tables of runs older than this many days."
+    "--staged-days",
+    type=click.IntRange(min=0),
+    help="Also remove staged tables of runs, and kept copies of lists, older than this many days.",
 )
 @click.option(
     "--landed-days",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import click
@@ -48,13 +47,14 @@ def on_list(*, keep: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]
         @map_option
         @wraps(function)
         def wrapper(call: Call, company_list: str, sql: str, mapped: tuple[str, ...], **options: Any) -> Any:
+            from firmlake.core.folders import Folders
             from firmlake.intake.source import local_list
 
             if not (company_list or sql):
                 raise UsageError("LIST is missing", "Name a file, - for standard input, or a query with --sql")
             take_mapping(call, mapped)
             settings = call.settings()
-            keep_in = Path(settings.paths.data) / "state" / "inputs" if keep else None
+            keep_in = Folders.of(settings).inputs if keep else None
             with local_list(company_list, sql, settings, keep_in) as path:
                 if keep_in is not None and keep_in in path.parents:
                     call.say(f"The list is kept as {path}: run that file to resume with exactly these lines")

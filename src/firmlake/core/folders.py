@@ -55,6 +55,11 @@ class Folders(msgspec.Struct, frozen=True):
         return self.state / "forgotten.json"
 
     @property
+    def inputs(self) -> Path:
+        """Copies of lists that came from a pipe, a query or a store, so that a run over them can resume."""
+        return self.state / "inputs"
+
+    @property
     def runs(self) -> Path:
         """One folder for each run, with its plan and outcome."""
         return self.data / "runs"

@@ -60,6 +60,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Name under which the company list is kept; empty if the companies come from no list."""
     list_columns: tuple[str, ...] = ()
     """Columns of the company list that are kept, in its order."""
+    list_delimiter: str = ""
+    """What separates the fields of the company list; empty unless it is delimited text."""
     firmlake_version: str
     refresh_after_days: int = 30
     credit_window_days: int = 30

@@ -79,7 +79,9 @@ def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> t
     if not settings.intake.keeps_all:
         tables["refused_lines"] = companies.refused.with_columns(given=pl.lit(None, pl.String))
     name = settings.run.list_name or list_name_of(companies.path)
-    return msgspec.structs.replace(plan, company_list=name, list_columns=members.columns), tables
+    return msgspec.structs.replace(
+        plan, company_list=name, list_columns=members.columns, list_delimiter=companies.delimiter
+    ), tables
 
 
 def _renew_list(settings: Settings, companies: CompanyList, unfinished: Run) -> Run:

@@ -4,23 +4,23 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import duckdb
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
-from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
-from firmlake.exports.formats import guarded
+from firmlake.core.run import open_run
 from firmlake.exports.list_columns import Added, choose_added, line_columns
+from firmlake.exports.list_csv import write_csv
 from firmlake.exports.list_workbook import SHEET_ROWS, write_workbook
 from firmlake.warehouse.company_lists import find_list
 from firmlake.warehouse.generations import open_warehouse
@@ -60,6 +60,7 @@ class ListBack(NamedTuple):
         query: Gives one row for each line, in order: the own columns as text, then the added ones.
         cells: Gives the own columns alone, in any order.
         refused: Gives line, given and reason of the refused lines.
+        delimiter: What separated the fields of the list; a comma unless it was delimited text.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ListBack(NamedTuple):
     query: str
     cells: str
     refused: str
+    delimiter: str
 
 
 class Written(NamedTuple):
@@ -133,7 +135,7 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
             cut = write(connection, back, aside)
 
         try:
-            back = _list_back(connection, name, choose_added(wanted.columns))
+            back = _list_back(connection, folders, name, choose_added(wanted.columns))
             write_file(wanted.path, make)
             refused = connection.execute(f"SELECT count(*) FROM ({back.refused})").fetchall()[0][0]
         except duckdb.OutOfMemoryException as error:
@@ -156,7 +158,7 @@ def _check_size(path: Path, line_count: int) -> None:
         )
 
 
-def _list_back(connection: duckdb.DuckDBPyConnection, name: str, chosen: Sequence[Added]) -> ListBack:
+def _list_back(connection: duckdb.DuckDBPyConnection, folders: Folders, name: str, chosen: Sequence[Added]) -> ListBack:
     held = find_list(connection, name)
     own: tuple[str, ...] = tuple(json.loads(held.column_names))
     relations = dict.fromkeys(each.relation for each in chosen)
@@ -180,7 +182,15 @@ def _list_back(connection: duckdb.DuckDBPyConnection, name: str, chosen: Sequenc
         f"SELECT {', '.join(values)} FROM {lines} {joins} ORDER BY line",
         f"SELECT {', '.join(values[: len(own)]) or 'NULL'} FROM {lines}",
         "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
+        _delimiter(folders, held.run_id),
     )
+
+
+def _delimiter(folders: Folders, run_id: str) -> str:
+    """Return what separated the fields of a list when a run read it; a comma if that is not known."""
+    with suppress(DamagedError):
+        return open_run(folders, run_id).plan.list_delimiter or ","
+    return ","
 
 
 def _gather(connection: duckdb.DuckDBPyConnection, name: str, chosen: Mapping[str, Sequence[Added]]) -> None:
@@ -228,12 +238,7 @@ def _schema(back: ListBack, schema: pa.Schema) -> pa.Schema:
 
 
 def _write_csv(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
-    reader = connection.sql(back.query).to_arrow_reader(_BATCH_ROWS)
-    with path.open("wb") as file:
-        file.write(codecs.BOM_UTF8)  # without it a spreadsheet takes the text for the code page of its country
-        with pyarrow.csv.CSVWriter(file, reader.schema) as writer:
-            for batch in reader:
-                writer.write_batch(guarded(batch))
+    write_csv(path, _batches(connection, back), back.delimiter)
     return 0
 
 

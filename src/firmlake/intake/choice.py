@@ -10,7 +10,7 @@ from typing import Final
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import COUNTRY, NUMBER_ROLES, Synonyms, find_columns, quoted_names, role_of
-from firmlake.intake.guess import Choice, Search, guess_country, guess_number
+from firmlake.intake.guess import Choice, Search, UndecidedError, guess_country, guess_number
 from firmlake.intake.hints import hint_of, is_company_name
 from firmlake.intake.table import Table
 
@@ -41,7 +41,8 @@ def choose_columns(
         The choice, and one sentence for each column that was not chosen by its name alone.
 
     Raises:
-        CompanyListError: A column is not found, or several qualify. Map the right one as the next step says.
+        CompanyListError: A column is not found, or several qualify (`UndecidedError`). Map the right one as the next
+            step says.
     """
     wanted = {COUNTRY: options.country_column, _NUMBER: options.number_column, **mapping}
     wanted = {role: column for role, column in wanted.items() if column}
@@ -93,7 +94,7 @@ def _require(search: Search, synonyms: Synonyms) -> None:
     if search.likely is not None and missing == [_NUMBER]:
         position, country = search.likely
         mapped = shlex.quote(table.names[position] if table.names else str(position + 1))
-        raise CompanyListError(
+        raise UndecidedError(
             f"{path}: column {search.name(position)} looks like {_ADJECTIVES[country]} company numbers "
             f"({search.examples(position)}), but nothing names their country",
             f"If it holds them, use --map number={mapped} and set intake.default_country to {country}; if not, map the "

@@ -48,6 +48,7 @@ class CompanyList:
         refused: line, given, reason. One row per line that names no company known to the service.
         is_file: Whether `path` is a file; False if the companies were known already and `path` is only a name.
         guesses: One sentence for each guess about the list, with the way to override it.
+        delimiter: What separates its fields; empty unless it is delimited text.
     """
 
     path: Path
@@ -61,6 +62,7 @@ class CompanyList:
     refused: pl.DataFrame
     is_file: bool = True
     guesses: tuple[str, ...] = ()
+    delimiter: str = ""
 
 
 def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()) -> CompanyList:  # noqa: B008 - frozen
@@ -98,6 +100,7 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
         repaired=repaired,
         refused=refused,
         guesses=entries.guesses,
+        delimiter=entries.delimiter,
     )
 
 

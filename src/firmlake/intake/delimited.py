@@ -65,7 +65,8 @@ def open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) 
     layout = layout._replace(start=first_data_line(header, records["line"]), width=width)
     sample = pl.DataFrame({"fields": data.filter(data.list.len() <= width)})
     guesses = describe_header(header, records["line"], first)
-    return Table(names, width, _count_above(layout), sample, partial(_batches, layout), guesses)
+    delimiter = layout.delimiter.replace(_NO_DELIMITER, "")
+    return Table(names, width, _count_above(layout), sample, partial(_batches, layout), guesses, delimiter=delimiter)
 
 
 def _first_records(layout: _Layout) -> pl.DataFrame:

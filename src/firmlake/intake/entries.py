@@ -28,12 +28,14 @@ class Entries:
         header_count: Lines before the data.
         batches: Results of `firmlake.intake.resolve.resolve_lines`, batch by batch.
         guesses: One sentence for each guess about the list, with the way to override it.
+        delimiter: See `Table.delimiter`.
     """
 
     columns: tuple[str, ...]
     header_count: int
     batches: Iterator[pl.DataFrame]
     guesses: tuple[str, ...]
+    delimiter: str = ""
 
 
 def read_entries(
@@ -64,4 +66,5 @@ def read_entries(
     kept = ("text", *map(field, range(table.width))) if with_cells else ()
     resolve = partial(resolve_lines, choice=choice, default_country=options.default_country or None, kept=kept)
     batches = table.batches(range(table.width) if with_cells else positions)
-    return Entries(table.columns, table.header_count, map(resolve, batches), (*table.guesses, *guesses))
+    found = (*table.guesses, *guesses)
+    return Entries(table.columns, table.header_count, map(resolve, batches), found, table.delimiter)

@@ -72,7 +72,7 @@ def find_format(path: Path, options: IntakeSettings) -> Format:
     return "text"
 
 
-def too_large(path: Path, limit: int, unit: str, setting: str) -> CompanyListError:
+def too_large(path: Path | str, limit: int, unit: str, setting: str) -> CompanyListError:
     """Return the error for a file that holds more than a setting allows."""
     return CompanyListError(
         f"{path} holds more than {limit:,} {unit}", f"Check that it is a list; if it is, raise {setting}"

@@ -18,7 +18,7 @@ from firmlake.intake.countries import country_codes
 from firmlake.intake.hints import hint_of
 from firmlake.intake.table import Table
 
-__all__ = ["Choice", "Search", "guess_country", "guess_number"]
+__all__ = ["Choice", "Search", "UndecidedError", "guess_country", "guess_number"]
 
 Choice = dict[str, tuple[int, ...]]
 """Positions of columns from 0, by role; empty if the file has no such column."""
@@ -38,6 +38,10 @@ _REGISTER: Final = 2
 
 _ALIKE: Final = 0.9
 """Two columns qualify equally if one has at least this share of the other's valid numbers."""
+
+
+class UndecidedError(CompanyListError):
+    """Columns of the list may hold company numbers, but the list does not say which, or of which country."""
 
 
 @dataclass
@@ -95,13 +99,13 @@ def guess_number(search: Search) -> None:
         _add_registers(search, by_name)
         return
     weighed = _weigh(search, by_name)
-    if by_name and (not weighed or any(position in by_name for position in weighed)):
+    if any(position in by_name for position in weighed):
         _leave_out(search, weighed, by_name)
         return
     best = _best(search, weighed)
-    if best is None:
-        if not by_name and not search.default_country:
-            _guess_country_of_numbers(search)
+    if best is None or (by_name and not weighed):
+        if not (search.default_country or (by_name and choice.get(COUNTRY))):
+            _guess_country_of_numbers(search, by_name)
         return
     for role in NUMBER_ROLES:
         choice.pop(role, None)
@@ -115,10 +119,14 @@ def guess_number(search: Search) -> None:
         )
 
 
-def _guess_country_of_numbers(search: Search) -> None:
-    """Choose the column most of whose values have Belgian check digits, whatever its name; others are only likely."""
+def _guess_country_of_numbers(search: Search, by_name: Mapping[int, str]) -> None:
+    """Choose the column most of whose values have Belgian check digits, whatever its name; others are only likely.
+
+    Columns with a known name are preferred.
+    """
     for role, country in _BY_EVIDENCE.items():
-        weighed = _weigh(search, {}, role)
+        found = _weigh(search, {}, role)
+        weighed = {position: each for position, each in found.items() if position in by_name} or found
         best = max(weighed, key=lambda position: weighed[position].valid_count, default=None)
         if best is None:
             continue
@@ -126,6 +134,8 @@ def _guess_country_of_numbers(search: Search) -> None:
         if role == "be_number" and is_enough:
             best = _best(search, weighed)
             assert best is not None  # what has check digits is eligible
+            for other in NUMBER_ROLES:
+                search.choice.pop(other, None)
             search.choice[role] = (best,)
             search.guesses.append(
                 f"Belgian company numbers are read from column {search.name(best)} ({search.examples(best)}), "
@@ -212,11 +222,11 @@ def _best(search: Search, weighed: Mapping[int, Evidence]) -> int | None:
     return best
 
 
-def _ambiguous(search: Search, positions: list[int], role: str) -> CompanyListError:
+def _ambiguous(search: Search, positions: list[int], role: str) -> UndecidedError:
     columns = " and ".join(f"{search.name(each)} ({search.examples(each)})" for each in sorted(positions)[:3])
     what = "company numbers" if role == "number" else "countries"
     first = search.name(min(positions)).strip("'\"")
-    return CompanyListError(
+    return UndecidedError(
         f"{search.path}: columns {columns} hold {what} alike",
         f"Name the right one: --map {role}={shlex.quote(first)} (the setting intake.{role}_column)",
     )

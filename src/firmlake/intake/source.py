@@ -115,18 +115,16 @@ def _download(address: str, scheme: str, settings: Settings, target: Path) -> No
         raise CompanyListError(
             f"{scheme}:// is not a supported source of lists", "Name a file, or s3://, gs:// or az://"
         )
-    try:
-        import obstore
-        from obstore.exceptions import BaseError
-        from obstore.store import from_url
-    except ImportError:
-        raise CompanyListError(f"{address} needs the library obstore", "`pip install 'firmlake[export]'`") from None
+    import obstore  # a tenth of a second, which lists of other kinds need not wait for
+    from obstore.exceptions import BaseError
+    from obstore.store import from_url
+
     prefix, _, key = address.rpartition("/")
     limit = settings.intake.max_inflated_megabytes
     try:
         found = obstore.get(from_url(prefix), key)
         if found.meta["size"] > limit << 20:
-            raise too_large(Path(address), limit, "MB", "intake.max_inflated_megabytes")
+            raise too_large(address, limit, "MB", "intake.max_inflated_megabytes")
         with target.open("wb") as file:
             for piece in found.stream(min_chunk_size=_BLOCK_BYTES):
                 file.write(piece)
@@ -144,7 +142,7 @@ def _spool(stream: IO[bytes], target: Path, settings: Settings) -> None:
         while block := stream.read(_BLOCK_BYTES):
             count += len(block)
             if count > limit << 20:
-                raise too_large(Path("standard input"), limit, "MB", "intake.max_inflated_megabytes")
+                raise too_large("standard input", limit, "MB", "intake.max_inflated_megabytes")
             file.write(block)
 
 

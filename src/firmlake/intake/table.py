@@ -36,6 +36,7 @@ class Table:
             - `text`: the whole line if it has a defect, or null.
         guesses: One sentence for each guess about the file, with the way to override it.
         unusable: Message and next step for columns that cannot hold numbers, by position.
+        delimiter: What separates the fields of delimited text; empty for other formats and for a single column.
     """
 
     names: tuple[str, ...] | None
@@ -45,6 +46,7 @@ class Table:
     batches: Callable[[Sequence[int]], Iterator[pl.DataFrame]]
     guesses: tuple[str, ...] = ()
     unusable: Mapping[int, tuple[str, str]] = member(default_factory=dict)
+    delimiter: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:

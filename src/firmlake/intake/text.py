@@ -102,22 +102,29 @@ def line_blocks(file: TextFile) -> Iterator[pl.DataFrame]:
             line is too long.
     """
     first, begun = 1, ""
-    for block in _blocks(file):
-        whole, end, rest = (begun + block).rpartition("\n")
-        begun = rest
+    for block, is_last in _with_last(_blocks(file)):
+        # The end of the file ends its last line, which thus belongs to the same block as the lines before it.
+        whole, end, begun = (begun + block, "\n", "") if is_last else (begun + block).rpartition("\n")
         if len(begun) > MAX_LINE_CHARACTERS:
             raise CompanyListError(
                 f"{file.path}: line {first + block.count(chr(10))} has more than {MAX_LINE_CHARACTERS:,} characters",
                 "Check that this file is a list",
             )
         if end:
-            lines = _lines(whole + end, first)
+            lines = _lines(whole if is_last else whole + end, first)
             first += lines.height
             if first - 1 > file.max_lines:
                 raise too_large(file.path, file.max_lines, "lines", "intake.max_rows")
             yield lines
-    if begun:
-        yield _lines(begun, first)
+
+
+def _with_last(blocks: Iterator[str]) -> Iterator[tuple[str, bool]]:
+    """Yield each block, and whether it is the last."""
+    held = next(blocks, None)
+    while held is not None:
+        following = next(blocks, None)
+        yield held, following is None
+        held = following
 
 
 def _lines(text: str, first: int) -> pl.DataFrame:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -16,6 +17,7 @@ from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import Synonyms, quoted_names
 from firmlake.intake.dimensions import measure_sheets
 from firmlake.intake.formats import too_large
+from firmlake.intake.guess import UndecidedError
 from firmlake.intake.header import describe_header, find_header, first_data_line
 from firmlake.intake.sheet import (
     Sheet,
@@ -67,9 +69,13 @@ def _sheets(path: Path, options: IntakeSettings, *, is_xlsx: bool) -> Iterator[S
 
 
 def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Iterator[Sheet]) -> Table:
-    """Return the wanted sheet, or the first with the columns sought, or the first with any content."""
+    """Return the wanted sheet, or the first with the columns sought, or the first with any content.
+
+    Raises:
+        CompanyListError: An earlier sheet may hold the numbers too, or the sheet is missing or empty.
+    """
     tables: list[tuple[str, Table]] = []
-    refusals: list[CompanyListError] = []
+    undecided: dict[str, UndecidedError] = {}
     seen: list[Sheet] = []
     for sheet in sheets:
         seen.append(sheet._replace(cells=pl.DataFrame()))
@@ -83,9 +89,13 @@ def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Ite
         tables.append((sheet.name, table))
         try:
             choose_columns(path, table, options, synonyms, {})
-        except CompanyListError as error:
-            refusals.append(error)
+        except UndecidedError as error:
+            undecided[sheet.name] = error
             continue
+        except CompanyListError:
+            continue
+        if undecided:
+            raise _several(path, undecided, sheet.name)
         return _described(table, sheet.name, [name for name, _ in tables[:-1]])
     if options.sheet and not seen:
         raise _no_sheet(path, options.sheet)
@@ -101,6 +111,16 @@ def _described(table: Table, name: str, before: Sequence[str]) -> Table:
         return table
     guess = f"Worksheet {name!r} is read: {quoted_names(before)} has no company numbers; another one: intake.sheet"
     return replace(table, guesses=(guess, *table.guesses))
+
+
+def _several(path: Path, undecided: Mapping[str, UndecidedError], decided: str) -> CompanyListError:
+    first, error = next(iter(undecided.items()))
+    reason = error.message.removeprefix(f"{path}: ")
+    return CompanyListError(
+        f"{path}: worksheet {decided!r} holds company numbers, and worksheet {first!r} may hold them too: {reason}",
+        f"Name the right one: --set intake.sheet={shlex.quote(decided)}, or --set intake.sheet={shlex.quote(first)}; "
+        f"for {first!r} also: {error.next_step}",
+    )
 
 
 def _no_sheet(path: Path, wanted: str) -> CompanyListError:

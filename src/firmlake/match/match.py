@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import duckdb
 import polars as pl
 import pyarrow.parquet as pq
+from xlsxwriter import Workbook
 
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import CompanyListError, UsageError
@@ -31,7 +32,7 @@ __all__ = ["ROLES", "Matched", "match_names"]
 ROLES: Final = {"name": NAME_WORDS, "place": PLACE_WORDS, "postcode": POSTCODE_WORDS, "vat": VAT_WORDS}
 """The roles of columns in a list of names, with the folded header names of each."""
 
-_ENDINGS: Final = (".csv", ".parquet")
+_SHEET_ROWS: Final = 1_048_575
 
 
 class Matched(NamedTuple):
@@ -62,19 +63,19 @@ def match_names(
     Args:
         path: The list, in any format that the intake reads, with names or VAT numbers.
         register: Files of one or more registers.
-        out: Output file, .csv or .parquet.
+        out: Output file: .csv, .parquet or .xlsx.
         settings: Limits of the intake and of DuckDB.
         mapping: Columns for `ROLES` and `country`, for those that cannot be detected.
         accept: Lowest score of a similar name that counts as certain; a value above 1 accepts none.
 
     Raises:
-        UsageError: `out` has another ending.
+        UsageError: `out` has another ending, or the list has more lines than a sheet.
         CompanyListError: A file cannot be used. Follow the next step.
     """
-    if out.suffix not in _ENDINGS:
+    if out.suffix not in _WRITERS:
         raise UsageError(
             f"--out {out}: matches cannot be written as {out.suffix or 'a file without an ending'}",
-            f"Let its name end with {' or '.join(_ENDINGS)}; spreadsheet programs open .csv",
+            f"Let its name end with {', '.join(_WRITERS)}",
         )
     table = open_table(path, settings.intake, {**COMPANY_COLUMNS, "name": frozenset(NAME_WORDS)})
     columns = _columns(path, table, mapping)
@@ -89,7 +90,8 @@ def match_names(
             lines = pl.concat(_wanted(table, columns))
             best = _decide(find_candidates(connection, lines), lines, accept)
     counts: Counter[str] = Counter()
-    write_file(out, lambda aside: _write(aside, out.suffix, table, best, counts))
+    batches = _matched_lines(table, best, counts)
+    write_file(out, lambda aside: _WRITERS[out.suffix](aside, batches, table.delimiter or ","))
     return Matched(out, dict(counts), said, {role: table.columns[n] for role, n in columns.items()})
 
 
@@ -188,24 +190,53 @@ def _decide(candidates: pl.DataFrame, lines: pl.DataFrame, accept: float) -> pl.
     return best
 
 
-def _write(aside: Path, ending: str, table: Table, best: pl.DataFrame, counts: Counter[str]) -> None:
-    """Write every line with its match, a batch at a time."""
+def _matched_lines(table: Table, best: pl.DataFrame, counts: Counter[str]) -> Iterator[pl.DataFrame]:
+    """Yield every line with its match, a batch at a time, and count the kinds of match."""
     added = ["country", "company_number", "match", "score", *best.columns[5:]]
     names = unique_names((*added, *table.columns))[len(added) :]
     renamed = {field(position): name for position, name in enumerate(names)}
-    writer: pq.ParquetWriter | None = None
-    with aside.open("wb") as file:
-        for batch in table.batches(range(table.width)):
-            lines = batch.join(best, on="line", how="left", maintain_order="left")
-            nothing = pl.when(pl.col("defect") == BLANK).then(pl.lit("blank line")).otherwise(pl.lit("not found"))
-            lines = lines.with_columns(pl.coalesce("match", nothing).alias("match"))
-            counts.update(dict(lines["match"].value_counts().rows()))
-            rows = lines.select(*added, *renamed).rename(renamed).with_columns(pl.col(pl.String).replace("", None))
-            if ending == ".csv":
-                rows.write_csv(file, include_header=not file.tell(), include_bom=not file.tell())
-                continue
-            if writer is None:
-                writer = pq.ParquetWriter(file, rows.to_arrow().schema, compression="zstd")
+    for batch in table.batches(range(table.width)):
+        lines = batch.join(best, on="line", how="left", maintain_order="left")
+        nothing = pl.when(pl.col("defect") == BLANK).then(pl.lit("blank line")).otherwise(pl.lit("not found"))
+        lines = lines.with_columns(pl.coalesce("match", nothing).alias("match"))
+        counts.update(dict(lines["match"].value_counts().rows()))
+        yield lines.select(*added, *renamed).rename(renamed).with_columns(pl.col(pl.String).replace("", None))
+
+
+def _write_csv(path: Path, batches: Iterator[pl.DataFrame], delimiter: str) -> None:
+    with path.open("wb") as file:
+        for rows in batches:
+            is_first = not file.tell()
+            rows.write_csv(
+                file,
+                include_header=is_first,
+                include_bom=is_first,
+                separator=delimiter,
+                decimal_comma=delimiter == ";",
+            )
+
+
+def _write_parquet(path: Path, batches: Iterator[pl.DataFrame], _delimiter: str) -> None:
+    first = next(batches).to_arrow()
+    with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
+        writer.write_table(first)
+        for rows in batches:
             writer.write_table(rows.to_arrow())
-        if writer is not None:
-            writer.close()
+
+
+def _write_xlsx(path: Path, batches: Iterator[pl.DataFrame], _delimiter: str) -> None:
+    rows = pl.concat(batches)
+    if rows.height > _SHEET_ROWS:
+        raise UsageError(
+            f"The list has {rows.height:,} lines, and a sheet holds {_SHEET_ROWS:,}", "Write .csv or .parquet"
+        )
+    options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+    with Workbook(str(path), options) as book:
+        rows.write_excel(book, "Matches", freeze_panes=(1, 0), autofilter=True, column_widths=110)
+
+
+_WRITERS: Final[dict[str, Callable[[Path, Iterator[pl.DataFrame], str], None]]] = {
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+    ".xlsx": _write_xlsx,
+}

@@ -6,6 +6,7 @@ Pruning always keeps
     a staged run      if it is not in the warehouse, or if its landed answers are gone
     landed answers    if their run is not in the warehouse, or not completely staged
     both of a run     if the one that would stay is damaged
+    a kept list       if an unfinished run has its name
 
 Either the landed answers or the staged tables of a run stay, so that `firmlake replay` gives the same result. Landed
 answers are what was paid for, and only they can be flattened by a later version: copy them before you prune them.
@@ -14,8 +15,8 @@ answers are what was paid for, and only they can be flattened by a later version
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,7 +40,8 @@ class Removable(NamedTuple):
     """Something that can be removed.
 
     Attributes:
-        kind: "generation", "staged", "landed", or "rest" for what a killed command left.
+        kind: "generation", "staged", "landed", "list" for a kept copy of a list that was no file, or "rest" for what a
+            killed command left.
         byte_count: Its size on disk.
         ended_at: When its run ended, UTC; None if it belongs to no run.
     """
@@ -64,7 +66,8 @@ def find_removable(
         folders: The data folder.
         now: UTC.
         keep_generations: The number of newest generations to keep.
-        staged_days: Remove staged tables of runs that ended more days ago; None keeps all.
+        staged_days: Remove staged tables of runs that ended more days ago, and copies of lists that were made more days
+            ago; None keeps all.
         landed_days: Remove landed answers of runs that ended more days ago; None keeps all. If a run is old enough for
             both, only its landed answers are removed.
 
@@ -78,6 +81,8 @@ def find_removable(
     with open_warehouse(folders) as connection:
         loaded = set(loaded_runs(connection))
     runs, unreadable = read_runs(folders)
+    unfinished = {run.plan.list_name for run in runs if run.outcome() is None}
+    found += _lists(folders, now, staged_days, unfinished)
     damaged = {run_id: error for run_id, error in unreadable.items() if run_id in loaded}
     for run in runs:
         outcome = run.outcome()
@@ -115,6 +120,13 @@ def _generations(folders: Folders, keep: int) -> Iterator[Removable]:
     for path in held:
         if path not in needed and generation_number(path) not in exported:
             yield _measured("generation", path)
+
+
+def _lists(folders: Folders, now: datetime, days: int | None, unfinished: Collection[str]) -> Iterator[Removable]:
+    for path in sorted(folders.inputs.glob("*/*")):
+        made_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        if path.name not in unfinished and _is_over(now - made_at, days):
+            yield _measured("list", path.parent)
 
 
 def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bool) -> Iterator[Removable]:

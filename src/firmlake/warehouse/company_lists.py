@@ -11,16 +11,17 @@ from firmlake.core.errors import FirmlakeError, UsageError
 
 __all__ = ["NamedList", "find_list", "list_names", "quote_name", "restrict"]
 
-_LISTS = "SELECT list_name, file_name, column_names, line_count FROM company_lists ORDER BY list_name"
+_LISTS = "SELECT list_name, file_name, column_names, line_count, run_id FROM company_lists ORDER BY list_name"
 
 
 class NamedList(NamedTuple):
-    """A list in the warehouse: its name, its file, the names of its columns as a JSON array, its number of lines."""
+    """A list in the warehouse: name, file, names of its columns as a JSON array, number of lines, run that read it."""
 
     name: str
     file_name: str
     column_names: str
     line_count: int
+    run_id: str
 
 
 def find_list(connection: duckdb.DuckDBPyConnection, name: str) -> NamedList:
