@@ -55,7 +55,7 @@ def test_a_deployed_run_without_a_list_fails_where_a_person_would_get_the_sample
     for company_list in (None, ""):
         with pytest.raises(UsageError, match="This run names no company list"):
             read_job(company_list, None, None)
-    assert read_job("list.csv", None, None)[1] == Path("list.csv")
+    assert read_job("list.csv", None, None)[1] == "list.csv"
 
 
 def test_prefects_log_gets_an_error_of_ours_as_a_line_and_any_other_with_its_traceback():
