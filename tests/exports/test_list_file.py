@@ -218,3 +218,11 @@ def test_numbers_have_the_decimal_sign_that_belongs_to_the_delimiter(tmp_path):
         write_csv(tmp_path / "out.csv", batches.to_arrow().to_batches(), delimiter)
         written[delimiter] = (tmp_path / "out.csv").read_text("utf-8-sig").splitlines()[1:]
     assert written == {";": ['"1,5";-1234,50;0,25', ";;"], ",": ['"1,5",-1234.50,0.25', ",,"]}
+
+
+def test_amounts_with_decimal_commas_are_numbers_in_a_workbook_where_nothing_is_ambiguous(folders, tmp_path):
+    cells = [{"omzet": "1.234,50", "marge": "1.234"}, {"omzet": "-12", "marge": "0,5x"}, {"omzet": "", "marge": ""}]
+    publish_lines(folders, [ACME, BOLT, None], cells)
+    sheet = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx")).load_sheet("customers").to_polars()
+    assert sheet["omzet"].to_list() == [1234.5, -12, None]
+    assert sheet["marge"].to_list() == ["1.234", "0,5x", None]

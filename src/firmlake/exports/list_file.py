@@ -28,8 +28,6 @@ from firmlake.warehouse.generations import open_warehouse
 __all__ = ["FileBack", "ListBack", "Written", "check_file_back", "write_list"]
 
 _BATCH_ROWS: Final = 10_000
-_PLAIN_NUMBER: Final = r"-?(0|[1-9][0-9]{0,10})(\.[0-9]{1,4})?"
-_DATE: Final = "([0-9]{4}-[0-9]{2}-[0-9]{2})?[ T]?([0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?)?"
 _IDENTIFIER: Final = re.compile(
     r"(^|[^a-z])(id|ids|nr|no|num|number|numero|numéro|nummer|code|key|ref|vat|btw|tva|siren|siret|kvk|kbo|bce|zip|"
     r"postcode|postal|phone|tel|telefoon|iban|account|year|jaar|country)([^a-z]|$)|number|nummer",
@@ -260,22 +258,21 @@ def _write_xlsx(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Pat
 def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, str]:
     """Tell which own columns hold numbers as a spreadsheet would write them (all values, no identifier), or ISO dates.
 
+    Numbers are `number`, or `number,` where their decimal sign is a comma.
+
     Dates are told cell by cell, so that most values being dates is enough.
     """
     if not back.own:
         return {}
-    numbers = (f"bool_and(regexp_full_match({_quoted(name)}, {_text(_PLAIN_NUMBER)}))" for name in back.own)
-    dates = (f"avg(regexp_full_match({_quoted(name)}, {_text(_DATE)})::INT)" for name in back.own)
-    tests = ", ".join(
-        f"coalesce({test} FILTER ({_quoted(name)} <> ''){bound}, false)"
-        for tests, bound in ((numbers, ""), (dates, " > 0.5"))
-        for name, test in zip(back.own, tests, strict=True)
-    )
+    columns = list(map(_quoted, back.own))
+    tests = ", ".join(test.format(column=column) for test in _KINDS.values() for column in columns)
     row = connection.execute(f"SELECT {tests} FROM ({back.cells})").fetchall()[0]
-    are_numbers, are_dates = row[: len(back.own)], row[len(back.own) :]
-    found = {name: "date" for name, is_date in zip(back.own, are_dates, strict=True) if is_date}
-    numeric = (name for name, is_number in zip(back.own, are_numbers, strict=True) if is_number)
-    return found | {name: "number" for name in numeric if not _IDENTIFIER.search(name)}
+    held = dict(zip(((kind, name) for kind in _KINDS for name in back.own), row, strict=True))
+    return {
+        name: kind
+        for (kind, name), is_kind in held.items()
+        if is_kind and not (kind.startswith("number") and _IDENTIFIER.search(name))
+    }
 
 
 _WRITERS: dict[str, Callable[[duckdb.DuckDBPyConnection, ListBack, Path], int]] = {
@@ -291,3 +288,18 @@ def _quoted(name: str) -> str:
 
 def _text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+_NUMBER = "-?(0|[1-9][0-9]{{0,10}})([.][0-9]{{1,4}})?"
+_COMMA_NUMBER = "-?([0-9]{{1,3}}([.][0-9]{{3}}){{0,3}}|[0-9]{{1,11}})(,[0-9]{{1,4}})?"
+_DATE = "([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})?[ T]?([0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]+)?)?)?"
+_FULL = "coalesce({test}(regexp_full_match({{column}}, '{form}')::INT) FILTER ({{column}} <> ''){bound}, false)"
+
+_KINDS: Final = {
+    "number": _FULL.format(test="min", form=_NUMBER, bound=" = 1"),
+    # Where no value has a comma, `1.234` may be either.
+    "number,": _FULL.format(test="min", form=_COMMA_NUMBER, bound=" = 1")
+    + " AND coalesce(bool_or(contains({column}, ',')), false)",
+    "date": _FULL.format(test="avg", form=_DATE, bound=" > 0.5"),
+}
+"""The test of each kind of column that is written as something else than text."""

@@ -60,7 +60,8 @@ def write_workbook(
         path: The file.
         title: Name of the list.
         batches: Its lines: own columns as text, then the added ones.
-        kinds: `number` or `date` for each own column whose texts are to be written as such; the others stay text.
+        kinds: `number`, `number,` (the decimal sign is a comma) or `date` for each own column whose texts are to be
+            written as such; the others stay text.
         meanings: The added columns.
         refused: Line, what stands there, and why it was refused.
 
@@ -150,7 +151,8 @@ class _Sheet:
     def _write_text(self, place: int, text: str, column: str) -> int:
         if column.startswith("number"):
             with suppress(ValueError):
-                self._sheet.write_number(self._row, place, float(text))
+                plain = text.replace(".", "").replace(",", ".") if column.endswith(",") else text
+                self._sheet.write_number(self._row, place, float(plain))
                 return len(text)
         if column == "date" and (moment := _moment(text)) is not None:
             self._sheet.write_datetime(self._row, place, moment, self._format(_MOMENTS[type(moment)]))
