@@ -18,7 +18,24 @@ from firmlake.rebuild.replay import replay
 from firmlake.rebuild.union import replay_archive
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
-from support import ACME, BOLT, CIRC, DAY, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed, query
+from firmlake.warehouse.list_names import NameChange, log_name_change
+from firmlake.warehouse.members import held_name
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DAY,
+    MINUTE,
+    NOON,
+    answer,
+    found,
+    land,
+    lookalike,
+    make_run,
+    publish_landed,
+    publish_list,
+    query,
+)
 
 FIRST, SECOND, THIRD = "20260105T120000Z-0001", "20260106T120000Z-0002", "20260107T120000Z-0003"
 
@@ -194,3 +211,14 @@ def test_a_run_damaged_in_the_archive_is_left_out_and_named_until_it_is_restored
     (target.path / name).write_bytes(whole)
     assert load(target, folders) == {}
     assert content(folders) == content(together)
+
+
+def test_lists_keep_their_new_names_in_the_warehouse_of_an_archive(folders, target, tmp_path):
+    run = publish_list(folders, [ACME], name="klanten")
+    for day, (name, new_name) in enumerate((("klanten", "clients"), ("clients", "customers")), 1):
+        log_name_change(folders, NameChange(at=run.plan.started_at + day * DAY, name=name, new_name=new_name))
+    first = archive(folders, target)
+    assert archive(folders, target).file_count == 0 < first.file_count
+    elsewhere = Folders(tmp_path / "elsewhere")
+    (fetched,), _ = fetch_runs(target, elsewhere)
+    assert held_name(fetched) == "customers"

@@ -5,6 +5,7 @@
     runs/<run>/*.parquet                          the frozen tables
     runs/<run>/outcome.json                       written last: marks the run as archived
     landing/service_lists/... contacts/...        answers about service lists, byte for byte
+    state/list_names/<sha256>.json                one for each company list that was renamed or removed
     staged/<replay>/run=<run>/<table>/shard=00001.<sha256>.parquet
     staged/<replay>/run=<run>/shard=00001.json    written last: marks the shard as staged
     staged/<replay>/run=<run>/whole=00001.json    the same, for a shard staged with the records that were already held
@@ -15,9 +16,12 @@ second, after a crash or in parallel, uses the object of the first.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
@@ -26,11 +30,13 @@ from firmlake.exports.targets import Target
 from firmlake.rebuild.finished import read_finished
 from firmlake.tables.stage import check_landed, read_manifest
 from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.list_names import read_name_changes
 from firmlake.warehouse.load import loaded_runs
 
-__all__ = ["LISTS", "WRITTEN_LAST", "Archived", "archive", "object_differs", "read_object"]
+__all__ = ["LISTS", "LIST_NAMES", "WRITTEN_LAST", "Archived", "archive", "object_differs", "read_object"]
 
 LISTS = ("landing/service_lists", "landing/contacts")
+LIST_NAMES = "state/list_names"
 WRITTEN_LAST = "outcome.json"
 
 
@@ -79,6 +85,7 @@ def archive(folders: Folders, target: Target, tell: Callable[[str], object] = la
             damaged[run.run_id] = error
     for folder in LISTS:
         sizes += _add(folders, target, _files_below(folders.data / folder), there)
+    sizes += _add_list_names(folders, target)
     return Archived(runs, len(sizes), sum(sizes), damaged)
 
 
@@ -108,12 +115,20 @@ def _check(run: Run) -> None:
 def _files_of(run: Run) -> Iterator[Path]:
     yield run.folder / "plan.json"
     yield from _files_below(run.folders.landing(run.run_id, 1).parent)
-    yield from (run.folder / f"{name}.parquet" for name in sorted(run.plan.sha256))
+    yield from map(run.checked, sorted(run.plan.sha256))
     yield run.folder / WRITTEN_LAST
 
 
 def _files_below(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith(".")]
+
+
+def _add_list_names(folders: Folders, target: Target) -> Iterator[int]:
+    """Create an object for each change of a list's name, named by its content; yield the size of each new one."""
+    for change in read_name_changes(folders):
+        content = msgspec.json.encode(change)
+        if target.create(f"{LIST_NAMES}/{hashlib.sha256(content).hexdigest()}.json", content):
+            yield len(content)
 
 
 def _add(folders: Folders, target: Target, paths: Iterator[Path] | list[Path], there: dict[str, int]) -> Iterator[int]:

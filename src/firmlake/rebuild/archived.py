@@ -19,8 +19,9 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import Run, open_run
 from firmlake.core.runs import read_runs
 from firmlake.exports.targets import Target, open_target
-from firmlake.rebuild.archive import LISTS, WRITTEN_LAST, object_differs, read_object
+from firmlake.rebuild.archive import LIST_NAMES, LISTS, WRITTEN_LAST, object_differs, read_object
 from firmlake.tables.stage import Manifest, StagedFile, finish_stage, stage_shard
+from firmlake.warehouse.list_names import NameChange, write_name_changes
 
 __all__ = ["collect_staged", "fetch_runs", "stage_archived"]
 
@@ -47,6 +48,7 @@ def fetch_runs(target: Target, folders: Folders) -> tuple[list[Run], dict[str, D
         _fetch(target, folders, [path for path in there if path.startswith(f"runs/{name}/")], last=WRITTEN_LAST)
     for folder in LISTS:
         _fetch(target, folders, list(target.sizes(folder)))
+    write_name_changes(folders, (_name_change(target, path) for path in target.sizes(LIST_NAMES)))
     runs, damaged = _read_fetched(target, folders)
     if not (runs or damaged):
         raise UsageError(f"{target.url} holds no run", "Add runs with `firmlake archive`")
@@ -128,6 +130,13 @@ def _fetch(target: Target, folders: Folders, names: list[str], last: str = "") -
         path = folders.data / name
         if not path.exists():  # an existing file is complete, since files are renamed into place
             _write(path, read_object(target, name))
+
+
+def _name_change(target: Target, path: str) -> NameChange:
+    try:
+        return msgspec.json.decode(read_object(target, path), type=NameChange)
+    except msgspec.DecodeError as error:
+        raise DamagedError(f"{target.url}/{path} is damaged: {error}", "Restore it in the archive") from error
 
 
 @contextmanager

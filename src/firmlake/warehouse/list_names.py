@@ -6,7 +6,7 @@ so that a replay gives each list its current name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 
-__all__ = ["NameChange", "current_name", "log_name_change", "read_name_changes"]
+__all__ = ["NameChange", "current_name", "log_name_change", "read_name_changes", "write_name_changes"]
 
 
 class NameChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +45,12 @@ def read_name_changes(folders: Folders) -> tuple[NameChange, ...]:
 def log_name_change(folders: Folders, change: NameChange) -> None:
     """Append a change to the log."""
     write_json(folders.list_names, (*read_name_changes(folders), change))
+
+
+def write_name_changes(folders: Folders, changes: Iterable[NameChange]) -> None:
+    """Write the log anew, oldest change first; without any change, write nothing."""
+    if ordered := sorted(changes, key=lambda change: change.at):
+        write_json(folders.list_names, tuple(ordered))
 
 
 def current_name(name: str, planned_at: datetime, changes: Sequence[NameChange]) -> str:
