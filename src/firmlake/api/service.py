@@ -16,15 +16,17 @@ from firmlake.api.authorization import Token, read_token
 from firmlake.api.client import Access, Client
 from firmlake.api.embedded import start_embedded
 from firmlake.api.throttle.budget import RequestBudget
-from firmlake.api.throttle.choose import open_throttle
+from firmlake.api.throttle.choose import look_ahead, open_throttle
+from firmlake.api.throttle.forecast import Forecast
 from firmlake.api.throttle.throttle import Throttle
-from firmlake.core.errors import SettingsError
+from firmlake.core.errors import SettingsError, ThrottleStoreError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import SANDBOX, Settings
 
 __all__ = [
-    "check_access", "check_service", "connect", "is_service", "open_access", "service_name", "stamp_service",
+    "check_access", "check_service", "connect", "expect_waits", "is_service", "open_access", "service_name",
+    "stamp_service",
 ]  # fmt: skip
 
 
@@ -78,6 +80,25 @@ def connect(
     """Yield a client for the service that the settings name; see `open_access`, and `Client` for the arguments."""
     with open_access(settings) as access, Client(access, stop=stop, on_wait=on_wait) as client:
         yield client
+
+
+def expect_waits(settings: Settings, count: int) -> Forecast | None:
+    """Forecast how long requests will wait for the allowance, which other runs with this key share.
+
+    Args:
+        settings: The service and its allowance.
+        count: The number of requests.
+
+    Returns:
+        None if there is no allowance, no token, or no way to read what was sent; a run then says what is wrong.
+    """
+    api = settings.api
+    if not (api.requests_per_minute and api.base_url and count) or api.base_url == SANDBOX:
+        return None
+    try:
+        return look_ahead(api, read_token().key_hash(api.base_url), count)
+    except (SettingsError, ThrottleStoreError):
+        return None
 
 
 def service_name(settings: Settings) -> str:

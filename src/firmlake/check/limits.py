@@ -44,7 +44,7 @@ def find_companies_cap(talk: Talk, dataset: str, company: Company) -> Finding:
     twice = talk.bulk(dataset, [company], copies=2)
     if twice.status != 200:
         return Finding(row, f"a company named twice is refused ({describe_refusal(twice)})", "not_observed")
-    if _count(twice) != 2:
+    if _count(twice) <= _count(talk.bulk(dataset, [company])):
         return Finding(row, "a company named twice is answered once, so a hundred were not tried", "not_observed")
     answer = talk.bulk(dataset, [company], copies=assumed)
     if answer.status == 200:
@@ -55,14 +55,16 @@ def find_companies_cap(talk: Talk, dataset: str, company: Company) -> Finding:
     return _capped(talk, row, f"{largest}, {assumed} are refused", companies_per_request=largest)
 
 
-def find_records_cap(talk: Talk, company: Company) -> Finding:
+def find_records_cap(talk: Talk, company: Company, *, is_repeatable: bool = True) -> Finding:
     """Find the largest number of records (companies times limit) in a bulk request for financials.
 
     Args:
         talk: The conversation; its page size and number of companies are known to be accepted.
-        company: A company that may be named several times in a request.
+        company: A company to ask for.
+        is_repeatable: Whether it may be named several times in a request; otherwise it is named once.
     """
     assumed, page, most = talk.api.records_per_request, talk.api.page_limit_max, talk.api.companies_per_request
+    most = most if is_repeatable else 1
     row = "records in a bulk request"
 
     def ask(records: int) -> Answer:
@@ -70,8 +72,6 @@ def find_records_cap(talk: Talk, company: Company) -> Finding:
         count = -(-records // page)
         return talk.bulk("financials", [company], records // count, 0, copies=count)
 
-    if most == 1:
-        return Finding(row, "one company in a request", "not_observed")
     if not assumed:
         return Finding(row, "no cap is set", "not_observed")
     answer = ask(min(assumed, page * most))
@@ -79,8 +79,10 @@ def find_records_cap(talk: Talk, company: Company) -> Finding:
         largest = _largest(ask, 1, assumed, answer)
         if largest is None:
             return _unclear(row, answer)
-        fitting = {"companies_per_request": largest} if largest < most else {}
+        fitting = {"companies_per_request": largest} if largest < talk.api.companies_per_request else {}
         return _capped(talk, row, f"companies x limit up to {largest}", records_per_request=largest, **fitting)
+    if most == 1:
+        return Finding(row, f"one company with a limit of {min(assumed, page)} is accepted", "not_observed")
     if page * most <= assumed:
         return Finding(row, f"companies x limit of {page * most} is accepted, more is not possible", "as_assumed")
     if _refused(ask(min(2 * assumed, page * most))):

@@ -57,8 +57,8 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
         yield find_page_cap(talk, known)
     cap = find_companies_cap(talk, body, known)
     yield cap
-    if "financials" in allowed and cap.verdict != "not_observed":
-        yield find_records_cap(talk, known)
+    if "financials" in allowed:
+        yield find_records_cap(talk, known, is_repeatable=cap.verdict != "not_observed")
     others = [company for company in companies if company != known]
     answers = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in statuses}
     yield from _describe_endpoints(statuses, answers)

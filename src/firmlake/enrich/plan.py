@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from firmlake.api.service import check_service
+from firmlake.api.service import check_service, expect_waits
+from firmlake.api.throttle.forecast import Forecast
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.run import REDRIVE, Run
@@ -45,6 +46,7 @@ class Planned(NamedTuple):
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
         whole: What the whole list would cost, if only a sample of it is planned.
         resume: How to resume the run, as in `RunPlan`.
+        waits: What the run has to expect of the allowance; None if that is not known.
     """
 
     companies: CompanyList
@@ -56,6 +58,7 @@ class Planned(NamedTuple):
     ahead: tuple[int, datetime] | None = None
     whole: Whole | None = None
     resume: str = ""
+    waits: Forecast | None = None
 
 
 def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
@@ -150,8 +153,11 @@ def _plan(
         targets = targets.filter(_FAILED) if only_failed else targets
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
     cost = estimate(settings.api, targets, held.totals, settings.run.max_requests)
+    waits = expect_waits(settings, sum(cost.request_counts.values()) - cost.left_out_count)
+    if waits:
+        cost = cost._replace(minutes=max(cost.minutes, waits.minutes))
     others = find_others(settings, companies, targets, held, now)
-    return Planned(companies, targets, cost, waiting, unfinished, others, held.ahead)
+    return Planned(companies, targets, cost, waiting, unfinished, others, held.ahead, waits=waits)
 
 
 def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:

@@ -64,6 +64,7 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         f"at most {count_of(content['credits'], 'credit', 'credits')}, "
         f"{duration(content['minutes'] * 60)} at the allowance"
     )
+    yield from _describe_waits(planned)
     if planned.whole:
         count, whole = planned.whole
         yield (
@@ -106,6 +107,8 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "left_out_requests": planned.estimate.left_out_count,
         "credits": planned.estimate.credit_count,
         "minutes": round(planned.estimate.minutes, 2),
+        "wait_seconds": round(planned.waits.wait_seconds, 1) if planned.waits else 0.0,
+        "waits_because": planned.waits.why if planned.waits else "",
         "continues_run": planned.unfinished.run_id if planned.unfinished else None,
         "whole": _whole_content(planned.whole),
         "unfinished_elsewhere": [
@@ -207,6 +210,15 @@ def show_checks(checks: Sequence[TableCheck]) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _describe_waits(planned: Planned) -> Iterator[str]:
+    """Say what the run has to expect of the allowance, if that is less than the settings allow."""
+    if waits := planned.waits:
+        if waits.why:
+            yield f"The first request is sent in {duration(waits.wait_seconds)}: {waits.why}"
+        if waits.pace:
+            yield f"Pace: {waits.pace}"
 
 
 def _examples(failed: FailureGroup) -> list[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from firmlake.api.throttle.throttle import Held
 from firmlake.core.errors import SettingsError
 
-__all__ = ["FileStore", "boot_clock", "open_file_store"]
+__all__ = ["FileStore", "boot_clock", "find_file_store", "open_file_store"]
 
 _SIZE_MAX = 16_777_216
 _IDLE_SECONDS = 86_400
@@ -36,6 +36,7 @@ class FileStore:
 
     def __init__(self, file: Path, clock: Callable[[], int]) -> None:
         self.name = str(file)
+        self.folder = file.parent
         self._file = file
         self._clock = clock
 
@@ -57,6 +58,13 @@ class FileStore:
                 os.close(descriptor)
         except OSError as error:
             raise SettingsError(f"{self._file}: {error.strerror}", _ELSEWHERE) from None
+
+    def peek(self) -> Held:
+        """Return the state without locking or making anything; see `Store`."""
+        try:
+            return Held(self._file.read_bytes()[:_SIZE_MAX], self._clock())
+        except OSError:  # there is none yet, or a run will say what is wrong with it
+            return Held(b"", self._clock())
 
     def close(self) -> None:
         """Do nothing: no file is open between two operations."""
@@ -80,9 +88,15 @@ def open_file_store(key: str, folder: Path | None = None) -> FileStore:
     Raises:
         SettingsError: The folder cannot be made or others can write to it. Correct TMPDIR.
     """
+    store = find_file_store(key, folder)
+    _make_private(store.folder)
+    _remove_idle(store.folder)
+    return store
+
+
+def find_file_store(key: str, folder: Path | None = None) -> FileStore:
+    """Return the store for one key without making anything; see `open_file_store`."""
     folder = folder or Path(tempfile.gettempdir()) / f"firmlake-{os.getuid()}"
-    _make_private(folder)
-    _remove_idle(folder)
     return FileStore(folder / f"{key}.throttle", boot_clock)
 
 

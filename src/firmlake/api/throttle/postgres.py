@@ -50,6 +50,10 @@ _HOLD = """
     WITH held AS MATERIALIZED (SELECT clock, wall, content FROM firmlake_throttle WHERE key = %s FOR UPDATE)
     SELECT clock, wall, content, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint FROM held
 """
+_PEEK = """
+    SELECT clock, wall, content, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint
+    FROM firmlake_throttle WHERE key = %s
+"""
 _INSERT = "INSERT INTO firmlake_throttle (key) VALUES (%s) ON CONFLICT DO NOTHING"
 _KEEP = "UPDATE firmlake_throttle SET clock = %s, wall = %s, content = %s WHERE key = %s"
 
@@ -99,6 +103,23 @@ class PostgresStore:
                     f"{self.name}, table firmlake_throttle: {_first_line(error)}",
                     "Let the login of api.throttle_store make, read and write that table",
                 ) from None
+
+    def peek(self) -> Held:
+        """Return the state over a connection of its own, without locking or making anything; see `Store`.
+
+        Raises:
+            ThrottleStoreError: The server cannot be reached, or the table cannot be read.
+        """
+        import psycopg
+
+        try:
+            with psycopg.connect(self._address, autocommit=True, **_CONNECTION) as connection:
+                is_there = connection.execute(_IS_THERE).fetchone() == (True,)
+                row = connection.execute(_PEEK, (self._key,)).fetchone() if is_there else None
+        except psycopg.Error as error:
+            raise ThrottleStoreError(f"{self.name} cannot be read: {_first_line(error)}") from None
+        clock, wall, content, now = row or (0, 0, b"", 0)
+        return Held(bytes(content), clock + max(0, now - wall))
 
     def close(self) -> None:
         """Close the connection."""

@@ -22,7 +22,7 @@ from firmlake.api.throttle.hints import read_allowance, read_wait
 from firmlake.api.throttle.window import Window, answered, learn, refused, take, why_waiting
 from firmlake.core.errors import ThrottleStoreError
 
-__all__ = ["Held", "NoThrottle", "SharedThrottle", "Sleep", "Store", "Tell", "Throttle"]
+__all__ = ["Held", "NoThrottle", "SharedThrottle", "Sleep", "Store", "Tell", "Throttle", "read_window"]
 
 _LOG = logging.getLogger(__name__)
 _HEAD = struct.Struct("<4sII")
@@ -102,6 +102,13 @@ class Store(Protocol):
 
         Raises:
             ThrottleStoreError: The store cannot be reached; nothing was granted.
+        """
+
+    def peek(self) -> Held:
+        """Return the state without locking, making or changing anything.
+
+        Raises:
+            ThrottleStoreError: The store cannot be reached.
         """
 
     def close(self) -> None:
@@ -191,20 +198,28 @@ class SharedThrottle:
     @contextmanager
     def _window(self) -> Iterator[tuple[Window, int]]:
         with self._store.hold() as held:
-            window = self._decode(held)
+            window = read_window(held, self._limit, self._store.name)
             yield window, held.now
             content = msgspec.msgpack.encode(window)
             held.content = _HEAD.pack(_MAGIC, len(content), zlib.crc32(content)) + content
 
-    def _decode(self, held: Held) -> Window:
-        if not held.content:
-            return Window()
-        try:
-            magic, length, checksum = _HEAD.unpack_from(held.content)
-            content = held.content[_HEAD.size : _HEAD.size + length]
-            if magic == _MAGIC and zlib.crc32(content) == checksum:
-                return msgspec.msgpack.decode(content, type=Window)
-        except (struct.error, msgspec.MsgspecError):
-            pass
-        _LOG.warning("%s is damaged; waiting as if the allowance had just been used up", self._store.name)
-        return Window(arrivals=[held.now] * self._limit)
+
+def read_window(held: Held, limit: int, name: str) -> Window:
+    """Read the stored state of an allowance.
+
+    Args:
+        held: What the store lends.
+        limit: Requests a minute, which a damaged state counts as just sent.
+        name: Name of the store, for the warning about a damaged state.
+    """
+    if not held.content:
+        return Window()
+    try:
+        magic, length, checksum = _HEAD.unpack_from(held.content)
+        content = held.content[_HEAD.size : _HEAD.size + length]
+        if magic == _MAGIC and zlib.crc32(content) == checksum:
+            return msgspec.msgpack.decode(content, type=Window)
+    except (struct.error, msgspec.MsgspecError):
+        pass
+    _LOG.warning("%s is damaged; waiting as if the allowance had just been used up", name)
+    return Window(arrivals=[held.now] * limit)

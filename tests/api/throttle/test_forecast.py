@@ -1,0 +1,83 @@
+"""A forecast says what a run would wait for, in its words, and leaves the state as it is."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firmlake.api.throttle.choose import look_ahead, open_throttle
+from firmlake.api.throttle.forecast import forecast
+from firmlake.api.throttle.window import SECOND, Window, answered, take
+from firmlake.core.settings import ApiSettings
+
+NOW = 10_000 * SECOND
+LIMIT = 20
+API = ApiSettings(requests_per_minute=LIMIT)
+
+
+def used(seconds_ago: float, count: int = LIMIT) -> Window:
+    return Window(arrivals=[NOW - int(seconds_ago * SECOND)] * count)
+
+
+@pytest.mark.parametrize(
+    ("window", "wait", "why"),
+    [
+        (Window(), 0, ""),
+        (
+            used(10),
+            50.1,
+            f"waiting for the allowance: {LIMIT} requests were sent in the last minute, {LIMIT} of them by",
+        ),
+        (used(59.5), 0, ""),
+        (Window(paused_at=NOW - SECOND, paused_until=NOW + 30 * SECOND), 30, "because the service asked for a pause"),
+        (Window(spacing=5 * SECOND, due=NOW + 17 * SECOND, refused_at=NOW), 7, "the service refused faster requests"),
+    ],
+)
+def test_the_first_request_waits_for_what_a_run_would_name(window, wait, why):
+    before = msgspec.msgpack.encode(window)
+    told = forecast(window, LIMIT, 3, NOW)
+    assert told.wait_seconds == pytest.approx(wait, abs=0.001)
+    assert why in told.why
+    assert bool(told.why) == (wait > 0)
+    assert msgspec.msgpack.encode(window) == before
+
+
+@given(st.integers(1, 200), st.lists(st.integers(0, 70), max_size=40), st.integers(0, LIMIT), st.integers(0, 4))
+def test_the_last_request_is_sent_when_a_run_would_send_it(count, ago, learned, spacing):
+    """Against a run request by request; beyond what is simulated the forecast may differ by a request's share."""
+    arrivals = sorted(NOW - seconds * SECOND for seconds in ago)
+    window = Window(arrivals=arrivals, learned_limit=learned, spacing=spacing * SECOND, refused_at=NOW)
+    told = forecast(window, LIMIT, count, NOW)
+    clock = NOW
+    for _ in range(count):
+        grant, seconds = take(window, LIMIT, clock)
+        while grant is None:
+            clock += int(seconds * SECOND) + 1
+            grant, seconds = take(window, LIMIT, clock)
+        answered(window, grant, clock)
+    taken = (clock - NOW) / SECOND
+    if clock - NOW < 600 * SECOND:  # a run then goes faster again, as an experiment
+        assert told.minutes * 60 == pytest.approx(taken, abs=62)
+
+
+def test_a_service_that_allows_less_is_told(tmp_path):
+    told = forecast(Window(learned_limit=5), LIMIT, 60, NOW)
+    assert told.pace == "5 requests a minute, because the service allows no more"
+    assert 11 < told.minutes < 13
+
+
+def test_looking_ahead_makes_nothing_and_changes_nothing(tmp_path):
+    folder = tmp_path / "store"
+    assert look_ahead(API, "key", 3, folder).why == ""
+    assert not folder.exists()
+    throttle = open_throttle(API, "key", folder)
+    for _ in range(LIMIT):
+        throttle.acquire(lambda seconds: None)
+    [file] = folder.iterdir()
+    before = file.read_bytes()
+    told = look_ahead(API, "key", 3, folder)
+    assert f"{LIMIT} of them by other or earlier runs with this key" in told.why
+    assert 40 < told.wait_seconds < 62
+    assert file.read_bytes() == before
