@@ -26,11 +26,11 @@ from artifacts import plan_markdown, show_markdown, show_table
 from firmlake import __version__
 from firmlake.core.errors import SomeFailedError, Stopped
 from firmlake.core.settings import Settings
-from firmlake.lists import run as runner
-from firmlake.lists.additions import Progress
-from firmlake.lists.contact_plan import ContactPlan
-from firmlake.lists.plan import name_next_step, write_plan
-from firmlake.terminal.lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
+from firmlake.service_lists import operations
+from firmlake.service_lists.additions import Applied
+from firmlake.service_lists.contact_plan import ContactPlan
+from firmlake.service_lists.contact_planning import name_next_step, write_plan
+from firmlake.terminal.service_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
 from job import as_task, end, in_one_line, read_settings, show, tell
 
 _ROWS_MAX = 200
@@ -72,7 +72,7 @@ def add_contacts(
 
 def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
     """Make a plan of the contacts to add, and show it. Nothing is added yet."""
-    made = runner.plan(settings, contacts, list_id, f"the flow add_contacts over {contacts}")
+    made = operations.plan(settings, contacts, list_id, f"the flow add_contacts over {contacts}")
     write_plan(_path(settings, made), made)
     for line in describe_contact_plan(made):
         tell(line)
@@ -102,16 +102,16 @@ def wait_for_approval(settings: Settings, made: ContactPlan) -> None:
     tell(f"Approved by {answer.name or 'somebody without a name'}")
 
 
-def apply(settings: Settings, made: ContactPlan) -> Progress:
+def apply(settings: Settings, made: ContactPlan) -> Applied:
     """Send the contacts of the plan, and publish the result."""
-    progress = runner.apply(settings, made, f"the flow add_contacts with plan {made.plan_id}")
+    progress = operations.apply(settings, made, f"the flow add_contacts with plan {made.plan_id}")
     show(lambda: show_progress_of(progress))
     rows = progress_content(progress)["not_added"][:_ROWS_MAX]
     show_table("add-contacts-failures", rows, f"What plan {made.plan_id} did not add, or may not have")
     return progress
 
 
-def conclude(settings: Settings, progress: Progress) -> str:
+def conclude(settings: Settings, progress: Applied) -> str:
     """End as the plan did. If contacts were left out, the run is Failed: a completed run would go unnoticed."""
     lacking = describe_lacking(progress)
     line = f"{progress.counts()['added']} contacts added to list {progress.plan.list_id}"

@@ -18,13 +18,13 @@ from prefect.artifacts import (
 )
 
 from firmlake.core.text import one_line
-from firmlake.lists.contact_plan import ContactPlan
 from firmlake.report.page import Report
 from firmlake.report.summary import FailureGroup, RunSummary, failures, shown_statuses
-from firmlake.terminal.lists import describe_contact_plan
+from firmlake.service_lists.contact_plan import ContactPlan
 from firmlake.terminal.progress import Counter
 from firmlake.terminal.rows import count_of
 from firmlake.terminal.runs import first_query
+from firmlake.terminal.service_lists import describe_contact_plan
 from job import record, tell
 
 __all__ = [

@@ -20,8 +20,8 @@ from artifacts import show_table
 from firmlake import __version__
 from firmlake.api.requests import ListKind
 from firmlake.core.errors import UsageError
-from firmlake.lists.run import read_lists
-from firmlake.terminal.lists import describe_overview, show_lists
+from firmlake.service_lists.operations import read_lists
+from firmlake.terminal.service_lists import describe_overview, show_lists
 from job import as_task, end, in_one_line, read_settings, show
 
 _ROWS_MAX = 200

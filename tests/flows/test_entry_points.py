@@ -15,9 +15,9 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich import run as runner
 from firmlake.exports.targets import open_target
-from firmlake.lists.run import read_lists
 from firmlake.rebuild.archive import archive
 from firmlake.rebuild.union import replay_archive
+from firmlake.service_lists.operations import read_lists
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import Sandbox

@@ -27,7 +27,7 @@ from firmlake.core.run import RunPlan
 from firmlake.core.settings_layers import load_settings
 from firmlake.intake.company_list import read_company_list
 from firmlake.landing.segments import Header, SegmentWriter, read_segment
-from firmlake.lists.plan import read_plan
+from firmlake.service_lists.contact_planning import read_plan
 from support import ACME, DATASETS, body, found, not_found
 
 EXAMPLES = 400

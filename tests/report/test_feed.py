@@ -13,8 +13,8 @@ import pytest
 
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.lists.load import LIST_KINDS
 from firmlake.report.feed import WRITERS, Event, Restated, describe, read_changes
+from firmlake.service_lists.load import LIST_KINDS
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from support import ACME, BOLT, DAY, MINUTE, NOON, answer, found, land, make_run, period, publish_landed

@@ -103,7 +103,7 @@ def test_after_an_interruption_status_says_once_to_run_again():
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_a_company_is_shown_without_a_broken_figure_and_without_empty_tables(width, capsys, monkeypatch):
-    monkeypatch.setattr("firmlake.terminal.answers.screen_width", lambda: width)
+    monkeypatch.setattr("firmlake.terminal.results.screen_width", lambda: width)
     monkeypatch.setattr("firmlake.terminal.rows.screen_width", lambda: width)
     amounts = [Decimal(f"-1234567890.{n}") for n in range(10, 17)]
     columns = list(runs._COMPANY_COLUMNS["financials"])

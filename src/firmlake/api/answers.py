@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from firmlake.api.contract import DATASETS, Envelope, Identifier, Page
+from firmlake.api.contract import DATASETS, Envelope, Identifier, Pagination
 from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.text import LOOKED_AT_MAX, one_line, shown
@@ -82,7 +82,7 @@ _NULL = Raw(b"null")
 _COUNT = re.compile(rb'"?([0-9]{1,15})(?:\.0+)?"?')
 _DIGITS = re.compile(rb"[0-9]{1,15}")
 _KNOWN = _names(Envelope)
-_KNOWN_INSIDE = {"identifier": _names(Identifier), "pagination": _names(Page)}
+_KNOWN_INSIDE = {"identifier": _names(Identifier), "pagination": _names(Pagination)}
 
 
 def _data_type(dataset: str) -> Any:
@@ -98,7 +98,7 @@ class _StrictIdentifier(Identifier, frozen=True, gc=False, forbid_unknown_fields
     """An identifier with known fields only."""
 
 
-class _StrictPage(Page, frozen=True, gc=False, forbid_unknown_fields=True):
+class _StrictPage(Pagination, frozen=True, gc=False, forbid_unknown_fields=True):
     """A paging object with known fields only."""
 
 
@@ -212,14 +212,14 @@ def _read_data(dataset: str, data: Raw) -> Any:
     }
 
 
-def _read_page(pagination: Raw) -> Page | None:
+def _read_page(pagination: Raw) -> Pagination | None:
     """Read the paging object; None if offset or total is missing or not a count."""
     try:
         keys = _KEYS.decode(pagination)
     except _UNREADABLE:
         return None
     limit, offset, total = (_read_count(keys.get(key, _NULL)) for key in ("limit", "offset", "total"))
-    return None if total is None or offset is None else Page(limit or 0, offset, total)
+    return None if total is None or offset is None else Pagination(limit or 0, offset, total)
 
 
 def _read_count(value: Raw) -> int | None:
@@ -235,7 +235,7 @@ def _read_text(value: Raw) -> str | None:
         return None
 
 
-def _judge(dataset: str, identifier: Identifier, data: Any, page: Page | None, message: str | None) -> Element:
+def _judge(dataset: str, identifier: Identifier, data: Any, page: Pagination | None, message: str | None) -> Element:
     """Make an element from parts of the right types."""
     company = normal_form(identifier.country, identifier.company_number)
     records, total, offset, problem = None, None, None, ""

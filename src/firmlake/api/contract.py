@@ -30,10 +30,10 @@ __all__ = [
     "ListEntry",
     "ListPage",
     "Notifications",
-    "Page",
+    "Pagination",
 ]
 
-Kind = Literal["text", "date", "integer", "decimal", "money", "ratio", "fraction", "score", "codes"]
+FieldKind = Literal["text", "date", "integer", "decimal", "money", "ratio", "fraction", "score", "codes"]
 """Types of values. money has up to 2 decimals, decimal and ratio 4, fraction 6 (0 to 1); score is a float; codes is an
 array of texts. No field here is a decimal: the setting `contract.types` turns an integer into one."""
 
@@ -49,7 +49,7 @@ class Field(NamedTuple):
     """
 
     path: str
-    kind: Kind
+    kind: FieldKind
     required: bool = False
     is_company_number: bool = False
 
@@ -99,7 +99,7 @@ class Identifier(Struct, frozen=True, gc=False):
 Count = Annotated[int, Meta(ge=0, lt=2**53)]
 
 
-class Page(Struct, frozen=True, gc=False):
+class Pagination(Struct, frozen=True, gc=False):
     """The slice of a company's records that an element holds."""
 
     limit: Count
@@ -243,7 +243,7 @@ class ListPage(Struct, frozen=True):
     """One page of the overview, with its lists undecoded."""
 
     data: list[Raw]
-    pagination: Page
+    pagination: Pagination
 
 
 class ContactIdentifier(Struct, frozen=True):

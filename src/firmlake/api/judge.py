@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from firmlake.api.exchange import Answer
-from firmlake.api.retry import Kind, TryAgainError
+from firmlake.api.retry import FailureKind, TryAgainError
 from firmlake.api.throttle.hints import read_wait
 from firmlake.core.errors import (
     AuthorizationError,
@@ -41,7 +41,7 @@ _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
 NO_SUCH_PLACE = (404, 405, 410)
 """Statuses of a path at which the service answers nothing."""
 _NO_SUCH_PLACE = "Correct api.base_url, to which /v1/... is added; `firmlake check` tests it, and each endpoint"
-_KINDS: dict[str, Kind] = {"unreachable": "unreachable", "body": "unusable"}
+_KINDS: dict[str, FailureKind] = {"unreachable": "unreachable", "body": "unusable"}
 """Kinds of failures by the first word of `Answer.error`; all others are `failed`."""
 
 

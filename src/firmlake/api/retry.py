@@ -14,7 +14,7 @@ from firmlake.api.timing import Timing
 
 __all__ = ["UNUSABLE_TRIES", "Policy", "TryAgainError"]
 
-Kind = Literal["failed", "unusable", "unreachable", "throttled"]
+FailureKind = Literal["failed", "unusable", "unreachable", "throttled"]
 
 UNUSABLE_TRIES = 3
 """Tries that may end in an unusable 200 answer: a repeat rarely helps, so the third one is final."""
@@ -35,9 +35,9 @@ class TryAgainError(Exception):
         wait_seconds: The wait that the service asked for; None if it named none.
     """
 
-    def __init__(self, kind: Kind, answer: Answer, reason: str, wait_seconds: float | None = None) -> None:
+    def __init__(self, kind: FailureKind, answer: Answer, reason: str, wait_seconds: float | None = None) -> None:
         super().__init__(reason)
-        self.kind: Kind = kind
+        self.kind: FailureKind = kind
         self.answer = answer
         self.reason = reason
         self.wait_seconds = wait_seconds
@@ -74,7 +74,7 @@ class Policy:
     ) -> None:
         self._tries, self._wait_max, self._budget, self._timing = tries, wait_max_seconds, budget, timing
         self._sleep, self._has_connected, self._tell = sleep, has_connected, tell
-        self._counts: Counter[Kind] = Counter()
+        self._counts: Counter[FailureKind] = Counter()
         self._began = timing.clock()
 
     def retrying(self) -> tenacity.Retrying:

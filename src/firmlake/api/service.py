@@ -140,22 +140,22 @@ def check_service(settings: Settings, folders: Folders) -> None:
     path = _stamp_path(folders)
     if not (settings.api.base_url and path.exists()):
         return
-    held = read_json(path, _Stamp, "Remove it; the next run writes it again").service
+    stamped = read_json(path, _Stamp, "Remove it; the next run writes it again").service
     name = service_name(settings)
-    if not is_service(settings, held):
+    if not is_service(settings, stamped):
         next_step = "Name another folder with --data or in paths.data, so that they do not mix"
-        if _EMBEDDED not in (held, name):
-            next_step += f'. If it is the same service at a new address, set api.service_name = "{held}"'
+        if _EMBEDDED not in (stamped, name):
+            next_step += f'. If it is the same service at a new address, set api.service_name = "{stamped}"'
         raise SettingsError(
-            f"{folders.data} holds the answers of {_shown(held)}, not of {_shown(name)}",
+            f"{folders.data} holds the answers of {_shown(stamped)}, not of {_shown(name)}",
             next_step,
         )
-    if held != name:
+    if stamped != name:
         _LOG.warning(
             "%s holds the answers of %s, a name that an earlier version gave the service. The next answer renames it "
             "to %s. If that is another service, stop now and name another folder in paths.data",
             folders.data,
-            held,
+            stamped,
             name,
         )
 

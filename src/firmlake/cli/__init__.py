@@ -19,12 +19,12 @@ from firmlake.cli.changes import changes
 from firmlake.cli.check import check
 from firmlake.cli.company_lists import company_list
 from firmlake.cli.export import export
-from firmlake.cli.lists import contacts, service_lists
 from firmlake.cli.look import company, query, report, status
 from firmlake.cli.match import match
 from firmlake.cli.prune import prune
 from firmlake.cli.rebuild import replay, verify
 from firmlake.cli.run import demo, plan, redrive, run
+from firmlake.cli.service_lists import contacts, service_lists
 from firmlake.core.errors import EXIT_DONE, EXIT_USAGE
 from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals
 from firmlake.terminal.echo import Cleaned, echo_json

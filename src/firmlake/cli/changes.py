@@ -45,8 +45,8 @@ def changes(
     from firmlake.core.files import write_file
     from firmlake.core.folders import Folders
     from firmlake.enrich.lookup import read_company
-    from firmlake.lists.load import LIST_KINDS
     from firmlake.report.feed import WRITERS, read_changes
+    from firmlake.service_lists.load import LIST_KINDS
     from firmlake.terminal.runs import show_changes
     from firmlake.warehouse.generations import open_warehouse
     from firmlake.warehouse.kinds import KINDS

@@ -130,11 +130,11 @@ def remove(call: Call, name: str) -> None:
 def _change(call: Call, name: str, new_name: str) -> None:
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.lists.company_lists import change_name
+    from firmlake.rebuild.rename_list import change_name
 
     settings = call.settings()
     folders = Folders.of(settings)
     with lock(folders, f"firmlake list {'rename' if new_name else 'remove'}"):
-        held = change_name(folders, settings.run, name, new_name, utc_now)
-    said = f"List {held} is now {new_name}" if new_name else f"List {held} is removed; the data of its companies stays"
-    call.answer({"list": held, "new_name": new_name}, lambda: call.say(said))
+        was = change_name(folders, settings.run, name, new_name, utc_now)
+    said = f"List {was} is now {new_name}" if new_name else f"List {was} is removed; the data of its companies stays"
+    call.answer({"list": was, "new_name": new_name}, lambda: call.say(said))

@@ -57,7 +57,7 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
     """
     from firmlake.core.files import write_file
     from firmlake.core.folders import Folders
-    from firmlake.terminal.answers import FORMATS, Answer, show_answer, write_parquet
+    from firmlake.terminal.results import FORMATS, Answer, show_answer, write_parquet
     from firmlake.terminal.rows import count_of
     from firmlake.warehouse.generations import asking
 

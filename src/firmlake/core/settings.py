@@ -12,7 +12,7 @@ __all__ = [
     "SANDBOX",
     "ApiSettings",
     "ContractSettings",
-    "Dataset",
+    "DatasetName",
     "ExportSettings",
     "IntakeSettings",
     "ListSettings",
@@ -96,13 +96,13 @@ class IntakeSettings(Section, frozen=True):
         return self.keeps_all or (not self.keeps_none and column.casefold() in named)
 
 
-Dataset = Literal["financials", "lookalikes", "relationships"]
+DatasetName = Literal["financials", "lookalikes", "relationships"]
 
 
 class RunSettings(Section, frozen=True):
     """What a run does and when it stops."""
 
-    datasets: Annotated[tuple[Dataset, ...], Meta(min_length=1, description="what to fetch for each company")] = (
+    datasets: Annotated[tuple[DatasetName, ...], Meta(min_length=1, description="what to fetch for each company")] = (
         "financials",
         "lookalikes",
         "relationships",

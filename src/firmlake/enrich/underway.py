@@ -57,12 +57,12 @@ def read_underway(run: Run) -> Underway:
     begun = tuple(shard for shard in shards if list_segments(run.folders.landing(run.run_id, shard)))
     paid, pending = [pl.DataFrame(schema=_PAID)], [pl.DataFrame(schema=_PENDING)]
     for shard in begun:
-        held = _read_staged(run, shard)
-        if held is None:
+        first = _read_staged(run, shard)
+        if first is None:
             progress = load_progress(run, shard)
-            held = pl.DataFrame(list(_first_answers(progress)), schema=_PAID, orient="row")
+            first = pl.DataFrame(list(_first_answers(progress)), schema=_PAID, orient="row")
             pending.append(pl.DataFrame(list(_pending(progress)), schema=_PENDING, orient="row"))
-        paid.append(held)
+        paid.append(first)
     return Underway(run, pl.concat(paid), begun, pl.concat(pending))
 
 

@@ -19,30 +19,30 @@ from firmlake.tables.stage import SCHEMA_VERSION
 __all__ = ["check_order", "choose_mode", "holds", "start"]
 
 
-def check_order(held: Manifest, load: Load, target: Target) -> None:
+def check_order(last: Manifest, load: Load, target: Target) -> None:
     """Make sure that a target does not go back in time.
 
     Raises:
         FirmlakeError: The target holds a later generation.
     """
-    if held.published_at > load.published_at:
+    if last.published_at > load.published_at:
         raise FirmlakeError(
-            f"{target.url} holds a newer export, of generation {held.generation} from {held.published_at} UTC",
+            f"{target.url} holds a newer export, of generation {last.generation} from {last.published_at} UTC",
             "Export from the data folder that the newer export came from, or to another target",
         )
 
 
-def holds(held: Manifest, load: Load, request: Request) -> bool:
+def holds(last: Manifest, load: Load, request: Request) -> bool:
     """Tell whether an export has everything that a request asks for."""
     return (
-        (held.generation, held.published_at) == (load.generation, load.published_at)
-        and held.format == request.format
-        and {table.name for table in held.tables} >= set(request.tables)
+        (last.generation, last.published_at) == (load.generation, load.published_at)
+        and last.format == request.format
+        and {table.name for table in last.tables} >= set(request.tables)
     )
 
 
 def choose_mode(
-    connection: duckdb.DuckDBPyConnection, folders: Folders, request: Request, held: Manifest | None
+    connection: duckdb.DuckDBPyConnection, folders: Folders, request: Request, last: Manifest | None
 ) -> tuple[str, str]:
     """Decide whether changes can be exported; if so, attach the generation that they start from.
 
@@ -51,23 +51,23 @@ def choose_mode(
     """
     if request.mode != "changes":
         return request.mode, ""
-    if held is None:
+    if last is None:
         return "whole", "nothing was exported before"
-    if held.format != request.format:
-        return "whole", f"the last export was {held.format}"
-    if {table.name for table in held.tables} != set(request.tables):
+    if last.format != request.format:
+        return "whole", f"the last export was {last.format}"
+    if {table.name for table in last.tables} != set(request.tables):
         return "whole", "the last export had other tables"
-    path = folders.warehouse / f"gen_{held.generation:06}.duckdb"
-    if held.schema_version == SCHEMA_VERSION and path.exists():
+    path = folders.warehouse / f"gen_{last.generation:06}.duckdb"
+    if last.schema_version == SCHEMA_VERSION and path.exists():
         attach(connection, path)
-        if last_load(connection, BASE).published_at == held.published_at:
+        if last_load(connection, BASE).published_at == last.published_at:
             return "changes", ""
-    return "whole", f"generation {held.generation}, which was exported last, is no longer kept"
+    return "whole", f"generation {last.generation}, which was exported last, is no longer kept"
 
 
-def start(request: Request, mode: str, load: Load, held: Manifest | None) -> Manifest:
+def start(request: Request, mode: str, load: Load, last: Manifest | None) -> Manifest:
     """Make the manifest of a new export; its name is derived from everything that goes into it."""
-    previous = held.export_id if held and mode == "changes" else ""
+    previous = last.export_id if last and mode == "changes" else ""
     content: tuple[object, ...] = (
         request.format,
         request.tables,

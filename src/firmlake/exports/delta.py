@@ -53,9 +53,9 @@ def commit(source: Source, url: str, export_id: str, published_at: datetime, *, 
     try:
         moment = int(published_at.replace(tzinfo=UTC).timestamp() * 1e6)
         if DeltaTable.is_deltatable(where):
-            held = DeltaTable(where)
-            if held.transaction_version(_NAME) == moment:
-                return _committed(held, path, moment)
+            table = DeltaTable(where)
+            if table.transaction_version(_NAME) == moment:
+                return _committed(table, path, moment)
         count = [0]
         schema = arrow_schema(source.table)
         properties = CommitProperties(
@@ -85,9 +85,9 @@ def _counted(source: Source, count: list[int]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _committed(held: DeltaTable, path: str, moment: int) -> Committed:
+def _committed(table: DeltaTable, path: str, moment: int) -> Committed:
     """Find the version that holds a generation's rows, and how many they are."""
-    for entry in held.history():
+    for entry in table.history():
         if entry.get(_MOMENT) == str(moment):
             return Committed(path, int(entry["version"]), int(entry["operationMetrics"]["num_added_rows"]))
     raise FirmlakeError(f"{path}: its log no longer says which version holds the generation", "Name another folder")

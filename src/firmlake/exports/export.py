@@ -41,7 +41,7 @@ class Exported(NamedTuple):
     note: str = ""
 
 
-class _Held(NamedTuple):
+class _Latest(NamedTuple):
     """The export that `latest.json` names, and that file as it was read."""
 
     manifest: Manifest | None
@@ -75,20 +75,20 @@ def export(
         open_warehouse(folders, memory_limit=request.memory_limit, company_list=request.company_list) as connection,
         lock(folders, f"an export to {target.url}", lock_name(target.url), is_reader=True),
     ):
-        held, load = _read_held(target), last_load(connection)
-        if held.manifest and request.mode != "as_of":
-            check_order(held.manifest, load, target)
-        if request.mode == "changes" and held.manifest and holds(held.manifest, load, request):
-            return Exported(held.manifest, is_new=False)
-        mode, note = choose_mode(connection, folders, request, held.manifest)
-        started = start(request, mode, load, held.manifest)
+        latest, load = _read_latest(target), last_load(connection)
+        if latest.manifest and request.mode != "as_of":
+            check_order(latest.manifest, load, target)
+        if request.mode == "changes" and latest.manifest and holds(latest.manifest, load, request):
+            return Exported(latest.manifest, is_new=False)
+        mode, note = choose_mode(connection, folders, request, latest.manifest)
+        started = start(request, mode, load, latest.manifest)
         done = read_manifest(target, started.export_id)
         manifest = done or write_export(connection, folders, request, target, started, tell)
         if mode == "as_of" or request.company_list:
             return Exported(manifest, is_new=done is None)
-        is_named = held.manifest is not None and held.manifest.export_id == manifest.export_id
+        is_named = latest.manifest is not None and latest.manifest.export_id == manifest.export_id
         if not is_named:
-            name_latest(target, manifest, held.file)
+            name_latest(target, manifest, latest.file)
         last = LastExport(
             target=target.url, export_id=manifest.export_id, generation=manifest.generation, exported_at=now()
         )
@@ -131,9 +131,9 @@ def export_as_set(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _read_held(target: Target) -> _Held:
+def _read_latest(target: Target) -> _Latest:
     latest = read_latest(target)
     if latest is None:
-        return _Held(None, None)
+        return _Latest(None, None)
     manifest = read_manifest(target, latest[0].export_id)
-    return _Held(manifest, latest[1])  # without its manifest, the next export is whole
+    return _Latest(manifest, latest[1])  # without its manifest, the next export is whole

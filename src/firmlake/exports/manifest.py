@@ -159,7 +159,7 @@ def read_latest(target: Target) -> tuple[Latest, Found] | None:
     return (_decode(f"{target.url}/{LATEST}", found.content, Latest), found) if found else None
 
 
-def name_latest(target: Target, manifest: Manifest, held: Found | None) -> None:
+def name_latest(target: Target, manifest: Manifest, known: Found | None) -> None:
     """Make `latest.json` name an export, provided that the file is still the one that was read.
 
     Raises:
@@ -169,7 +169,7 @@ def name_latest(target: Target, manifest: Manifest, held: Found | None) -> None:
     found = target.read(path)
     assert found  # it was written or read before
     latest = Latest(manifest.export_id, path, hashlib.sha256(found.content).hexdigest(), manifest.published_at)
-    target.replace(LATEST, _encode(latest), held)
+    target.replace(LATEST, _encode(latest), known)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

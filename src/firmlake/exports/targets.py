@@ -62,7 +62,7 @@ class Target(Protocol):
         """Read a small file; None if it does not exist."""
         ...
 
-    def replace(self, path: str, content: bytes, held: Found | None) -> None:
+    def replace(self, path: str, content: bytes, known: Found | None) -> None:
         """Replace a small file, provided that it is still the one that was read (None: there was none).
 
         Raises:
@@ -144,14 +144,14 @@ class Folder:
             return Found(content, hashlib.sha256(content).digest())
         return None
 
-    def replace(self, path: str, content: bytes, held: Found | None) -> None:
+    def replace(self, path: str, content: bytes, known: Found | None) -> None:
         """Replace a small file that was read before."""
         make_folder(self.path, self._readers)
         (self.path / ".lock").touch(mode=0o600)
         with (self.path / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             found = self.read(path)
-            if (found and found.version) != (held and held.version):
+            if (found and found.version) != (known and known.version):
                 raise _replaced(f"{self.url}/{path}")
             write_file(self.path / path, lambda aside: aside.write_bytes(content), self._readers)
 
@@ -210,14 +210,14 @@ class Bucket:
 
         return _tried(self._at(path), get)
 
-    def replace(self, path: str, content: bytes, held: Found | None) -> None:
+    def replace(self, path: str, content: bytes, known: Found | None) -> None:
         """Replace a small object that was read before; the store itself refuses if the object has changed."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         def put() -> None:
             try:
-                obstore.put(self._store, path, content, mode=held.version if held else "create", use_multipart=False)
+                obstore.put(self._store, path, content, mode=known.version if known else "create", use_multipart=False)
             except (AlreadyExistsError, PreconditionError):
                 raise _replaced(self._at(path)) from None
 

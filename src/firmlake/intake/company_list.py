@@ -83,8 +83,8 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
     parts = [_part(lines) for lines in entries.batches]
     data_count, blank_count = sum(part.line_count for part in parts), sum(part.blank_count for part in parts)
     if data_count == blank_count:
-        held = "a header and no other line" if entries.header_count else "no line with anything on it"
-        raise CompanyListError(f"{path} is empty: it has {held}", "Export the list again")
+        content = "a header and no other line" if entries.header_count else "no line with anything on it"
+        raise CompanyListError(f"{path} is empty: it has {content}", "Export the list again")
     named, repaired, refused = (pl.concat(frames) for frames in zip(*(part.frames for part in parts), strict=True))
     if not named.height:
         raise _all_refused(path, refused, options)

@@ -116,17 +116,17 @@ def _read(part: _Part, names: Sequence[str], batch_rows: int) -> Iterator[pl.Dat
     try:
         with pq.ParquetFile(part.path) as file:
             schema = file.schema_arrow
-            held = [name for name in names if name in schema.names and name not in part.values]
+            present = [name for name in names if name in schema.names and name not in part.values]
             texts = [
                 each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_large_string(each.type)
             ]
-        with pq.ParquetFile(part.path, read_dictionary=[name for name in texts if name in held]) as file:
-            for batch in file.iter_batches(batch_rows, columns=held):
+        with pq.ParquetFile(part.path, read_dictionary=[name for name in texts if name in present]) as file:
+            for batch in file.iter_batches(batch_rows, columns=present):
                 _check_size(part.path, batch)
                 frame = pl.DataFrame({"": pl.repeat(None, batch.num_rows, dtype=pl.String, eager=True)})
-                if held:
+                if present:
                     frame = frame.hstack(pl.DataFrame(pl.from_arrow(pa.table(batch))))
-                added = {name: part.values.get(name) for name in names if name not in held}
+                added = {name: part.values.get(name) for name in names if name not in present}
                 yield frame.with_columns(pl.lit(value, pl.String).alias(name) for name, value in added.items())
     except _DAMAGE as error:
         raise _damaged(part.path) from error

@@ -74,8 +74,8 @@ def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manife
     target = open_target(address)
     folder = f"staged/{replay}/run={run_id}"
     marker = f"{folder}/shard={shard:05}.json"
-    if held := target.read(marker):
-        return msgspec.json.decode(held.content, type=Manifest)
+    if staged := target.read(marker):
+        return msgspec.json.decode(staged.content, type=Manifest)
     with _fetched(target, run_id, shard) as run:
         try:
             manifest = stage_shard(run, shard)

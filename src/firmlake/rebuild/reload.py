@@ -12,10 +12,10 @@ import duckdb
 
 from firmlake.core.folders import Folders
 from firmlake.core.run import Outcome, Run
-from firmlake.lists.load import load_additions, load_overview, newest_applied
-from firmlake.lists.overview import Overview, list_overviews
 from firmlake.rebuild.finished import finished_runs
 from firmlake.rebuild.restage import all_there_is
+from firmlake.service_lists.load import load_additions, load_overview, newest_applied
+from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.load import create_tables, load_run
 from firmlake.warehouse.publish import publish

@@ -14,10 +14,10 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import Outcome, Run
 from firmlake.core.runs import restore_outcome
 from firmlake.core.settings import ContractSettings
-from firmlake.lists.load import newest_applied
 from firmlake.rebuild.finished import finished_runs
 from firmlake.rebuild.reload import Content, find_overviews, loaded_names, publish_content
 from firmlake.rebuild.restage import restage
+from firmlake.service_lists.load import newest_applied
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.load import loaded_runs
 

@@ -35,8 +35,8 @@ def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, proces
     on_run(run)
     if run.is_pruned:
         return all_there_is(run)
-    if held := read_manifest(run):
-        check_landed(run, held)
+    if recorded := read_manifest(run):
+        check_landed(run, recorded)
     for name in run.plan.sha256:  # checked first: staged tables are only removed if they can be made again
         run.table(name)
     for marker in run.folders.staged(run.run_id).glob("*.json"):
@@ -54,11 +54,11 @@ def all_there_is(run: Run) -> Manifest:
         DamagedError: A file is missing or changed, or an earlier version staged the tables. The message says what to
             restore.
     """
-    held = read_manifest(run)
-    if held is None or held.schema_version != SCHEMA_VERSION:
+    recorded = read_manifest(run)
+    if recorded is None or recorded.schema_version != SCHEMA_VERSION:
         raise DamagedError(
             f"Run {run.run_id} cannot be staged again: its landed answers were pruned",
             f"Restore {run.folders.data / 'landing'} from a copy and remove {run.folder / 'pruned.json'}",
         )
-    check_staged(run, held)
-    return held
+    check_staged(run, recorded)
+    return recorded

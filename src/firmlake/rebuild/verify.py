@@ -15,10 +15,10 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run
-from firmlake.lists.load import lists_loaded_at
 from firmlake.rebuild.finished import finished_runs
 from firmlake.rebuild.reload import NEVER, Content, find_overviews, loaded_names, publish_content
 from firmlake.rebuild.restage import restage
+from firmlake.service_lists.load import lists_loaded_at
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import Manifest, check_landed, check_staged, read_manifest
 from firmlake.warehouse.generations import open_warehouse
@@ -60,10 +60,10 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
     room = folders.data if is_writable(folders.data) else None  # None: the temporary folder of the system
     with tempfile.TemporaryDirectory(dir=room, prefix=".verify-") as name:
         aside = Folders(folders.data, made=Path(name))
-        with open_warehouse(folders) as held:
-            loaded = loaded_runs(held)
+        with open_warehouse(folders) as warehouse:
+            loaded = loaded_runs(warehouse)
             # Before anything else, so that a damaged generation is named as such.
-            expected, pasts = content_hashes(held), _check_as_of(held)
+            expected, pasts = content_hashes(warehouse), _check_as_of(warehouse)
             finished = finished_runs(aside, loaded)
             staged = []
             for run, outcome in finished:
@@ -76,7 +76,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
                     staged.append((source, outcome, again))
                     if not run.is_pruned and folders.staged(run.run_id).exists():  # a pruned run has nothing to compare
                         _compare_staged(ours, again, aside)
-            names, until = loaded_names(held), lists_loaded_at(held)
+            names, until = loaded_names(warehouse), lists_loaded_at(warehouse)
             content = Content(staged, find_overviews(folders, names, only_loaded=True), names)
             publish_content(aside, content, now, memory_limit, 1, until or NEVER)
             with open_warehouse(aside) as replayed:

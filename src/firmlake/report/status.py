@@ -17,8 +17,8 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
 from firmlake.core.run import Outcome, Run
 from firmlake.core.runs import read_runs, unfinished_runs
-from firmlake.lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.report.summary import RunSummary, summarise
+from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.warehouse.exported import LastExport, last_exports
 from firmlake.warehouse.generations import LINK, newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from firmlake.api.contract import DATASETS, Field, Kind
+from firmlake.api.contract import DATASETS, Field, FieldKind
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.reading import Leaf
@@ -64,7 +64,7 @@ def check_contract(contract: ContractSettings) -> None:
 def _leaf(dataset: str, name: str, field: Field, contract: ContractSettings) -> Leaf:
     """Apply the settings to a field, as far as they concern its kind."""
     names = (dataset, name, field.path)
-    kind: Kind = field.kind
+    kind: FieldKind = field.kind
     if field.kind == "integer":
         kind = setting_of(contract.types, *names) or field.kind
     scale = setting_of(contract.scales, *names) if kind in ("fraction", "ratio", "score") else None

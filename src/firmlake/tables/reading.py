@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from firmlake.api.contract import Kind
+from firmlake.api.contract import FieldKind
 
 __all__ = ["Leaf", "Observation", "Records", "Reject", "record_schema"]
 
@@ -27,7 +27,7 @@ class Leaf(NamedTuple):
 
     name: str
     path: str
-    kind: Kind
+    kind: FieldKind
     required: bool
     shift: int = 0
     mode: str = "discard_value"

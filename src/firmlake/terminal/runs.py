@@ -18,9 +18,9 @@ from firmlake.intake.company_list import CompanyList
 from firmlake.rebuild.verify import TableCheck
 from firmlake.report.feed import Event, describe
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
-from firmlake.terminal.answers import Answer, show_whole
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
+from firmlake.terminal.results import Answer, show_whole
 from firmlake.terminal.rows import count_of, show_table
 
 __all__ = [

@@ -41,12 +41,12 @@ def check_version(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _check_columns(connection: duckdb.DuckDBPyConnection) -> None:
     """Compare the columns of the tables that are there: while a version is made, its shape changes under one number."""
-    held: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = {}
     for table, column in connection.execute(_COLUMNS).fetchall():
-        held.setdefault(table, set()).add(column)
+        found.setdefault(table, set()).add(column)
     for name, table in WAREHOUSE_TABLES.items():
-        differing = held.get(name, set()) ^ {column.name for column in table.columns}
-        if name in held and differing:
+        differing = found.get(name, set()) ^ {column.name for column in table.columns}
+        if name in found and differing:
             raise FirmlakeError(
                 "The warehouse was made by an unfinished version of firmlake, whose tables have another shape "
                 f"({name}.{min(differing)})",

@@ -9,7 +9,7 @@ import pytest
 from firmlake.api.exchange import Answer
 from firmlake.api.requests import Request
 from firmlake.api.throttle.choose import open_throttle
-from firmlake.api.throttle.throttle import Held, SharedThrottle
+from firmlake.api.throttle.throttle import SharedThrottle, Slot
 from firmlake.core.errors import EXIT_STOPPED, SettingsError, ThrottleStoreError
 from firmlake.core.settings import ApiSettings
 
@@ -31,9 +31,9 @@ class Store:
         if self.away_count:
             self.away_count -= 1
             raise ThrottleStoreError("The store does not answer")
-        held = Held(self.content, self.clock())
-        yield held
-        self.content = held.content
+        slot = Slot(self.content, self.clock())
+        yield slot
+        self.content = slot.content
 
     def close(self):
         """Nothing is open."""

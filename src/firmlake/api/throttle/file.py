@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from firmlake.api.throttle.throttle import Held
+from firmlake.api.throttle.throttle import Slot
 from firmlake.core.errors import SettingsError
 
 __all__ = ["FileStore", "boot_clock", "find_file_store", "open_file_store"]
@@ -41,7 +41,7 @@ class FileStore:
         self._clock = clock
 
     @contextmanager
-    def hold(self) -> Iterator[Held]:
+    def hold(self) -> Iterator[Slot]:
         """Lend the state to one caller at a time; see `Store`.
 
         Raises:
@@ -51,9 +51,9 @@ class FileStore:
             descriptor = self._open()
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                held = Held(os.read(descriptor, _SIZE_MAX), self._clock())
-                yield held
-                os.pwrite(descriptor, held.content, 0)
+                slot = Slot(os.read(descriptor, _SIZE_MAX), self._clock())
+                yield slot
+                os.pwrite(descriptor, slot.content, 0)
             finally:
                 os.close(descriptor)
         except OSError as error:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from firmlake.api.throttle.throttle import Held
+from firmlake.api.throttle.throttle import Slot
 from firmlake.core.errors import SettingsError, ThrottleStoreError
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ _CREATE = """
 """
 # The CTE returns its row only once the lock is held, so the time is read after that.
 _HOLD = """
-    WITH held AS MATERIALIZED (SELECT clock, wall, content FROM firmlake_throttle WHERE key = %s FOR UPDATE)
-    SELECT clock, wall, content, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint FROM held
+    WITH slot AS MATERIALIZED (SELECT clock, wall, content FROM firmlake_throttle WHERE key = %s FOR UPDATE)
+    SELECT clock, wall, content, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint FROM slot
 """
 _PEEK = """
     SELECT clock, wall, content, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint
@@ -75,7 +75,7 @@ class PostgresStore:
         self._connection: psycopg.Connection | None = None
 
     @contextmanager
-    def hold(self) -> Iterator[Held]:
+    def hold(self) -> Iterator[Slot]:
         """Lend the state to one caller at a time; see `Store`.
 
         Raises:
@@ -88,9 +88,9 @@ class PostgresStore:
             try:
                 with self._connect().transaction():
                     clock, wall, content, now = self._read()
-                    held = Held(content, clock + max(0, now - wall))
-                    yield held
-                    self._connect().execute(_KEEP, (held.now, now, held.content, self._key))
+                    slot = Slot(content, clock + max(0, now - wall))
+                    yield slot
+                    self._connect().execute(_KEEP, (slot.now, now, slot.content, self._key))
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 self.close()
                 raise ThrottleStoreError(

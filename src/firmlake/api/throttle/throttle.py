@@ -22,7 +22,7 @@ from firmlake.api.throttle.hints import read_allowance, read_wait
 from firmlake.api.throttle.window import Window, answered, learn, refused, take, why_waiting
 from firmlake.core.errors import ThrottleStoreError
 
-__all__ = ["Held", "NoThrottle", "SharedThrottle", "Sleep", "Store", "Tell", "Throttle", "read_window"]
+__all__ = ["NoThrottle", "SharedThrottle", "Sleep", "Slot", "Store", "Tell", "Throttle", "read_window"]
 
 _LOG = logging.getLogger(__name__)
 _HEAD = struct.Struct("<4sII")
@@ -79,7 +79,7 @@ class NoThrottle:
 
 
 @dataclass(slots=True)
-class Held:
+class Slot:
     """What a store lends: the state, to be changed in place, and the time.
 
     Attributes:
@@ -97,14 +97,14 @@ class Store(Protocol):
     name: str
     """Name of the store, for messages; holds no secret."""
 
-    def hold(self) -> AbstractContextManager[Held]:
+    def hold(self) -> AbstractContextManager[Slot]:
         """Lend the state to one caller at a time; changes are stored unless the block raises.
 
         Raises:
             ThrottleStoreError: The store cannot be reached; nothing was granted.
         """
 
-    def peek(self) -> Held:
+    def peek(self) -> Slot:
         """Return the state without locking, making or changing anything.
 
         Raises:
@@ -197,29 +197,29 @@ class SharedThrottle:
 
     @contextmanager
     def _window(self) -> Iterator[tuple[Window, int]]:
-        with self._store.hold() as held:
-            window = read_window(held, self._limit, self._store.name)
-            yield window, held.now
+        with self._store.hold() as slot:
+            window = read_window(slot, self._limit, self._store.name)
+            yield window, slot.now
             content = msgspec.msgpack.encode(window)
-            held.content = _HEAD.pack(_MAGIC, len(content), zlib.crc32(content)) + content
+            slot.content = _HEAD.pack(_MAGIC, len(content), zlib.crc32(content)) + content
 
 
-def read_window(held: Held, limit: int, name: str) -> Window:
+def read_window(slot: Slot, limit: int, name: str) -> Window:
     """Read the stored state of an allowance.
 
     Args:
-        held: What the store lends.
+        slot: What the store lends.
         limit: Requests a minute, which a damaged state counts as just sent.
         name: Name of the store, for the warning about a damaged state.
     """
-    if not held.content:
+    if not slot.content:
         return Window()
     try:
-        magic, length, checksum = _HEAD.unpack_from(held.content)
-        content = held.content[_HEAD.size : _HEAD.size + length]
+        magic, length, checksum = _HEAD.unpack_from(slot.content)
+        content = slot.content[_HEAD.size : _HEAD.size + length]
         if magic == _MAGIC and zlib.crc32(content) == checksum:
             return msgspec.msgpack.decode(content, type=Window)
     except (struct.error, msgspec.MsgspecError):
         pass
     _LOG.warning("%s is damaged; waiting as if the allowance had just been used up", name)
-    return Window(arrivals=[held.now] * limit)
+    return Window(arrivals=[slot.now] * limit)

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from firmlake.api.contract import Kind
+from firmlake.api.contract import FieldKind
 
 __all__ = ["KIND_TYPES", "PRIVACY", "Column", "Privacy", "Table", "duckdb_type", "history_of", "polars_schema"]
 
@@ -91,7 +91,7 @@ _TYPES: dict[str, tuple[pl.DataType, str]] = {
     "score": (pl.Float64(), "DOUBLE"),
 }
 
-KIND_TYPES: dict[Kind, pl.DataType] = {
+KIND_TYPES: dict[FieldKind, pl.DataType] = {
     "text": pl.String(),
     "date": pl.Date(),
     "codes": pl.List(pl.String()),

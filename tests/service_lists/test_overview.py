@@ -12,7 +12,7 @@ from firmlake.api.service import connect
 from firmlake.core.errors import RequestFailedError, ServiceError
 from firmlake.core.settings_layers import load_settings
 from firmlake.landing.segments import list_segments, read_segment
-from firmlake.lists.overview import SWEEPS_MAX, list_overviews, take_overview
+from firmlake.service_lists.overview import SWEEPS_MAX, list_overviews, take_overview
 
 ENDPOINT = {"endpoint": "lists.overview"}
 FIRST, LAST = 1001, 1020
@@ -63,12 +63,12 @@ def test_it_holds_every_list_of_the_kind_asked_for(take):
 
 def test_one_page_that_holds_all_is_enough(take, folders):
     found = take(api__page_limit_max=20)
-    assert (found.sweeps, found.is_settled, len(landed(folders))) == (1, True, 1)
+    assert (found.sweeps, found.is_consistent, len(landed(folders))) == (1, True, 1)
 
 
 def test_several_pages_are_read_until_two_sweeps_agree(take, folders):
     found = take()
-    assert (found.sweeps, found.is_settled, len(landed(folders))) == (2, True, 8)
+    assert (found.sweeps, found.is_consistent, len(landed(folders))) == (2, True, 8)
 
 
 @pytest.mark.parametrize("is_silent", [False, True])
@@ -94,12 +94,12 @@ def test_pages_smaller_than_asked_for_leave_nothing_out(take, is_silent):
 def test_no_list_slips_through_while_others_come_go_and_move(take, changes, gone, new):
     found = take("OVERVIEW", *changes)
     assert found.lists.keys() == {*range(FIRST, LAST + 1)} - gone | new
-    assert found.is_settled
+    assert found.is_consistent
 
 
 def test_where_lists_never_stand_still_it_ends_and_has_those_that_were_there_all_the_time(take):
     found = take("OVERVIEW", {"kind": "change_lists", "change": "appear"})
-    assert (found.sweeps, found.is_settled) == (SWEEPS_MAX, False)
+    assert (found.sweeps, found.is_consistent) == (SWEEPS_MAX, False)
     assert {*range(FIRST, LAST + 1)} <= found.lists.keys()
 
 

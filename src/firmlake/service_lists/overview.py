@@ -26,9 +26,9 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
 from firmlake.core.settings import Settings
 from firmlake.landing.segments import Header, SegmentWriter, answered, list_segments, read_segment
-from firmlake.lists.answers import Listed, read_list_page
-from firmlake.lists.persons import concealer
 from firmlake.privacy.persons import answer_filter
+from firmlake.service_lists.decode import Listed, read_list_page
+from firmlake.service_lists.persons import concealer
 
 __all__ = ["Overview", "OverviewPlan", "list_overviews", "take_overview"]
 
@@ -62,14 +62,14 @@ class Overview(NamedTuple):
         lists: By id, as last seen.
         finished_at: When the last page was received.
         sweeps: How often the lists were read from the start.
-        is_settled: Whether two sweeps agreed, or one page held all lists.
+        is_consistent: Whether two sweeps agreed, or one page held all lists.
     """
 
     plan: OverviewPlan
     lists: dict[int, Seen]
     finished_at: datetime
     sweeps: int
-    is_settled: bool
+    is_consistent: bool
 
 
 def take_overview(
@@ -151,7 +151,7 @@ class _Sweeps:
         self._pages = 0
         self._offset = 0
         self._finished_at: datetime | None = None
-        self._is_settled = False
+        self._is_consistent = False
         self._is_over = False
         self.total = 0
 
@@ -187,18 +187,18 @@ class _Sweeps:
         lists = self._lists()
         if not self._is_over or self._finished_at is None or len(lists) < self.total:
             return None
-        return Overview(self._plan, lists, self._finished_at, len(self._found), self._is_settled)
+        return Overview(self._plan, lists, self._finished_at, len(self._found), self._is_consistent)
 
     def _lists(self) -> dict[int, Seen]:
-        counted = self._found[-1:] if self._is_settled else self._found[-2:]
+        counted = self._found[-1:] if self._is_consistent else self._found[-2:]
         return {number: seen for sweep in counted for number, seen in sweep.items()}
 
     def _end_sweep(self) -> None:
         last = self._found[-1]
         is_whole = len(last) == self.total
         agrees = len(self._found) > 1 and last.keys() == self._found[-2].keys()
-        self._is_settled = is_whole and (agrees or self._pages == 1)
-        self._is_over = self._is_settled or len(self._found) == SWEEPS_MAX
+        self._is_consistent = is_whole and (agrees or self._pages == 1)
+        self._is_over = self._is_consistent or len(self._found) == SWEEPS_MAX
         if not self._is_over:
             self._found.append({})
             self._pages = self._offset = 0

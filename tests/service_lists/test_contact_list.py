@@ -10,8 +10,8 @@ from xlsxwriter import Workbook
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.lists.contact_list import read_contact_list
-from firmlake.lists.contact_plan import Contact
+from firmlake.service_lists.contact_list import read_contact_list
+from firmlake.service_lists.contact_plan import Contact
 
 ACME, BOLT = ("BE", "0403227515"), ("NL", "24202194")
 

@@ -18,10 +18,10 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
 from firmlake.core.settings import ApiSettings, NameSettings, Settings
 from firmlake.core.text import one_line
-from firmlake.lists.additions import Progress, Standing, added_to, list_applied, merge_standings
-from firmlake.lists.contact_list import ContactList
-from firmlake.lists.contact_plan import Contact, ContactPlan, Entry, Refused, as_entries
-from firmlake.lists.overview import take_overview
+from firmlake.service_lists.additions import Applied, Standing, added_to, list_applied, merge_standings
+from firmlake.service_lists.contact_list import ContactList
+from firmlake.service_lists.contact_plan import Contact, ContactPlan, Entry, Refused, as_entries
+from firmlake.service_lists.overview import take_overview
 
 __all__ = [
     "REDRIVE",
@@ -88,7 +88,7 @@ def is_not_found(standing: Standing, names: NameSettings) -> bool:
     return standing.status in ("failed", "company_failed") and standing.message.casefold() in known
 
 
-def name_next_step(progress: Progress, names: NameSettings) -> str:
+def name_next_step(progress: Applied, names: NameSettings) -> str:
     """Say what to do about the contacts that a plan did not add; empty if it added all."""
     lacking = [standing for _, standing in progress.lacking()]
     if any(standing.status == "unknown" for standing in lacking):

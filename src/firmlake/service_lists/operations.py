@@ -16,13 +16,13 @@ from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
 from firmlake.core.steps import Step, at_once, utc_now
-from firmlake.lists.additions import Progress
-from firmlake.lists.apply import apply_plan
-from firmlake.lists.contact_list import read_contact_list
-from firmlake.lists.contact_plan import ContactPlan
-from firmlake.lists.load import publish_lists, read_list_changes
-from firmlake.lists.overview import Overview, take_overview
-from firmlake.lists.plan import check_plan, plan_contacts, plan_redrive
+from firmlake.service_lists.additions import Applied
+from firmlake.service_lists.apply import apply_plan
+from firmlake.service_lists.contact_list import read_contact_list
+from firmlake.service_lists.contact_plan import ContactPlan
+from firmlake.service_lists.contact_planning import check_plan, plan_contacts, plan_redrive
+from firmlake.service_lists.load import publish_lists, read_list_changes
+from firmlake.service_lists.overview import Overview, take_overview
 from firmlake.warehouse.generations import open_warehouse
 
 __all__ = ["apply", "plan", "read_lists", "redrive"]
@@ -85,7 +85,7 @@ def apply(
     made: ContactPlan,
     holder: str,
     on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
-) -> Progress:
+) -> Applied:
     """Add what a plan says to its list, exactly that, and publish what came of it.
 
     Args:

@@ -10,10 +10,10 @@ import pytest
 
 from firmlake.core.errors import RequestRefusedError, Stopped, UsageError
 from firmlake.landing.segments import SegmentWriter
-from firmlake.lists.additions import list_applied, merge_standings, open_applied
-from firmlake.lists.contact_plan import Contact
-from firmlake.lists.plan import read_plan
 from firmlake.report.status import read_status
+from firmlake.service_lists.additions import list_applied, merge_standings, open_applied
+from firmlake.service_lists.contact_plan import Contact
+from firmlake.service_lists.contact_planning import read_plan
 from firmlake.terminal.progress import Counter as Counted
 from firmlake.warehouse.generations import newest
 from support import query
@@ -76,7 +76,7 @@ def test_a_company_with_many_contacts_is_spread_over_requests(desk: Desk):
 
 
 @pytest.mark.parametrize("kind", ["lose", "truncate"])
-def test_a_lost_answer_is_settled_by_sending_again(desk: Desk, kind):
+def test_a_lost_answer_is_consistent_by_sending_again(desk: Desk, kind):
     contacts = contacts_of(3)
     desk.sandbox.set_faults([{**ENDPOINT, "kind": kind, "nth": [1]}])
     progress = desk.apply(desk.plan(contacts))

@@ -12,7 +12,7 @@ from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import COMPANY_COLUMNS, Synonyms, header_names
 from firmlake.intake.entries import read_entries
 from firmlake.intake.table import BLANK
-from firmlake.lists.contact_plan import Contact, Refused
+from firmlake.service_lists.contact_plan import Contact, Refused
 
 __all__ = ["CONTACT_COLUMNS", "ContactList", "read_contact_list"]
 

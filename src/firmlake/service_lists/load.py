@@ -18,9 +18,9 @@ import polars as pl
 
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
-from firmlake.lists.additions import list_applied
-from firmlake.lists.overview import Overview
-from firmlake.lists.rows import addition_tables, overview_tables
+from firmlake.service_lists.additions import list_applied
+from firmlake.service_lists.overview import Overview
+from firmlake.service_lists.rows import addition_tables, overview_tables
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import newest
 from firmlake.warehouse.history import supersede

@@ -16,11 +16,11 @@ from firmlake.core.company import Company
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings
-from firmlake.lists.additions import Progress
-from firmlake.lists.apply import apply_plan
-from firmlake.lists.contact_list import ContactList
-from firmlake.lists.contact_plan import Contact, ContactPlan
-from firmlake.lists.plan import pack_requests, plan_contacts, plan_redrive
+from firmlake.service_lists.additions import Applied
+from firmlake.service_lists.apply import apply_plan
+from firmlake.service_lists.contact_list import ContactList
+from firmlake.service_lists.contact_plan import Contact, ContactPlan
+from firmlake.service_lists.contact_planning import pack_requests, plan_contacts, plan_redrive
 from firmlake_sandbox import Sandbox
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.world import World, is_found
@@ -64,7 +64,7 @@ class Desk:
         with connect(self.settings) as client:
             return plan_redrive(self.settings, client, list_id, now, **options)
 
-    def apply(self, plan: ContactPlan, **options: Any) -> Progress:
+    def apply(self, plan: ContactPlan, **options: Any) -> Applied:
         with connect(self.settings) as client:
             return apply_plan(self.settings, client, plan, now, **options)
 

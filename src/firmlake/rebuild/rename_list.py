@@ -11,7 +11,7 @@ from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
 from firmlake.core.settings import RunSettings
-from firmlake.lists.load import publish_lists
+from firmlake.service_lists.load import publish_lists
 from firmlake.warehouse.company_lists import find_list, list_names
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.list_names import NameChange, log_name_change
@@ -41,20 +41,20 @@ def change_name(folders: Folders, settings: RunSettings, name: str, new_name: st
         UsageError: There is no such list, or another one has the new name.
     """
     with open_warehouse(folders) as connection:
-        held = find_list(connection, name).name
-        others = [other for other in list_names(connection) if other != held]
+        old_name = find_list(connection, name).name
+        others = [other for other in list_names(connection) if other != old_name]
     if new_name and (new_name.strip() != new_name or not new_name.isprintable() or len(new_name) > _NAME_MAX):
         raise UsageError(f"{new_name!r} cannot be the name of a list", f"Take up to {_NAME_MAX} printable characters")
     if new_name.lower() in map(str.lower, others):
         raise UsageError(f"There is a list {new_name} already", "Take another name, or remove that list first")
     moment = now()
-    log_name_change(folders, NameChange(at=moment, name=held, new_name=new_name))
+    log_name_change(folders, NameChange(at=moment, name=old_name, new_name=new_name))
 
     def change(connection: duckdb.DuckDBPyConnection) -> None:
         if new_name:
-            rename_list(connection, held, new_name)
+            rename_list(connection, old_name, new_name)
         else:
-            drop_list(connection, held)
+            drop_list(connection, old_name)
 
     publish_lists(folders, settings, new_run_id(moment), now, change=change)
-    return held
+    return old_name

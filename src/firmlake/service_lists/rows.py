@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import polars as pl
 
 from firmlake.api.contract import KNOWN_VALUES
-from firmlake.lists.additions import Progress, merge_standings
-from firmlake.lists.overview import Overview, Seen
+from firmlake.service_lists.additions import Applied, merge_standings
+from firmlake.service_lists.overview import Overview, Seen
 from firmlake.tables.schemas import TABLES, polars_schema
 
 __all__ = ["addition_tables", "overview_tables"]
@@ -35,7 +35,7 @@ def overview_tables(overview: Overview) -> dict[str, pl.DataFrame]:
     }
 
 
-def addition_tables(applied: Iterable[Progress]) -> dict[str, pl.DataFrame]:
+def addition_tables(applied: Iterable[Applied]) -> dict[str, pl.DataFrame]:
     """Make the rows of `contact_additions` and `drift` from all applied plans."""
     applied = list(applied)
     standings = merge_standings(applied)
@@ -78,7 +78,7 @@ def _list_drift(seen: list[Seen], overview: str) -> Iterator[Row]:
             yield "service_lists", kind, path, examples[0], len(examples), first, overview
 
 
-def _addition_drift(progress: Progress) -> Iterator[Row]:
+def _addition_drift(progress: Applied) -> Iterator[Row]:
     for kind, path in sorted({(remark.kind, remark.path) for remark in progress.remarks}):
         alike = [remark for remark in progress.remarks if (remark.kind, remark.path) == (kind, path)]
         yield (

@@ -22,13 +22,13 @@ from firmlake.core.errors import DamagedError, UnusableAnswerError
 from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
 from firmlake.landing.segments import Header, list_segments, read_segment
-from firmlake.lists.answers import read_addition
-from firmlake.lists.contact_plan import Contact, ContactPlan, Entry, spread
-from firmlake.lists.outcomes import read_outcomes
+from firmlake.service_lists.contact_plan import Contact, ContactPlan, Entry, spread
+from firmlake.service_lists.decode import read_addition
+from firmlake.service_lists.outcomes import read_outcomes
 
 __all__ = [
     "SETTLED",
-    "Progress",
+    "Applied",
     "Remark",
     "Standing",
     "added_to",
@@ -71,7 +71,7 @@ class Remark(NamedTuple):
     fetched_at: datetime
 
 
-class Progress:
+class Applied:
     """How much of a plan has been applied.
 
     Attributes:
@@ -158,7 +158,7 @@ class Progress:
             )
 
 
-def open_applied(folders: Folders, plan_id: str, until: datetime | None = None) -> Progress | None:
+def open_applied(folders: Folders, plan_id: str, until: datetime | None = None) -> Applied | None:
     """Read how much of a plan has been applied; None if nothing was.
 
     Args:
@@ -173,7 +173,7 @@ def open_applied(folders: Folders, plan_id: str, until: datetime | None = None) 
     return _read(folder, until) if (folder / "plan.json").exists() else None
 
 
-def list_applied(folders: Folders, until: datetime | None = None) -> list[Progress]:
+def list_applied(folders: Folders, until: datetime | None = None) -> list[Applied]:
     """Read the progress of every applied plan, oldest plan first.
 
     Raises:
@@ -185,7 +185,7 @@ def list_applied(folders: Folders, until: datetime | None = None) -> list[Progre
     return applied
 
 
-def read_applied(folders: Folders, until: datetime | None = None) -> tuple[list[Progress], dict[str, DamagedError]]:
+def read_applied(folders: Folders, until: datetime | None = None) -> tuple[list[Applied], dict[str, DamagedError]]:
     """Read the progress of every applied plan, and by plan name the error of each whose landed files are damaged."""
     applied, damaged = [], {}
     for path in sorted(folders.additions.glob("plan=*/plan.json")):
@@ -199,7 +199,7 @@ def read_applied(folders: Folders, until: datetime | None = None) -> tuple[list[
     return applied, damaged
 
 
-def merge_standings(applied: Iterable[Progress]) -> dict[tuple[int, Contact], Standing]:
+def merge_standings(applied: Iterable[Applied]) -> dict[tuple[int, Contact], Standing]:
     """Merge the status of each contact of each list over all plans: added wins, otherwise the latest status does."""
     merged: dict[tuple[int, Contact], Standing] = {}
     for progress in applied:
@@ -209,7 +209,7 @@ def merge_standings(applied: Iterable[Progress]) -> dict[tuple[int, Contact], St
     return merged
 
 
-def added_to(list_id: int, applied: Iterable[Progress]) -> set[Contact]:
+def added_to(list_id: int, applied: Iterable[Applied]) -> set[Contact]:
     """Return the contacts that the ledger has as added to a list."""
     return {
         contact
@@ -234,8 +234,8 @@ def _later(first: Standing, second: Standing) -> Standing:
     )
 
 
-def _read(folder: Path, until: datetime | None) -> Progress:
-    progress = Progress(read_json(folder / "plan.json", ContactPlan))
+def _read(folder: Path, until: datetime | None) -> Applied:
+    progress = Applied(read_json(folder / "plan.json", ContactPlan))
     for segment in list_segments(folder):
         for landed in read_segment(segment):
             if until is None or landed.header.fetched_at <= until:

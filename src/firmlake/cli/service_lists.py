@@ -15,8 +15,8 @@ from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
     from firmlake.api.requests import ListKind
-    from firmlake.lists.additions import Progress
-    from firmlake.lists.contact_plan import ContactPlan
+    from firmlake.service_lists.additions import Applied
+    from firmlake.service_lists.contact_plan import ContactPlan
 
 __all__ = ["contacts", "service_lists"]
 
@@ -33,14 +33,14 @@ __all__ = ["contacts", "service_lists"]
 @command
 def service_lists(call: Call, kind: ListKind) -> None:
     """Read all lists of the service into the warehouse, and show them. Costs no credits."""
-    from firmlake.lists.run import read_lists
-    from firmlake.terminal.lists import show_lists
+    from firmlake.service_lists.operations import read_lists
+    from firmlake.terminal.service_lists import show_lists
 
     overview, events = read_lists(call.settings(), kind, "firmlake service-lists")
     rows = [seen.listed.entry for _, seen in sorted(overview.lists.items())]
     content = {
         "overview": overview.plan.overview_id,
-        "is_settled": overview.is_settled,
+        "is_settled": overview.is_consistent,
         "changes": events,
         "lists": rows,
     }
@@ -72,9 +72,9 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
 
     FILE has a country, a company number and a contact id on each line: CSV, XLSX, Parquet or NDJSON.
     """
-    from firmlake.lists import run as runner
+    from firmlake.service_lists import operations
 
-    made = runner.plan(call.settings(), file, list_id, "firmlake contacts plan")
+    made = operations.plan(call.settings(), file, list_id, "firmlake contacts plan")
     return _write(call, made, out or Path(f"{file.stem}-list{list_id}.plan.json"))
 
 
@@ -85,9 +85,9 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
 @command
 def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) -> int:
     """Write a plan to send contacts again that were not added but may succeed now. Nothing is sent yet."""
-    from firmlake.lists import run as runner
+    from firmlake.service_lists import operations
 
-    made = runner.redrive(call.settings(), list_id, "firmlake contacts redrive", also_not_found=also_not_found)
+    made = operations.redrive(call.settings(), list_id, "firmlake contacts redrive", also_not_found=also_not_found)
     if made is None:
         call.answer({"to_add_count": 0}, lambda: echo("No failed contact is worth sending again"))
         return EXIT_DONE
@@ -99,10 +99,10 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 @command
 def apply(call: Call, plan_file: Path) -> int:
     """Add exactly the contacts in PLAN to its list. Run it again to resume where it stopped."""
-    from firmlake.lists import run as runner
-    from firmlake.lists.plan import check_plan, read_plan
-    from firmlake.terminal.lists import describe_contact_plan, progress_content, show_progress_of
+    from firmlake.service_lists import operations
+    from firmlake.service_lists.contact_planning import check_plan, read_plan
     from firmlake.terminal.progress import Counter, show_progress
+    from firmlake.terminal.service_lists import describe_contact_plan, progress_content, show_progress_of
 
     settings, read = call.settings(), read_plan(plan_file)
     check_plan(settings, read, utc_now())
@@ -110,7 +110,7 @@ def apply(call: Call, plan_file: Path) -> int:
         call.say(line)
     counter = Counter(sum(1 for _ in read.contacts()), settings.api, "contacts")
     with show_progress(counter):
-        progress = runner.apply(settings, read, "firmlake contacts apply", counter.count)
+        progress = operations.apply(settings, read, "firmlake contacts apply", counter.count)
     call.answer(progress_content(progress), lambda: show_progress_of(progress))
     return _end(call, progress)
 
@@ -120,8 +120,8 @@ def apply(call: Call, plan_file: Path) -> int:
 def status(call: Call) -> None:
     """Show the progress of each applied plan. Sends no request."""
     from firmlake.core.folders import Folders
-    from firmlake.lists.additions import list_applied
-    from firmlake.terminal.lists import progress_content, show_applied
+    from firmlake.service_lists.additions import list_applied
+    from firmlake.terminal.service_lists import progress_content, show_applied
 
     applied = list_applied(Folders.of(call.settings()))
     call.answer(
@@ -134,8 +134,8 @@ def status(call: Call) -> None:
 
 
 def _write(call: Call, made: ContactPlan, out: Path) -> int:
-    from firmlake.lists.plan import write_plan
-    from firmlake.terminal.lists import plan_facts, show_contact_plan
+    from firmlake.service_lists.contact_planning import write_plan
+    from firmlake.terminal.service_lists import plan_facts, show_contact_plan
 
     write_plan(out, made)
 
@@ -147,9 +147,9 @@ def _write(call: Call, made: ContactPlan, out: Path) -> int:
     return EXIT_DONE
 
 
-def _end(call: Call, progress: Progress) -> int:
-    from firmlake.lists.plan import name_next_step
-    from firmlake.terminal.lists import describe_lacking
+def _end(call: Call, progress: Applied) -> int:
+    from firmlake.service_lists.contact_planning import name_next_step
+    from firmlake.terminal.service_lists import describe_lacking
 
     lacking = describe_lacking(progress)
     if lacking:

@@ -15,12 +15,12 @@ from firmlake.core.files import write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
 from firmlake.landing.segments import Header, SegmentWriter
-from firmlake.lists.contact_plan import Contact, ContactPlan, as_entries
-from firmlake.lists.load import LIST_KINDS, publish_lists
-from firmlake.lists.overview import OverviewPlan, list_overviews
 from firmlake.rebuild.replay import replay as _replay
 from firmlake.rebuild.verify import verify
 from firmlake.report.feed import WRITERS, read_changes
+from firmlake.service_lists.contact_plan import Contact, ContactPlan, as_entries
+from firmlake.service_lists.load import LIST_KINDS, publish_lists
+from firmlake.service_lists.overview import OverviewPlan, list_overviews
 from firmlake.warehouse.generations import open_warehouse
 from support import ACME, BOLT, DAY, NOON, answer, edit_warehouse, found, land, make_run, publish_landed, query
 

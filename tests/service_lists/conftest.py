@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from firmlake.lists import apply
+from firmlake.service_lists import apply
 from firmlake_sandbox import Sandbox
 
 from .support import Desk

@@ -18,12 +18,12 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.text import one_line
 from firmlake.landing.segments import Header, SegmentWriter, answered
-from firmlake.lists.additions import SETTLED, Progress, added_to, list_applied, open_applied
-from firmlake.lists.answers import read_addition
-from firmlake.lists.contact_plan import Contact, ContactPlan, as_entries, spread
-from firmlake.lists.load import lists_loaded_at, publish_lists
-from firmlake.lists.plan import check_list, check_plan, find_list
 from firmlake.privacy.persons import answer_filter
+from firmlake.service_lists.additions import SETTLED, Applied, added_to, list_applied, open_applied
+from firmlake.service_lists.contact_plan import Contact, ContactPlan, as_entries, spread
+from firmlake.service_lists.contact_planning import check_list, check_plan, find_list
+from firmlake.service_lists.decode import read_addition
+from firmlake.service_lists.load import lists_loaded_at, publish_lists
 from firmlake.warehouse.generations import LINK, open_warehouse
 
 __all__ = ["apply_plan"]
@@ -47,7 +47,7 @@ def apply_plan(
     plan: ContactPlan,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
-) -> Progress:
+) -> Applied:
     """Send the contacts of a plan that are not settled yet, and publish the result.
 
     If an error ends it early, what has landed is published, and the same call resumes. A contact that another plan
@@ -69,7 +69,7 @@ def apply_plan(
     """
     check_plan(settings, plan, now())
     folders = Folders.of(settings)
-    progress = open_applied(folders, plan.plan_id) or Progress(plan)
+    progress = open_applied(folders, plan.plan_id) or Applied(plan)
     if progress.plan != plan:
         raise UsageError(f"Another plan {plan.plan_id} was applied already", "Plan again")
     todo = _todo(folders, progress)
@@ -99,7 +99,7 @@ class _Sender:
         self,
         client: Client,
         settings: Settings,
-        progress: Progress,
+        progress: Applied,
         writer: SegmentWriter,
         now: Callable[[], datetime],
         on_answer: Callable[[Answer, int], object],
@@ -206,7 +206,7 @@ class _Sender:
         self._progress.absorb(header, body)
 
 
-def _todo(folders: Folders, progress: Progress) -> list[list[Contact]]:
+def _todo(folders: Folders, progress: Applied) -> list[list[Contact]]:
     """List the contacts still to be sent, by request: neither settled nor added by another plan."""
     plan = progress.plan
     others = [one for one in list_applied(folders) if one.plan.plan_id != plan.plan_id]
@@ -216,7 +216,7 @@ def _todo(folders: Folders, progress: Progress) -> list[list[Contact]]:
     return [contacts for contacts in open_ones if contacts]
 
 
-def _publish(settings: Settings, folders: Folders, progress: Progress, now: Callable[[], datetime]) -> None:
+def _publish(settings: Settings, folders: Folders, progress: Applied, now: Callable[[], datetime]) -> None:
     """Load the ledger into the warehouse, unless the warehouse has all of this plan already."""
     last = max((one.changed_at for one in progress.standings.values()), default=None)
     if last is None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from firmlake.core.text import one_line
-from firmlake.lists.additions import Progress
-from firmlake.lists.contact_plan import ContactPlan, Entry
-from firmlake.lists.overview import Overview
+from firmlake.service_lists.additions import Applied
+from firmlake.service_lists.contact_plan import ContactPlan, Entry
+from firmlake.service_lists.overview import Overview
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import count_of, show_rows
 
@@ -55,7 +55,7 @@ def describe_overview(overview: Overview) -> str:
     """Describe how many lists there are and how often they were read."""
     kinds = [seen.listed.entry.type for seen in overview.lists.values()]
     by_kind = ", ".join(f"{kinds.count(kind):,} {kind.lower()}" for kind in sorted(set(kinds), reverse=True))
-    moved = "" if overview.is_settled else "; they kept changing, so the lists of the last two sweeps count"
+    moved = "" if overview.is_consistent else "; they kept changing, so the lists of the last two sweeps count"
     return f"{count_of(len(kinds), 'list')} ({by_kind or 'none'}), read {count_of(overview.sweeps, 'time')}{moved}"
 
 
@@ -103,7 +103,7 @@ def plan_facts(plan: ContactPlan) -> dict[str, Any]:
     }
 
 
-def progress_content(progress: Progress) -> dict[str, Any]:
+def progress_content(progress: Applied) -> dict[str, Any]:
     """Convert the progress of a plan to plain values for JSON."""
     return {
         "plan_id": progress.plan.plan_id,
@@ -119,7 +119,7 @@ def progress_content(progress: Progress) -> dict[str, Any]:
     }
 
 
-def show_progress_of(progress: Progress) -> None:
+def show_progress_of(progress: Applied) -> None:
     """Print the result of a plan: counts, contacts that were not added, and other remarks in the answers."""
     plan = progress.plan
     show_applied([progress])
@@ -138,7 +138,7 @@ def show_progress_of(progress: Progress) -> None:
     echo(f"Plan {plan.plan_id}, list {plan.list_id}: {one_line(plan.list_name, _NAME_MAX)}")
 
 
-def describe_lacking(progress: Progress) -> str:
+def describe_lacking(progress: Applied) -> str:
     """Describe how many contacts were not added and for how many this is unknown; empty if all were added."""
     counts = progress.counts()
     failed, unknown = counts["failed"] + counts["company_failed"], counts["unknown"]
@@ -149,7 +149,7 @@ def describe_lacking(progress: Progress) -> str:
     return ", ".join(part for part, count in zip(parts, (failed, unknown), strict=True) if count)
 
 
-def show_applied(applied: Sequence[Progress]) -> None:
+def show_applied(applied: Sequence[Applied]) -> None:
     """Print the progress of plans, one row each."""
     rows = [
         (one.plan.plan_id, str(one.plan.list_id), one.plan.source, *(one.counts()[status] for status in _STATUSES))

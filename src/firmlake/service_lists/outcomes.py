@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from firmlake.api.contract import FailedEntry
 from firmlake.core.company import Company, normal_form
-from firmlake.lists.answers import Added
-from firmlake.lists.contact_plan import Contact
+from firmlake.service_lists.contact_plan import Contact
+from firmlake.service_lists.decode import Added
 
 __all__ = ["Outcomes", "read_outcomes"]
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from firmlake.api.service import connect
 from firmlake.core.errors import UsageError
 from firmlake.core.settings import ApiSettings
-from firmlake.lists.contact_list import ContactList
-from firmlake.lists.contact_plan import Contact, Refused, spread
-from firmlake.lists.plan import (
+from firmlake.service_lists.contact_list import ContactList
+from firmlake.service_lists.contact_plan import Contact, Refused, spread
+from firmlake.service_lists.contact_planning import (
     check_plan,
     name_next_step,
     pack_requests,

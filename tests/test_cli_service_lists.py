@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.lock import lock
-from lists.support import SMART, STATIC, UNKNOWN, contacts_of
 from reliability.support import Lake
+from service_lists.support import SMART, STATIC, UNKNOWN, contacts_of
 
 KILLED = Path(__file__).parent / "reliability" / "killed.py"
 
