@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import duckdb
 
-from firmlake.api.contract import DATASETS, Kind
+from firmlake.api.contract import DATASETS, FieldKind
 
 __all__ = ["find_doubts"]
 
@@ -68,7 +68,7 @@ def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str
         )
 
 
-def _field(dataset: str, path: str) -> tuple[str, Kind]:
+def _field(dataset: str, path: str) -> tuple[str, FieldKind]:
     """Return the column and the kind of a field."""
     fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
     return next((name, field.kind) for name, field in fields if path == field.path)
