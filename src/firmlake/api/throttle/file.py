@@ -59,12 +59,12 @@ class FileStore:
         except OSError as error:
             raise SettingsError(f"{self._file}: {error.strerror}", _ELSEWHERE) from None
 
-    def peek(self) -> Held:
+    def peek(self) -> Slot:
         """Return the state without locking or making anything; see `Store`."""
         try:
-            return Held(self._file.read_bytes()[:_SIZE_MAX], self._clock())
+            return Slot(self._file.read_bytes()[:_SIZE_MAX], self._clock())
         except OSError:  # there is none yet, or a run will say what is wrong with it
-            return Held(b"", self._clock())
+            return Slot(b"", self._clock())
 
     def close(self) -> None:
         """Do nothing: no file is open between two operations."""

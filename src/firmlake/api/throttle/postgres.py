@@ -104,7 +104,7 @@ class PostgresStore:
                     "Let the login of api.throttle_store make, read and write that table",
                 ) from None
 
-    def peek(self) -> Held:
+    def peek(self) -> Slot:
         """Return the state over a connection of its own, without locking or making anything; see `Store`.
 
         Raises:
@@ -119,7 +119,7 @@ class PostgresStore:
         except psycopg.Error as error:
             raise ThrottleStoreError(f"{self.name} cannot be read: {_first_line(error)}") from None
         clock, wall, content, now = row or (0, 0, b"", 0)
-        return Held(bytes(content), clock + max(0, now - wall))
+        return Slot(bytes(content), clock + max(0, now - wall))
 
     def close(self) -> None:
         """Close the connection."""
