@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from exports.conftest import bucket, s3
 from firmlake.core.folders import Folders
 from firmlake.exports.targets import open_target
 from firmlake.rebuild.archive import archive
@@ -20,8 +19,6 @@ from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import Sandbox
 
 from .support import ByHand, killed_at_last, settings_for, wait_until, write_list
-
-__all__ = ["bucket", "s3"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
