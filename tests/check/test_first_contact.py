@@ -21,7 +21,7 @@ _NAMES = ("related_identifier_name", "related_place")
 UNSAID = {"children-company-id": _NAMES, "children-flat": _NAMES, "functions-new": ("function",)}
 """What a dialect leaves unsaid, or says otherwise: columns."""
 NAMELESS = {"nulls-omitted", "fields-added"}
-"""Together they make `{"identifier": null}` an object of unknown fields alone: unknown rather than anonymous."""
+"""Together they leave persons without `identifier` but with undocumented fields: unknown rather than named parties."""
 
 
 def resolve_names(dialects: tuple[str, ...]) -> list[str]:

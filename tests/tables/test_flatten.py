@@ -88,11 +88,22 @@ def test_parents_and_children_are_counted_apart():
         (party(identifier__companyNumber=None), "named_party"),
         (party(identifier__companyNumber=None, identifier__name=None, name=None), "anonymous"),
         (party(identifier__companyNumber=None, name=None), "named_party"),
+        ({"function": "SHAREHOLDER", "name": "Jan Peeters"}, "named_party"),
+        ({"identifier": None, "name": "Jan Peeters", "born": 1970}, "named_party"),
+        ({"entity": "BE-403091220", "function": "SHAREHOLDER", "percentage": 0.5, "name": "Fille SA"}, "unknown"),
+        ({"identifier": None, "function": "SHAREHOLDER", "x-source": "registry"}, "anonymous"),
+        ({"x-source": "registry"}, "unknown"),
     ],
 )
-def test_a_related_party_is_a_company_somebody_or_nobody(record, kind):
-    tables, _ = flatten_relationships([related(ACME, [record])])
-    assert tables["relationships"]["related_kind"].to_list() == [kind]
+def test_a_related_party_is_a_company_somebody_or_nobody_or_of_another_shape(record, kind):
+    for count in (1, 30):  # one by one, and together
+        for parents, children in (([record] * count, []), ([], [record] * count)):
+            tables, _ = flatten_relationships([related(ACME, parents, children)])
+            assert tables["relationships"]["related_kind"].to_list() == [kind] * count
+            if kind == "unknown":
+                kept = [json.loads(text) for text in tables["relationships"]["extra_json"]]
+                undocumented = record.keys() - {"identifier", "function", "percentage", "name"}
+                assert kept == [{key: record[key] for key in undocumented}] * count
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,12 @@ def flatten_relationships(
 def _of_kind(part: Gathered) -> pl.DataFrame:
     """Say of each related party what it is."""
     misread = part.rejects.filter(pl.col("path").str.contains(_WHO))["record"]
+    of_other_shape = part.rejects.filter(pl.col("path").str.ends_with("[]"))["record"]
     return part.frame.with_columns(
         pl.when(pl.col("related_country").is_not_null() & pl.col("related_company_number").is_not_null())
         .then(pl.lit("company"))
+        .when(pl.col("record").is_in(of_other_shape.implode()))
+        .then(pl.lit("unknown"))
         .when(pl.col("related_name").is_not_null() | pl.col("related_identifier_name").is_not_null())
         .then(pl.lit("named_party"))
         .when(pl.col("record").is_in(misread.implode()))

@@ -14,7 +14,10 @@ from firmlake.tables.notes import EFFECTS, UNREADABLE, Notes
 from firmlake.tables.objects import NULL, Object, Row, Shape, read_object
 from firmlake.tables.reading import Leaf
 
-__all__ = ["take_each"]
+__all__ = ["NO_IDENTITY", "take_each"]
+
+NO_IDENTITY = "it has fields that are not documented, and does not say in a documented way which company it is"
+"""Why the shape of a related party is unknown. With the documented fields alone it is a person, or anonymous."""
 
 
 def take_each(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -> list[Row]:
@@ -51,8 +54,8 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> list[Raw]:
         if found := _find_elsewhere(shape.group, cells, unknown):
             notes.observe("other_place", found, None, number)
             values = list(cells.values())
-        elif shape.group.is_open and not content.keys() & top.empty.keys():
-            notes.reject(number, "", None, "none of its fields is known", "value")
+        elif shape.group.is_open and not content.keys() & {each.path for each in inner}:
+            notes.reject(number, "", None, NO_IDENTITY, "value")
     if unknown:
         notes.keep(number, unknown)
     for path, value in unknown.items():

@@ -79,10 +79,8 @@ def take_together(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -
         columns += taken[: part.leaf_count]
         extra |= dict(zip(part.unknown, taken[part.leaf_count :], strict=True))
     absent = [part.absent for part in form.parts if part.attribute]
-    if extra and shape.group.is_open:
-        known = [*at_top, *columns[: form.parts[0].leaf_count]]
-        if any(map((*absent, *[_ABSENT] * form.parts[0].leaf_count).__eq__, zip(*known, strict=True))):
-            return None  # a record of which nothing is known
+    if extra and shape.group.is_open and any(map(tuple(absent).__eq__, zip(*at_top, strict=True))):
+        return None  # a record that may be of another shape
     # Where a value holds what absent keys are counted by, too few are there, and the records go one by one.
     values = [*columns, *extra.values()]
     key_count = len(raws) * (len(values) + len(at_top)) - sum(
