@@ -36,6 +36,7 @@ __all__ = [
     "Load",
     "Selected",
     "arrow_schema",
+    "as_held",
     "attach",
     "exported_type",
     "last_load",
@@ -119,6 +120,16 @@ def select_changes(names: Iterable[str]) -> list[Selected]:
     A key that only one of the two has is an insert or a delete; any other difference is an update.
     """
     return [_changes(_table(name)) for name in names]
+
+
+def as_held(connection: duckdb.DuckDBPyConnection, selected: Selected) -> Selected:
+    """Give a selection the types that the warehouse has: `contract.types` may have made an integer a decimal."""
+    described = connection.execute(f"DESCRIBE {selected.query}").fetchall()
+    columns = tuple(
+        column._replace(type="decimal") if duckdb_type(column) == "BIGINT" and kind.startswith("DECIMAL") else column
+        for column, (_, kind, *_) in zip(selected.table.columns, described, strict=True)
+    )
+    return selected._replace(table=selected.table._replace(columns=columns))
 
 
 def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:

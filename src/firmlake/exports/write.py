@@ -28,6 +28,7 @@ from firmlake.exports.request import Request
 from firmlake.exports.selection import (
     CHANGE,
     Selected,
+    as_held,
     exported_type,
     select_as_of,
     select_changes,
@@ -75,8 +76,10 @@ def write_export(
 
 def _select(connection: duckdb.DuckDBPyConnection, request: Request, started: Manifest) -> list[Selected]:
     if started.mode == "as_of":
-        return select_as_of(request.tables, request.as_of, loaded_runs(connection))
-    return select_changes(request.tables) if started.mode == "changes" else select_whole(request.tables)
+        chosen = select_as_of(request.tables, request.as_of, loaded_runs(connection))
+    else:
+        chosen = select_changes(request.tables) if started.mode == "changes" else select_whole(request.tables)
+    return [as_held(connection, selected) for selected in chosen]
 
 
 def _write_table(source: Source, target: Target, started: Manifest) -> ExportedTable:
