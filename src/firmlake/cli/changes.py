@@ -27,7 +27,7 @@ __all__ = ["changes"]
 @click.option(
     "--format",
     "kind_of_file",
-    type=click.Choice(["table", "csv", "json", "html"]),
+    type=click.Choice(["table", "csv", "json"]),
     help="Default: the ending of --out.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")

@@ -111,7 +111,7 @@ def write_file(path: Path, write: Callable[[Path], object], readers: int | None 
             with aside.open("rb") as file:
                 os.fsync(file.fileno())
             aside.replace(path)
-        except BaseException:
+        except BaseException:  # a signal too must leave no half-written file behind
             aside.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)

@@ -82,7 +82,7 @@ def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: thread
                         raise
                     except Stopped as error:
                         stopped = stopped or error
-        except BaseException:
+        except BaseException:  # a signal too: no shard may be worked on when this returns
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise

@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,17 +13,17 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
+from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
-from firmlake.core.run import open_run
-from firmlake.exports.list_columns import Added, choose_added, line_columns
+from firmlake.exports.list_back import ListBack, gather_list, quoted
+from firmlake.exports.list_columns import choose_added
 from firmlake.exports.list_csv import write_csv
 from firmlake.exports.list_workbook import SHEET_ROWS, write_workbook
 from firmlake.warehouse.company_lists import find_list
 from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["FileBack", "ListBack", "Written", "check_file_back", "write_list"]
+__all__ = ["FileBack", "Written", "check_file_back", "write_list"]
 
 _BATCH_ROWS: Final = 10_000
 _IDENTIFIER: Final = re.compile(
@@ -34,7 +32,6 @@ _IDENTIFIER: Final = re.compile(
     re.IGNORECASE,
 )
 """Names of columns whose digits are no amount."""
-_UNREAD: Final = Added("list_lines", "unread_line", "VARCHAR", "The line as it stands, where its fields cannot be told")
 
 
 class FileBack(NamedTuple):
@@ -47,28 +44,6 @@ class FileBack(NamedTuple):
 
     path: Path
     columns: tuple[str, ...] = ()
-
-
-class ListBack(NamedTuple):
-    """A list as it is given back.
-
-    Attributes:
-        own: Columns of the list itself, in its order.
-        added: Columns that are added, by the name they get in the file.
-        query: Gives one row for each line, in order: the own columns as text, then the added ones.
-        cells: Gives the own columns alone, in any order.
-        refused: Gives line, given and reason of the refused lines.
-        delimiter: What separated the fields of the list; a comma unless it was delimited text.
-    """
-
-    name: str
-    line_count: int
-    own: tuple[str, ...]
-    added: dict[str, Added]
-    query: str
-    cells: str
-    refused: str
-    delimiter: str
 
 
 class Written(NamedTuple):
@@ -133,7 +108,7 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
             cut = write(connection, back, aside)
 
         try:
-            back = _list_back(connection, folders, name, choose_added(wanted.columns))
+            back = gather_list(connection, folders, name, choose_added(wanted.columns))
             write_file(wanted.path, make)
             refused = connection.execute(f"SELECT count(*) FROM ({back.refused})").fetchall()[0][0]
         except duckdb.OutOfMemoryException as error:
@@ -154,72 +129,6 @@ def _check_size(path: Path, line_count: int) -> None:
             f"--out {path}: the list has {line_count:,} lines, and a sheet holds {SHEET_ROWS:,}",
             "Write .csv or .parquet, or divide the list",
         )
-
-
-def _list_back(connection: duckdb.DuckDBPyConnection, folders: Folders, name: str, chosen: Sequence[Added]) -> ListBack:
-    held = find_list(connection, name)
-    own: tuple[str, ...] = tuple(json.loads(held.column_names))
-    relations = dict.fromkeys(each.relation for each in chosen)
-    _gather(connection, held.name, {each: [one for one in chosen if one.relation == each] for each in relations})
-    has_unread = connection.execute(
-        "SELECT bool_or(status = 'refused' AND reason LIKE 'number of fields%') FROM back_lines"
-    ).fetchall()[0][0]
-    added = _name_added((*line_columns(), *([_UNREAD] if has_unread else []), *chosen), own)
-    # All cells of a line are found in one go; the path is a JSON pointer, so that names may hold anything.
-    paths = ", ".join(_text("/" + column.replace("~", "~0").replace("/", "~1")) for column in own)
-    cells = f"json_extract_string(columns, [{paths}])" if own else "[]::VARCHAR[]"
-    values = [f"cells[{n}] AS {_quoted(column)}" for n, column in enumerate(own, 1)]
-    values += [f"{_source(each)} AS {_quoted(given)}" for given, each in added.items()]
-    joins = " ".join(f"LEFT JOIN back_{each} AS {each} USING (country, company_number)" for each in relations)
-    lines = f"(SELECT *, {cells} AS cells FROM back_lines) list_lines"
-    return ListBack(
-        held.name,
-        held.line_count,
-        own,
-        added,
-        f"SELECT {', '.join(values)} FROM {lines} {joins} ORDER BY line",
-        f"SELECT {', '.join(values[: len(own)]) or 'NULL'} FROM {lines}",
-        "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
-        _delimiter(folders, held.run_id),
-    )
-
-
-def _delimiter(folders: Folders, run_id: str) -> str:
-    """Return what separated the fields of a list when a run read it; a comma if that is not known."""
-    with suppress(DamagedError):
-        return open_run(folders, run_id).plan.list_delimiter or ","
-    return ","
-
-
-def _gather(connection: duckdb.DuckDBPyConnection, name: str, chosen: Mapping[str, Sequence[Added]]) -> None:
-    """Work out the lines and the columns of one view after the other: all at once they would need too much memory."""
-    connection.execute(f"CREATE TEMP TABLE back_lines AS FROM list_lines WHERE list_name = {_text(name)}")
-    for relation, columns in chosen.items():
-        names = ", ".join(_quoted(each.name) for each in columns)
-        connection.execute(
-            f"CREATE TEMP TABLE back_{relation} AS SELECT country, company_number, {names} FROM {relation} "
-            "SEMI JOIN back_lines USING (country, company_number)"
-        )
-
-
-def _source(added: Added) -> str:
-    if added is _UNREAD:
-        return "CASE WHEN list_lines.reason LIKE 'number of fields%' THEN list_lines.given END"
-    return f"{added.relation}.{_quoted(added.name)}"
-
-
-def _name_added(added: Sequence[Added], own: Sequence[str]) -> dict[str, Added]:
-    """Give each added column a name that no other column of the file has."""
-    taken = {name.casefold() for name in own}
-    named: dict[str, Added] = {}
-    for each in added:
-        name, number = each.name, 1
-        while name.casefold() in taken:
-            name = f"{'firmlake' if number == 1 else each.relation}_{each.name}{'' if number < 3 else number}"
-            number += 1
-        taken.add(name.casefold())
-        named[name] = each
-    return named
 
 
 def _batches(connection: duckdb.DuckDBPyConnection, back: ListBack) -> Iterator[pa.RecordBatch]:
@@ -264,7 +173,7 @@ def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, s
     """
     if not back.own:
         return {}
-    columns = list(map(_quoted, back.own))
+    columns = list(map(quoted, back.own))
     tests = ", ".join(test.format(column=column) for test in _KINDS.values() for column in columns)
     row = connection.execute(f"SELECT {tests} FROM ({back.cells})").fetchall()[0]
     held = dict(zip(((kind, name) for kind in _KINDS for name in back.own), row, strict=True))
@@ -280,14 +189,6 @@ _WRITERS: dict[str, Callable[[duckdb.DuckDBPyConnection, ListBack, Path], int]] 
     ".parquet": _write_parquet,
     ".xlsx": _write_xlsx,
 }
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 _NUMBER = "-?(0|[1-9][0-9]{{0,10}})([.][0-9]{{1,4}})?"

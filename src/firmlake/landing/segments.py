@@ -156,7 +156,7 @@ class SegmentWriter:
             while content:
                 content = content[os.write(self._file, content) :]
             os.fsync(self._file)
-        except BaseException as error:
+        except BaseException as error:  # a signal too: half a record would end the segment
             os.ftruncate(self._file, self._end)  # the file is open for appending, so the next record begins here
             if isinstance(error, OSError):
                 raise _failed(self.path, error) from None

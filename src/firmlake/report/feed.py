@@ -1,9 +1,8 @@
-"""The change feed: select events of companies and lists, and write them as CSV, JSON or HTML."""
+"""The change feed: select events of companies and lists, and write them as CSV or JSON."""
 
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -122,13 +121,7 @@ def as_json(events: Sequence[Event]) -> str:
     return msgspec.json.format(msgspec.json.encode([_plain(event) for event in events]), indent=2).decode() + "\n"
 
 
-def as_html(events: Sequence[Event]) -> str:
-    """Write events as one HTML page without scripts or network access; names are escaped."""
-    rows = "\n".join(_row(event) for event in events)
-    return _PAGE.format(count=f"{len(events):,} {'change' if len(events) == 1 else 'changes'}", rows=rows)
-
-
-WRITERS: dict[str, Callable[[Sequence[Event]], str]] = {"csv": as_csv, "json": as_json, "html": as_html}
+WRITERS: dict[str, Callable[[Sequence[Event]], str]] = {"csv": as_csv, "json": as_json}
 """The writer for each format; the format is also the ending of the file name."""
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -189,49 +182,3 @@ def _cell(value: object) -> object:
     if isinstance(value, list):
         return json.dumps([field._asdict() for field in value], ensure_ascii=False) if value else None
     return guard(value) if isinstance(value, str) else value
-
-
-def _row(event: Event) -> str:
-    about, change = describe(event)
-    cells = (
-        f"{event.found_at:%Y-%m-%d}",
-        event.name or "-",
-        event.subject,
-        event.kind.replace("_", " "),
-        about,
-        change,
-    )
-    # Each text is isolated, so that text written from right to left does not reorder its neighbours.
-    return f"<tr>{''.join(f'<td><bdi>{html.escape(cell)}</bdi></td>' for cell in cells)}</tr>"
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{count}</title>
-<style>
-:root {{ color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; }}
-body {{ margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }}
-.wide {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }}
-th, td {{ text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid #8886; }}
-td {{ overflow-wrap: anywhere; min-width: 6rem; max-width: 24rem; }}
-thead {{ display: table-header-group; }}
-tr {{ break-inside: avoid; }}
-</style>
-</head>
-<body>
-<h1>{count}</h1>
-<div class="wide">
-<table>
-<thead><tr><th>Found</th><th>Name</th><th>Number</th><th>Event</th><th>About</th><th>Change</th></tr></thead>
-<tbody>
-{rows}
-</tbody>
-</table>
-</div>
-</body>
-</html>
-"""

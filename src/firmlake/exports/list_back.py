@@ -1,0 +1,135 @@
+"""A company list with what the warehouse holds of its companies, gathered for writing it to a file."""
+
+# ruff: noqa: S608 - statements are put together from our own names and quoted ones
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import duckdb
+
+from firmlake.core.errors import DamagedError
+from firmlake.core.folders import Folders
+from firmlake.core.run import open_run
+from firmlake.exports.list_columns import Added, line_columns
+from firmlake.warehouse.company_lists import find_list
+
+__all__ = ["ListBack", "gather_list", "quoted"]
+
+_UNREAD: Final = Added("list_lines", "unread_line", "VARCHAR", "The line as it stands, where its fields cannot be told")
+
+
+class ListBack(NamedTuple):
+    """A list as it is given back.
+
+    Attributes:
+        own: Columns of the list itself, in its order.
+        added: Columns that are added, by the name they get in the file.
+        query: Gives one row for each line, in order: the own columns as text, then the added ones.
+        cells: Gives the own columns alone, in any order.
+        refused: Gives line, given and reason of the refused lines.
+        delimiter: What separated the fields of the list; a comma unless it was delimited text.
+    """
+
+    name: str
+    line_count: int
+    own: tuple[str, ...]
+    added: dict[str, Added]
+    query: str
+    cells: str
+    refused: str
+    delimiter: str
+
+
+def gather_list(
+    connection: duckdb.DuckDBPyConnection, folders: Folders, name: str, chosen: Sequence[Added]
+) -> ListBack:
+    """Gather the newest version of a list in temporary tables of a connection.
+
+    Args:
+        connection: A generation.
+        folders: The data folder.
+        name: The list.
+        chosen: The columns to add.
+
+    Raises:
+        UsageError: There is no such list. The message suggests a similar name.
+    """
+    listed = find_list(connection, name)
+    own: tuple[str, ...] = tuple(json.loads(listed.column_names))
+    relations = dict.fromkeys(each.relation for each in chosen)
+    _gather(connection, listed.name, {each: [one for one in chosen if one.relation == each] for each in relations})
+    has_unread = connection.execute(
+        "SELECT bool_or(status = 'refused' AND reason LIKE 'number of fields%') FROM back_lines"
+    ).fetchall()[0][0]
+    added = _name_added((*line_columns(), *([_UNREAD] if has_unread else []), *chosen), own)
+    # All cells of a line are found in one go; the path is a JSON pointer, so that names may hold anything.
+    paths = ", ".join(_text("/" + column.replace("~", "~0").replace("/", "~1")) for column in own)
+    cells = f"json_extract_string(columns, [{paths}])" if own else "[]::VARCHAR[]"
+    values = [f"cells[{n}] AS {quoted(column)}" for n, column in enumerate(own, 1)]
+    values += [f"{_source(each)} AS {quoted(given)}" for given, each in added.items()]
+    joins = " ".join(f"LEFT JOIN back_{each} AS {each} USING (country, company_number)" for each in relations)
+    lines = f"(SELECT *, {cells} AS cells FROM back_lines) list_lines"
+    return ListBack(
+        listed.name,
+        listed.line_count,
+        own,
+        added,
+        f"SELECT {', '.join(values)} FROM {lines} {joins} ORDER BY line",
+        f"SELECT {', '.join(values[: len(own)]) or 'NULL'} FROM {lines}",
+        "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
+        _delimiter(folders, listed.run_id),
+    )
+
+
+def quoted(name: str) -> str:
+    """Quote a name for SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _delimiter(folders: Folders, run_id: str) -> str:
+    """Return what separated the fields of a list when a run read it; a comma if that is not known."""
+    with suppress(DamagedError):
+        return open_run(folders, run_id).plan.list_delimiter or ","
+    return ","
+
+
+def _gather(connection: duckdb.DuckDBPyConnection, name: str, chosen: Mapping[str, Sequence[Added]]) -> None:
+    """Work out the lines and the columns of one view after the other: all at once they would need too much memory."""
+    connection.execute(f"CREATE TEMP TABLE back_lines AS FROM list_lines WHERE list_name = {_text(name)}")
+    for relation, columns in chosen.items():
+        names = ", ".join(quoted(each.name) for each in columns)
+        connection.execute(
+            f"CREATE TEMP TABLE back_{relation} AS SELECT country, company_number, {names} FROM {relation} "
+            "SEMI JOIN back_lines USING (country, company_number)"
+        )
+
+
+def _source(added: Added) -> str:
+    if added is _UNREAD:
+        return "CASE WHEN list_lines.reason LIKE 'number of fields%' THEN list_lines.given END"
+    return f"{added.relation}.{quoted(added.name)}"
+
+
+def _name_added(added: Sequence[Added], own: Sequence[str]) -> dict[str, Added]:
+    """Give each added column a name that no other column of the file has."""
+    taken = {name.casefold() for name in own}
+    named: dict[str, Added] = {}
+    for each in added:
+        name, number = each.name, 1
+        while name.casefold() in taken:
+            name = f"{'firmlake' if number == 1 else each.relation}_{each.name}{'' if number < 3 else number}"
+            number += 1
+        taken.add(name.casefold())
+        named[name] = each
+    return named
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
