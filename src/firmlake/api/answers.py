@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from firmlake.api.contract import DATASETS, Envelope, Identifier, Pagination
 from firmlake.core.company import Company, normal_form
@@ -58,8 +58,12 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
         known = _STRICT[dataset].decode(body)
     except _UNREADABLE:
         return _read_one_by_one(dataset, body)
-    elements = [_judge(dataset, part.identifier, part.data, part.pagination, part.message) for part in known]
-    return _read_one_by_one(dataset, body) if _seems_repeated(dataset, body, elements) else elements
+    elements = [
+        _judge(dataset, part.identifier, _present(part.data), _present(part.pagination), _present(part.message))
+        for part in known
+    ]
+    is_verbatim = _ENCODE(known) == body  # what reads and writes as the same bytes has no key twice
+    return elements if is_verbatim or not _seems_repeated(dataset, body, elements) else _read_one_by_one(dataset, body)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -72,6 +76,7 @@ def _names(kind: type[msgspec.Struct]) -> set[str]:
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that msgspec raises for invalid input; it checks a text's encoding only when it decodes the text."""
 
+_ENCODE = msgspec.json.Encoder().encode
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 _KEYS = msgspec.json.Decoder(dict[str, Raw])
@@ -94,21 +99,29 @@ def _data_type(dataset: str) -> Any:
     return msgspec.defstruct("Groups", fields, forbid_unknown_fields=True, gc=False) | None
 
 
-class _StrictIdentifier(Identifier, frozen=True, gc=False, forbid_unknown_fields=True):
-    """An identifier with known fields only."""
-
-
 class _StrictPage(Pagination, frozen=True, gc=False, forbid_unknown_fields=True):
     """A paging object with known fields only."""
 
 
 def _strict_decoder(dataset: str) -> msgspec.json.Decoder[list[Any]]:
-    """Make a decoder for whole answers that accepts known fields only."""
+    """Make a decoder for whole answers that accepts known fields only and tells absent ones from null."""
+    text: Any = str | UnsetType | None
+    identifier: Any = msgspec.defstruct(
+        "StrictIdentifier",
+        [
+            ("country", str),
+            ("company_number", str, msgspec.field(name="companyNumber")),
+            ("name", text, UNSET),
+            ("place", text, UNSET),
+        ],
+        forbid_unknown_fields=True,
+        gc=False,
+    )
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
-        ("identifier", _StrictIdentifier),
-        ("data", _data_type(dataset), None),
-        ("pagination", _StrictPage | None, None),
-        ("message", str | None, None),
+        ("identifier", identifier),
+        ("data", _data_type(dataset) | UnsetType, UNSET),
+        ("pagination", _StrictPage | UnsetType | None, UNSET),
+        ("message", text, UNSET),
     ]
     element: Any = msgspec.defstruct("Strict", fields, forbid_unknown_fields=True, gc=False)
     return msgspec.json.Decoder(list[element])
@@ -235,6 +248,11 @@ def _read_text(value: Raw) -> str | None:
         return None
 
 
+def _present(value: Any) -> Any:
+    """Return None for a field that the strict decoder did not find."""
+    return None if value is UNSET else value
+
+
 def _judge(dataset: str, identifier: Identifier, data: Any, page: Pagination | None, message: str | None) -> Element:
     """Make an element from parts of the right types."""
     company = normal_form(identifier.country, identifier.company_number)
@@ -256,8 +274,8 @@ def _judge(dataset: str, identifier: Identifier, data: Any, page: Pagination | N
             total, offset = page.total, page.offset
     return Element(
         company,
-        identifier.name,
-        identifier.place,
+        _present(identifier.name),
+        _present(identifier.place),
         records,
         total,
         offset,

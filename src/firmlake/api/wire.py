@@ -19,6 +19,8 @@ __all__ = ["Deadline", "DeadlineBackend"]
 
 _SLICE_SECONDS = 0.5
 """How often a waiting read checks for an interrupt."""
+_READ_BYTES = 1_048_576
+"""Bytes read at once, a whole answer as a rule; httpcore asks for 64 KiB."""
 
 
 class Deadline(threading.local):
@@ -80,7 +82,7 @@ class _Stream(httpcore.NetworkStream):
         patience = time.monotonic() + (float("inf") if timeout is None else timeout)
         while (seconds := min(self._deadline.left(), patience - time.monotonic())) > 0:
             with contextlib.suppress(httpcore.ReadTimeout):
-                return self._inner.read(max_bytes, min(seconds, _SLICE_SECONDS))
+                return self._inner.read(max(max_bytes, _READ_BYTES), min(seconds, _SLICE_SECONDS))
         raise httpcore.ReadTimeout("silence" if self._deadline.left() else "deadline")
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:

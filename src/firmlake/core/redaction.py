@@ -27,8 +27,8 @@ _SECRETS_MAX = 16
 """Secrets remembered. A token replaced during the run is still secret; looking for many old ones would cost time."""
 _DECODED_MAX = 4
 """Nested encodings that are undone: JSON in a JSON string in a URL is three."""
-_WINDOW = 131_072
-"""Bytes decoded at once, so that a hostile body cannot exhaust memory."""
+_WINDOW = 8_192
+"""Bytes decoded at once, so that a hostile body cannot exhaust memory and one mark costs little."""
 _LONGEST_SPELLING = 16
 """Most bytes that one character can take after all encodings."""
 
@@ -121,8 +121,12 @@ _ENCODED = re.compile(
     |    &(?P<name>amp|quot|apos|lt|gt);""",
     re.VERBOSE,
 )
-_MARKS = tuple(map(re.compile, (rb"\\(?:u00[2-7]|[!-/:-@\[-`{-~])", rb"%[2-7][0-9A-Fa-f]", rb"&[#aqlg]")))
-"""The beginnings of encoded characters. Each starts with a literal, so most bodies are scanned quickly."""
+_MARKS = {
+    b"\\": re.compile(rb"\\(?:u00[2-7]|[!-/:-@\[-`{-~])"),
+    b"%": re.compile(rb"%[2-7][0-9A-Fa-f]"),
+    b"&": re.compile(rb"&[#aqlg]"),
+}
+"""The beginnings of encoded characters, by the byte that each begins with: most bodies hold few of these."""
 _NAMED = {b"amp": b"&", b"quot": b'"', b"apos": b"'", b"lt": b"<", b"gt": b">"}
 
 
@@ -132,11 +136,13 @@ def _find(content: bytes, *, with_pieces: bool) -> list[Span]:
     if not known:
         return []
     found = list(_find_in(content, known, with_pieces))
-    if any(mark.search(content) for mark in _MARKS):
+    marks = [mark for byte, mark in _MARKS.items() if byte in content]
+    if any(mark.search(content) for mark in marks):
         overlap = _LONGEST_SPELLING * max(spelling.longest for spelling in known)
         for start in range(0, max(len(content) - overlap, 1), _WINDOW):
             window = content[start : start + _WINDOW + overlap]
-            found += ((start + a, start + b) for a, b in _find_encoded(window, known, with_pieces))
+            if any(mark.search(window) for mark in marks):
+                found += ((start + a, start + b) for a, b in _find_encoded(window, known, with_pieces))
     return list(_join(found))
 
 

@@ -40,7 +40,12 @@ _CHECKSUM = struct.Struct("<I")
 _MAGIC = 0x184D2A57
 _PAYLOAD = 20
 _INDEX_SIZE = _INDEX.size + _CHECKSUM.size
-_LEVEL = 1  # level 3 saves a tenth of the bytes but takes twice the time
+_COMPRESSION = zstandard.ZstdCompressionParameters.from_level(
+    1,  # level 3 saves a tenth of the bytes but takes twice the time
+    hash_log=12,  # the table then fits into the processor's first cache: a quarter less time for 2 % more bytes
+    write_checksum=True,
+    write_content_size=True,
+)
 
 
 GIVEN_UP = {"given_up": "failed", "forbidden": "forbidden", "unavailable": "unavailable"}
@@ -132,7 +137,7 @@ class SegmentWriter:
             raise _failed(folder, error) from None
         self._end = 0
         self._lock = threading.Lock()
-        self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=True)
+        self._compressor = zstandard.ZstdCompressor(compression_params=_COMPRESSION)
 
     def append(self, header: Header, body: bytes = b"") -> Header:
         """Write one record durably; it has landed when this returns.
