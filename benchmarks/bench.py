@@ -41,6 +41,11 @@ def _plan(count: int, tables: Facts) -> Facts:
     return {**_first_plan(count, tables), "credit_count": tables["not_found"]}
 
 
+def _list_back(count: int, tables: Facts) -> Facts:
+    """Say what a list must come back with: every line, each with the figures of its company."""
+    return {"lines": count, "companies": count, "not_found": tables["not_found"]}
+
+
 class Scenario(NamedTuple):
     """One kind of measurement of firmlake.
 
@@ -63,6 +68,7 @@ SCENARIOS = {
     "run": Scenario("run"),
     "plan": Scenario("plan", _plan),
     "export": Scenario("export"),
+    **{f"list-{ending}": Scenario(f"list-{ending}", _list_back) for ending in ("csv", "parquet", "xlsx")},
     "report": Scenario("report", lambda count, _: {"companies": count, "failed datasets": 0}),
     "replay": Scenario("replay"),
     "replay2": Scenario("replay2"),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from benchmarks.read_back import read_export, read_warehouse
+from benchmarks.read_back import read_export, read_list_back, read_warehouse
 from benchmarks.service import ROOT, cpu_seconds
 from benchmarks.stages import Stages
 
@@ -102,6 +102,16 @@ def export(job: Job, stages: Stages) -> Path:
     with stages.clock("export"):
         done = export(Folders(job.data), request_of(_settings(job)), open_target(str(folder)))
     return folder / "exports" / done.manifest.export_id
+
+
+def list_back(job: Job, stages: Stages, ending: str) -> Path:
+    """Write the list back with the figures of its companies: what `firmlake list export` does."""
+    from firmlake.core.folders import Folders
+    from firmlake.exports.list_file import FileBack, write_list
+
+    with stages.clock("export"):
+        wanted = FileBack(job.data / f"back{ending}")
+        return write_list(Folders(job.data), job.company_list.stem, wanted, _settings(job).run.duckdb_memory).path
 
 
 def report(job: Job, stages: Stages) -> Any:
@@ -236,6 +246,10 @@ PIECES = {
     "replay": Piece(replay, _tables),
     "replay2": Piece(partial(replay, processes=2), _tables),
     "export": Piece(export, lambda _, folder: read_export(folder)),
+    **{
+        f"list-{ending}": Piece(partial(list_back, ending=f".{ending}"), lambda _, path: read_list_back(path))
+        for ending in ("csv", "parquet", "xlsx")
+    },
     "report": Piece(report, lambda _, made: {name: made.tiles[name] for name in ("companies", "failed datasets")}),
     "plan": Piece(plan, _planned),
     "intake": Piece(intake, _lines),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
+import fastexcel
 import msgspec
+import polars as pl
 
 from benchmarks.answers import Totals
 
-__all__ = ["read_export", "read_warehouse"]
+__all__ = ["read_export", "read_list_back", "read_warehouse"]
 
 _TOTALS = {
     "companies": "count(*) FROM companies",
@@ -42,6 +44,16 @@ def read_export(folder: Path) -> dict[str, int]:
             files = str(folder / table / "**" / "*.parquet")
             connection.execute(f"CREATE VIEW {table} AS FROM read_parquet('{files}')")
         return _read(connection)
+
+
+def read_list_back(path: Path) -> dict[str, int]:
+    """Read a list that was given back: its lines, the companies on it, and those that were not found."""
+    if path.suffix == ".xlsx":
+        rows = fastexcel.read_excel(path).load_sheet(0, dtypes="string").to_polars()
+    else:
+        rows = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema=False)
+    missing = rows.filter(pl.col("status") == "not found")
+    return {"lines": rows.height, "companies": rows["company"].n_unique(), "not_found": missing.height}
 
 
 def _read(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -136,5 +137,9 @@ def _change(call: Call, name: str, new_name: str) -> None:
     folders = Folders.of(settings)
     with lock(folders, f"firmlake list {'rename' if new_name else 'remove'}"):
         was = change_name(folders, settings.run, name, new_name, utc_now)
-    said = f"List {was} is now {new_name}" if new_name else f"List {was} is removed; the data of its companies stays"
+    if new_name:
+        needed = f"--list-name {shlex.quote(new_name)}"
+        said = f"List {was} is now {new_name}. A later run needs {needed}, or it adds {was} again"
+    else:
+        said = f"List {was} is removed; the data of its companies stays"
     call.answer({"list": was, "new_name": new_name}, lambda: call.say(said))

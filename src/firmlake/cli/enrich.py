@@ -92,9 +92,13 @@ def answer(call: Call, published: Sequence[Published], *, has_steps: bool = Fals
         published: The runs.
         has_steps: Whether there may be several runs because of `--expand`; the JSON is then a list.
     """
-    from firmlake.enrich.run import shortfall
+    import msgspec
 
-    summaries = [each.summary for each in published]
+    from firmlake.enrich.run import shortfall
+    from firmlake.warehouse.members import held_name
+
+    # `list_name` of a summary is the file that was read, `company_list` the name of the list in the warehouse.
+    summaries = [{**msgspec.structs.asdict(each.summary), "company_list": held_name(each.run)} for each in published]
     if has_steps:
         content: Any = {"runs": summaries}
     else:
