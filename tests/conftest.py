@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -10,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import hypothesis
 import pytest
 
 import firmlake_sandbox
 from firmlake.core.folders import Folders
+from firmlake.warehouse import generations, load, views
 from firmlake_sandbox import Sandbox
 
 # Several test processes share few processors, so that a slow example says nothing. The same examples every time, so
@@ -25,15 +28,48 @@ hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("firmlake")
 
 
-_LOOK_AT_COMMENTS = ("test_load.py", "test_macros.py", "test_pages.py", "test_views.py")
+_LOOK_AT_EMPTY_WAREHOUSES = {f"test_{name}.py" for name in ("generations", "load", "macros", "marks", "pages", "views")}
 
 
-@pytest.fixture(autouse=True)
-def no_comments(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare tests the comments that they do not look at: some hundred take half the time of a small load."""
-    if request.path.name not in _LOOK_AT_COMMENTS:
-        for module in ("load", "views"):
-            monkeypatch.setattr(f"firmlake.warehouse.{module}._comments", lambda *_: ())
+@pytest.fixture(scope="session")
+def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse without a row and without comments: making its tables and views takes longer than a small load."""
+    path = tmp_path_factory.mktemp("empty") / "warehouse.duckdb"
+    with pytest.MonkeyPatch.context() as patch, duckdb.connect(path) as connection:
+        for module in (load, views):
+            patch.setattr(module, "_comments", lambda *_: ())
+        load.create_tables(connection)
+        views.create_views(connection)
+    return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def first_publish_starts_from_it(request: pytest.FixtureRequest, empty_warehouse: Path) -> Iterator[None]:
+    """Give the first generation of every data folder what a later one copies from the one before it."""
+    publish = generations._publish
+
+    def publish_a_copy(
+        folders: Folders, change: Any, memory_limit: str, keep: int, start: Path | None, storage_version: str
+    ) -> Path:
+        first = empty_warehouse if storage_version == "latest" else None
+        return publish(folders, change, memory_limit, keep, start or first, storage_version)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name not in _LOOK_AT_EMPTY_WAREHOUSES:
+            patch.setattr(generations, "_publish", publish_a_copy)
+            for module in (load, views):
+                patch.setattr(module, "_comments", lambda *_: ())
+        yield
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported out of the full garbage collections that each publish asks for."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 @pytest.fixture

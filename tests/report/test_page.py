@@ -12,7 +12,7 @@ from firmlake.report import page as report_page
 from firmlake.report.groups import draw_groups
 from firmlake.report.page import make_report, write_report
 from firmlake.report.sections import SECTIONS, TOO_LARGE
-from firmlake.warehouse.views import definitions
+from firmlake.warehouse.definitions import definitions
 from support import ACME, answer, edit_warehouse, found, land, make_run, period, publish_landed
 from warehouse.figures import Figures
 

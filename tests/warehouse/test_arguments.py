@@ -10,8 +10,8 @@ import re
 import pytest
 
 from firmlake.tables.schemas import TABLES
+from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.macros import MACROS
-from firmlake.warehouse.views import definitions
 
 from .figures import Figures
 

@@ -13,6 +13,7 @@ from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.load import create_tables
 from firmlake.warehouse.macros import MACROS, as_of_columns
+from firmlake.warehouse.version import TABLES_MARK
 from support import (
     ACME,
     BOLT,
@@ -228,5 +229,5 @@ def test_every_macro_has_its_comment():
         made = dict(
             connection.execute("SELECT function_name, comment FROM duckdb_functions() WHERE NOT internal").fetchall()
         )
-    assert made == {macro.name: macro.meaning for macro in MACROS}
+    assert made == {each.name: each.meaning for each in (*MACROS, TABLES_MARK)}
     assert {f"{name}_as_of" for name in WAREHOUSE_TABLES if f"{name}_history" in WAREHOUSE_TABLES} <= made.keys()

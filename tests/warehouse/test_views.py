@@ -9,8 +9,9 @@ import duckdb
 import pytest
 
 from firmlake.tables.schemas import TABLES
+from firmlake.warehouse.definitions import SEVERITIES, definitions
 from firmlake.warehouse.load import create_tables
-from firmlake.warehouse.views import SEVERITIES, create_views, definitions, describe_columns
+from firmlake.warehouse.views import create_views, describe_columns
 
 from .figures import Figures
 
@@ -71,7 +72,7 @@ def test_no_figure_that_the_tables_hold_makes_a_view_fail(extremes, definition):
 def test_a_name_is_given_once_and_a_file_is_named_after_what_it_makes():
     names = [definition.name for definition in definitions()]
     assert len(set(names)) == len(names)
-    folder = Path(sys.modules[create_views.__module__].__file__ or "").with_suffix("")
+    folder = Path(sys.modules[definitions.__module__].__file__ or "").with_name("views")
     assert {path.stem for path in folder.rglob("*.sql")} == set(names) - {"findings", "checks"}
     assert not set(names) & set(TABLES)
 

@@ -18,8 +18,8 @@ from firmlake.core.folders import Folders
 from firmlake.report.doubts import find_doubts
 from firmlake.report.section import Section, shown_text
 from firmlake.report.sections import COUNT_FINDINGS, GROUP_MEMBERS, PREPARE, SECTIONS, TILES, TOO_LARGE
+from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.views import definitions
 
 __all__ = ["Report", "make_report", "write_report"]
 

@@ -17,6 +17,7 @@ import duckdb
 
 from firmlake.core.run import RunPlan
 from firmlake.tables.schemas import COMPANY_TABLES
+from firmlake.warehouse.history import count_rows
 from firmlake.warehouse.kinds import KINDS
 
 __all__ = ["record_changes"]
@@ -34,6 +35,22 @@ def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> int:
     """
     connection.execute(_STATES.format(run_id=plan.run_id))
     connection.execute(_WATCHED)
+    has_rows = count_rows(connection, _ROWS_BEFORE) > 0
+    if has_rows:
+        _pair_rows(connection, plan)
+    connection.execute(_NONE_YET)
+    for number, (name, kind) in enumerate(KINDS.items()):  # one by one, so that only one result must fit into memory
+        if has_rows or not kind.compares_rows:
+            connection.execute(
+                f"INSERT INTO events BY NAME SELECT {number} AS kind_number, '{name}' AS kind, * FROM ({kind.query})"
+            )
+    written = connection.execute(_RECORD, [plan.run_id]).fetchone()
+    connection.execute("DROP TABLE events")
+    return int(written[0]) if written else 0
+
+
+def _pair_rows(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> None:
+    """Make the relations that compare rows before and after, see `kinds`."""
     for dataset, tables in COMPANY_TABLES.items():
         for table in tables:
             connection.execute(_AFTER.format(table=table, dataset=dataset))
@@ -43,14 +60,6 @@ def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> int:
             connection.execute(view.format(when=when, watched=plan.lookalikes_watched))
     connection.execute(_FILINGS)
     connection.execute(_NAMES.format(language=plan.language))
-    connection.execute(_NONE_YET)
-    for number, (name, kind) in enumerate(KINDS.items()):  # one by one, so that only one result must fit into memory
-        connection.execute(
-            f"INSERT INTO events BY NAME SELECT {number} AS kind_number, '{name}' AS kind, * FROM ({kind.query})"
-        )
-    written = connection.execute(_RECORD, [plan.run_id]).fetchone()
-    connection.execute("DROP TABLE events")
-    return int(written[0]) if written else 0
 
 
 # --- before and after ------------------------------------------------------------------------------------------------
@@ -89,6 +98,9 @@ _WATCHED = """
           UNION ALL FROM gone) USING (country, company_number, dataset)
     WHERE presence.is_found
 """
+
+# A first load has none.
+_ROWS_BEFORE = "SELECT (SELECT count(*) FROM watched) + (SELECT count(*) FROM closed_companies)"
 
 _AFTER = """
     CREATE OR REPLACE TEMP TABLE after_{table} AS

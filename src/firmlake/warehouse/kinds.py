@@ -16,10 +16,17 @@ __all__ = ["KINDS", "Kind"]
 
 
 class Kind(NamedTuple):
-    """One kind of event: its meaning, and the query that finds it and selects columns of the table `changes`."""
+    """One kind of event.
+
+    Attributes:
+        meaning: What happened.
+        query: Finds the events, as columns of the table `changes`.
+        compares_rows: Whether the query compares rows before and after. Without such rows it finds nothing.
+    """
 
     meaning: str
     query: str
+    compares_rows: bool = True
 
 
 _PERIOD = "country, company_number, start_date, end_date, dup_no"
@@ -99,10 +106,12 @@ KINDS = {
     "company_appeared": Kind(
         "the service has the company, for the first time or again; other events tell what changed since before",
         "SELECT country, company_number FROM presence WHERE is_found AND NOT was_found",
+        compares_rows=False,
     ),
     "company_gone": Kind(
         "the service no longer finds the company",
         "SELECT country, company_number FROM presence WHERE was_found AND NOT is_found",
+        compares_rows=False,
     ),
     "company_renamed": Kind("another name, in the same language", _named("name")),
     "company_moved": Kind("another place, in the same language", _named("place")),

@@ -28,7 +28,8 @@ from firmlake.warehouse.members import load_members
 from firmlake.warehouse.publish import checkpoint
 from firmlake.warehouse.scales import withhold_shares
 from firmlake.warehouse.vanished import Vanished, find_vanished, note_vanished
-from firmlake.warehouse.version import check_version
+from firmlake.warehouse.version import TABLES_MARK, check_version
+from firmlake.warehouse.views import VIEWS_MARK
 
 __all__ = ["AHEAD", "create_tables", "load_run", "loaded_runs"]
 
@@ -51,11 +52,14 @@ def loaded_runs(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create missing tables, with comments on tables and columns, and the macros.
+    """Create missing tables, with comments on tables and columns, and the macros; nothing if they are there already.
 
     Raises:
         FirmlakeError: The tables have the shape of another version of firmlake; the message says what to do.
     """
+    if TABLES_MARK.is_set(connection):
+        check_version(connection)
+        return
     existing = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     for table in WAREHOUSE_TABLES.values():
         if table.name not in existing:
@@ -63,6 +67,7 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
                 connection.execute(statement)
     check_version(connection)
     create_macros(connection)
+    TABLES_MARK.set(connection)
 
 
 def load_run(
@@ -210,6 +215,7 @@ def _widen(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
                 wide = duckdb_type(Column(leaf.name, "decimal", ""))
                 for table in (dataset, f"{dataset}_history"):
                     connection.execute(f"ALTER TABLE {table} ALTER {leaf.name} TYPE {wide}")
+                VIEWS_MARK.remove(connection)  # a view keeps the types of its columns
 
 
 def _create(table: Table) -> str:

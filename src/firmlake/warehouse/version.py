@@ -7,8 +7,12 @@ import duckdb
 from firmlake.core.errors import FirmlakeError
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.tables.stage import SCHEMA_VERSION
+from firmlake.warehouse.macros import MACROS
+from firmlake.warehouse.marks import Mark
 
-__all__ = ["check_version"]
+__all__ = ["TABLES_MARK", "check_version"]
+
+TABLES_MARK = Mark("tables_hash", lambda: (SCHEMA_VERSION, WAREHOUSE_TABLES, MACROS))
 
 
 def check_version(connection: duckdb.DuckDBPyConnection) -> None:
@@ -24,7 +28,7 @@ def check_version(connection: duckdb.DuckDBPyConnection) -> None:
         return
     others = [version for (version,) in versions if version != SCHEMA_VERSION]
     if not others:
-        if versions:
+        if versions and not TABLES_MARK.is_set(connection):
             _check_columns(connection)
         return
     when, next_step = (

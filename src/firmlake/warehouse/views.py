@@ -1,95 +1,46 @@
-"""Views, macros and checks: one SQL file each in `views/`, with its description at the top.
-
-A file begins with its kind, name and description. After an empty comment line it describes its columns:
-
-    -- macro cagr(years := 3)
-    -- example: cagr(3)
-    -- Compound annual growth of each company over a number of years.
-    --
-    -- span_years: Years between the two periods
-    SELECT ...
-
-Kinds: `function` (a scalar macro), `table` (made at load), `view`, `macro` (a table macro; `example` is a call of it)
-and `check` (a query for rows of `findings`, with a severity instead of parameters). A column without a description in
-the file takes the comment of the first column with the same name in the relations that the file reads.
-
-DuckDB substitutes a macro's arguments into its text, where a table or column may have the same name as a parameter. So
-each parameter is used only in a SELECT without FROM (`asked`) or as the argument of a macro, in a WITH of its own or
-first in a FROM, so no column can capture the parameter's name. Prefer FROM: DuckDB 1.4.0 cannot read WITH in a macro.
-"""
+"""Views, macros and derived tables: made in a generation from their definitions, with comments."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
-from graphlib import TopologicalSorter
-from pathlib import Path
-from typing import NamedTuple
 
 import duckdb
 
 from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.warehouse.definitions import Definition, definitions, find_meaning, quote
+from firmlake.warehouse.marks import Mark
 from firmlake.warehouse.members import create_list_views
 
-__all__ = ["SEVERITIES", "Definition", "create_views", "definitions", "describe_columns"]
+__all__ = ["VIEWS_MARK", "create_views", "describe_columns"]
 
-SEVERITIES = ("error", "warning", "note")
-"""The severities of findings: the figures cannot be right; the figures are unlikely; they need a second look."""
-
-
-class Definition(NamedTuple):
-    """One file.
-
-    Attributes:
-        kind: function, table, view, macro or check.
-        parameters: The parameters of a function or macro; the severity of a check.
-        example: A call of a macro; the name of any other relation.
-        columns: The meanings of the columns that the file describes.
-        reads: The tables and definitions that the file reads, in the order in which it names them.
-    """
-
-    kind: str
-    name: str
-    parameters: str
-    example: str
-    meaning: str
-    columns: dict[str, str]
-    sql: str
-    reads: tuple[str, ...]
+VIEWS_MARK = Mark("views_hash", lambda: (WAREHOUSE_TABLES, definitions()))
 
 
 def create_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create or replace every function, derived table, view and macro with comments. The tables must exist."""
-    _drop_other_kinds(connection)
-    for definition in definitions():
-        if definition.kind != "check":
-            connection.execute(_CREATE[definition.kind].format(definition))
+    """Create derived tables and the views of lists again, and all other views and macros unless they are there already.
+
+    The tables that they read must exist.
+    """
+    is_made = VIEWS_MARK.is_set(connection)
+    if not is_made:
+        _drop_other_kinds(connection)
+    made = [each for each in definitions() if each.kind == "table" or (not is_made and each.kind != "check")]
+    for definition in made:
+        connection.execute(_CREATE[definition.kind].format(definition))
     create_list_views(connection)
-    for statement in _comments(connection):
+    for statement in _comments(connection, made):
         connection.execute(statement)
+    if not is_made:
+        VIEWS_MARK.set(connection)
 
 
 def describe_columns(connection: duckdb.DuckDBPyConnection, definition: Definition) -> dict[str, tuple[str, str]]:
     """Return type and meaning of the columns of an existing table, view or macro; the meaning is empty if unknown."""
     columns = connection.execute(f"DESCRIBE SELECT * FROM {definition.example}").fetchall()  # noqa: S608 - our own
-    return {name: (kind, _meaning(definition, name)) for name, kind, *_ in columns}
-
-
-@cache
-def definitions() -> tuple[Definition, ...]:
-    """Read all files, ordered so that each definition comes after those it reads."""
-    heads = [_read(path.read_text("utf-8")) for path in sorted(_FOLDER.rglob("*.sql"))]
-    heads += _gather_checks([head for head in heads if head.kind == "check"])
-    known = {head.name for head in heads if head.kind != "check"} | set(WAREHOUSE_TABLES)
-    found = {head.name: head._replace(reads=tuple(_named(head.sql, known - {head.name}))) for head in heads}
-    order = TopologicalSorter({name: [other for other in head.reads if other in found] for name, head in found.items()})
-    return tuple(found[name] for name in order.static_order())
+    return {name: (kind, find_meaning(definition, name)) for name, kind, *_ in columns}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-_FOLDER = Path(__file__).with_suffix("")
 
 _CREATE = {
     "function": "CREATE OR REPLACE MACRO {0.name}({0.parameters}) AS {0.sql}",
@@ -103,14 +54,10 @@ _COMMENT = {
     "view": "COMMENT ON VIEW {} IS {}",
     "macro": "COMMENT ON MACRO TABLE {} IS {}",
 }
-# Only schema main, because a company list may have the name of a view.
-_COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main'"
 _KINDS = """
     SELECT table_name, 'table' FROM duckdb_tables() WHERE schema_name = 'main'
     UNION ALL SELECT view_name, 'view' FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal
 """
-_FIRST = re.compile(r"-- (\w+) (\w+)(?:\((.*)\)|, (\w+))?")
-_COLUMN = re.compile(r"(\w+): (.*)")
 
 
 def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
@@ -121,107 +68,9 @@ def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
             connection.execute(f"DROP {kind} {name}")
 
 
-def _comments(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    for definition in definitions():
-        if definition.kind != "check":
-            yield _COMMENT[definition.kind].format(definition.name, _quote(definition.meaning))
-    made = {definition.name: definition for definition in definitions() if definition.kind in ("view", "table")}
-    for relation, column in connection.execute(_COLUMNS).fetchall():
-        if relation in made:
-            yield f'COMMENT ON COLUMN {relation}."{column}" IS {_quote(_meaning(made[relation], column))}'
-
-
-def _read(text: str) -> Definition:
-    lines = text.splitlines()
-    count = next(number for number, line in enumerate(lines) if not line.startswith("--"))
-    first = _FIRST.fullmatch(lines[0])
-    assert first, lines[0]
-    kind, name, parameters, severity = first.groups(default="")
-    meaning, _, described = "\n".join(line[2:].strip() for line in lines[1:count]).partition("\n\n")
-    example = _COLUMN.match(meaning) if meaning.startswith("example: ") else None
-    return Definition(
-        kind,
-        name,
-        parameters or severity,
-        example[2] if example else name,
-        " ".join(meaning[example.end() if example else 0 :].split()),
-        _read_columns(described),
-        "\n".join(lines[count:]).strip().removesuffix(";"),
-        (),
-    )
-
-
-def _read_columns(text: str) -> dict[str, str]:
-    columns: dict[str, str] = {}
-    for line in text.splitlines():
-        if match := _COLUMN.fullmatch(line):
-            columns[match[1]] = match[2]
-        else:
-            columns[next(reversed(columns))] += " " + line
-    return {name: meaning.rstrip(".") + "." for name, meaning in columns.items()}
-
-
-def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
-    """Define two views over all checks: `findings` shows what they find, `checks` explains them."""
-    yield Definition(
-        "view",
-        "findings",
-        "",
-        "findings",
-        "One row for each problem that a check found in the data, with its evidence. Nothing is corrected.",
-        {
-            "check_name": "Check that found the problem; see the view checks.",
-            "severity": "error: the figures cannot be right; warning: they are unlikely; note: worth a second look.",
-            "start_date": "First day of the period concerned. Null: it concerns no period.",
-            "end_date": "Last day of the period concerned. Null: it concerns no period.",
-            "evidence": "The values that show the problem.",
-        },
-        " UNION ALL ".join(_as_findings(check) for check in found),
-        (),
-    )
-    rows = ", ".join(f"({_quote(c.name)}, {_quote(c.parameters)}, {_quote(c.meaning)})" for c in found)
-    yield Definition(
-        "view",
-        "checks",
-        "",
-        "checks",
-        "One row for each check whose results are in findings.",
-        {
-            "check_name": "Name of the check.",
-            "severity": "Severity of its findings.",
-            "meaning": "What the check looks for.",
-        },
-        f"FROM (VALUES {rows}) AS c(check_name, severity, meaning)",
-        (),
-    )
-
-
-def _as_findings(check: Definition) -> str:
-    return (
-        f"SELECT '{check.name}' AS check_name, '{check.parameters}' AS severity, country, company_number, "  # noqa: S608
-        f"start_date, end_date, to_json(evidence) AS evidence FROM ({check.sql})"
-    )
-
-
-def _meaning(definition: Definition, column: str) -> str:
-    if column in definition.columns:
-        return definition.columns[column]
-    made = {other.name: other for other in definitions()}
-    for name in definition.reads:
-        if name in WAREHOUSE_TABLES:
-            meaning = next((c.comment for c in WAREHOUSE_TABLES[name].columns if c.name == column), "")
-        else:
-            meaning = _meaning(made[name], column)
-        if meaning:
-            return meaning
-    return ""
-
-
-def _named(sql: str, known: set[str]) -> Iterator[str]:
-    """List the known names that a query uses, in order."""
-    code = re.sub(r"--.*|'[^']*'", "", sql)
-    return (word for word in dict.fromkeys(re.findall(r"\w+", code)) if word in known)
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def _comments(connection: duckdb.DuckDBPyConnection, made: list[Definition]) -> Iterator[str]:
+    for definition in made:
+        yield _COMMENT[definition.kind].format(definition.name, quote(definition.meaning))
+        if definition.kind in ("view", "table"):
+            for column, (_, meaning) in describe_columns(connection, definition).items():
+                yield f'COMMENT ON COLUMN {definition.name}."{column}" IS {quote(meaning)}'

@@ -1,0 +1,53 @@
+"""Marks in a generation: hashes of the definitions that its tables and views were made from.
+
+A generation starts as a copy of the one before. If its mark is that of the definitions at hand, its relations need not
+be made or compared again: making them takes longer than loading a few thousand companies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import NamedTuple
+
+import duckdb
+
+__all__ = ["Mark"]
+
+
+class Mark(NamedTuple):
+    """A scalar macro that returns the hash of definitions.
+
+    Attributes:
+        name: Name of the macro.
+        definitions: Returns all that the relations are made from. Equal definitions have equal representations.
+    """
+
+    name: str
+    definitions: Callable[[], object]
+
+    @property
+    def meaning(self) -> str:
+        """The comment of the macro."""
+        return "Hash of the definitions from which firmlake made this database; it makes them again when they differ."
+
+    def is_set(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        """Tell whether the generation, as last committed, was made from these definitions by this version of DuckDB."""
+        with connection.cursor() as apart:  # a name that DuckDB does not find aborts the transaction that asks for it
+            try:
+                ((found,),) = apart.execute(f"SELECT {self.name}()").fetchall()
+            except duckdb.CatalogException:
+                return False
+        return bool(found == self._hash())
+
+    def set(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Note that the generation was made from these definitions."""
+        connection.execute(f"CREATE OR REPLACE MACRO {self.name}() AS '{self._hash()}'")
+        connection.execute(f"COMMENT ON MACRO {self.name} IS '{self.meaning}'")
+
+    def remove(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Have everything made again, because the generation differs from its definitions now."""
+        connection.execute(f"DROP MACRO IF EXISTS {self.name}")
+
+    def _hash(self) -> str:
+        return sha256(repr((duckdb.__version__, self.definitions())).encode()).hexdigest()
