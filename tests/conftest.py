@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ import pytest
 
 import firmlake_sandbox
 from firmlake.core.folders import Folders
-from firmlake.warehouse import generations, load, views
+from firmlake.warehouse import load, views
+from firmlake.warehouse import publish as publishing
 from firmlake_sandbox import Sandbox
 
 # Several test processes share few processors, so that a slow example says nothing. The same examples every time, so
@@ -28,35 +30,44 @@ hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("firmlake")
 
 
-_LOOK_AT_EMPTY_WAREHOUSES = {f"test_{name}.py" for name in ("generations", "load", "macros", "marks", "pages", "views")}
+_LOOK_AT_EMPTY_WAREHOUSES = {f"test_{name}.py" for name in ("generations", "marks", "pages", "tables_made", "views")}
 
 
 @pytest.fixture(scope="session")
-def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse without a row and without comments: making its tables and views takes longer than a small load."""
-    path = tmp_path_factory.mktemp("empty") / "warehouse.duckdb"
-    with pytest.MonkeyPatch.context() as patch, duckdb.connect(path) as connection:
-        for module in (load, views):
-            patch.setattr(module, "_comments", lambda *_: ())
-        load.create_tables(connection)
-        views.create_views(connection)
-    return path
+def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Warehouses without a row and without comments: making their tables and views takes longer than a small load."""
+    folder = tmp_path_factory.mktemp("empty")
+
+    @cache
+    def make(storage_version: str) -> Path:
+        path = folder / f"{storage_version}.duckdb"
+        settings: dict[str, Any] = {"storage_compatibility_version": storage_version}
+        with pytest.MonkeyPatch.context() as patch, duckdb.connect(path, config=settings) as connection:
+            for module in (load, views):
+                patch.setattr(module, "_comments", lambda *_: ())
+            load.create_tables(connection)
+            views.create_views(connection)
+        return path
+
+    return make
 
 
 @pytest.fixture(scope="module", autouse=True)
-def first_publish_starts_from_it(request: pytest.FixtureRequest, empty_warehouse: Path) -> Iterator[None]:
+def first_publish_starts_from_it(
+    request: pytest.FixtureRequest, empty_warehouse: Callable[[str], Path]
+) -> Iterator[None]:
     """Give the first generation of every data folder what a later one copies from the one before it."""
-    publish = generations._publish
+    publish = publishing._publish
 
     def publish_a_copy(
         folders: Folders, change: Any, memory_limit: str, keep: int, start: Path | None, storage_version: str
     ) -> Path:
-        first = empty_warehouse if storage_version == "latest" else None
-        return publish(folders, change, memory_limit, keep, start or first, storage_version)
+        start = start or empty_warehouse(storage_version)
+        return publish(folders, change, memory_limit, keep, start, storage_version)
 
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in _LOOK_AT_EMPTY_WAREHOUSES:
-            patch.setattr(generations, "_publish", publish_a_copy)
+            patch.setattr(publishing, "_publish", publish_a_copy)
             for module in (load, views):
                 patch.setattr(module, "_comments", lambda *_: ())
         yield

@@ -46,7 +46,8 @@ def test_views_are_made_once_and_what_is_computed_at_load_every_time(made):
     row = {
         "country": "BE", "company_number": "0403227515", "direction": "parent", "position": 0,
         "related_kind": "company", "related_country": "NL", "related_company_number": "24202194",
-        "function": "SHAREHOLDER", "stake_fraction": "0.5", "fetched_at": "2026-01-05", "run_id": "r", "valid_from_run": "r",
+        "function": "SHAREHOLDER", "stake_fraction": "0.5", "fetched_at": "2026-01-05",
+        "run_id": "r", "valid_from_run": "r",
     }  # fmt: skip
     selected = ", ".join(f"'{value}' AS \"{name}\"" for name, value in row.items())
     made.execute(f"INSERT INTO relationships BY NAME SELECT {selected}")
@@ -62,6 +63,7 @@ def test_a_changed_definition_makes_every_view_again(made, monkeypatch):
         trend._replace(meaning="Another meaning.") if one is trend else one for one in definitions.definitions()
     )
     monkeypatch.setattr(views, "definitions", lambda: others)
+    monkeypatch.setattr(views, "VIEWS_MARK", Mark("views_hash", lambda: others))
     create_views(made)
     assert views_of(made)["trend"][1] == "Another meaning."
     assert not {oid for oid, _ in before.values()} & {oid for oid, _ in views_of(made).values()}

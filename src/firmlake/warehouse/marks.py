@@ -7,24 +7,27 @@ be made or compared again: making them takes longer than loading a few thousand 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from hashlib import sha256
-from typing import NamedTuple
 
 import duckdb
 
 __all__ = ["Mark"]
 
 
-class Mark(NamedTuple):
-    """A scalar macro that returns the hash of definitions.
+class Mark:
+    """A scalar macro that returns the hash of definitions."""
 
-    Attributes:
-        name: Name of the macro.
-        definitions: Returns all that the relations are made from. Equal definitions have equal representations.
-    """
+    def __init__(self, name: str, definitions: Callable[[], object]) -> None:
+        """Name a mark.
 
-    name: str
-    definitions: Callable[[], object]
+        Args:
+            name: Name of the macro.
+            definitions: Returns all that the relations are made from, when a generation is first opened. Equal
+                definitions have equal representations.
+        """
+        self.name = name
+        self._definitions = definitions
 
     @property
     def meaning(self) -> str:
@@ -38,16 +41,17 @@ class Mark(NamedTuple):
                 ((found,),) = apart.execute(f"SELECT {self.name}()").fetchall()
             except duckdb.CatalogException:
                 return False
-        return bool(found == self._hash())
+        return bool(found == self._hash)
 
     def set(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Note that the generation was made from these definitions."""
-        connection.execute(f"CREATE OR REPLACE MACRO {self.name}() AS '{self._hash()}'")
+        connection.execute(f"CREATE OR REPLACE MACRO {self.name}() AS '{self._hash}'")
         connection.execute(f"COMMENT ON MACRO {self.name} IS '{self.meaning}'")
 
     def remove(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Have everything made again, because the generation differs from its definitions now."""
         connection.execute(f"DROP MACRO IF EXISTS {self.name}")
 
+    @cached_property
     def _hash(self) -> str:
-        return sha256(repr((duckdb.__version__, self.definitions())).encode()).hexdigest()
+        return sha256(repr((duckdb.__version__, self._definitions())).encode()).hexdigest()
