@@ -8,12 +8,11 @@ from datetime import timedelta
 import duckdb
 import pytest
 
-from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, duckdb_type
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import newest
-from firmlake.warehouse.load import create_tables, loaded_runs
+from firmlake.warehouse.load import loaded_runs
 from support import (
     ACME,
     BOLT,
@@ -332,49 +331,6 @@ def test_loading_a_run_again_changes_nothing_but_the_ledger(folders):
     before = {name: query(folders, f"SELECT * FROM {name} ORDER BY ALL") for name in others}
     publish_landed(run)
     assert {name: query(folders, f"SELECT * FROM {name} ORDER BY ALL") for name in before} == before
-
-
-# --- the tables themselves -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def empty():
-    with duckdb.connect() as connection:
-        create_tables(connection)
-        yield connection
-
-
-def test_every_table_and_column_has_its_comment(empty):
-    tables = dict(empty.execute("SELECT table_name, comment FROM duckdb_tables()").fetchall())
-    assert tables.keys() == WAREHOUSE_TABLES.keys()
-    for name, table in WAREHOUSE_TABLES.items():
-        assert tables[name].startswith(table.meaning)
-        assert all(column in tables[name] for column in table.key)
-    columns = empty.execute(
-        "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
-    ).fetchall()
-    assert {(table, column): comment for table, column, comment in columns} == {
-        (name, column.name): column.comment for name, table in WAREHOUSE_TABLES.items() for column in table.columns
-    }
-
-
-def test_columns_have_their_type_and_are_not_null_where_null_says_nothing(empty):
-    query = "SELECT table_name, column_name, data_type, is_nullable FROM duckdb_columns() WHERE NOT internal"
-    found = {(table, name): (kind, nullable) for table, name, kind, nullable in empty.execute(query).fetchall()}
-    assert found == {
-        (name, column.name): (duckdb_type(column), bool(column.null))
-        for name, table in WAREHOUSE_TABLES.items()
-        for column in table.columns
-    }
-
-
-@pytest.mark.parametrize(("version", "words"), [(1, "an earlier version"), (99, "a later version")])
-def test_a_warehouse_of_another_version_is_refused_whole(empty, version, words):
-    create_tables(empty)
-    empty.execute("INSERT INTO loads VALUES (1, 'r', now()::TIMESTAMP, 0, '{}', ?)", [version])
-    with pytest.raises(FirmlakeError, match=words) as caught:
-        create_tables(empty)
-    assert "replay" in caught.value.next_step
 
 
 @pytest.mark.parametrize("name", ["a b", "it's", "br[1]*", "\u00fc"])

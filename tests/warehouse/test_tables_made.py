@@ -1,0 +1,50 @@
+"""The tables of a warehouse: their columns, types and comments, and what becomes of those of another version."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from firmlake.core.errors import FirmlakeError
+from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
+from firmlake.warehouse.load import create_tables
+
+
+@pytest.fixture
+def empty():
+    with duckdb.connect() as connection:
+        create_tables(connection)
+        yield connection
+
+
+def test_every_table_and_column_has_its_comment(empty):
+    tables = dict(empty.execute("SELECT table_name, comment FROM duckdb_tables()").fetchall())
+    assert tables.keys() == WAREHOUSE_TABLES.keys()
+    for name, table in WAREHOUSE_TABLES.items():
+        assert tables[name].startswith(table.meaning)
+        assert all(column in tables[name] for column in table.key)
+    columns = empty.execute(
+        "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
+    ).fetchall()
+    assert {(table, column): comment for table, column, comment in columns} == {
+        (name, column.name): column.comment for name, table in WAREHOUSE_TABLES.items() for column in table.columns
+    }
+
+
+def test_columns_have_their_type_and_are_not_null_where_null_says_nothing(empty):
+    query = "SELECT table_name, column_name, data_type, is_nullable FROM duckdb_columns() WHERE NOT internal"
+    found = {(table, name): (kind, nullable) for table, name, kind, nullable in empty.execute(query).fetchall()}
+    assert found == {
+        (name, column.name): (duckdb_type(column), bool(column.null))
+        for name, table in WAREHOUSE_TABLES.items()
+        for column in table.columns
+    }
+
+
+@pytest.mark.parametrize(("version", "words"), [(1, "an earlier version"), (99, "a later version")])
+def test_a_warehouse_of_another_version_is_refused_whole(empty, version, words):
+    create_tables(empty)
+    empty.execute("INSERT INTO loads VALUES (1, 'r', now()::TIMESTAMP, 0, '{}', ?)", [version])
+    with pytest.raises(FirmlakeError, match=words) as caught:
+        create_tables(empty)
+    assert "replay" in caught.value.next_step
