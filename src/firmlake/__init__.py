@@ -36,7 +36,7 @@ def open_warehouse(
 
     Raises:
         FirmlakeError: Nothing was published yet.
-        DamagedError: The file is not what was written.
+        DamagedError: The file was changed.
 
     Example:
         with firmlake.open_warehouse() as warehouse:

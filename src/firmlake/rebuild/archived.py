@@ -69,7 +69,7 @@ def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manife
         shard: The number of the shard.
 
     Raises:
-        DamagedError: A landed answer is not what was written; restore it in the archive.
+        DamagedError: A landed answer was changed; restore it in the archive.
     """
     target = open_target(address)
     folder = f"staged/{replay}/run={run_id}"
@@ -94,7 +94,7 @@ def collect_staged(target: Target, replay: str, run: Run, shards: Sequence[Manif
     """Fetch the staged tables of a run from the archive, and finish its staging in the data folder.
 
     Raises:
-        DamagedError: A file is not what was written; restore it in the archive.
+        DamagedError: A file was changed; restore it in the archive.
     """
     folder = f"staged/{replay}/run={run.run_id}"
     for file in (file for manifest in shards for file in manifest.files):

@@ -63,7 +63,7 @@ def load_staged(
         The new generation.
 
     Raises:
-        DamagedError: A staged file is missing or not what was written; nothing was published. Restore the file.
+        DamagedError: A staged file is missing or was changed; nothing was published. Restore the file.
     """
     runs = [(run, outcome) for run, outcome in finished_runs(folders) if run.run_id not in without]
     staged = [(run, outcome, all_there_is(run)) for run, outcome in runs]

@@ -52,7 +52,7 @@ def replay(
 
     Raises:
         FirmlakeError: There is nothing to replay yet; run a company list first.
-        DamagedError: A landed answer is not what was written; nothing was published. Restore the file that is named.
+        DamagedError: A landed answer was changed; nothing was published. Restore the file that is named.
     """
     _restore_outcomes(folders)
     loaded, names = _loaded(folders)

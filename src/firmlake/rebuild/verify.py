@@ -54,7 +54,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
         the rows of its table.
 
     Raises:
-        DamagedError: A landed or staged file is not what was written, or staged rows differ from the landed answers.
+        DamagedError: A landed or staged file was changed, or staged rows differ from the landed answers.
             The message names the file and says how to restore it.
     """
     room = folders.data if is_writable(folders.data) else None  # None: the temporary folder of the system

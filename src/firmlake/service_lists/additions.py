@@ -1,4 +1,4 @@
-"""The ledger of additions: the status of every contact that was sent to a service list, read from landed answers.
+"""Additions: the status of every contact that was sent to a service list, read from landed answers.
 
 The same code reads answers while they arrive, when an apply resumes, and when the table is made. A contact is added
 only when the service said so. Until then its status is unknown, and it is sent again: the service accepts a contact
@@ -167,7 +167,7 @@ def open_applied(folders: Folders, plan_id: str, until: datetime | None = None) 
         until: Only what had landed by then; None takes everything.
 
     Raises:
-        DamagedError: A landed file is not what was written.
+        DamagedError: A landed file was changed.
     """
     folder = folders.additions / f"plan={plan_id}"
     return _read(folder, until) if (folder / "plan.json").exists() else None
@@ -177,7 +177,7 @@ def list_applied(folders: Folders, until: datetime | None = None) -> list[Applie
     """Read the progress of every applied plan, oldest plan first.
 
     Raises:
-        DamagedError: A landed file is not what was written.
+        DamagedError: A landed file was changed.
     """
     applied, damaged = read_applied(folders, until)
     for error in damaged.values():
@@ -210,7 +210,7 @@ def merge_standings(applied: Iterable[Applied]) -> dict[tuple[int, Contact], Sta
 
 
 def added_to(list_id: int, applied: Iterable[Applied]) -> set[Contact]:
-    """Return the contacts that the ledger has as added to a list."""
+    """Return the contacts that were added to a list."""
     return {
         contact
         for progress in applied

@@ -1,4 +1,4 @@
-"""Applies a plan: notes each request, sends it, lands the answer, and only then updates the ledger."""
+"""Apply a plan: note each request, send it, land the answer, and only then update the status of its contacts."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def _todo(folders: Folders, progress: Applied) -> list[list[Contact]]:
 
 
 def _publish(settings: Settings, folders: Folders, progress: Applied, now: Callable[[], datetime]) -> None:
-    """Load the ledger into the warehouse, unless the warehouse has all of this plan already."""
+    """Load the additions into the warehouse, unless the warehouse has all of this plan already."""
     last = max((one.changed_at for one in progress.standings.values()), default=None)
     if last is None:
         return

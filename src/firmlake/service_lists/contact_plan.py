@@ -50,7 +50,7 @@ class ContactPlan(msgspec.Struct, frozen=True, kw_only=True):
         service: The service that the plan was made for.
         source: File name of the contact list; `redrive` for contacts that failed before.
         list_name: Like list_type, list_company_count and list_updated_at, as it was when the plan was made.
-        already_added: Contacts of the source that the ledger has as added.
+        already_added: Contacts of the source that were added before.
         repeated_count: Lines that repeat a contact of an earlier line.
         requests: The companies of each request, each once.
     """

@@ -1,4 +1,4 @@
-"""Makes and checks plans of contacts: which contacts go to which list, written down before anything is sent."""
+"""Make and check plans of contacts: which contacts go to which list, written down before anything is sent."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def read_plan(path: Path) -> ContactPlan:
     """Read a plan.
 
     Raises:
-        UsageError: It cannot be read, or is not what was written.
+        UsageError: It cannot be read, or was changed.
     """
     try:
         return read_json(path, ContactPlan)

@@ -1,4 +1,4 @@
-"""Reads the service's answers about lists: a page of the overview, and the result of adding contacts."""
+"""Decode the service's answers about lists: a page of the overview, and the result of adding contacts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def read_list_page(body: bytes) -> tuple[list[Listed], int]:
 
 
 def read_addition(body: bytes) -> Added:
-    """Read the answer to a request that adds contacts; a failure that cannot be read does not harm the others.
+    """Read the answer to a request that adds contacts; a failure that cannot be read does not affect the others.
 
     Raises:
         UnusableAnswerError: The body says neither what was added nor what failed.

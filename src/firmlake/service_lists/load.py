@@ -1,6 +1,6 @@
-"""Loads what has landed about service lists: an overview with its history and events, and the ledger of additions.
+"""Load what has landed about service lists: an overview with its history and events, and the additions.
 
-The ledger is small, so each load replaces it whole. The row in `loads` says up to when answers are included.
+The table of additions is small, so each load replaces it. The row in `loads` says up to when answers are included.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
@@ -47,7 +47,7 @@ def publish_lists(
     overview: Overview | None = None,
     change: Callable[[duckdb.DuckDBPyConnection], object] = lambda connection: None,
 ) -> Path:
-    """Load an overview and the ledger of additions into the next generation.
+    """Load an overview and the additions into the next generation.
 
     Args:
         folders: The data folder.
@@ -55,7 +55,7 @@ def publish_lists(
         name: The overview or plan that is loaded.
         now: The clock, UTC.
         overview: None leaves the lists as they are.
-        change: Changes the generation beside.
+        change: A further change of the generation.
 
     Returns:
         The newest generation.
@@ -80,7 +80,7 @@ def publish_lists(
 
 
 def lists_loaded_at(connection: duckdb.DuckDBPyConnection) -> datetime | None:
-    """Return up to when a generation includes answers about lists, UTC; None if it includes none."""
+    """Return the time (UTC) up to which a generation includes answers about lists; None if it includes none."""
     query = "SELECT max(published_at) FROM loads ANTI JOIN runs USING (run_id)"
     moment: datetime | None = connection.execute(query).fetchall()[0][0]
     return moment and moment.replace(tzinfo=UTC)
@@ -133,7 +133,7 @@ def load_additions(
     mark: tuple[int, str, datetime] | None,
     until: datetime | None = None,
 ) -> None:
-    """Replace the ledger of additions by what has landed.
+    """Replace the table of additions by what has landed.
 
     Args:
         connection: A generation in the making, in a transaction.

@@ -1,4 +1,4 @@
-"""The runner for the service's lists: the overview, and contacts that are planned and added, whoever starts it."""
+"""The runner for the service's lists: read the overview, plan contacts and add them, for every entry point."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def read_lists(
     Args:
         settings: The service and the data folder.
         kind: Static lists, smart ones or both.
-        holder: Who holds the data folder meanwhile, for others to read.
+        holder: The text that others see if they find the data folder locked.
         step: Carries out "read lists" and "publish".
 
     Returns:
-        The overview, and the events it found, as `read_list_changes` gives them.
+        The overview, and its events, as returned by `read_list_changes`.
 
     Raises:
         FirmlakeError: As `take_overview`; nothing is published.
@@ -70,7 +70,7 @@ def plan(settings: Settings, contacts: Path, list_id: int, holder: str) -> Conta
 
 
 def redrive(settings: Settings, list_id: int, holder: str, *, also_not_found: bool = False) -> ContactPlan | None:
-    """Plan to send again what was not added to a list and is worth trying; None where nothing is.
+    """Plan to send failed contacts of a list again; None if there are none worth trying.
 
     Raises:
         UsageError: There is no such list, or it is not static.
@@ -86,17 +86,17 @@ def apply(
     holder: str,
     on_answer: Callable[[Answer, int], object] = lambda answer, settled_count: None,
 ) -> Applied:
-    """Add what a plan says to its list, exactly that, and publish what came of it.
+    """Add exactly the contacts of a plan to its list, and publish the result.
 
     Args:
         settings: Limits, and how old a plan may be.
         made: The plan.
-        holder: Who holds the data folder meanwhile, for others to read.
+        holder: The text that others see if they find the data folder locked.
         on_answer: Called after each answer has landed, with the number of contacts of the plan settled so far.
 
     Raises:
         UsageError: The plan is stale, for another service, or for a list that has changed; nothing was sent.
-        FirmlakeError: As `Client.send`; the same call goes on.
+        FirmlakeError: As `Client.send`; the same call resumes.
     """
     check_plan(settings, made, utc_now())
     with _held(settings, holder), _connected(settings) as client:
@@ -112,7 +112,7 @@ def _folders(settings: Settings) -> Folders:
 
 @contextmanager
 def _held(settings: Settings, holder: str) -> Iterator[None]:
-    """Hold the data folder, which must be one of this service."""
+    """Lock the data folder, after checking that it belongs to this service."""
     service.check_access(settings)
     with lock(_folders(settings), holder):
         service.check_service(settings, _folders(settings))

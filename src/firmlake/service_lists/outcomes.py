@@ -1,4 +1,4 @@
-"""What one answer says of each contact of its request."""
+"""Read from one answer the status of each contact of its request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_REASON = "no reason is given"
 
 
 class Outcomes(NamedTuple):
-    """What an answer settles.
+    """The contacts whose status an answer settles.
 
     Attributes:
         statuses: Status and message of each contact that the answer settles.
@@ -36,7 +36,7 @@ class _Failures(NamedTuple):
         statuses: Contacts that a failure names.
         vague: Contacts that a failure may mean although it does not name them.
         foreign: Failures of companies or contacts that were not sent.
-        unread: Failures whose company cannot be told.
+        unread: Failures that do not identify a company.
     """
 
     statuses: dict[Contact, tuple[str, str]]
@@ -46,7 +46,7 @@ class _Failures(NamedTuple):
 
 
 def read_outcomes(sent: Sequence[Contact], answer: Added) -> Outcomes:
-    """Work out what an answer says of each contact of its request; nothing is guessed.
+    """Work out the status of each contact of a request from its answer, without guessing.
 
     - A contact that a failure names has failed.
     - If the answer is a success and every failure can be read, all other contacts were added.

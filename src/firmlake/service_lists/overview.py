@@ -1,4 +1,4 @@
-"""Reads the overview of service lists page by page, completely even if lists change meanwhile.
+"""Read the overview of service lists page by page, completely even if lists change meanwhile.
 
 A list can slip through between two pages: if an earlier list vanishes, the next one moves to a page already read. An
 overview of more than one page is therefore read again from the start, until two sweeps in a row find the same lists
@@ -37,7 +37,7 @@ _PAGES_MAX = 10_000
 
 
 class OverviewPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What an overview is to read, written before its first request."""
+    """The plan of an overview, written before its first request."""
 
     overview_id: str
     kind: ListKind
@@ -86,7 +86,7 @@ def take_overview(
 
     Args:
         client: The service.
-        settings: Page size, and what is kept of who made a list.
+        settings: Page size, and how to store the maker of a list.
         folders: Where answers land.
         service: The service's name.
         kind: `OVERVIEW` is static and smart lists.
@@ -133,10 +133,10 @@ def take_overview(
 
 
 def list_overviews(folders: Folders) -> list[Overview]:
-    """Read the overviews that came to their end, oldest first.
+    """Read the completed overviews, oldest first.
 
     Raises:
-        DamagedError: A landed file is not what was written.
+        DamagedError: A landed file was changed.
     """
     found = map(_read_overview, folders.overviews.glob("overview=*"))
     return sorted((one for one in found if one is not None), key=lambda one: one.plan.started_at)
@@ -205,7 +205,7 @@ class _Sweeps:
 
 
 def _remove_never_started(folders: Folders) -> None:
-    """Remove what a crash left of an overview before its first request; nothing can have landed of it."""
+    """Remove overviews that crashed before their first request; none of their answers can have landed."""
     for folder in folders.overviews.glob("overview=*"):
         if not (folder / "plan.json").exists():
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Replaces who made a list, which is personal data, before an answer lands, so that no file of ours holds it.
+"""Replace the maker of a list, which is personal data, before an answer lands.
 
 Only the value is replaced, whatever its shape; the rest of the answer lands byte for byte. If addresses remain anywhere
 but in list names, or the answer cannot be read, everything that looks like an address is replaced too. If a list lacks

@@ -1,4 +1,4 @@
-"""Turns overviews and additions into rows of their tables."""
+"""Turn overviews and additions into rows of their tables."""
 
 from __future__ import annotations
 

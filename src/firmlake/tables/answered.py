@@ -37,7 +37,7 @@ class Answered(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """An observation, with when it was made first."""
+    """An observation, with the time of the first answer that shows it."""
 
     dataset: str
     observation: Observation
@@ -45,7 +45,7 @@ class Drift(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What was read of one group.
+    """The records of one group, as read.
 
     Attributes:
         frame: The fields of `read_records` and country, company_number, position, request_id, fetched_at.
@@ -58,7 +58,7 @@ class Gathered(NamedTuple):
 
 
 def gather(dataset: str, group: str, answers: Iterable[Answered], contract: ContractSettings) -> Gathered:
-    """Read one group's records of many companies together, which is what makes it fast."""
+    """Read one group's records of many companies together, since reading company by company is slow."""
     raws: list[Raw] = []
     pages: dict[str, list[int]] = {"company": [], "request": [], "begin": [], "end": []}
     of_company, of_request, begins, ends = pages.values()
@@ -103,7 +103,7 @@ def gather(dataset: str, group: str, answers: Iterable[Answered], contract: Cont
 def payload_hash(answered: Answered, groups: Iterable[str], contract: ContractSettings = AS_IT_IS) -> str:
     """Hash a company's records as received: equal hashes mean equal rows, however the records were paged.
 
-    Settings that read them in another way than usual count, so that what is held is replaced where they change.
+    Settings that change how records are read are part of the hash, so that held rows are replaced if they change.
     """
     digest = hashlib.blake2b(b"" if contract == AS_IT_IS else msgspec.json.encode(contract), digest_size=16)
     for group in groups:
@@ -115,7 +115,7 @@ def payload_hash(answered: Answered, groups: Iterable[str], contract: ContractSe
 
 
 def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
-    """Give a frame the columns, types and order of a table, with the run's name added.
+    """Cast a frame to the columns, types and order of a table, and add the run's name.
 
     An integer that `contract.types` reads as a decimal stays one.
     """
@@ -133,7 +133,7 @@ def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
 def _origin(
     pages: dict[str, list[int]], companies: Iterable[Company], requests: Iterable[tuple[str, datetime]]
 ) -> pl.DataFrame:
-    """Say of each record where it comes from; pages refer to companies and requests by their place."""
+    """Return the origin of each record; pages refer to companies and requests by position."""
     of_company = pl.DataFrame(companies, schema={"country": pl.String, "company_number": pl.String}, orient="row")
     of_request = pl.DataFrame(
         requests, schema={"request_id": pl.String, "fetched_at": pl.Datetime("us", "UTC")}, orient="row"

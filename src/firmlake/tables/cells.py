@@ -1,6 +1,6 @@
-"""JSON values of one field become a typed column: all at once where they are plain, one by one where some are not.
+"""Convert the JSON values of one field to a typed column: all at once if they are plain, otherwise one by one.
 
-`read_cell` defines what a value means. `read_column` gives the same at the speed of Arrow, or nothing.
+`read_cell` defines the meaning of a value. `read_column` returns the same values at the speed of Arrow, or None.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class MisfitError(ValueError):
 
 
 def read_columns(leaves: Sequence[Leaf], rows: Sequence[Sequence[Raw]]) -> list[pl.Series] | None:
-    """Read the numbers and dates of many records at once, if all of them are plain; None where one is not.
+    """Read the numbers and dates of many records at once, if all of them are plain; otherwise return None.
 
     Args:
         leaves: Fields of any kind but texts.
@@ -109,7 +109,7 @@ def read_columns(leaves: Sequence[Leaf], rows: Sequence[Sequence[Raw]]) -> list[
 
 
 def read_column(leaf: Leaf, cells: Sequence[Raw]) -> pl.Series | None:
-    """Read the values of a field, if all of them are plain; None where a single one is not."""
+    """Read the values of a field, if all of them are plain; otherwise return None."""
     if leaf.kind not in _TEXTS:
         columns = read_columns([leaf], [(cell,) for cell in cells])
         return columns[0] if columns else None
@@ -126,7 +126,7 @@ def read_cell(leaf: Leaf, cell: Raw) -> Any:
     Ratios, fractions and decimals with more digits than their type has are rounded half to even.
 
     Raises:
-        MisfitError: It does not fit.
+        MisfitError: The value does not fit.
     """
     text = bytes(cell)
     if text.lstrip() == b"null":
@@ -144,7 +144,7 @@ def moved(text: bytes, places: int) -> Decimal:
     """Read a JSON number and move its point to the left, exactly.
 
     Raises:
-        MisfitError: It is none.
+        MisfitError: The text is no number.
     """
     if text[:1] not in b"-0123456789":
         raise MisfitError(f"a number was expected, not {_name(text)}")
@@ -164,7 +164,7 @@ def fits(leaf: Leaf, column: pl.Series) -> bool:
 
 
 def plain(value: Decimal) -> str:
-    """Print a decimal without trailing zeros and, where it would not fill a page, without an exponent."""
+    """Print a decimal without trailing zeros and, unless that would be very long, without an exponent."""
     if abs(value.adjusted()) > _PLAIN_MAX or len(value.as_tuple().digits) > _PLAIN_MAX:
         return f"{value:.17g}"
     text = f"{value:f}"
@@ -179,7 +179,7 @@ def _arrow_type(leaf: Leaf) -> pa.DataType:
 
 
 def _finish(leaf: Leaf, values: pa.Array, count: int) -> pl.Series | None:
-    """Move the point where a setting says so, and give the column its type; None where a value does not fit it."""
+    """Move the point if a setting says so, and cast the column to its type; None if a value does not fit."""
     if leaf.shift:
         values = pa.Array.from_buffers(pa.decimal128(38, DECIMALS[leaf.kind][1]), len(values), values.buffers())
     raw = pl.Series(leaf.name, values)

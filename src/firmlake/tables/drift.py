@@ -19,7 +19,7 @@ _SCHEMA = pl.Schema({name: kind for name, kind in polars_schema(TABLES["drift"])
 
 
 def new_values(dataset: str, frame: pl.DataFrame) -> list[Drift]:
-    """Find values of open sets that nobody has seen yet, in a frame of `gather`."""
+    """Find values that are new in fields with an open set of values, in a frame from `gather`."""
     found = []
     for (of, name), known in KNOWN_VALUES.items():
         if of != dataset:

@@ -1,4 +1,4 @@
-"""What has landed of a shard, as frames of the tables."""
+"""Flatten: turn the landed answers of a shard into frames of the tables."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _table(table: str, run: Run, parts: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _states(tracks: dict[Company, Track], dataset: str, hashes: dict[Company, str]) -> pl.DataFrame:
-    """Say of each company how far its dataset is."""
+    """Return the state of a dataset for each company."""
     held = [track if track.status in ("answered", "not_found") else None for track in tracks.values()]
     return pl.DataFrame(
         {
@@ -103,7 +103,7 @@ def _columns_of(companies: Collection[Company]) -> dict[str, pl.Series]:
 
 
 def _moments(values: Iterable[datetime | None]) -> pl.Series:
-    """Make a column of times that are UTC without saying so; few are different, and each is converted once."""
+    """Make a column of UTC times without a zone. Few differ, so each is converted once."""
     places: dict[datetime | None, int] = {}
     column = [places.setdefault(value, len(places)) for value in values]
     distinct = pl.Series([value and value.replace(tzinfo=None) for value in places], dtype=pl.Datetime("us"))

@@ -1,4 +1,4 @@
-"""The fields of the contract under the settings of a run: types, scales, and what becomes of what does not fit."""
+"""The fields of the contract under the settings of a run: types, scales, and how values that do not fit are treated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def leaves_of(dataset: str, group: str, contract: ContractSettings) -> list[Leaf
 
 
 def setting_of(patterns: Mapping[str, T], dataset: str, *names: str) -> T | None:
-    """Give what the last matching pattern says of a field.
+    """Return the setting of the last pattern that matches a field.
 
     Args:
         patterns: A setting of the section `contract`.
@@ -37,10 +37,10 @@ def setting_of(patterns: Mapping[str, T], dataset: str, *names: str) -> T | None
 
 
 def check_contract(contract: ContractSettings) -> None:
-    """Make sure that every pattern names a field it can be applied to.
+    """Check that every pattern names a field it can be applied to.
 
     Raises:
-        SettingsError: One does not, and so would do nothing.
+        SettingsError: A pattern names no such field and would have no effect; correct it.
     """
     for name, kinds in (("values", None), ("types", ("integer",)), ("scales", ("fraction", "ratio", "score"))):
         for pattern in getattr(contract, name):
@@ -62,7 +62,7 @@ def check_contract(contract: ContractSettings) -> None:
 
 
 def _leaf(dataset: str, name: str, field: Field, contract: ContractSettings) -> Leaf:
-    """Apply the settings to a field, as far as they concern its kind."""
+    """Apply to a field the settings for its kind."""
     names = (dataset, name, field.path)
     kind: FieldKind = field.kind
     if field.kind == "integer":

@@ -1,4 +1,4 @@
-"""What is noted while records are read: values that do not fit, records that are rejected, and other differences."""
+"""Notes made while records are read: values that do not fit, rejected records, and other differences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN_MAX = 200
 
 
 class Notes:
-    """Notes about records that are read together, which are numbered from 0 here and from `start` in the results."""
+    """Notes about records that are read together. Records are numbered from 0 here, and from `start` in the results."""
 
     def __init__(self, start: int) -> None:
         self._start = start
@@ -40,13 +40,13 @@ class Notes:
         self._extra.setdefault(number, {}).update(extra)
 
     def reject(self, number: int, path: str, value: Raw | None, reason: str, effect: str) -> None:
-        """List a value, or a whole record where the path is empty."""
+        """Record a value as rejected, or a whole record if the path is empty."""
         self._rejects.append(
             Reject(self._start + number, path, None if value is None else _shown(value), reason, effect)
         )
 
     def discard(self, number: int, path: str, value: Raw, reason: str, mode: str) -> None:
-        """List a value that does not fit, and keep it."""
+        """Record a value that does not fit, and keep it."""
         self.reject(number, path, value, reason, EFFECTS[mode])
         self.keep(number, {path or WHOLE: value})
 
@@ -56,11 +56,11 @@ class Notes:
         self._counts[kind, path] += count
 
     def rejected(self) -> set[int]:
-        """Give the records that are left out."""
+        """Return the records that are left out."""
         return {reject.record - self._start for reject in self._rejects if reject.effect == "record"}
 
     def records(self, columns: Sequence[pl.Series], count: int) -> Records:
-        """Put columns and notes together."""
+        """Combine columns and notes."""
         number = pl.int_range(self._start, self._start + count, dtype=pl.UInt32, eager=True).alias("record")
         extra = [_as_json(self._extra[place]) if place in self._extra else None for place in range(count)]
         frame = pl.DataFrame([number, *columns, pl.Series("extra_json", extra, pl.String)])
@@ -82,7 +82,7 @@ class Notes:
 
 
 def _as_json(extra: dict[str, Raw]) -> str:
-    """Write what is kept of a record, as received; what a database would refuse as JSON becomes a text."""
+    """Encode the kept values of a record as received; a value that a database would refuse as JSON becomes a string."""
     text = b"{" + b",".join([_key(path) + value for path, value in extra.items()]) + b"}"
     if b"\\u" in text or not text.isascii():
         try:

@@ -1,4 +1,4 @@
-"""What is to be known of the records of a group to take them apart: their objects, and the fields in each."""
+"""The shape of a group's records: their nested objects, and the fields in each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ read_object = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class Object(NamedTuple):
-    """An object of a record: its path, its keys with null for each, how to take the values of its leaves, and these."""
+    """An object of a record: its path, its keys with null for each, the function that takes values, and its leaves."""
 
     path: str
     empty: dict[str, Raw]
@@ -29,7 +29,7 @@ class Object(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What is to be known of a group, worked out once; the record itself is the first of the objects."""
+    """The shape of a group, worked out once; the record itself is the first of its objects."""
 
     group: Group
     objects: tuple[Object, ...]
@@ -53,7 +53,7 @@ def shape_of(group: Group, leaves: Sequence[Leaf]) -> Shape:
 
 
 def taker(of: Any, names: Sequence[str]) -> Callable[[Any], Row]:
-    """Make a function that takes values by these names, as a tuple even where it is a single one."""
+    """Make a function that takes the values of these names, always as a tuple."""
     if len(names) > 1:
         return cast("Callable[[Any], Row]", of(*names))
     takes = [of(name) for name in names]

@@ -1,4 +1,4 @@
-"""What both ways of reading records share: what they are told about each field, and what they return."""
+"""Types shared by all ways of reading records: the description of a field, and the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Leaf(NamedTuple):
         shift: Decimal places by which the point moves to the left: 2 reads 45 as 0.45.
         mode: What happens to a value that does not fit: "discard_value", "discard_record" or "stop". A required value
             always takes its record with it.
-        is_company_number: It is a text, which services also write as a JSON integer.
+        is_company_number: The value is a text that services may also write as a JSON integer.
     """
 
     name: str
@@ -35,12 +35,12 @@ class Leaf(NamedTuple):
 
 
 class Reject(NamedTuple):
-    """Something that does not fit.
+    """A value or a record that does not fit.
 
     Attributes:
         record: Index of the record.
         path: Place of the value; empty for the record as a whole.
-        value: JSON of the value; None where it is missing.
+        value: JSON of the value; None if it is missing.
         reason: What is wrong with it.
         effect: "value": the value is null in its column, and kept in `extra_json`. "record": the record is left out.
             "stop": as "value", and the run may not be published.
@@ -64,12 +64,12 @@ class Observation(NamedTuple):
 
 
 class Records(NamedTuple):
-    """What was read.
+    """Records as read.
 
     Attributes:
         frame: One row per record that was not rejected: `record` (index), the fields by our names, `extra_json`.
         rejects: Discarded values and rejected records, in the order of the records.
-        observations: Differences that cost nothing.
+        observations: Differences by which no value was lost.
     """
 
     frame: pl.DataFrame
@@ -78,5 +78,5 @@ class Records(NamedTuple):
 
 
 def record_schema(types: dict[str, pl.DataType]) -> pl.Schema:
-    """Give the schema of `Records.frame` for fields of these types."""
+    """Return the schema of `Records.frame` for fields of these types."""
     return pl.Schema({"record": pl.UInt32(), **types, "extra_json": pl.String()})

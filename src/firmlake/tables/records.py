@@ -1,7 +1,7 @@
-"""Raw records become a frame by the contract: at full speed where they have its very shape, else value by value.
+"""Convert raw records to a frame by the contract: at full speed if they have its exact shape, else value by value.
 
-Records of the same text but for their digits go through `regular.py`, all others through `tolerant.py`, which takes
-several times as long. Both give the same frame.
+Records whose texts differ only in their digits go through `regular.py`. All others go through `tolerant.py`, which
+takes several times as long and returns the same frame.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _BATCH, _PIECE = 8000, 1000
 
 
 def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: ContractSettings = _DEFAULT) -> Records:
-    """Read records of one group of a dataset, as `firmlake.api.answers` took them out of an answer: valid JSON.
+    """Read records of one group of a dataset: valid JSON, as extracted by `firmlake.api.answers`.
 
-    A value is exact, or null where it does not fit; a record is rejected only where what identifies it does not fit.
+    A value is exact, or null if it does not fit. A record is rejected only if a field that identifies it does not fit.
     Fractions, ratios and decimals of more digits than their type are rounded half to even, and that is an observation
     ("rounded_value").
     """
@@ -49,7 +49,7 @@ def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: Contra
 
 
 class _Shapes(NamedTuple):
-    """What each way of reading knows of a group."""
+    """The shape of a group for each way of reading."""
 
     regular: Regular | None
     tolerant: Tolerant
@@ -63,7 +63,7 @@ def _shapes(dataset: str, name: str, contract: bytes) -> _Shapes:
 
 
 def _read_batches(shapes: _Shapes, raws: Sequence[Raw]) -> Iterator[Records]:
-    """Read batches as fast as they allow; of one with something odd in it, only the thousands that have it are slow."""
+    """Read batches as fast as possible: only thousands of records with something irregular are read the slow way."""
     for start in range(0, len(raws), _BATCH):
         batch = raws[start : start + _BATCH]
         if shapes.regular is None:
@@ -75,7 +75,7 @@ def _read_batches(shapes: _Shapes, raws: Sequence[Raw]) -> Iterator[Records]:
 
 
 def _read_pieces(regular: Regular, tolerant: Tolerant, raws: Sequence[Raw], begin: int) -> Iterator[Records]:
-    """Read the pieces of a batch; odd ones that follow each other go together, which costs less."""
+    """Read the pieces of a batch; consecutive irregular pieces are read together, which is faster."""
     odd = 0
     for start in range(0, len(raws), _PIECE):
         piece = raws[start : start + _PIECE]

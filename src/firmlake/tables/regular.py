@@ -1,11 +1,11 @@
-"""The fastest way to read records: where all have the same text but for their digits, their values are a CSV.
+"""The fastest way to read records: if they differ only in their digits, their values are read as a CSV.
 
-Two passes over the bytes do it. One takes the digits away: what is left of a record is its skeleton. Thousands of
-records have but a few, and each is held against the contract once: known keys in their order, none absent or twice,
-numbers bare, dates and texts quoted, texts of letters and digits alone. The other takes quotes and braces away, and
-letters too where none are part of a value; a colon becomes a comma, so that there is a column before each value, and
-a key with a digit in it shows there. Arrow's CSV reader makes columns of that, exact or not at all. Whatever does not
-fit exactly is left to the other ways.
+It takes two passes over the bytes. The first removes the digits; the rest of a record is its skeleton. Thousands of
+records share a few skeletons, and each skeleton is compared with the contract once: known keys in their order, none
+absent or repeated, numbers bare, dates and texts quoted, texts of letters and digits only. The second removes quotes
+and braces, and letters unless they are part of a value. A colon becomes a comma, so that a column precedes each value
+and shows keys that contain a digit. Arrow's CSV reader converts the result to columns, exactly or not at all. Records
+that do not fit exactly are left to the other ways.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Regular", "read_regular", "regular_shape"]
 _ARROW = {
     "date": pa.date32(),
     "integer": pa.int64(),
-    # Wider than ours: Arrow lets digits beyond the precision pass, Polars turns what does not fit into null.
+    # Wider than our types: Arrow accepts digits beyond the precision; Polars turns values that do not fit into null.
     **{kind: pa.decimal128(38, scale) for kind, (_, scale) in DECIMALS.items()},
     "score": pa.float64(),
     "codes": pa.string(),
@@ -47,7 +47,7 @@ _AS_CSV = bytes.maketrans(b":[]", b',""')
 
 
 class Regular(NamedTuple):
-    """What is to be known of a group, worked out once."""
+    """The shape of a group, worked out once."""
 
     leaves: dict[str, Leaf]
     skeleton: re.Pattern[bytes]
@@ -59,7 +59,7 @@ class Regular(NamedTuple):
 
 
 def regular_shape(group: Group, leaves: Sequence[Leaf]) -> Regular | None:
-    """Make the shape of a group; None where its records may have any shape, or hold both texts and arrays of texts."""
+    """Make the shape of a group; None if its records may have any shape, or hold both texts and arrays of texts."""
     kinds = {leaf.kind for leaf in leaves}
     if group.is_open or {"text", "codes"} <= kinds or any(leaf.shift for leaf in leaves):
         return None
@@ -80,10 +80,10 @@ def regular_shape(group: Group, leaves: Sequence[Leaf]) -> Regular | None:
 
 
 def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> Records | None:
-    """Read records, or give None where anything is odd.
+    """Read records; return None if anything is irregular.
 
     Args:
-        shape: Of their group.
+        shape: The shape of their group.
         raws: Records, each valid JSON.
         start: Index of the first.
     """
@@ -119,7 +119,7 @@ def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> Records | N
 
 
 def _tree(leaves: Sequence[Leaf]) -> dict[str, Any]:
-    """Nest the fields of a group as the objects of a record are: by key a field, or another dict."""
+    """Nest the fields of a group like the objects of a record: by key a field, or another dict."""
     tree: dict[str, Any] = {}
     for leaf in leaves:
         *parents, key = leaf.path.split(".")
@@ -168,7 +168,7 @@ def _count_codes(skeleton: bytes) -> int:
 
 
 def _is_whole(shape: Regular, frame: pl.DataFrame, nulls: int, codes: int) -> bool:
-    """Tell whether there are as many nulls and codes as the skeletons say, and nothing that may not be."""
+    """Tell whether there are as many nulls and codes as the skeletons say, and nothing that must not be there."""
     found, leaves = frame.null_count().row(0, named=True), shape.leaves.values()
     if sum(found.values()) != nulls or any(found[leaf.name] for leaf in leaves if leaf.required):
         return False

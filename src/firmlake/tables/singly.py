@@ -1,4 +1,4 @@
-"""A record of whatever shape is taken apart by itself; an absent key is null."""
+"""Take records of any shape apart, one by one; an absent key is null."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ NO_IDENTITY = "it has fields that are not documented, and does not say in a docu
 
 
 def take_each(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -> list[Row]:
-    """Give the values of each field of the shape, one per record; values of a repeated key become one that never fits.
+    """Return the values of each field, one per record. The values of a repeated key become one value that never fits.
 
     Args:
         shape: Of the records.
         raws: Records, each valid JSON.
         start: Number of the first in the notes.
-        notes: Take what the contract does not know, and records that are no objects.
+        notes: Receives unknown keys, and records that are not objects.
     """
     rows = [_take(shape, _join_repeated(raw), start + place, notes) for place, raw in enumerate(raws)]
     return list(zip(*rows, strict=True))
 
 
 def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> list[Raw]:
-    """Give the values of a record's fields, and note what else it holds."""
+    """Return the values of a record's fields, and note everything else it holds."""
     top, *inner = shape.objects
     try:
         content = read_object(raw)
@@ -64,7 +64,7 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> list[Raw]:
 
 
 def _open(each: Object, value: Raw, unknown: dict[str, Raw], number: int, notes: Notes) -> dict[str, Raw]:
-    """Open an object inside a record; null is one without anything in it."""
+    """Open an object inside a record; null counts as an empty object."""
     if bytes(value) == b"null":
         return each.empty
     try:
@@ -77,7 +77,7 @@ def _open(each: Object, value: Raw, unknown: dict[str, Raw], number: int, notes:
 
 
 def _strictest(leaves: Sequence[Leaf]) -> str:
-    """Give the strictest mode of the values in an object."""
+    """Return the strictest mode of the values in an object."""
     return max({leaf.mode for leaf in leaves}, key=list(EFFECTS).index)
 
 
@@ -86,7 +86,7 @@ def _unreadable(error: Exception) -> str:
 
 
 def _find_elsewhere(group: Group, cells: dict[str, Raw], unknown: dict[str, Raw]) -> str:
-    """Move what identifies a company from another place to where it belongs, and name that place; empty for none."""
+    """Move a company's identification to its place from wherever it was found; return where, or an empty text."""
     for prefix in {path.partition(".")[0] for way in group.elsewhere for path in way if "." in path} & unknown.keys():
         try:
             inner = read_object(unknown[prefix])
@@ -108,7 +108,7 @@ def _is_there(value: Raw) -> bool:
 
 
 def _join_repeated(raw: Raw) -> Raw:
-    """Give a record with keys that stand there twice the values of each as an array of arrays, which never fits."""
+    """Replace the values of a repeated key by an array of arrays, which never fits."""
     found = []
 
     def join(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -76,12 +76,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 @collecting_rarely()
 def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manifest:
-    """Flatten a shard and write its files, unless they are there and whole already.
+    """Flatten a shard and write its files, unless they exist and are complete.
 
     Args:
         run: The run.
         shard: Its number.
-        progress: All that landed of it, with records, where that is still in memory; None reads it back.
+        progress: The landed answers of the shard, with records, if still in memory; None reads them from disk.
     """
     marker = _marker(run, shard)
     segments = _segments(run, shard)
@@ -102,11 +102,11 @@ def stage_shards(run: Run, processes: int = 1) -> list[Manifest]:
 
     Args:
         run: The run.
-        processes: How many processes to use. Each takes some hundred MB and pays from about ten thousand companies on.
+        processes: Each takes some hundred MB; more than one is faster from about 10,000 companies.
 
     Raises:
-        DamagedError: A landed answer is not what was written.
-        FirmlakeError: A process was ended from outside.
+        DamagedError: A landed answer was changed.
+        FirmlakeError: A process was killed; run again.
     """
     shards = run.shards()
     if min(processes, len(shards)) <= 1:
@@ -120,7 +120,7 @@ def stage_shards(run: Run, processes: int = 1) -> list[Manifest]:
 
 
 def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
-    """Add the tables that concern the run as a whole and write its manifest: the run is staged."""
+    """Write the tables of the run as a whole and its manifest, which completes the staging."""
     shards = list(shards)
     refused = run.table("refused_lines").with_columns(pl.lit(run.plan.list_name).alias("list_name"))
     manifest = Manifest(
@@ -137,7 +137,7 @@ def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
 
 
 def read_shard_manifest(run: Run, shard: int) -> Manifest | None:
-    """Read what was staged of a shard; None where it was not, or more has landed since."""
+    """Read the manifest of a shard; None if it is not staged, or more has landed since."""
     manifest = _read_manifest(_marker(run, shard))
     landed = {_name(run, path) for path in list_segments(run.folders.landing(run.run_id, shard))}
     is_current = manifest is not None and manifest.segments.keys() == landed
@@ -145,24 +145,24 @@ def read_shard_manifest(run: Run, shard: int) -> Manifest | None:
 
 
 def read_manifest(run: Run) -> Manifest | None:
-    """Read what was staged of a run; None where it was not, or the manifest is not what was written."""
+    """Read the manifest of a run; None if the run is not staged or the manifest is damaged."""
     return _read_manifest(run.folders.staged(run.run_id) / "manifest.json")
 
 
 def check_landed(run: Run, manifest: Manifest) -> None:
-    """Make sure that everything is still there which a manifest was made from; more may have landed since.
+    """Check that the landed answers that a manifest was made from are unchanged; more may have landed since.
 
     Raises:
-        DamagedError: A segment is missing or changed; it is named. Restore it, or do without it.
+        DamagedError: A segment is missing or was changed. The message names it and says how to restore it.
     """
     for name, sha256 in manifest.segments.items():
         path = run.folders.data / name
         if not path.exists() or sha256_of(path) != sha256:
-            raise DamagedError(f"{path} is missing or not what was written", answers_lost(run))
+            raise DamagedError(f"{path} is missing or was changed", answers_lost(run))
 
 
 def answers_lost(run: Run) -> str:
-    """Say what to do about landed answers that cannot be read, of a run whose fetching ended."""
+    """Return the next step for a run that has ended and whose landed answers cannot be read."""
     return (
         "Restore it from a copy, then `firmlake replay`. Without one its answers are lost, and the next run asks for "
         f"them again: remove it and {Folders(run.folders.data).staged(run.run_id)}, then `firmlake replay`"
@@ -170,7 +170,7 @@ def answers_lost(run: Run) -> str:
 
 
 def is_staged(run: Run, manifest: Manifest) -> bool:
-    """Tell whether every file of a manifest is there and holds what was written."""
+    """Tell whether every file of a manifest exists and is unchanged."""
     folder = run.folders.staged(run.run_id)
     return all(
         (folder / file.path).exists() and sha256_of(folder / file.path) == file.sha256 for file in manifest.files
@@ -178,16 +178,16 @@ def is_staged(run: Run, manifest: Manifest) -> bool:
 
 
 def check_staged(run: Run, manifest: Manifest) -> None:
-    """Make sure that the staged files hold what was written.
+    """Check that the staged files exist and are unchanged.
 
     Raises:
-        DamagedError: One does not; it is named. `firmlake replay` makes it again from the landed answers.
+        DamagedError: A file is missing or was changed; `firmlake replay` makes it again from the landed answers.
     """
     folder = run.folders.staged(run.run_id)
     for file in manifest.files:
         path = folder / file.path
         if not path.exists() or sha256_of(path) != file.sha256:
-            raise DamagedError(f"{path} is missing or not what was written", "`firmlake replay` makes it again")
+            raise DamagedError(f"{path} is missing or was changed", "`firmlake replay` makes it again")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

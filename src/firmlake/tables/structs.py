@@ -1,7 +1,7 @@
-"""Many records are taken apart at once, as structs of JSON values.
+"""Take many records apart at once, as structs of JSON values.
 
-The fields of a struct are the known keys and the unknown ones that a few of the records have. Where they do not account
-for every key there is, nothing is taken: `singly.py` takes each record apart by itself.
+The fields of a struct are the known keys and the unknown ones that a few of the records have. If they do not account
+for every key, this module takes nothing, and `singly.py` takes each record apart.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Place = tuple[str, str]
 
 
 class _Part(NamedTuple):
-    """An object of a struct: the attribute that holds it, what stands for an absent one, how to take its values."""
+    """An object of a struct: its attribute, the value for an absent object, and the function that takes its values."""
 
     attribute: str
     absent: Any
@@ -50,13 +50,13 @@ class _Form(NamedTuple):
 
 
 def take_together(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -> list[Row] | None:
-    """Give the values of each field of the shape, one per record; None where one is odd, and nothing was noted.
+    """Return the values of each field, one per record; None, without notes, if a record is irregular.
 
     Args:
         shape: Of the records.
         raws: Records, each valid JSON.
         start: Number of the first in the notes.
-        notes: Take what the contract does not know.
+        notes: Receives unknown keys.
     """
     text = b",".join(raws)
     try:
@@ -81,7 +81,7 @@ def take_together(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -
     absent = [part.absent for part in form.parts if part.attribute]
     if extra and shape.group.is_open and any(map(tuple(absent).__eq__, zip(*at_top, strict=True))):
         return None  # a record that may be of another shape
-    # Where a value holds what absent keys are counted by, too few are there, and the records go one by one.
+    # A value may contain the marks by which keys are counted. Then too few are counted, and records go one by one.
     values = [*columns, *extra.values()]
     key_count = len(raws) * (len(values) + len(at_top)) - sum(
         found.count(each) for found, each in zip(at_top, absent, strict=True)
@@ -100,7 +100,7 @@ def _make_form(objects: tuple[tuple[str, tuple[Leaf, ...]], ...], unknown: tuple
 
     Args:
         objects: Paths and leaves of its objects, the record itself first.
-        unknown: Where its records have keys beside these.
+        unknown: The paths of objects whose records have other keys.
     """
     parts: list[_Part] = []
     inner: list[tuple[str, str]] = []
@@ -123,7 +123,7 @@ def _make_form(objects: tuple[tuple[str, tuple[Leaf, ...]], ...], unknown: tuple
 
 
 def _learn_unknown(shape: Shape, raws: Sequence[Raw]) -> tuple[_Place, ...]:
-    """See which unknown keys some of the records have."""
+    """Find the unknown keys of some of the records."""
     found = set()
     for raw in raws[:: len(raws) // _LEARNT_FROM + 1]:
         content = read_object(raw)
@@ -135,12 +135,12 @@ def _learn_unknown(shape: Shape, raws: Sequence[Raw]) -> tuple[_Place, ...]:
 
 
 def _has_late_colon(text: bytes) -> bool:
-    """Tell whether there is a blank between a key and its colon, so that keys cannot be counted by quote and colon."""
+    """Tell whether a blank stands between a key and its colon; then keys cannot be counted as quote and colon."""
     return _LATE_COLON.search(text) is not None
 
 
 def _names_company(group: Group, unknown: Iterable[_Place]) -> bool:
-    """Tell whether unknown keys are some by which services name the related company."""
+    """Tell whether unknown keys are among those by which services name the related company."""
     paths = {path for way in group.elsewhere for path in way}
     return any(
         f"{of}.{key}" in paths if of else key in {path.partition(".")[0] for path in paths} for of, key in unknown

@@ -1,7 +1,7 @@
-"""The way to read records of any shape: a value that does not fit costs neither its record nor the others.
+"""Read records of any shape: a value that does not fit affects neither its record nor the others.
 
-Values of one field are read together. What the contract does not know, and every value that does not fit, goes into
-`extra_json` as received.
+Values of one field are read together. Unknown keys, and every value that does not fit, go into `extra_json` as
+received.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _DIGITS = re.compile(rb"[0-9]+")
 
 
 class Tolerant(NamedTuple):
-    """What is to be known of a group, worked out once."""
+    """The shape of a group, worked out once."""
 
     shape: Shape
     schema: pl.Schema
 
 
 def tolerant_shape(group: Group, leaves: Sequence[Leaf]) -> Tolerant:
-    """Work out what is to be known of a group with these fields."""
+    """Work out the shape of a group with these fields."""
     return Tolerant(shape_of(group, leaves), record_schema({leaf.name: KIND_TYPES[leaf.kind] for leaf in leaves}))
 
 
@@ -69,7 +69,7 @@ def read_tolerantly(tolerant: Tolerant, raws: Sequence[Raw], start: int) -> Reco
 
 
 def _take_apart(shape: Shape, raws: Sequence[Raw], notes: Notes) -> list[Row]:
-    """Give the values of each field; only thousands with something odd in them are taken apart record by record."""
+    """Return the values of each field; only irregular thousands of records are taken apart one by one."""
     pieces = []
     for start in range(0, len(raws), _PIECE):
         piece = raws[start : start + _PIECE]
@@ -78,7 +78,7 @@ def _take_apart(shape: Shape, raws: Sequence[Raw], notes: Notes) -> list[Row]:
 
 
 def _read_together(leaves: list[Leaf], cells: Mapping[Leaf, Sequence[Raw]]) -> list[pl.Series]:
-    """Read numbers and dates of many fields at once; of those with something odd, half and half, none is left."""
+    """Read numbers and dates of many fields at once, halving the fields as long as a value is irregular."""
     if not leaves:
         return []
     columns = read_columns(leaves, list(zip(*(cells[leaf] for leaf in leaves), strict=True)))
@@ -89,7 +89,7 @@ def _read_together(leaves: list[Leaf], cells: Mapping[Leaf, Sequence[Raw]]) -> l
 
 
 def _read_leaf(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> pl.Series:
-    """Read the values of a field: all at once, else one by one."""
+    """Read the values of a field: all at once, or else one by one."""
     column = read_column(leaf, cells) if leaf.kind in _TEXTS else None
     if column is None:
         meant = _as_meant(leaf, cells, notes)
@@ -103,7 +103,7 @@ def _read_leaf(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> pl.Series:
 
 
 def _as_meant(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> Sequence[Raw]:
-    """Take the quotes off numbers in strings, and put them around company numbers that are written as integers."""
+    """Remove the quotes of numbers in strings, and add them to company numbers written as integers."""
     if leaf.kind in (*_TEXTS, "date") and not leaf.is_company_number:
         return cells
     odd, kind = (_DIGITS, "number_for_text") if leaf.is_company_number else (_QUOTED_NUMBER, "text_for_number")
@@ -130,7 +130,7 @@ def _read_cell(number: int, leaf: Leaf, cell: Raw, received: Raw, notes: Notes) 
 
 
 def _reject_lacking(leaf: Leaf, column: pl.Series, notes: Notes) -> None:
-    """Reject the records that lack a required value, where nothing was said about them yet."""
+    """Reject the records that lack a required value, unless they are rejected already."""
     known = notes.rejected()
     for number in column.is_null().arg_true():
         if number not in known:

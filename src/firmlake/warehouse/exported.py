@@ -37,7 +37,7 @@ def last_exports(folders: Folders) -> list[LastExport]:
     """List the last export to each place, sorted by place.
 
     Raises:
-        DamagedError: A record is not what was written. Remove it; the next export writes it again.
+        DamagedError: A record was changed. Remove it; the next export writes it again.
     """
     return sorted(map(_read, _folder(folders).glob("*.json")), key=lambda last: last.target)
 

@@ -97,7 +97,7 @@ def open_warehouse(
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
         FirmlakeError: Nothing was published yet, or another version made the generation. The message says what to do.
-        DamagedError: The file is not what was written; replay.
+        DamagedError: The file was changed; replay.
     """
     path = newest(folders)
     try:
@@ -178,4 +178,4 @@ def explain_damage(path: Path | None, error: duckdb.Error) -> DamagedError | Non
     """Return an error if DuckDB's message says that the file is damaged; DuckDB has no exception class for that."""
     if path is None or not any(words in str(error) for words in _DAMAGE):
         return None
-    return DamagedError(f"{path} is not what was written ({error})", "`firmlake replay` makes it again")
+    return DamagedError(f"{path} is damaged ({error})", "`firmlake replay` makes it again")

@@ -35,7 +35,7 @@ def read_name_changes(folders: Folders) -> tuple[NameChange, ...]:
     """Read the log, oldest change first.
 
     Raises:
-        DamagedError: The log is not what was written. Restore it from a copy, or remove it to use original names.
+        DamagedError: The log was changed. Restore it from a copy, or remove it to use original names.
     """
     path = folders.list_names
     next_step = "Restore it from a copy, or remove it: lists then have the names under which they were run"

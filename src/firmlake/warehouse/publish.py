@@ -49,7 +49,7 @@ def publish(
         The new generation.
 
     Raises:
-        DamagedError: `start` is not what was written; replay.
+        DamagedError: `start` was changed; replay.
         FirmlakeError: The disk is full, or the load failed. The link is unchanged; the message says what to do.
     """
     try:
