@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmlake.api import answers
-from firmlake.api.answers import Element, read_answer
+from firmlake.api.answers import read_answer
+from firmlake.api.element import Element
 from firmlake.core.errors import UnusableAnswerError
 from support import ACME, BOLT, DATASETS, body, found, lookalike, not_found, party, period
 

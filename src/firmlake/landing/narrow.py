@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from firmlake.api.answers import Element
+from firmlake.api.element import Element
 from firmlake.api.judge import NO_SUCH_PLACE
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, ServiceError
 from firmlake.landing.pages import Page

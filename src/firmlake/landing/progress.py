@@ -13,8 +13,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from firmlake.api.answers import Element, read_answer
+from firmlake.api.answers import read_answer
 from firmlake.api.contract import DATASETS
+from firmlake.api.element import Element
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.landing.segments import GIVEN_UP, Header

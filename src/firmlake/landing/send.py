@@ -9,8 +9,8 @@ from datetime import datetime
 import msgspec
 
 from firmlake.api import requests
-from firmlake.api.answers import Element
 from firmlake.api.client import Answer, Client
+from firmlake.api.element import Element
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     FirmlakeError,
