@@ -34,7 +34,7 @@ def test_an_identifier_that_names_two_companies_is_none(dataset, key, before):
     text = body(found(ACME, dataset)).replace(b'"country"', before.encode() + b'"country"', 1)
     element, neighbour = read_answer(dataset, b"[" + text[1:-1] + b"," + body(found(BOLT, dataset))[1:-1] + b"]")
     assert element.company is None
-    assert element.problem == f"element not understood: {key} stands there twice"
+    assert element.problem == f"element not understood: {key} occurs twice"
     assert neighbour.company == BOLT
     assert not neighbour.problem
 
