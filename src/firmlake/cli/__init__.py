@@ -19,6 +19,7 @@ from firmlake.cli.changes import changes
 from firmlake.cli.check import check
 from firmlake.cli.company_lists import company_list
 from firmlake.cli.export import export
+from firmlake.cli.forget import forget
 from firmlake.cli.look import company, query, report, status
 from firmlake.cli.match import match
 from firmlake.cli.prune import prune
@@ -80,6 +81,7 @@ _GROUPS: dict[str, dict[click.Command, str]] = {
         archive: "Copy the landed answers of published runs",
         replay: "Rebuild the warehouse from the landed answers",
         verify: "Prove that answers, tables and warehouse agree",
+        forget: "Remove a person, contact or company everywhere",
         prune: "Remove old files that are no longer needed",
     },
     "Set up": {

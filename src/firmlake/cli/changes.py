@@ -44,7 +44,7 @@ def changes(
     """Show what changed: accounts, restatements, parents, children, stakes, lookalikes, health, lists."""
     from firmlake.core.files import write_file
     from firmlake.core.folders import Folders
-    from firmlake.enrich.lookup import read_company
+    from firmlake.intake.identifiers import read_company
     from firmlake.report.feed import WRITERS, read_changes
     from firmlake.service_lists.load import LIST_KINDS
     from firmlake.terminal.runs import show_changes

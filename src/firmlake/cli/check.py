@@ -75,7 +75,7 @@ def _budget(settings: Settings, most: int) -> int:
 
 
 def _read(named: tuple[str, ...]) -> list[Company]:
-    from firmlake.enrich.lookup import read_company
+    from firmlake.intake.identifiers import read_company
 
     companies = []
     for text in named:

@@ -121,11 +121,12 @@ def company(call: Call, country: str, company_number: str, datasets: tuple[str, 
     The answers land in the data folder like those of any run; --sandbox uses the data folder of the demo.
     """
     from firmlake.enrich import lookup
+    from firmlake.intake.identifiers import read_company
     from firmlake.terminal.runs import show_company
 
     demo = {key.replace(".", "__"): value for key, value in SAMPLE_SETTINGS.items()} if is_demo else {}
     settings = call.settings(**demo)
-    wanted = lookup.read_company(country.upper(), company_number)
+    wanted = read_company(country.upper(), company_number)
     found = lookup.fetch_company(settings, wanted, datasets or settings.run.datasets)
     call.answer(lookup.as_content(found), lambda: show_company(found))
     if found.shortfall:

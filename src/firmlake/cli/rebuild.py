@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.core.errors import EXIT_DONE, EXIT_FAILED
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, UsageError
 from firmlake.core.steps import utc_now
 from firmlake.terminal.echo import echo
 
@@ -30,6 +30,7 @@ def replay(call: Call, processes: int) -> None:
     """Rebuild tables and warehouse from the landed answers. Sends no request."""
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
+    from firmlake.forget.forget import clean_restored
     from firmlake.rebuild.replay import replay as rebuild
     from firmlake.tables.leaves import check_contract
 
@@ -37,6 +38,8 @@ def replay(call: Call, processes: int) -> None:
     check_contract(settings.contract)
     folders = Folders.of(settings)
     with lock(folders, "firmlake replay"):
+        if cleaned := clean_restored(folders, settings.privacy):
+            call.say(f"Cleaned {cleaned:,} restored files of who was forgotten")
         runs: list[str] = []
 
         def tell(run: Run) -> None:
@@ -61,14 +64,17 @@ def replay(call: Call, processes: int) -> None:
 
 
 @click.command()
+@click.option("--forgotten", is_flag=True, help="Prove instead that no byte names anybody who was forgotten.")
 @command
-def verify(call: Call) -> int:
+def verify(call: Call, forgotten: bool) -> int:
     """Prove that landed answers, staged tables and warehouse agree."""
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.rebuild.verify import verify as check_all
     from firmlake.terminal.runs import show_checks
 
+    if forgotten:
+        return _prove(call)
     settings = call.settings()
     folders = Folders.of(settings)
     with lock(folders, "firmlake verify", is_reader=True):
@@ -79,3 +85,29 @@ def verify(call: Call) -> int:
     if not agrees:
         call.say("firmlake: The warehouse differs from the landed answers. `firmlake replay` rebuilds it.")
     return EXIT_DONE if agrees else EXIT_FAILED
+
+
+def _prove(call: Call) -> int:
+    """Search every byte for who is forgotten."""
+    import msgspec
+
+    from firmlake.core.folders import Folders
+    from firmlake.core.lock import lock
+    from firmlake.forget.proof import prove
+    from firmlake.privacy.forgotten import open_forgotten
+    from firmlake.terminal.forgotten import show_receipt
+
+    settings = call.settings()
+    folders = Folders.of(settings)
+    held = open_forgotten(settings.privacy, folders)
+    if held is None:
+        raise UsageError("Nobody was forgotten", "`firmlake forget` forgets a person, a contact or a company")
+    with lock(folders, "firmlake verify", is_reader=True):
+        receipt, path = prove(folders, held, utc_now())
+    content = {**msgspec.structs.asdict(receipt), "receipt": path and str(path)}
+    call.answer(content, lambda: show_receipt(receipt, path))
+    if not held.register.is_done:
+        call.say("firmlake: A forget was interrupted. `firmlake forget` finishes it.")
+    elif receipt.found:
+        call.say("firmlake: Somebody forgotten is named. `firmlake forget` cleans these files.")
+    return EXIT_DONE if not receipt.found and not receipt.unread and held.register.is_done else EXIT_FAILED

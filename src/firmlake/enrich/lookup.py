@@ -12,7 +12,7 @@ import polars as pl
 
 from firmlake.api import service
 from firmlake.core.company import Company
-from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
@@ -20,12 +20,11 @@ from firmlake.core.steps import utc_now
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.plan import plan_companies
 from firmlake.enrich.run import carry_out, shortfall
-from firmlake.intake.identifiers import identify
 from firmlake.privacy.tombstones import lift
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["Found", "as_content", "fetch_company", "read_company"]
+__all__ = ["Found", "as_content", "fetch_company"]
 
 
 class Found(NamedTuple):
@@ -44,18 +43,6 @@ class Found(NamedTuple):
     tables: dict[str, pl.DataFrame]
     rejects: list[tuple[str, str, str]]
     shortfall: FirmlakeError | None
-
-
-def read_company(country: str, text: str) -> Company:
-    """Read a company number in any spelling.
-
-    Raises:
-        UsageError: The text is not a company number of this country. The message gives the reason.
-    """
-    row = identify(pl.Series([text]), pl.Series([country]), None).row(0, named=True)
-    if row["problem"] is not None or row["country"] != country:
-        raise UsageError(f"{country} {text}: {row['problem'] or 'a number of another country'}", "Correct the number")
-    return Company(row["country"], row["company_number"])
 
 
 def fetch_company(

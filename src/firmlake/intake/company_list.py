@@ -17,7 +17,14 @@ from firmlake.intake.identifiers import REPAIRS
 from firmlake.intake.key import company_key
 from firmlake.intake.table import BLANK
 
-__all__ = ["CompanyList", "IntakeOptions", "choose_from", "known_companies", "read_company_list"]
+__all__ = [
+    "CompanyList",
+    "IntakeOptions",
+    "choose_from",
+    "identity_of",
+    "known_companies",
+    "read_company_list",
+]
 
 IntakeOptions = IntakeSettings
 """How to read a list; by default everything is detected from the file."""
@@ -91,7 +98,7 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
     companies = named.filter(company_key().is_first_distinct())
     return CompanyList(
         path=path,
-        sha256=_identity(companies),
+        sha256=identity_of(companies),
         line_count=entries.header_count + data_count,
         header_count=entries.header_count,
         blank_count=blank_count,
@@ -120,7 +127,7 @@ def choose_from(companies: CompanyList, chosen: pl.DataFrame) -> CompanyList:
         chosen: country, company_number of the companies to keep.
     """
     kept = companies.companies.join(chosen, on=["country", "company_number"], how="semi", maintain_order="left")
-    return replace(companies, companies=kept, sha256=_identity(kept))
+    return replace(companies, companies=kept, sha256=identity_of(kept))
 
 
 def known_companies(companies: pl.DataFrame, name: str) -> CompanyList:
@@ -133,10 +140,21 @@ def known_companies(companies: pl.DataFrame, name: str) -> CompanyList:
     lines = companies.select("country", "company_number", line=pl.int_range(1, pl.len() + 1), given="company_number")
     none = lines.clear().with_columns(reason=pl.lit("", pl.String))
     return CompanyList(
-        Path(name), _identity(companies), companies.height, 0, 0, 0, lines,
+        Path(name), identity_of(companies), companies.height, 0, 0, 0, lines,
         none.select("line", "given", "country", "company_number", "reason"), none.select("line", "given", "reason"),
         is_file=False,
     )  # fmt: skip
+
+
+def identity_of(companies: pl.DataFrame) -> str:
+    """Hash the set of companies: see `CompanyList.sha256`."""
+    digest = hashlib.sha256()
+    for country in sorted(COUNTRIES):
+        numbers = companies["company_number"].filter(companies["country"] == country).sort()
+        for start in range(0, len(numbers), _HASH_ROWS):
+            lines = numbers.slice(start, _HASH_ROWS).str.join(f"\n{country} ").item()
+            digest.update(f"{country} {lines}\n".encode())
+    return digest.hexdigest()
 
 
 def _part(lines: pl.DataFrame) -> _Part:
@@ -160,17 +178,6 @@ def _reasons(repairs: pl.Series) -> pl.Series:
     """Return the text for each set of repairs; a list has few different sets."""
     texts = {bits: "; ".join(text for n, text in enumerate(REPAIRS) if bits >> n & 1) for bits in repairs.unique()}
     return repairs.replace_strict(texts, return_dtype=pl.String).cast(pl.String)  # keeps the type of an empty series
-
-
-def _identity(companies: pl.DataFrame) -> str:
-    """Hash the set of companies: see `CompanyList.sha256`."""
-    digest = hashlib.sha256()
-    for country in sorted(COUNTRIES):
-        numbers = companies["company_number"].filter(companies["country"] == country).sort()
-        for start in range(0, len(numbers), _HASH_ROWS):
-            lines = numbers.slice(start, _HASH_ROWS).str.join(f"\n{country} ").item()
-            digest.update(f"{country} {lines}\n".encode())
-    return digest.hexdigest()
 
 
 def _all_refused(path: Path, refused: pl.DataFrame, options: IntakeSettings) -> CompanyListError:

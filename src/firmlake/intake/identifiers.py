@@ -7,12 +7,13 @@ from typing import Final
 
 import polars as pl
 
-from firmlake.core.company import COUNTRIES, NUMBER_LENGTH
+from firmlake.core.company import COUNTRIES, NUMBER_LENGTH, Company
+from firmlake.core.errors import UsageError
 from firmlake.intake.checks import CHECKS, REFUSED
 from firmlake.intake.forms import FORMS, Form
 from firmlake.intake.repair import CLEANING_REPAIRS, clean_numbers
 
-__all__ = ["CONTRADICTION", "REPAIRS", "identify"]
+__all__ = ["CONTRADICTION", "REPAIRS", "identify", "read_company"]
 
 CONTRADICTION: Final = "the number names another country than its line or column does: correct one of them"
 
@@ -56,6 +57,18 @@ def identify(text: pl.Series, country: pl.Series, column_country: str | None = N
         for code, forms in FORMS.items()
     ]
     return pl.concat(parts).sort("row").drop("row").collect()
+
+
+def read_company(country: str, text: str) -> Company:
+    """Read a company number in any spelling.
+
+    Raises:
+        UsageError: The text is not a company number of this country. The message gives the reason.
+    """
+    row = identify(pl.Series([text]), pl.Series([country]), None).row(0, named=True)
+    if row["problem"] is not None or row["country"] != country:
+        raise UsageError(f"{country} {text}: {row['problem'] or 'a number of another country'}", "Correct the number")
+    return Company(row["country"], row["company_number"])
 
 
 def _identify(numbers: pl.LazyFrame, country: str | None, forms: Sequence[Form]) -> pl.LazyFrame:

@@ -19,7 +19,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -31,9 +31,18 @@ import zstandard
 from firmlake.api.exchange import Answer
 from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError, FirmlakeError
-from firmlake.core.files import make_folder, sync_folder
+from firmlake.core.files import make_folder, sync_folder, write_file
 
-__all__ = ["GIVEN_UP", "Header", "Landed", "SegmentWriter", "answered", "list_segments", "read_segment"]
+__all__ = [
+    "GIVEN_UP",
+    "Header",
+    "Landed",
+    "SegmentWriter",
+    "answered",
+    "list_segments",
+    "read_segment",
+    "rewrite_segment",
+]
 
 _INDEX = struct.Struct("<IIIQI")  # magic, size of the payload; payload: header length, body length, CRC-32 of both
 _CHECKSUM = struct.Struct("<I")
@@ -61,6 +70,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             test the service); or a kind of `GIVEN_UP` (the companies get no further request in this run; `error`
             says why).
         companies: Companies of the request, in its order.
+        original: Keyed hash of the checksum that the body had before `firmlake forget` changed it; empty if it is as
+            received.
     """
 
     kind: str = "answer"
@@ -80,6 +91,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration_seconds: float = 0.0
     body_bytes: int = 0
     body_sha256: str = ""
+    original: str = ""
 
 
 def answered(header: Header, answer: Answer) -> Header:
@@ -137,7 +149,7 @@ class SegmentWriter:
             raise _failed(folder, error) from None
         self._end = 0
         self._lock = threading.Lock()
-        self._compressor = zstandard.ZstdCompressor(compression_params=_COMPRESSION)
+        self._compressor = _compressor()
 
     def append(self, header: Header, body: bytes = b"") -> Header:
         """Write one record durably; it has landed when this returns.
@@ -145,17 +157,14 @@ class SegmentWriter:
         Returns:
             The header as written, with the length and checksum of the body.
         """
-        header = msgspec.structs.replace(header, body_bytes=len(body), body_sha256=hashlib.sha256(body).hexdigest())
+        header = _sealed(header, body)
         with self._lock:
             self._append(msgspec.json.encode(header) + b"\n", body)
             self.headers.append(header)
         return header
 
-    def _append(self, *parts: bytes) -> None:
-        frames = [self._compressor.compress(part) for part in parts]
-        checksum = zlib.crc32(frames[1], zlib.crc32(frames[0]))
-        index = _INDEX.pack(_MAGIC, _PAYLOAD, len(frames[0]), len(frames[1]), checksum)
-        content = memoryview(index + _CHECKSUM.pack(zlib.crc32(index)) + frames[0] + frames[1])
+    def _append(self, header: bytes, body: bytes) -> None:
+        content = memoryview(_frame(self._compressor, header, body))
         end = self._end + len(content)
         try:
             while content:
@@ -181,6 +190,23 @@ class SegmentWriter:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def rewrite_segment(path: Path, records: Iterable[tuple[Header, bytes]]) -> None:
+    """Replace a segment, whole or not at all. Only forgetting does this; whatever else lands stays as it came.
+
+    Args:
+        path: The segment.
+        records: Its new records: headers, whose length and checksum are set here, and bodies.
+    """
+    compressor = _compressor()
+
+    def write(aside: Path) -> None:
+        with aside.open("wb") as file:
+            for header, body in records:
+                file.write(_frame(compressor, msgspec.json.encode(_sealed(header, body)) + b"\n", body))
+
+    write_file(path, write)
 
 
 def list_segments(folder: Path) -> list[Path]:
@@ -220,6 +246,22 @@ def read_segment(path: Path) -> Iterator[Landed]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 _HEADER = msgspec.json.Decoder(Header)
+
+
+def _compressor() -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor(compression_params=_COMPRESSION)
+
+
+def _sealed(header: Header, body: bytes) -> Header:
+    return msgspec.structs.replace(header, body_bytes=len(body), body_sha256=hashlib.sha256(body).hexdigest())
+
+
+def _frame(compressor: zstandard.ZstdCompressor, *parts: bytes) -> bytes:
+    """Make the bytes of a record from its header and body."""
+    frames = [compressor.compress(part) for part in parts]
+    checksum = zlib.crc32(frames[1], zlib.crc32(frames[0]))
+    index = _INDEX.pack(_MAGIC, _PAYLOAD, len(frames[0]), len(frames[1]), checksum)
+    return b"".join([index, _CHECKSUM.pack(zlib.crc32(index)), *frames])
 
 
 def _create_next(folder: Path) -> tuple[Path, int]:

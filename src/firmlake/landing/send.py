@@ -30,7 +30,7 @@ from firmlake.landing.segments import Header, answered
 from firmlake.landing.shard import Shard
 from firmlake.landing.standing import Standing
 
-__all__ = ["Sender"]
+__all__ = ["Sender", "request_id"]
 
 
 class Sender:
@@ -126,7 +126,7 @@ class Sender:
     def _header(self, page: Page, shard: int) -> Header:
         language = self._run.plan.language
         return Header(
-            request_id=_request_id(self._run.run_id, page, language),
+            request_id=request_id(self._run.run_id, page, language),
             run_id=self._run.run_id,
             shard=shard,
             dataset=page.dataset,
@@ -136,6 +136,11 @@ class Sender:
             language=language,
             fetched_at=self._now(),
         )
+
+
+def request_id(run_id: str, page: Page, language: str) -> str:
+    """Name a request by what it asks for, so that all its attempts have one name."""
+    return hashlib.blake2b(msgspec.json.encode((run_id, *page, language)), digest_size=12).hexdigest()
 
 
 def _log_answer(header: Header) -> None:
@@ -152,7 +157,3 @@ def _log_answer(header: Header) -> None:
         error=header.error,
         seconds=header.duration_seconds,
     )
-
-
-def _request_id(run_id: str, page: Page, language: str) -> str:
-    return hashlib.blake2b(msgspec.json.encode((run_id, *page, language)), digest_size=12).hexdigest()

@@ -14,7 +14,7 @@ from firmlake.privacy.tombstones import Register, company_hash, contact_hash, pe
 from firmlake.privacy.tree import read_text
 from firmlake.privacy.words import Word, numbers_in, spellings, words_in
 
-__all__ = ["FORGOTTEN", "Forgotten", "open_forgotten"]
+__all__ = ["FORGOTTEN", "Forgotten", "is_mark", "open_forgotten"]
 
 FORGOTTEN = "[forgotten]"
 """Stands in a longer text where a name stood. A text that was only the name becomes null."""
@@ -22,9 +22,11 @@ FORGOTTEN = "[forgotten]"
 Span = tuple[int, int]
 
 _TEXTS = re.compile(rb'"((?:[^"\\]|\\.)*+(?:"|\\?\Z))', re.DOTALL)
+_WORDS = re.compile(rb"(?:[A-Za-z0-9%&;+\\\\-]|[\xc2-\xf4][\x80-\xbf]{1,3})+")
 _NUMBERS = re.compile(rb"(?<![\w.])[0-9]{1,14}(?![\w.])")
 _HIT = "hit"
 _MASKED = re.compile(r"person-([0-9a-f]{32})")
+_MARK = re.compile(r"forgotten-[0-9a-f]{8}")
 _CONTENT = re.compile(r"[^\W_]")
 _TOKEN = re.compile(r"[^\s,;|\"'()\[\]{}:=]+")
 _LENGTHS = {"BE": (9, 10), "NL": (7, 8), "FR": (9, 14)}
@@ -73,6 +75,16 @@ class Forgotten:
                 marks |= self._marks_of(token)
         return _HIT in marks or any(name <= marks for name in self._names)
 
+    def has_all_words(self, content: bytes) -> bool:
+        """Tell quickly whether any bytes hold all words of a forgotten name, in any order; False is certain."""
+        words = (found.decode("utf-8", "ignore") for found in set(_WORDS.findall(content)))
+        marks = {mark for word in words for mark in self._marks_of_word(word)}
+        return _HIT in marks or any(name <= marks for name in self._names if len(name) > 1)
+
+    def name_spans(self, text: str) -> list[Span]:
+        """Find names of persons who are forgotten everywhere."""
+        return [span for spelling in spellings(text) for span in self._person_spans(spelling, None)]
+
     def keyed(self, value: str) -> str:
         """Hash a value with the key, such as the checksum of a file before it was changed."""
         return keyed_hash(self._key, "checksum", value)
@@ -80,6 +92,10 @@ class Forgotten:
     def has_company(self, company: Company | None) -> bool:
         """Tell whether a company is forgotten."""
         return bool(self._companies) and company is not None and self._company_hash(company) in self._companies
+
+    def names_company(self, text: str) -> bool:
+        """Tell whether a text holds the number of a forgotten company."""
+        return any(self._number_spans(spelling) for spelling in spellings(text))
 
     def contact(self, text: str) -> str | None:
         """Return what stands in the place of a forgotten contact id; None if the contact is not forgotten."""
@@ -123,6 +139,11 @@ class Forgotten:
         """Return the keyed hash of a word that is part of a forgotten name, else an empty text."""
         mark = word_hash(self._key, word)
         return mark if mark in self._words else ""
+
+    def _marks_of_word(self, text: str) -> set[str]:
+        """Return the keyed hashes of the words in what bytes show as one word, perhaps encoded."""
+        marks = {self._word_mark(word.text) for spelling in spellings(text) for word in words_in(spelling)} - {""}
+        return marks | {_HIT} if any(found[1] in self._persons for found in _MASKED.finditer(text)) else marks
 
     def _find_marks(self, token: bytes) -> frozenset[str]:
         """Return what a text of a document has of forgotten names, and `_HIT` if it names anybody else forgotten."""
@@ -168,6 +189,11 @@ class Forgotten:
         if not self._companies:
             return []
         return [(start, end) for digits, start, end in numbers_in(text) if any(map(self.has_company, _read(digits)))]
+
+
+def is_mark(contact_id: str) -> bool:
+    """Tell whether this stands in the place of a forgotten contact, and must not be sent."""
+    return _MARK.fullmatch(contact_id) is not None
 
 
 def open_forgotten(settings: PrivacySettings, folders: Folders) -> Forgotten | None:

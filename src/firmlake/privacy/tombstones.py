@@ -20,7 +20,7 @@ from firmlake.core.errors import SettingsError, UsageError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings
-from firmlake.privacy.key import keyed_hash, read_key
+from firmlake.privacy.key import KEY_BYTES, keyed_hash, read_key
 from firmlake.privacy.words import name_words
 
 __all__ = [
@@ -114,16 +114,18 @@ def write_register(folders: Folders, register: Register) -> None:
 
 
 def add_tombstones(
-    settings: PrivacySettings, folders: Folders, subjects: Iterable[Subject], now: datetime
+    settings: PrivacySettings, folders: Folders, subjects: Iterable[Subject], now: datetime, *, is_dry: bool = False
 ) -> tuple[Register, bytes]:
-    """Add a tombstone for each subject that has none, without writing anything but a first key.
+    """Return the tombstones with one for each subject. Only a first key is written, and not even that if `is_dry`.
 
     Raises:
         UsageError: A name has no word to look for.
         SettingsError: The key of earlier tombstones is missing.
     """
     held = read_register(settings, folders)
-    key = held[1] if held else read_key(key_path(settings, folders), _SETTING)
+    path = key_path(settings, folders)
+    is_unkept = is_dry and not path.exists()
+    key = held[1] if held else secrets.token_bytes(KEY_BYTES) if is_unkept else read_key(path, _SETTING)
     tombstones = {(one.kind, one.hash, one.scope): one for one in held[0].tombstones} if held else {}
     for subject in subjects:
         is_person = subject.kind == "person"

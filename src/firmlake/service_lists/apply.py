@@ -18,6 +18,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.core.text import one_line
 from firmlake.landing.segments import Header, SegmentWriter, answered
+from firmlake.privacy.forgotten import is_mark
 from firmlake.privacy.persons import answer_filter
 from firmlake.service_lists.additions import SETTLED, Applied, added_to, list_applied, open_applied
 from firmlake.service_lists.contact_plan import Contact, ContactPlan, as_entries, spread
@@ -26,7 +27,7 @@ from firmlake.service_lists.decode import read_addition
 from firmlake.service_lists.load import lists_loaded_at, publish_lists
 from firmlake.warehouse.generations import LINK, open_warehouse
 
-__all__ = ["apply_plan"]
+__all__ = ["apply_plan", "request_id"]
 
 _REFUSALS_MAX = 3
 """If this many single contacts are refused before any request succeeds, the settings do not fit the service."""
@@ -90,6 +91,11 @@ def apply_plan(
     finally:
         _publish(settings, folders, progress, now)
     return progress
+
+
+def request_id(plan_id: str, body: bytes) -> str:
+    """Name a request by its plan and the contacts in it, as noted."""
+    return hashlib.blake2b(plan_id.encode() + body, digest_size=12).hexdigest()
 
 
 class _Sender:
@@ -164,7 +170,7 @@ class _Sender:
         plan = self._progress.plan
         header = Header(
             kind="sending",
-            request_id=hashlib.blake2b(plan.plan_id.encode() + body, digest_size=12).hexdigest(),
+            request_id=request_id(plan.plan_id, body),
             run_id=plan.plan_id,
             shard=0,
             dataset="contacts",
@@ -212,6 +218,7 @@ def _todo(folders: Folders, progress: Applied) -> list[list[Contact]]:
     others = [one for one in list_applied(folders) if one.plan.plan_id != plan.plan_id]
     progress.in_list = added = added_to(plan.list_id, others)
     settled = {contact for contact, standing in progress.standings.items() if standing.status in SETTLED}
+    settled |= {contact for contact in plan.contacts() if is_mark(contact.contact_id)}
     open_ones = ([one for one in spread(entries) if one not in added | settled] for entries in plan.requests)
     return [contacts for contacts in open_ones if contacts]
 

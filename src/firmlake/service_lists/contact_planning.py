@@ -18,6 +18,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
 from firmlake.core.settings import ApiSettings, NameSettings, Settings
 from firmlake.core.text import one_line
+from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.service_lists.additions import Applied, Standing, added_to, list_applied, merge_standings
 from firmlake.service_lists.contact_list import ContactList
 from firmlake.service_lists.contact_plan import Contact, ContactPlan, Entry, Refused, as_entries
@@ -193,6 +194,11 @@ def check_list(plan: ContactPlan, entry: ListEntry) -> None:
 def _make(
     settings: Settings, entry: ListEntry, contacts: ContactList, added: Collection[Contact], now: datetime
 ) -> ContactPlan:
+    forgotten = open_forgotten(settings.privacy, Folders.of(settings))
+    wanted = [one for one in contacts.contacts if forgotten is None or not _is_forgotten(one, forgotten)]
+    refused = contacts.refused if settings.intake.keeps_all else _without_text(contacts.refused)
+    if count := len(contacts.contacts) - len(wanted):
+        refused = [*refused, Refused(0, "", f"contacts that were forgotten: {count:,}")]
     return ContactPlan(
         plan_id=new_run_id(now),
         made_at=now,
@@ -203,15 +209,19 @@ def _make(
         list_type=entry.type,
         list_company_count=entry.company_count,
         list_updated_at=entry.updated_at,
-        requests=pack_requests([one for one in contacts.contacts if one not in added], settings.api),
-        already_added=as_entries(one for one in contacts.contacts if one in added),
-        refused=tuple(contacts.refused) if settings.intake.keeps_all else _without_text(contacts.refused),
+        requests=pack_requests([one for one in wanted if one not in added], settings.api),
+        already_added=as_entries(one for one in wanted if one in added),
+        refused=tuple(refused),
         repaired_count=contacts.repaired_count,
         repeated_count=contacts.repeated_count,
         firmlake_version=__version__,
     )
 
 
-def _without_text(refused: Iterable[Refused]) -> tuple[Refused, ...]:
+def _without_text(refused: Iterable[Refused]) -> list[Refused]:
     """Keep of refused lines only what `intake.keep_columns` allows: their number and the reason."""
-    return tuple(msgspec.structs.replace(one, given="") for one in refused)
+    return [msgspec.structs.replace(one, given="") for one in refused]
+
+
+def _is_forgotten(contact: Contact, forgotten: Forgotten) -> bool:
+    return forgotten.contact(contact.contact_id) is not None or forgotten.has_company(contact.company)

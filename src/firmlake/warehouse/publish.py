@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -15,7 +16,7 @@ from firmlake.core.folders import Folders
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.generations import LINK, PATTERN, explain_damage, generation_number, list_generations
 
-__all__ = ["checkpoint", "publish"]
+__all__ = ["checkpoint", "publish", "remake"]
 
 _TIDIED_EVERY = 8
 """Rows are compacted in every eighth generation only: otherwise each load would rewrite half of a table for the few
@@ -60,6 +61,37 @@ def publish(
         ) from error
 
 
+def remake(
+    folders: Folders,
+    path: Path,
+    load: Callable[[duckdb.DuckDBPyConnection], None],
+    *,
+    memory_limit: str,
+    start: Path | None = None,
+    storage_version: str = "latest",
+) -> None:
+    """Replace a generation that is kept, in one step; who has it open goes on with the old file.
+
+    Args:
+        folders: The data folder.
+        path: The generation.
+        load: Fills the file inside a transaction.
+        memory_limit: Memory limit of DuckDB, such as "512MB".
+        start: The generation to copy and change; None starts with an empty file.
+        storage_version: The oldest DuckDB that can read the file.
+
+    Raises:
+        FirmlakeError: The disk is full, or the load failed. The generation is unchanged.
+    """
+    try:
+        with _aside(folders, path) as aside:
+            _fill(folders, aside, load, memory_limit, start, storage_version, is_tidied=start is None)
+            aside.replace(path)
+        sync_folder(folders.warehouse)
+    except OSError as error:
+        raise FirmlakeError(f"{path}: {error.strerror}", "Make room, then run again") from error
+
+
 def checkpoint(connection: duckdb.DuckDBPyConnection, *, keeps_row_ids: bool = False) -> None:
     """Commit and write what was loaded so far into the unpublished generation, to free memory.
 
@@ -92,31 +124,61 @@ def _publish(
         _remove(rest)
     number = 1 + max(map(generation_number, folders.warehouse.glob(PATTERN)), default=0)
     path = folders.warehouse / f"gen_{number:06}.duckdb"
-    aside = folders.warehouse / f".{path.name}.part"
-    try:
-        if start:
-            aside.touch(mode=0o600)
-            shutil.copyfile(start, aside)
-        is_tidied = start is None or number % _TIDIED_EVERY == 0
-        _write(aside, lambda connection: load(connection, number), memory_limit, storage_version, is_tidied)
-        _sync(aside)
-        aside.chmod(0o400)
-        open_to(aside, folders.readers)
+    is_tidied = start is None or number % _TIDIED_EVERY == 0
+    with _aside(folders, path) as aside:
+        _fill(
+            folders,
+            aside,
+            lambda connection: load(connection, number),
+            memory_limit,
+            start,
+            storage_version,
+            is_tidied=is_tidied,
+        )
         aside.rename(path)
-    except duckdb.Error as error:
-        is_short = isinstance(error, duckdb.OutOfMemoryException)
-        next_step = f"raise run.duckdb_memory above {memory_limit}, then run again" if is_short else "run again"
-        failed = FirmlakeError(f"{aside}: {error}", f"Nothing was published; {next_step} to continue")
-        raise explain_damage(start, error) or failed from error
-    finally:
-        for rest in folders.warehouse.glob(f"{aside.name}*"):
-            _remove(rest)
     _swap_link(folders.warehouse, path)
     exported = exported_generations(folders)
     for old in list_generations(folders)[:-keep]:
         if generation_number(old) not in exported:
             old.unlink()
     return path
+
+
+@contextmanager
+def _aside(folders: Folders, path: Path) -> Iterator[Path]:
+    """Name the file beside a generation in which it is made; what is left of it is removed."""
+    aside = folders.warehouse / f".{path.name}.part"
+    try:
+        yield aside
+    finally:
+        for rest in folders.warehouse.glob(f"{aside.name}*"):
+            _remove(rest)
+
+
+def _fill(
+    folders: Folders,
+    aside: Path,
+    change: Callable[[duckdb.DuckDBPyConnection], None],
+    memory_limit: str,
+    start: Path | None,
+    storage_version: str,
+    *,
+    is_tidied: bool,
+) -> None:
+    """Make the file of a generation, read-only and durable."""
+    try:
+        if start:
+            aside.touch(mode=0o600)
+            shutil.copyfile(start, aside)
+        _write(aside, change, memory_limit, storage_version, is_tidied)
+        _sync(aside)
+        aside.chmod(0o400)
+        open_to(aside, folders.readers)
+    except duckdb.Error as error:
+        is_short = isinstance(error, duckdb.OutOfMemoryException)
+        next_step = f"raise run.duckdb_memory above {memory_limit}, then run again" if is_short else "run again"
+        failed = FirmlakeError(f"{aside}: {error}", f"Nothing was published; {next_step} to continue")
+        raise explain_damage(start, error) or failed from error
 
 
 def _write(

@@ -1,0 +1,64 @@
+"""The command `forget`: remove a person, a contact or a company from everything that firmlake wrote."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+
+from firmlake.cli.call import Call, command
+from firmlake.core.steps import utc_now
+
+__all__ = ["forget"]
+
+
+@click.command()
+@click.argument("kind", required=False, type=click.Choice(["person", "contact", "company"]))
+@click.argument("subject", nargs=-1)
+@click.option("--company", nargs=2, metavar="COUNTRY NUMBER", help="Forget the person about this company only.")
+@click.option(
+    "--from", "file", type=click.Path(path_type=Path), help="File with a subject on each line; they take one pass."
+)
+@click.option("--dry-run", is_flag=True, help="Show every place that names them; change nothing.")
+@command
+def forget(
+    call: Call,
+    kind: str | None,
+    subject: tuple[str, ...],
+    company: tuple[str, str] | None,
+    file: Path | None,
+    dry_run: bool,
+) -> None:
+    """Forget a person (NAME), a contact (ID) or a company (COUNTRY NUMBER).
+
+    \b
+    firmlake forget person "Jan Peeters"
+    firmlake forget person "Jan Peeters" --company BE 0403227515
+    firmlake forget contact 4711
+    firmlake forget company BE 0403227515
+
+    Without a subject, finish what a killed call began and clean restored files. docs/privacy.md says what happens.
+    """  # noqa: D301 - \b keeps the lines of the examples apart
+    from firmlake.core.folders import Folders
+    from firmlake.core.lock import lock
+    from firmlake.forget.forget import forget as start
+    from firmlake.forget.subjects import read_subject, read_subjects
+    from firmlake.terminal.forgotten import show_forgetting
+
+    subjects = read_subjects(file) if file else []
+    if kind:
+        words = (" ".join(subject),) if kind == "person" else subject
+        subjects.append(read_subject([kind, *words, *(company or ())]))
+    settings = call.settings()
+    folders = Folders.of(settings)
+    with nullcontext() if dry_run else lock(folders, "firmlake forget"):
+        done = start(settings, subjects, utc_now, call.say, is_dry=dry_run)
+    content = {
+        "forgotten": not dry_run,
+        "subject_count": done.subject_count,
+        "finished_count": done.finished_count,
+        "places": [{**place._asdict(), "path": str(place.path)} for place in done.places],
+        "out_of_reach": done.out_of_reach,
+    }
+    call.answer(content, lambda: show_forgetting(done, is_dry=dry_run))

@@ -1,0 +1,153 @@
+"""Forgets persons, contacts and companies: a tombstone for each, then every place is cleaned, each as a whole.
+
+Every step finds what it has to do by the tombstones alone, and changes a file in one rename. So a forget that was
+killed is finished by the next one, which needs to know no name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from firmlake.core.folders import Folders
+from firmlake.core.settings import PrivacySettings, Settings
+from firmlake.forget.frozen import clean_documents, clean_inputs, clean_runs, remove_parts
+from firmlake.forget.generations import clean_generations
+from firmlake.forget.landed import clean_landing
+from firmlake.forget.place import Place
+from firmlake.forget.staged import clean_staged
+from firmlake.privacy.forgotten import Forgotten, open_forgotten
+from firmlake.privacy.tombstones import Subject, add_tombstones, read_register, write_register
+from firmlake.rebuild.finished import finished_runs
+from firmlake.report.page import write_report
+from firmlake.warehouse.generations import newest
+
+__all__ = ["Forgetting", "clean_restored", "find_places", "forget"]
+
+
+class Forgetting(NamedTuple):
+    """What one call forgot.
+
+    Attributes:
+        places: Places that named somebody, before they were cleaned.
+        finished_count: Subjects of earlier calls that were killed, which are forgotten now.
+        out_of_reach: Copies that firmlake knows of and cannot change, each as one sentence.
+    """
+
+    places: list[Place]
+    subject_count: int
+    finished_count: int
+    out_of_reach: list[str]
+
+
+def forget(
+    settings: Settings,
+    subjects: Sequence[Subject],
+    now: Callable[[], datetime],
+    tell: Callable[[str], object] = lambda line: None,
+    *,
+    is_dry: bool = False,
+) -> Forgetting:
+    """Forget subjects, and whoever a killed call had begun to forget.
+
+    Args:
+        settings: The data folder, the key, and the limits of the warehouse. The caller holds the folder's lock.
+        subjects: Who; empty only finishes what was begun, and cleans restored files.
+        now: The clock, UTC.
+        tell: Receives a line for each step.
+        is_dry: Only find the places; nothing is written.
+
+    Raises:
+        DamagedError: A file is not what was written; restore it, then call again. Before the first change, all landed
+            answers and frozen tables are read once.
+        SettingsError: The key of earlier tombstones is missing.
+    """
+    folders = Folders.of(settings)
+    held = read_register(settings.privacy, folders)
+    begun = sum(not one.is_done for one in held[0].tombstones) if held else 0
+    register, key = add_tombstones(settings.privacy, folders, subjects, now(), is_dry=is_dry)
+    forgotten = Forgotten(register, key)
+    finished_runs(folders)
+    places = list(find_places(folders, forgotten, settings, tell))
+    if is_dry or not register.tombstones:
+        return Forgetting(places, len(subjects), 0, _out_of_reach(folders))
+    write_register(folders, register)
+    _clean(folders, forgotten, settings, now, tell)
+    done = (msgspec.structs.replace(one, is_done=True) for one in register.tombstones)
+    write_register(folders, msgspec.structs.replace(register, tombstones=tuple(done)))
+    return Forgetting(places, len(subjects), begun, _out_of_reach(folders))
+
+
+def find_places(
+    folders: Folders, forgotten: Forgotten, settings: Settings, tell: Callable[[str], object] = lambda line: None
+) -> Iterator[Place]:
+    """Yield every place of a data folder that names somebody; nothing is written."""
+    return _walk(folders, forgotten, settings, tell, write=False)
+
+
+def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
+    """Clean landed answers, plans and lists that were restored from a copy, before a replay reads them.
+
+    Returns:
+        The number of files that changed; 0 if nobody was ever forgotten.
+    """
+    forgotten = open_forgotten(settings, folders)
+    if forgotten is None:
+        return 0
+    changed = list(_sources(folders, forgotten, write=True))
+    if changed:
+        for _ in clean_staged(folders, forgotten, write=True):
+            pass
+    return len(changed)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _walk(
+    folders: Folders, forgotten: Forgotten, settings: Settings, tell: Callable[[str], object], *, write: bool
+) -> Iterator[Place]:
+    verb = "Cleaning" if write else "Reading"
+    tell(f"{verb} lists, plans and landed answers")
+    yield from _sources(folders, forgotten, write=write)
+    tell(f"{verb} staged tables")
+    yield from clean_staged(folders, forgotten, write=write)
+    tell(f"{verb} generations of the warehouse")
+    yield from clean_generations(folders, forgotten, settings.run, write=write)
+
+
+def _sources(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+    """Clean what nothing else is made from."""
+    for clean in (clean_inputs, clean_documents, clean_runs, clean_landing):
+        yield from clean(folders, forgotten, write=write)
+
+
+def _clean(
+    folders: Folders,
+    forgotten: Forgotten,
+    settings: Settings,
+    now: Callable[[], datetime],
+    tell: Callable[[str], object],
+) -> None:
+    remove_parts(folders.data)
+    for _ in _walk(folders, forgotten, settings, tell, write=True):
+        pass
+    report = folders.data / "report.html"
+    if report.exists() and newest(folders) is not None:
+        tell("Rendering the report again")
+        write_report(folders, now(), report, memory_limit=settings.run.duckdb_memory)
+
+
+def _out_of_reach(folders: Folders) -> list[str]:
+    found = [
+        f"{path.parent} is a data folder of its own: forget there too, with --data"
+        for path in sorted(folders.data.glob("portfolios/*/state"))
+    ]
+    return [
+        *found,
+        "Copies and backups of the data folder: a restored one is cleaned by the next `firmlake forget` or `replay`",
+        "Files that `--out`, `--log` and `report --to` wrote, and databases that exports were loaded into",
+    ]

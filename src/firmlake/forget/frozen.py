@@ -1,0 +1,152 @@
+"""Cleans what was frozen: plans and lists of runs, plans of contacts, records of the last failure and of exports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from firmlake.core.files import read_json, write_file, write_json
+from firmlake.core.folders import Folders
+from firmlake.core.freeze import freeze_again
+from firmlake.core.run import Run, RunPlan
+from firmlake.core.runs import list_runs
+from firmlake.forget.place import Place, count_changed
+from firmlake.intake.company_list import identity_of
+from firmlake.privacy.cleaning import clean_json
+from firmlake.privacy.forgotten import Forgotten
+from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
+
+__all__ = ["clean_documents", "clean_inputs", "clean_runs", "remove_parts"]
+
+_DOCUMENTS = (
+    "runs/*/outcome.json", "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "plans/*.json",
+    "state/*.json", "state/exports/*.json",
+)  # fmt: skip
+_INPUTS = ("state/inputs/*", "lists/*")
+
+
+def clean_runs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+    """Clean the plan and the frozen tables of each run; after a crash a run has either the old ones or the new ones.
+
+    Yields:
+        A place for each table, and for the plan of a run, that names somebody.
+
+    Raises:
+        DamagedError: A frozen table or a plan is not what was written.
+    """
+    for run in list_runs(folders):
+        places, plan, tables = _clean_run(run, forgotten)
+        if write and (places or tables):
+            run = freeze_again(run, plan, tables)
+        if write:
+            _remove_rests(run)
+        yield from places
+
+
+def clean_documents(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+    """Clean the JSON files of the data folder that are not plans of runs.
+
+    Raises:
+        DamagedError: A file is not what was written.
+    """
+    for path in sorted(path for pattern in _DOCUMENTS for path in folders.data.glob(pattern)):
+        if path == folders.tombstones:
+            continue
+        content = bytes(read_json(path, msgspec.Raw))
+        cleaned = clean_json(content, forgotten)
+        if cleaned != content:
+            if write:
+                write_json(path, msgspec.Raw(cleaned))
+            yield Place(path, "plan" if path.name == "plan.json" or "plans" in path.parts else "record", 1)
+
+
+def clean_inputs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+    """Clean lists that were kept because they came from a pipe or were divided; a line of a forgotten company goes.
+
+    A list that is no text, such as a workbook, is removed if it may name somebody: it can be given again.
+    """
+    for path in sorted(path for pattern in _INPUTS for path in folders.data.glob(pattern) if path.is_file()):
+        content = path.read_bytes()
+        if b"\0" in content:
+            if write:
+                path.unlink()
+            yield Place(path, "list, removed because it is no text", 1)
+            continue
+        lines = content.decode("utf-8", "surrogateescape").splitlines(keepends=True)
+        cleaned = [_clean_line(line, forgotten) for line in lines]
+        if cleaned != lines:
+            if write:
+                kept = "".join(cleaned).encode("utf-8", "surrogateescape")
+                write_file(path, lambda aside, kept=kept: aside.write_bytes(kept))  # type: ignore[misc]
+            yield Place(path, "list", sum(new != old for new, old in zip(cleaned, lines, strict=True)))
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove unfinished files that killed processes left."""
+    for path in folder.rglob(".*.part"):
+        path.unlink()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _clean_run(run: Run, forgotten: Forgotten) -> tuple[list[Place], RunPlan, dict[str, pl.DataFrame]]:
+    """Return what names somebody in a run, and the plan and those tables that have to change."""
+    places, tables, frames = [], {}, {}
+    for name in sorted(run.plan.sha256):
+        path = run.checked(name)
+        before = pl.read_parquet(path, glob=False)
+        frames[name] = after = clean_frame(before, forgotten)
+        if after is not before:
+            tables[name] = after
+            places.append(Place(path, "list" if name != "targets" else name, count_changed(before, after)))
+    if "held_hash" in frames.get("targets", pl.DataFrame()).columns:
+        targets = frames["targets"]
+        if targets["held_hash"].null_count() < targets.height:  # a hash without a key, by which a guess can be tested
+            tables["targets"] = targets.with_columns(pl.lit(None, pl.UInt64).alias("held_hash"))
+    content = msgspec.json.encode(run.plan)
+    plan = msgspec.json.decode(cleaned := clean_json(content, forgotten), type=RunPlan)
+    if cleaned != content:
+        places.append(Place(run.folder / "plan.json", "plan", 1))
+    if "companies" in tables:
+        plan, tables["refused_lines"] = _recount(run, plan, frames)
+    return places, plan, tables
+
+
+def _recount(run: Run, plan: RunPlan, frames: dict[str, pl.DataFrame]) -> tuple[RunPlan, pl.DataFrame]:
+    """Let lines of forgotten companies be refused, so that each line is still accounted for."""
+    companies, refused = frames["companies"], frames["refused_lines"]
+    before = run.table("companies")
+    asked = frames["targets"].select("country", "company_number").n_unique()
+    if "line" in before.columns:
+        gone = before.join(companies, on="line", how="anti").select(
+            "line", given=pl.lit(None, pl.String), reason=pl.lit(LINE_FORGOTTEN)
+        )
+        refused = pl.concat([refused, gone.cast(dict(refused.schema))]).sort("line")  # type: ignore[arg-type]
+    count = before.height - companies.height
+    return msgspec.structs.replace(
+        plan,
+        list_sha256=identity_of(companies),
+        company_count=plan.company_count - count,
+        refused_count=plan.refused_count + count,
+        target_count=asked,
+        fresh_count=plan.company_count - count - asked,
+    ), refused
+
+
+def _remove_rests(run: Run) -> None:
+    """Remove frozen tables that a crash left beside those of the plan."""
+    named = {run.plan.files.get(name, f"{name}.parquet") for name in run.plan.sha256}
+    for path in run.folder.glob("*.parquet"):
+        if path.name not in named:
+            path.unlink()
+
+
+def _clean_line(line: str, forgotten: Forgotten) -> str:
+    cleaned = forgotten.clean(line, None, has_contacts=True)
+    if cleaned is None or (forgotten.has_companies and cleaned != line and forgotten.names_company(line)):
+        return "\n" if line.endswith("\n") else ""
+    return cleaned

@@ -1,0 +1,190 @@
+"""Makes the generations of the warehouse anew that name somebody, each from the runs that it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import polars as pl
+
+from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.folders import Folders
+from firmlake.core.run import Outcome, Run
+from firmlake.core.settings import RunSettings
+from firmlake.forget.place import Place, count_changed
+from firmlake.privacy.forgotten import Forgotten
+from firmlake.privacy.frames import clean_frame
+from firmlake.rebuild.finished import finished_runs
+from firmlake.rebuild.restage import all_there_is
+from firmlake.service_lists.load import load_additions, load_overview
+from firmlake.service_lists.overview import Overview, list_overviews
+from firmlake.tables.stage import finish_stage, read_manifest, stage_shards
+from firmlake.warehouse.generations import list_generations
+from firmlake.warehouse.load import create_tables, load_run
+from firmlake.warehouse.publish import checkpoint, remake
+from firmlake.warehouse.views import create_views
+
+__all__ = ["clean_generations", "find_in_generation"]
+
+_ROWS = 100_000
+
+
+class _Load(NamedTuple):
+    """What a generation says of one load."""
+
+    generation: int
+    name: str
+    published_at: datetime
+
+
+Step = Callable[[duckdb.DuckDBPyConnection, _Load], None]
+
+
+def clean_generations(folders: Folders, forgotten: Forgotten, settings: RunSettings, *, write: bool) -> Iterator[Place]:
+    """Make all generations anew that name somebody, after landed answers and staged tables were cleaned.
+
+    Each gets the same loads again, with the same numbers and times. Generations are made one from the other where the
+    loads of one begin with those of another, so that all of them together cost little more than one replay.
+
+    Yields:
+        A place for each table of a generation that names somebody.
+
+    Raises:
+        DamagedError: A run that a generation was made from is damaged.
+    """
+    steps: dict[str, Step] = {}
+    clean: list[tuple[Path, list[_Load]]] = []
+    for path in list_generations(folders):
+        found = list(find_in_generation(path, forgotten))
+        yield from found
+        if not write:
+            continue
+        loads = _read_loads(path)
+        if found:
+            steps |= _find_steps(folders, [load.name for load in loads if load.name not in steps])
+            start, begun = _nearest(clean, loads)
+            _remake(folders, path, loads[len(begun) :], start, steps, settings)
+            if left := next(find_in_generation(path, forgotten), None):
+                raise FirmlakeError(
+                    f"{path} still names somebody forgotten, in {left.what}", "Report this; `firmlake replay` helps"
+                )
+        clean.append((path, loads))
+
+
+def find_in_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
+    """Yield each table of a generation that names somebody, with the number of its rows that do.
+
+    Raises:
+        DamagedError: The generation cannot be read.
+    """
+    try:
+        with duckdb.connect(path, read_only=True) as connection:
+            for (table,) in connection.execute(_TABLES).fetchall():
+                if count := _count(connection, table, forgotten):
+                    yield Place(path, table, count)
+    except duckdb.Error as error:
+        raise DamagedError(f"{path} cannot be read: {error}", "`firmlake replay` makes the newest again") from None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_TABLES = """
+    SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal AND NOT temporary ORDER BY ALL
+"""
+_LOADS = "SELECT generation, run_id, published_at FROM loads ORDER BY generation"
+_COLUMNS = """
+    SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? AND schema_name = 'main'
+    AND data_type IN ('VARCHAR', 'JSON')
+"""
+
+
+def _count(connection: duckdb.DuckDBPyConnection, table: str, forgotten: Forgotten) -> int:
+    columns = connection.execute(_COLUMNS, [table]).fetchall()
+    if not columns:
+        return 0
+    names = ", ".join(f'"{name}"::VARCHAR AS "{name}"' for name, _ in columns)
+    reader = connection.sql(f'SELECT {names} FROM "{table}"').to_arrow_reader(_ROWS)  # noqa: S608 - names of tables
+    count = 0
+    for batch in reader:
+        frame = pl.DataFrame(pl.from_arrow(batch))
+        count += count_changed(frame, clean_frame(frame, forgotten))
+    return count
+
+
+def _read_loads(path: Path) -> list[_Load]:
+    with duckdb.connect(path, read_only=True) as connection:
+        rows = connection.execute(_LOADS).fetchall()
+    return [_Load(number, name, published_at.replace(tzinfo=UTC)) for number, name, published_at in rows]
+
+
+def _nearest(clean: list[tuple[Path, list[_Load]]], loads: list[_Load]) -> tuple[Path | None, list[_Load]]:
+    """Find the generation whose loads are the most of those that this one begins with."""
+    begun = [(path, held) for path, held in clean if held and loads[: len(held)] == held]
+    return max(begun, key=lambda each: len(each[1]), default=(None, []))
+
+
+def _find_steps(folders: Folders, names: list[str]) -> dict[str, Step]:
+    """Return how each of these runs and overviews is loaded; the runs are staged where they are not."""
+    known = {path.parent.name for path in folders.runs.glob("*/plan.json")}
+    loaded = [name for name in names if name in known]
+    steps = {
+        run.run_id: _run_step(run, outcome) for run, outcome in finished_runs(folders, loaded) if run.run_id in loaded
+    }
+    overviews = {one.plan.overview_id: one for one in list_overviews(folders)} if len(loaded) < len(names) else {}
+    return steps | {name: _overview_step(folders, one) for name, one in overviews.items() if name in names}
+
+
+def _run_step(run: Run, outcome: Outcome) -> Step:
+    if run.is_pruned:
+        manifest = all_there_is(run)
+    else:
+        recorded = read_manifest(run)
+        run = run.read_by(recorded.contract) if recorded else run
+        manifest = finish_stage(run, stage_shards(run))
+
+    def step(connection: duckdb.DuckDBPyConnection, load: _Load) -> None:
+        load_run(connection, run, manifest, outcome, load.generation, load.published_at)
+
+    return step
+
+
+def _overview_step(folders: Folders, overview: Overview) -> Step:
+    def step(connection: duckdb.DuckDBPyConnection, load: _Load) -> None:
+        load_overview(connection, overview, load.generation, load.published_at)
+        load_additions(connection, folders, None, load.published_at)
+
+    return step
+
+
+def _remake(
+    folders: Folders,
+    path: Path,
+    loads: list[_Load],
+    start: Path | None,
+    steps: dict[str, Step],
+    settings: RunSettings,
+) -> None:
+    def load_all(connection: duckdb.DuckDBPyConnection) -> None:
+        create_tables(connection)
+        for load in loads:
+            if step := steps.get(load.name):
+                step(connection, load)
+            else:  # a plan of contacts, or a list that was renamed
+                load_additions(connection, folders, tuple(load), load.published_at)  # type: ignore[arg-type]
+            checkpoint(connection)
+        create_views(connection)
+
+    remake(
+        folders,
+        path,
+        load_all,
+        memory_limit=settings.duckdb_memory,
+        start=start,
+        storage_version=settings.storage_version,
+    )
+    with suppress(OSError):
+        path.chmod(0o400)

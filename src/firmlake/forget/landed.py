@@ -1,0 +1,82 @@
+"""Cleans landed segments: matched values only, with a new checksum; the original's stays only as a keyed hash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from firmlake.core.folders import Folders
+from firmlake.forget.place import Place
+from firmlake.landing.pages import Page
+from firmlake.landing.segments import Header, read_segment, rewrite_segment
+from firmlake.landing.send import request_id
+from firmlake.privacy.cleaning import clean_json
+from firmlake.privacy.forgotten import Forgotten
+from firmlake.service_lists import apply
+
+__all__ = ["clean_landing"]
+
+Record = tuple[Header, bytes]
+
+
+def clean_landing(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+    """Clean all segments of runs, overviews of service lists and contacts, one after the other.
+
+    Args:
+        folders: The data folder.
+        forgotten: Who is forgotten.
+        write: False only finds the places.
+
+    Yields:
+        A place for each segment that names somebody, with the number of its answers that do.
+
+    Raises:
+        DamagedError: A segment is not what was written.
+    """
+    for path in sorted((folders.data / "landing").rglob("*.zst")):
+        if not path.stem.isdecimal():
+            continue
+        records, count = clean_segment(path, forgotten)
+        if count:
+            if write:
+                rewrite_segment(path, records)
+            yield Place(path, "answers", count)
+
+
+def clean_segment(path: Path, forgotten: Forgotten) -> tuple[list[Record], int]:
+    """Return the records of a segment without who is forgotten, and how many of them changed."""
+    cleaned: list[Record] = []
+    renamed: dict[str, str] = {}
+    count = 0
+    for landed in read_segment(path):
+        body = landed.body
+        record = _clean(landed.header, body, forgotten, renamed)
+        count += record != (landed.header, body)
+        cleaned.append(record)
+    return cleaned, count
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _clean(header: Header, body: bytes, forgotten: Forgotten, renamed: dict[str, str]) -> Record:
+    """Clean an answer. The name of a request is a hash of its companies or contacts, so it changes with them."""
+    content = clean_json(body, forgotten) if body else body
+    companies = tuple(company for company in header.companies if not forgotten.has_company(company))
+    if header.dataset == "contacts":
+        if header.kind == "sending" and content != body:
+            renamed[header.request_id] = apply.request_id(header.run_id, content)
+    elif companies != header.companies and header.request_id not in renamed:
+        page = Page(header.dataset, companies, header.limit, header.offset)
+        renamed[header.request_id] = request_id(header.run_id, page, header.language)
+    original = header.original or forgotten.keyed(header.body_sha256)
+    return msgspec.structs.replace(
+        header,
+        companies=companies,
+        request_id=renamed.get(header.request_id, header.request_id),
+        error=forgotten.clean(header.error) or "",
+        headers={name: forgotten.clean(value) or "" for name, value in header.headers.items()},
+        original=header.original if content == body else original,
+    ), content

@@ -1,0 +1,146 @@
+"""Proves that nobody forgotten is named: searches every byte of the data folder, decompressed too; writes a receipt."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import polars as pl
+import zstandard
+
+from firmlake import __version__
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.files import is_writable, write_json
+from firmlake.core.folders import Folders
+from firmlake.forget.generations import find_in_generation
+from firmlake.forget.landed import clean_segment
+from firmlake.forget.place import Place, count_changed
+from firmlake.privacy.cleaning import clean_json
+from firmlake.privacy.forgotten import Forgotten
+from firmlake.privacy.frames import clean_frame
+
+__all__ = ["Receipt", "prove"]
+
+_RUN = re.compile(rb"[\t -~\x80-\xff]{3,}")
+_GZIP, _ZSTD, _ZIP, _PARQUET = b"\x1f\x8b", (b"\x28\xb5\x2f\xfd", b"\x57\x2a\x4d\x18"), b"PK\x03\x04", b"PAR1"
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read, and what was found.
+
+    Attributes:
+        byte_count: Bytes read from disk.
+        content_byte_count: Bytes searched, after decompression.
+        tombstones: Mark of each tombstone, and when its subject was forgotten.
+        found: Files that name somebody forgotten; empty proves that none does.
+        unread: Files that could not be read as what they are, with the reason.
+        seal: Keyed hash of all of the above: who has the key can tell that nobody edited it.
+    """
+
+    proved_at: datetime
+    firmlake_version: str
+    data: str
+    file_count: int
+    byte_count: int
+    content_byte_count: int
+    tombstones: dict[str, datetime]
+    found: tuple[tuple[str, str, int], ...]
+    unread: tuple[tuple[str, str], ...] = ()
+    seal: str = ""
+
+
+class _Piece(NamedTuple):
+    """Content of a file, as it is or decompressed."""
+
+    content: bytes
+    is_packed: bool
+
+
+def prove(folders: Folders, forgotten: Forgotten, now: datetime) -> tuple[Receipt, Path | None]:
+    """Search every file of a data folder, and write the receipt into `state/receipts`.
+
+    Returns:
+        The receipt and its file; None if the folder cannot be written to.
+    """
+    found: list[Place] = []
+    unread: list[tuple[str, str]] = []
+    files = byte_count = content_count = 0
+    for path in sorted(path for path in folders.data.rglob("*") if path.is_file() and not path.is_symlink()):
+        content = path.read_bytes()
+        files, byte_count = files + 1, byte_count + len(content)
+        try:
+            found += _look_into(path, content, forgotten)
+            for piece in _pieces(content):
+                content_count += len(piece.content)
+                if hits := _search(piece, forgotten):
+                    found.append(Place(path, "bytes", hits))
+        except (FirmlakeError, pl.exceptions.PolarsError, zstandard.ZstdError, OSError, zipfile.BadZipFile) as error:
+            unread.append((str(path), str(error)))
+    receipt = Receipt(
+        proved_at=now,
+        firmlake_version=__version__,
+        data=str(folders.data.absolute()),
+        file_count=files,
+        byte_count=byte_count,
+        content_byte_count=content_count,
+        tombstones={one.mark: one.forgotten_at for one in forgotten.register.tombstones},
+        found=tuple((str(place.path), place.what, place.row_count) for place in found),
+        unread=tuple(unread),
+    )
+    receipt = msgspec.structs.replace(receipt, seal=forgotten.keyed(msgspec.json.encode(receipt).decode()))
+    path = folders.state / "receipts" / f"{now:%Y%m%dT%H%M%SZ}.json"
+    if not is_writable(folders.state):
+        return receipt, None
+    write_json(path, receipt)
+    return receipt, path
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _look_into(path: Path, content: bytes, forgotten: Forgotten) -> Iterator[Place]:
+    """Read a file as what it is: also finds who is forgotten about one company only, and contacts."""
+    if path.suffix == ".zst" and "landing" in path.parts:
+        if count := clean_segment(path, forgotten)[1]:
+            yield Place(path, "answers", count)
+    elif path.suffix == ".duckdb":
+        yield from find_in_generation(path, forgotten)
+    elif content[:4] == _PARQUET:
+        frame = pl.read_parquet(path, glob=False, hive_partitioning=False)
+        if count := count_changed(frame, clean_frame(frame, forgotten)):
+            yield Place(path, "rows", count)
+    elif path.suffix == ".json" and clean_json(content, forgotten) != content:
+        yield Place(path, "values", 1)
+
+
+def _pieces(content: bytes) -> Iterator[_Piece]:
+    """Yield the content of a file, and of what is packed in it."""
+    is_packed = content[:4] in _ZSTD or content[:2] == _GZIP or content[:4] in (_ZIP, _PARQUET)
+    yield _Piece(content, is_packed)
+    if content[:4] in _ZSTD:
+        reader = zstandard.ZstdDecompressor().stream_reader(content, read_across_frames=True)
+        yield _Piece(reader.read(), False)
+    elif content[:2] == _GZIP:
+        yield _Piece(gzip.decompress(content), False)
+    elif content[:4] == _ZIP:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            for name in packed.namelist():
+                yield _Piece(packed.read(name), False)
+    elif content[:4] == _PARQUET:
+        frame = pl.read_parquet(io.BytesIO(content))
+        for column in frame.select(pl.col(pl.String)).iter_columns():
+            yield _Piece("\n".join(column.drop_nulls().unique().to_list()).encode(), False)
+
+
+def _search(piece: _Piece, forgotten: Forgotten) -> int:
+    """Count the texts in any bytes that hold a name, or a company number where bytes are readable."""
+    if not forgotten.has_all_words(piece.content):
+        return 0
+    return sum(bool(forgotten.name_spans(found[0].decode("utf-8", "ignore"))) for found in _RUN.finditer(piece.content))

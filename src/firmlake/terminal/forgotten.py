@@ -1,0 +1,43 @@
+"""Shows what was forgotten, and the proof that nothing is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firmlake.forget.forget import Forgetting
+from firmlake.forget.proof import Receipt
+from firmlake.terminal.echo import echo
+from firmlake.terminal.rows import show_rows
+
+__all__ = ["show_forgetting", "show_receipt"]
+
+
+def show_forgetting(done: Forgetting, *, is_dry: bool) -> None:
+    """Print each place that named somebody, and the copies that are out of reach."""
+    if done.places:
+        rows = [(str(place.path), place.what, f"{place.row_count:,}") for place in done.places]
+        show_rows(("place", "what", "rows"), rows)
+    subjects = f"{done.subject_count} {'subject' if done.subject_count == 1 else 'subjects'}"
+    places = f"{len(done.places):,} {'place' if len(done.places) == 1 else 'places'}"
+    if is_dry:
+        echo(f"{places} would be cleaned for {subjects}; nothing was changed")
+    else:
+        finished = f", and {done.finished_count} that an earlier call began" if done.finished_count else ""
+        echo(f"{places} cleaned for {subjects}{finished}. `firmlake verify --forgotten` proves it")
+    echo("Out of reach:")
+    for line in done.out_of_reach:
+        echo(f"  {line}")
+
+
+def show_receipt(receipt: Receipt, path: Path | None) -> None:
+    """Print what was read and found."""
+    for place, what, count in receipt.found:
+        echo(f"{place}: {what}, {count:,}")
+    for place, why in receipt.unread:
+        echo(f"{place} cannot be read: {why}")
+    echo(
+        f"{receipt.file_count:,} files, {receipt.byte_count:,} bytes ({receipt.content_byte_count:,} decompressed) "
+        f"searched for {len(receipt.tombstones)} forgotten: {len(receipt.found)} places found"
+    )
+    if path:
+        echo(f"Receipt: {path}")

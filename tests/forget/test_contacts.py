@@ -1,0 +1,54 @@
+"""A forgotten contact leaves the ledger of additions, its plans and its answers; the others stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from firmlake.api.service import connect
+from firmlake.core.files import write_json
+from firmlake.core.folders import Folders
+from firmlake.core.settings import Settings
+from firmlake.core.settings_layers import load_settings
+from firmlake.forget.forget import forget
+from firmlake.privacy.tombstones import Subject
+from firmlake.rebuild.verify import verify
+from firmlake.service_lists.apply import apply_plan
+from firmlake.service_lists.contact_list import read_contact_list
+from firmlake.service_lists.contact_planning import plan_contacts, read_plan
+from support import query
+
+from .everything import places_of
+
+GONE, KEPT = "ct-90210-x", "ct-90211-x"
+
+
+@pytest.fixture
+def settings(tmp_path, sandbox, monkeypatch) -> Settings:
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    sandbox.set_options(lists=20)
+    flags = {"api.base_url": sandbox.base_url, "api.requests_per_minute": "0", "paths.data": str(tmp_path / "data")}
+    return load_settings(flags=flags, environment={})[0]
+
+
+def test_a_contact_is_forgotten_and_is_not_sent_again(settings, tmp_path, now):
+    (tmp_path / "contacts.csv").write_text(
+        f"country,company_number,contact\nBE,0403227515,{GONE}\nBE,0403227515,{KEPT}\nBE,,{GONE}\n"
+    )
+    folders = Folders.of(settings)
+    with connect(settings) as client:
+        contacts = read_contact_list(tmp_path / "contacts.csv", settings.intake)
+        plan = plan_contacts(settings, client, contacts, 1002, now)
+        write_json(folders.data / "plans" / "plan.json", plan)
+        apply_plan(settings, client, plan, now)
+        rows = query(folders, "SELECT company_number, status, sent_count FROM contact_additions ORDER BY ALL")
+        assert len(places_of(folders.data, GONE)) > 3
+        forget(settings, [Subject("contact", GONE)], now)
+        assert places_of(folders.data, GONE) == set()
+        assert places_of(folders.data, KEPT)
+        assert query(folders, "SELECT company_number, status, sent_count FROM contact_additions ORDER BY ALL") == rows
+        assert all(check.agrees for check in verify(folders, now, memory_limit="100MB"))
+        again = read_plan(folders.data / "plans" / "plan.json")
+        apply_plan(settings, client, again, now)
+        planned = plan_contacts(settings, client, contacts, 1002, now)
+    assert GONE not in str(planned)
+    assert places_of(folders.data, GONE) == set()

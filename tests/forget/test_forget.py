@@ -1,0 +1,178 @@
+"""After a forget nobody finds the name, in any byte of the data folder, and everything else is as it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from firmlake.core.folders import Folders
+from firmlake.forget.forget import forget
+from firmlake.forget.proof import prove
+from firmlake.landing.segments import read_segment
+from firmlake.privacy.forgotten import Forgotten
+from firmlake.privacy.tombstones import Subject, read_register
+from firmlake.rebuild.prune import find_removable, prune
+from firmlake.rebuild.replay import replay
+from firmlake.rebuild.verify import content_hashes, verify
+from firmlake.warehouse.generations import list_generations, open_warehouse
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    query,
+)
+
+from .everything import places_of
+from .support import NAME, SPELLED, make_weeks, now, settings_of
+
+
+@pytest.fixture(scope="module")
+def weeks(tmp_path_factory) -> Folders:
+    return make_weeks(Folders(tmp_path_factory.mktemp("weeks") / "data"))
+
+
+@pytest.fixture
+def folders(weeks, tmp_path) -> Folders:
+    shutil.copytree(weeks.data, tmp_path / "data", symlinks=True)
+    return Folders(tmp_path / "data")
+
+
+def content(folders):
+    with open_warehouse(folders) as connection:
+        return {name: found for name, found in content_hashes(connection).items() if name != "loads"}
+
+
+def agrees(folders) -> bool:
+    return all(check.agrees for check in verify(folders, now, memory_limit="100MB"))
+
+
+_STRUCTURE = """
+    SELECT country, company_number, direction, position, related_country, related_company_number, function,
+           stake_fraction, valid_from_run FROM relationships ORDER BY ALL
+"""
+
+
+def test_no_byte_of_the_data_folder_holds_the_name_afterwards(folders):
+    assert len(places_of(folders.data, *SPELLED)) > 20
+    structure, loads = query(folders, _STRUCTURE), query(folders, "FROM loads ORDER BY ALL")
+    generations = [path.name for path in list_generations(folders)]
+    done = forget(settings_of(folders), [Subject("person", NAME)], now)
+    assert places_of(folders.data, *SPELLED) == set()
+    assert query(folders, _STRUCTURE) == structure
+    assert query(folders, "FROM loads ORDER BY ALL") == loads
+    assert [path.name for path in list_generations(folders)] == generations
+    assert {place.what for place in done.places} >= {"answers", "list", "staged", "relationships", "drift"}
+    again = forget(settings_of(folders), [], now)
+    assert again.places == []
+    assert agrees(folders)
+    receipt, path = prove(folders, Forgotten(*read_register(settings_of(folders).privacy, folders)), now())
+    assert (receipt.found, receipt.unread) == ((), ())
+    assert path
+    assert receipt.byte_count > 1_000_000
+
+
+@pytest.mark.slow
+def test_replay_reproduces_the_content_and_verify_agrees(folders):
+    forget(settings_of(folders), [Subject("person", NAME)], now)
+    assert agrees(folders)
+    before = content(folders)
+    replay(folders, now, memory_limit="100MB", keep=9)
+    assert content(folders) == before
+    assert places_of(folders.data, *SPELLED) == set()
+
+
+@pytest.mark.slow
+def test_a_dry_run_names_every_place_and_changes_no_byte(folders):
+    before = {path: path.read_bytes() for path in folders.data.rglob("*") if path.is_file()}
+    dry = forget(settings_of(folders), [Subject("person", NAME)], now, is_dry=True)
+    assert {path: path.read_bytes() for path in folders.data.rglob("*") if path.is_file()} == before
+    named = {str(place.path) for place in dry.places}
+    assert {str(folders.data / path) for path in places_of(folders.data, *SPELLED)} <= named | {
+        str(folders.warehouse / "firmlake.duckdb")
+    }
+
+
+@pytest.mark.slow
+def test_history_is_that_of_a_warehouse_that_never_knew_the_name(folders, tmp_path):
+    kept = query(folders, "SELECT valid_from_run, valid_to_run, stake_fraction FROM relationships_history ORDER BY ALL")
+    forget(settings_of(folders), [Subject("person", NAME)], now)
+    assert kept
+    assert kept == query(
+        folders, "SELECT valid_from_run, valid_to_run, stake_fraction FROM relationships_history ORDER BY ALL"
+    )
+
+
+@pytest.mark.slow
+def test_a_run_whose_answers_were_pruned_is_cleaned_in_its_staged_tables(folders):
+    removable, _ = find_removable(folders, now(), keep_generations=9, landed_days=0)
+    prune(folders, removable)
+    structure = query(folders, _STRUCTURE)
+    forget(settings_of(folders), [Subject("person", NAME)], now)
+    assert places_of(folders.data, *SPELLED) == set()
+    assert query(folders, _STRUCTURE) == structure
+    assert agrees(folders)
+
+
+@pytest.mark.slow
+def test_a_forgotten_company_leaves_nothing_but_places_without_a_name(folders):
+    bolt = [row for row in query(folders, _STRUCTURE) if row[1] == BOLT.company_number]
+    before = query(folders, "SELECT count(*), sum(stake_fraction) FROM relationships")
+    of_bolt = query(
+        folders, f"SELECT count(*), sum(stake_fraction) FROM relationships WHERE company_number = '{BOLT[1]}'"
+    )
+    assert bolt
+    forget(settings_of(folders), [Subject("company", "", BOLT)], now)
+    assert places_of(folders.data, BOLT.company_number) == set()
+    [(count, stakes)], [(gone, gone_stakes)] = before, of_bolt
+    assert query(folders, "SELECT count(*), sum(stake_fraction) FROM relationships") == [
+        (count - gone, stakes - gone_stakes)
+    ]
+    assert agrees(folders)
+
+
+@pytest.mark.slow
+def test_a_person_forgotten_about_one_company_stays_elsewhere(folders):
+    forget(settings_of(folders), [Subject("person", NAME, ACME)], now)
+    rows = query(
+        folders, "SELECT DISTINCT company_number, related_name FROM relationships WHERE related_name IS NOT NULL"
+    )
+    assert (BOLT.company_number, NAME) in rows
+    assert not [name for number, name in rows if number == ACME.company_number and "belacker" in name.lower()]
+    assert agrees(folders)
+
+
+@pytest.mark.slow
+def test_several_subjects_take_one_pass(folders):
+    subjects = [Subject("person", NAME), Subject("company", "", CIRC), Subject("person", "Nobody Atall")]
+    forget(settings_of(folders), subjects, now)
+    assert places_of(folders.data, *SPELLED, CIRC.company_number) == set()
+    assert agrees(folders)
+
+
+def test_tombstones_tell_no_name(tmp_path):
+    folders = Folders(tmp_path / "data")
+    forget(settings_of(folders), [Subject("person", NAME), Subject("company", "", BOLT)], now)
+    register = json.loads(folders.tombstones.read_text())["content"]
+    assert len(register["tombstones"]) == 2
+    assert all(one["is_done"] for one in register["tombstones"])
+    assert places_of(folders.state, *SPELLED, BOLT.company_number) == set()
+
+
+@pytest.mark.slow
+def test_no_checksum_of_the_original_is_left(folders):
+    """Whoever guesses a name must not be able to test the guess."""
+    changed = query(
+        folders,
+        "SELECT payload_hash FROM company_state WHERE dataset = 'relationships' AND company_number <> '552032534' "
+        "UNION SELECT payload_hash FROM company_state_history WHERE dataset = 'relationships' "
+        "AND company_number <> '552032534'",
+    )
+    sums = [one.header.body_sha256 for path in folders.data.rglob("*.zst") for one in read_segment(path)]
+    forget(settings_of(folders), [Subject("person", NAME)], now)
+    left = {one.header.body_sha256 for path in folders.data.rglob("*.zst") for one in read_segment(path)}
+    assert len(changed) > 3
+    assert (
+        places_of(folders.data, *(value for (value,) in changed), *(each for each in sums if each not in left)) == set()
+    )

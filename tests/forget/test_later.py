@@ -1,0 +1,93 @@
+"""Whoever was forgotten stays forgotten: in later answers and lists, and in restored files; a lost key is noticed."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+import firmlake_sandbox
+from firmlake.core.company import Company
+from firmlake.core.errors import SettingsError
+from firmlake.core.folders import Folders
+from firmlake.core.settings_layers import load_settings
+from firmlake.enrich.lookup import fetch_company
+from firmlake.enrich.run import enrich
+from firmlake.forget.forget import clean_restored, forget
+from firmlake.forget.subjects import read_subjects
+from firmlake.privacy.tombstones import Subject
+from support import query
+
+from .everything import places_of
+
+_PERSON = "SELECT related_name FROM relationships WHERE related_kind = 'named_party' ORDER BY ALL LIMIT 1"
+_COMPANY = "SELECT country, company_number FROM companies WHERE paid_at IS NOT NULL ORDER BY ALL LIMIT 1"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, sandbox_process):
+    """A run over a few companies, and the settings it was made with."""
+    sandbox, options = sandbox_process
+    sandbox.set_options(**options)
+    sandbox.reset()
+    folder = tmp_path_factory.mktemp("later")
+    numbers = firmlake_sandbox.sample_numbers(20)
+    (folder / "list.csv").write_text("land;nummer\n" + "".join(f"{country};{number}\n" for country, number in numbers))
+    flags = {
+        "api.base_url": sandbox.base_url, "api.requests_per_minute": "0", "run.datasets": "relationships",
+        "paths.data": str(folder / "data"), "run.refresh_after_days": "0",
+    }  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+        settings = load_settings(flags=flags, environment={})[0]
+        enrich(settings, folder / "list.csv", "a test")
+        shutil.copytree(folder / "data", folder / "copy", symlinks=True)
+        yield settings, folder
+
+
+def test_who_was_forgotten_comes_back_by_no_way(made, now):
+    settings, folder = made
+    folders = Folders.of(settings)
+    [(name,)], [row] = query(folders, _PERSON), query(folders, _COMPANY)
+    company = Company(*row)
+    forget(settings, [Subject("person", name), Subject("company", "", company)], now)
+    assert places_of(folders.data, name, company.company_number) == set()
+    enrich(settings, folder / "list.csv", "a test")  # later answers and the same list
+    assert places_of(folders.data, name, company.company_number) == set()
+    [(refused,)] = query(
+        folders,
+        "SELECT count(*) FROM refused_lines WHERE reason LIKE '%forgotten%' AND run_id = "
+        "(SELECT max(run_id) FROM runs)",
+    )
+    assert refused == 1
+    for part in ("landing", "runs"):  # a restored backup
+        shutil.copytree(folder / "copy" / part, folders.data / part, dirs_exist_ok=True)
+    assert places_of(folders.data, name)
+    assert clean_restored(folders, settings.privacy)
+    assert places_of(folders.data, name, company.company_number) == set()
+    fetch_company(settings, company, ["relationships"])  # named explicitly
+    assert query(folders, f"SELECT count(*) FROM companies WHERE company_number = '{company.company_number}'") == [(1,)]
+    key = folders.state / "privacy.key"
+    key.rename(folder / "key")
+    with pytest.raises(SettingsError, match="is missing, but hashes were made with it"):
+        enrich(settings, folder / "list.csv", "a test")
+    key.write_text("x" * 64)
+    with pytest.raises(SettingsError, match="is not the one"):
+        forget(settings, [], now)
+
+
+def test_a_file_names_a_subject_on_each_line(tmp_path):
+    path = tmp_path / "subjects.csv"
+    lines = [
+        "person;Jan Peeters",
+        'person,"Peeters, An",BE,0403.227.515',
+        "",
+        "contact\t4711",
+        "company;BE;0403.227.515",
+    ]
+    path.write_text("\n".join(lines))
+    acme = Company("BE", "0403227515")
+    assert read_subjects(path) == [
+        Subject("person", "Jan Peeters"), Subject("person", "Peeters, An", acme), Subject("contact", "4711"),
+        Subject("company", "", acme),
+    ]  # fmt: skip
