@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from firmlake.core.errors import UsageError
+from firmlake.exports.addresses import address_for
 from firmlake.exports.loads import LOADS, Loaded
 from firmlake.exports.manifest import ColumnShape, ExportedTable, Manifest, folder_of
 
@@ -21,7 +22,7 @@ class Dialect(NamedTuple):
 
     Attributes:
         inline: Renders a comment inside CREATE TABLE; None if comments need statements of their own.
-        schemes: Where the warehouse can read an export from; "" is a folder.
+        schemes: Where the warehouse can read an export from, as our addresses begin; "" is a folder.
         format: The file format that it reads.
     """
 
@@ -31,7 +32,7 @@ class Dialect(NamedTuple):
 
 
 DIALECTS = {
-    "snowflake": Dialect(("s3", "gs", "az"), "parquet", lambda text: f"COMMENT {text}"),
+    "snowflake": Dialect(("s3", "gs", "az", "abfss"), "parquet", lambda text: f"COMMENT {text}"),
     "bigquery": Dialect(("gs",), "parquet", lambda text: f"OPTIONS (description={text})"),
     "redshift": Dialect(("s3",), "parquet", None),
     "databricks": Dialect(("s3", "gs", "az", "abfss"), "parquet", lambda text: f"COMMENT {text}"),
@@ -61,7 +62,7 @@ def render_ddl(manifest: Manifest, url: str, dialect: str) -> str:
     for table in manifest.tables:
         name = table.name + ("_changes" if manifest.mode == "changes" else "")
         parts += [f"{statement};" for statement in _create(table, name, dialect)]
-        folder = f"{url}/{folder_of(manifest.export_id)}"
+        folder = f"{address_for(dialect, url)}/{folder_of(manifest.export_id)}"
         columns = tuple((column.name, _type(column, dialect)) for column in table.columns)
         loaded = Loaded(name, table, folder, columns, manifest.mode != "changes", lambda text: _quoted(text, dialect))
         parts += LOADS[dialect](loaded) if table.files else []
@@ -76,7 +77,9 @@ def _create(table: ExportedTable, name: str, dialect: str) -> Iterator[str]:
     lines = []
     for column in table.columns:
         comment = f" {inline(_quoted(column.comment, dialect))}" if inline else ""
-        null = "" if column.nullable else " NOT NULL"
+        # BigQuery takes the country from the path, and what it takes from a path may be null.
+        is_nullable = column.nullable or (dialect == "bigquery" and column.name == "country")
+        null = "" if is_nullable else " NOT NULL"
         lines.append(f"  {_identifier(column.name, dialect)} {_type(column, dialect)}{null}{comment}")
     meaning = _quoted(_meaning(table), dialect)
     behind = ""
