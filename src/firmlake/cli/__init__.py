@@ -20,6 +20,7 @@ from firmlake.cli.check import check
 from firmlake.cli.company_lists import company_list
 from firmlake.cli.export import export
 from firmlake.cli.forget import forget
+from firmlake.cli.load import load
 from firmlake.cli.look import company, query, report, status
 from firmlake.cli.match import match
 from firmlake.cli.prune import prune
@@ -77,7 +78,8 @@ _GROUPS: dict[str, dict[click.Command, str]] = {
         contacts: "Add contacts to a static list of the service",
     },
     "Keep": {
-        export: "Export the newest generation to a folder or database",
+        export: "Export the newest generation to a folder or a store",
+        load: "Load the newest generation into a database",
         archive: "Copy the landed answers of published runs",
         replay: "Rebuild the warehouse from the landed answers",
         verify: "Prove that answers, tables and warehouse agree",

@@ -16,6 +16,7 @@ __all__ = [
     "ExportSettings",
     "IntakeSettings",
     "ListSettings",
+    "LoadSettings",
     "NameSettings",
     "PathSettings",
     "PrivacySettings",
@@ -232,6 +233,18 @@ class ExportSettings(Section, frozen=True):
     file_megabytes: Annotated[int, Meta(ge=1, le=256, description="approximate size of a full Parquet file")] = 128
 
 
+class LoadSettings(Section, frozen=True):
+    """Which database `firmlake load` writes to."""
+
+    target: Annotated[
+        str, Meta(description='postgres://HOST/DATABASE without a password, or duckdb:FILE; "" is none')
+    ] = ""
+    schema: Annotated[str, Meta(min_length=1, max_length=60, description="schema of the tables there")] = "firmlake"
+    tables: Annotated[
+        tuple[str, ...], Meta(description="tables to load; [] loads the data, its state and the runs")
+    ] = ()
+
+
 Pattern = str
 """A pattern that names fields by dataset and column, or by dataset and the service's path.
 
@@ -272,4 +285,5 @@ class Settings(Section, frozen=True):
     lists: ListSettings = ListSettings()
     privacy: PrivacySettings = PrivacySettings()
     export: ExportSettings = ExportSettings()
+    load: LoadSettings = LoadSettings()
     contract: ContractSettings = ContractSettings()

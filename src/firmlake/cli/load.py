@@ -1,0 +1,64 @@
+"""The command `load`: put the warehouse into the tables of another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from firmlake.cli.call import Call, command
+from firmlake.core.steps import utc_now
+
+if TYPE_CHECKING:
+    from firmlake.delivery.load import Delivered
+
+__all__ = ["load"]
+
+
+@click.command()
+@click.argument("target", required=False)
+@click.option("--schema", metavar="NAME", help="Schema of the tables in TARGET. Default: firmlake.")
+@click.option("--table", "tables", multiple=True, metavar="NAME", help="Only this table; may be repeated.")
+@click.option("--whole", is_flag=True, help="Compare all rows, even if the changes since the last load would do.")
+@command
+def load(call: Call, target: str | None, schema: str | None, tables: tuple[str, ...], whole: bool) -> None:
+    """Load the newest generation into TARGET: postgres://HOST/DATABASE or duckdb:FILE.
+
+    The first load writes all rows, later ones the rows that changed; rows that are gone are deleted. Readers see the
+    load before or this one. A load that was interrupted resumes when it is repeated. PostgreSQL's password comes from
+    ~/.pgpass, PGPASSFILE or PGPASSWORD.
+    """
+    from firmlake.core.folders import Folders
+    from firmlake.delivery.load import load as carry_out
+    from firmlake.delivery.load import request_of
+
+    settings = call.settings(load__target=target, load__schema=schema, load__tables=",".join(tables) or None)
+    done = carry_out(Folders.of(settings), request_of(settings, is_whole=whole), utc_now, call.say)
+    call.answer(_content(done), lambda: _say(call, done))
+
+
+def _say(call: Call, done: Delivered) -> None:
+    record = done.record
+    if done.note:
+        call.say(f"Loaded whole: {done.note}")
+    what = f"run {record.run_id}, generation {record.generation}"
+    if not done.is_new:
+        call.say(f"Nothing to do: {done.target} has this already ({what})")
+        return
+    count = sum(record.row_counts.values())
+    rows = f"{count:,} rows" if record.mode == "whole" else f"{count:,} changed rows"
+    call.say(f"Loaded into {done.target}: {rows}, {what}")
+
+
+def _content(done: Delivered) -> dict[str, Any]:
+    record = done.record
+    return {
+        "target": done.target,
+        "is_new": done.is_new,
+        "note": done.note,
+        "load_id": record.load_id,
+        "mode": record.mode,
+        "run_id": record.run_id,
+        "generation": record.generation,
+        "rows": record.row_counts,
+    }

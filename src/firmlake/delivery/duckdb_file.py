@@ -1,0 +1,109 @@
+"""A DuckDB file as the target of loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
+from firmlake.delivery.statements import Dialect
+from firmlake.exports.selection import arrow_schema, exported_type
+from firmlake.tables.schemas import Column, Table
+
+__all__ = ["DuckdbConnection", "open_duckdb"]
+
+_KINDS = ("text", "json", "integer", "count", "date", "timestamp", "boolean", "money", "ratio", "fraction", "decimal")
+_COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = ? ORDER BY column_index"
+
+
+class DuckdbConnection:
+    """A connection that works on one schema; see `firmlake.delivery.warehouse.Connection`."""
+
+    # A key would refuse rows that are deleted and inserted again in one transaction.
+    dialect = Dialect("duckdb", {kind: exported_type(Column("", kind, "")) for kind in (*_KINDS, "score")}, False)
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+        self.name = f"duckdb:{path}"
+        self.schema = '"' + schema.replace('"', '""') + '"'
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        with _told(self.name):
+            return self._connection.execute(statement, list(values)).fetchall()
+
+    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
+        """Insert batches, which DuckDB reads as they come."""
+        rows = pa.RecordBatchReader.from_batches(arrow_schema(table), batches)
+        with _told(self.name):
+            self._connection.register("rows_to_load", rows)
+            try:
+                inserted = f"INSERT INTO {self.schema}.{name} FROM rows_to_load"
+                ((count,),) = self._connection.execute(inserted).fetchall()
+            finally:
+                self._connection.unregister("rows_to_load")
+        return int(count)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin a transaction, which an error rolls back."""
+        self.run("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._connection.rollback()
+            raise
+        self.run("COMMIT")
+
+    def create_schema(self) -> None:
+        """Create the schema unless it exists."""
+        self.run(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
+
+    def column_names(self) -> Mapping[str, list[str]]:
+        """List the columns of all tables in the schema."""
+        found: dict[str, list[str]] = {}
+        for table, column in self.run(_COLUMNS, (self._schema,)):
+            found.setdefault(table, []).append(column)
+        return found
+
+
+@contextmanager
+def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbConnection]:
+    """Open a DuckDB file for writing; it is created if there is none.
+
+    Raises:
+        UsageError: There is no such folder.
+        LockHeldError: Another process has the file open.
+        FirmlakeError: The file is no DuckDB database.
+    """
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"There is no folder {path.absolute().parent}", "Name a file in a folder that exists")
+    try:
+        connection = duckdb.connect(str(path), config={"memory_limit": memory_limit})
+    except duckdb.IOException as error:
+        if "lock" in str(error).lower():
+            raise LockHeldError(f"{path} is open in another process", "Close it there, then load again") from None
+        raise FirmlakeError(f"{path} cannot be opened: {_first(error)}", "Name another file") from None
+    with connection:
+        yield DuckdbConnection(connection, path, schema)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        raise FirmlakeError(f"{name}: {_first(error)}", "Load again: it resumes. Nothing was changed") from error
+
+
+def _first(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,249 @@
+"""Load the newest generation, or its changes since the last load, into a target."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import msgspec
+
+from firmlake import __version__
+from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.files import is_writable
+from firmlake.core.folders import Folders
+from firmlake.core.lock import lock
+from firmlake.core.settings import Settings
+from firmlake.delivery.duckdb_file import open_duckdb
+from firmlake.delivery.postgres import open_postgres
+from firmlake.delivery.record import LoadRecord
+from firmlake.delivery.warehouse import Warehouse
+from firmlake.exports.formats import Source
+from firmlake.exports.selection import (
+    BASE,
+    EXPORTED_TABLES,
+    Load,
+    Selected,
+    attach,
+    last_load,
+    select_changes,
+    select_whole,
+)
+from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.tables.stage import SCHEMA_VERSION
+from firmlake.warehouse.exported import LastExport, lock_name, record_export
+from firmlake.warehouse.generations import open_warehouse
+
+__all__ = ["Delivered", "LoadRequest", "load", "open_target_warehouse", "request_of"]
+
+_SCHEMES = ("postgres://", "postgresql://", "duckdb:")
+
+
+class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to load, and where.
+
+    Attributes:
+        target: `postgres://HOST/DATABASE` or `duckdb:FILE`.
+        schema: The schema of the tables in the target.
+        is_whole: Load all rows even if the changes alone would do.
+    """
+
+    target: str
+    schema: str = "firmlake"
+    tables: tuple[str, ...] = EXPORTED_TABLES
+    is_whole: bool = False
+    memory_limit: str = "256MB"
+
+
+class Delivered(NamedTuple):
+    """What came of a load.
+
+    Attributes:
+        record: The load that the target holds now.
+        is_new: Whether anything was written.
+        note: Why all rows were loaded instead of changes; empty if changes were, or if there was nothing before.
+    """
+
+    target: str
+    record: LoadRecord
+    is_new: bool
+    note: str = ""
+
+
+def request_of(settings: Settings, *, is_whole: bool = False) -> LoadRequest:
+    """Make a request from the settings.
+
+    Raises:
+        UsageError: No target is named.
+    """
+    wanted = settings.load
+    if not wanted.target:
+        raise UsageError("No target is named", "`firmlake load postgres://HOST/DATABASE`, or set load.target")
+    return LoadRequest(
+        target=wanted.target,
+        schema=wanted.schema,
+        tables=wanted.tables or EXPORTED_TABLES,
+        is_whole=is_whole,
+        memory_limit=settings.run.duckdb_memory,
+    )
+
+
+def load(
+    folders: Folders,
+    request: LoadRequest,
+    now: Callable[[], datetime],
+    tell: Callable[[str], object] = lambda line: None,
+) -> Delivered:
+    """Make the tables of a target hold the newest generation. Call again to resume.
+
+    If the target holds an earlier generation that is still kept, only the rows that differ are sent.
+
+    Args:
+        folders: The data folder.
+        request: What to load, and where.
+        now: The clock, UTC.
+        tell: Receives a line for each table.
+
+    Raises:
+        UsageError: The target or a table is unknown.
+        LockHeldError: Another load works on the target.
+        FirmlakeError: Nothing is published yet, the target holds a later generation, or it fails.
+    """
+    with (
+        open_warehouse(folders, memory_limit=request.memory_limit) as connection,
+        open_target_warehouse(request) as warehouse,
+        lock(folders, f"a load into {warehouse.name}", lock_name(warehouse.name + request.schema), is_reader=True),
+    ):
+        held, newest = warehouse.held(), last_load(connection)
+        _check_order(held, newest, warehouse)
+        if held and _holds(held, newest, request):
+            _remember(folders, request, warehouse, held, now)
+            return Delivered(warehouse.name, held, is_new=False)
+        why_whole = _why_whole(connection, folders, request, held)
+        selected = select_whole(request.tables) if why_whole is not None else select_changes(request.tables)
+        record = _start(request, warehouse, newest, held, is_whole=why_whole is not None)
+        counts = _stage(connection, folders, warehouse, record, selected, tell)
+        record = msgspec.structs.replace(record, loaded_at=now().replace(tzinfo=None), row_counts=counts)
+        warehouse.publish(record, [WAREHOUSE_TABLES[name] for name in request.tables], held)
+        _remember(folders, request, warehouse, record, now)
+    return Delivered(warehouse.name, record, is_new=True, note=why_whole or "")
+
+
+@contextmanager
+def open_target_warehouse(request: LoadRequest) -> Iterator[Warehouse]:
+    """Open the target of a request.
+
+    Raises:
+        UsageError: Its address has an unknown form.
+        FirmlakeError: It cannot be opened.
+    """
+    target = request.target
+    if target.startswith(_SCHEMES[:2]):
+        with open_postgres(target, request.schema) as server:
+            yield Warehouse(server)
+    elif target.startswith("duckdb:"):
+        with open_duckdb(Path(target.removeprefix("duckdb:")), request.schema, request.memory_limit) as file:
+            yield Warehouse(file)
+    else:
+        raise UsageError(
+            f"{target.partition(':')[0]} is no target that a load can write to",
+            "Name postgres://HOST/DATABASE or duckdb:FILE; for others `firmlake export --ddl DIALECT` prints a script",
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _check_order(held: LoadRecord | None, newest: Load, warehouse: Warehouse) -> None:
+    if held and held.published_at > newest.published_at:
+        raise FirmlakeError(
+            f"{warehouse.name} holds a newer load, of generation {held.generation} from {held.published_at} UTC",
+            "Load from the data folder that it came from, or into another schema",
+        )
+
+
+def _holds(held: LoadRecord, newest: Load, request: LoadRequest) -> bool:
+    return (
+        not request.is_whole
+        and (held.generation, held.published_at) == (newest.generation, newest.published_at)
+        and held.schema_version == SCHEMA_VERSION
+        and set(held.tables) == set(request.tables)
+    )
+
+
+def _why_whole(
+    connection: duckdb.DuckDBPyConnection, folders: Folders, request: LoadRequest, held: LoadRecord | None
+) -> str | None:
+    """Say why all rows must be loaded, "" if that needs no reason; None if the changes do, whose base is attached."""
+    if held is None or request.is_whole:
+        return ""
+    if held.schema_version != SCHEMA_VERSION:
+        return "the tables have another shape since"
+    if set(held.tables) != set(request.tables):
+        return "the last load had other tables"
+    path = folders.warehouse / f"gen_{held.generation:06}.duckdb"
+    if path.exists():
+        attach(connection, path)
+        if last_load(connection, BASE).published_at == held.published_at:
+            return None
+    return f"generation {held.generation}, which was loaded last, is no longer kept"
+
+
+def _start(
+    request: LoadRequest, warehouse: Warehouse, newest: Load, held: LoadRecord | None, *, is_whole: bool
+) -> LoadRecord:
+    """Make the record of a load; its name is derived from what it loads, so that a killed load resumes."""
+    tables = {name: warehouse.dialect.shape(WAREHOUSE_TABLES[name]) for name in request.tables}
+    mode = "whole" if is_whole else "changes"
+    content = (newest.generation, newest.published_at, mode, held and held.load_id, tables, SCHEMA_VERSION)
+    digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:8]
+    return LoadRecord(
+        load_id=f"{newest.run_id}-{mode}-{digest}",
+        loaded_at=newest.published_at,
+        mode=mode,
+        run_id=newest.run_id,
+        generation=newest.generation,
+        published_at=newest.published_at,
+        base_generation=held.generation if held and not is_whole else None,
+        schema_version=SCHEMA_VERSION,
+        firmlake_version=__version__,
+        tables=tables,
+    )
+
+
+def _stage(
+    connection: duckdb.DuckDBPyConnection,
+    folders: Folders,
+    warehouse: Warehouse,
+    record: LoadRecord,
+    selected: list[Selected],
+    tell: Callable[[str], object],
+) -> dict[str, int]:
+    """Write all tables aside that are not written yet, and return the rows of each."""
+    counts = warehouse.prepare(record.load_id)
+    scratch = folders.state if is_writable(folders.state) else Path(tempfile.gettempdir())
+    for each in selected:
+        table = each.table
+        if table.name in counts:
+            tell(f"{table.name}: written before")
+            continue
+        source = Source(connection, each, scratch, file_bytes=0)
+        whole = record.mode == "whole"
+        counts[table.name] = warehouse.stage(record.load_id, table, source.batches(table), is_whole=whole)
+        tell(f"{table.name}: {counts[table.name]:,} rows{'' if whole else ' changed'}")
+    return counts
+
+
+def _remember(
+    folders: Folders, request: LoadRequest, warehouse: Warehouse, record: LoadRecord, now: Callable[[], datetime]
+) -> None:
+    """Keep the loaded generation, from which the next load tells what has changed."""
+    if is_writable(folders.state):
+        target = f"{warehouse.name} {request.schema}"
+        last = LastExport(target=target, export_id=record.load_id, generation=record.generation, exported_at=now())
+        record_export(folders, last)

@@ -1,0 +1,165 @@
+"""A PostgreSQL schema as the target of loads: rows go in by COPY, credentials come from where libpq finds them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import polars as pl
+import pyarrow as pa
+
+from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
+from firmlake.delivery.statements import Dialect
+from firmlake.tables.schemas import Table
+
+__all__ = ["PostgresConnection", "open_postgres"]
+
+_TYPES = {
+    "text": "text",
+    "json": "text",
+    "integer": "bigint",
+    "count": "bigint",
+    "date": "date",
+    "timestamp": "timestamp with time zone",
+    "boolean": "boolean",
+    "money": "numeric(18,2)",
+    "ratio": "numeric(12,4)",
+    "fraction": "numeric(9,6)",
+    "decimal": "numeric(23,4)",
+    "score": "double precision",
+}
+_LOCK = 0x6669_726D_6C61  # "firmla"
+_COLUMNS = (
+    "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s ORDER BY ordinal_position"
+)
+
+
+class PostgresConnection:
+    """A connection that works on one schema; see `firmlake.delivery.warehouse.Connection`."""
+
+    dialect = Dialect("postgres", _TYPES)
+
+    def __init__(self, connection: Any, name: str, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+        self.name = name
+        self.schema = '"' + schema.replace('"', '""') + '"'
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        with _told(self.name):
+            cursor = self._connection.execute(statement, values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
+        """Copy batches into a table as CSV, in which a missing value and an empty text differ."""
+        columns = ", ".join(f'"{column.name}"' for column in table.columns)
+        count = 0
+        with (
+            _told(self.name),
+            self._connection.cursor() as cursor,
+            cursor.copy(f"COPY {self.schema}.{name} ({columns}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')") as copy,
+        ):
+            for batch in batches:
+                copy.write(_as_csv(batch))
+                count += batch.num_rows
+        return count
+
+    def transaction(self) -> Any:
+        """Begin a transaction, which an error rolls back."""
+        return self._connection.transaction()
+
+    def create_schema(self) -> None:
+        """Create the schema unless it exists; the right to create one is needed only if it does not."""
+        with _told(self.name):
+            sought = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
+            if not self._connection.execute(sought, (self._schema,)).fetchone():
+                self._connection.execute(f"CREATE SCHEMA {self.schema}")
+
+    def column_names(self) -> Mapping[str, list[str]]:
+        """List the columns of all tables in the schema."""
+        found: dict[str, list[str]] = {}
+        for table, column in self.run(_COLUMNS, (self._schema,)):
+            found.setdefault(table, []).append(column)
+        return found
+
+
+@contextmanager
+def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
+    """Connect to a PostgreSQL database, and keep other loads out of the schema meanwhile.
+
+    Args:
+        address: `postgres://HOST/DATABASE`, without a password: libpq reads PGPASSWORD, PGPASSFILE or ~/.pgpass.
+        schema: The schema of the tables.
+
+    Raises:
+        UsageError: The address is invalid or holds a password, or psycopg is missing.
+        LockHeldError: Another load works on the schema.
+        FirmlakeError: The server cannot be reached.
+    """
+    try:
+        import psycopg
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError:
+        raise UsageError("PostgreSQL needs the library psycopg", "`pip install 'firmlake[load]'`") from None
+    try:
+        parts = conninfo_to_dict(address)
+    except psycopg.ProgrammingError:
+        raise UsageError("The address of the database cannot be read", "Write postgres://HOST/DATABASE") from None
+    if parts.get("password"):
+        raise UsageError(
+            "The address of the database holds a password, which other users of this machine could read",
+            "Leave it out, and keep it in ~/.pgpass, PGPASSFILE or PGPASSWORD",
+        )
+    name = f"postgres://{parts.get('host') or ''}/{parts.get('dbname') or ''}"
+    with _told(name):
+        connection = psycopg.connect(address, autocommit=True, application_name="firmlake load")
+    with connection:
+        (is_free,) = connection.execute(
+            "SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCK & 0x7FFFFFFF, schema)
+        ).fetchone() or (False,)
+        if not is_free:
+            raise LockHeldError(f"Another load works on schema {schema} of {name}", "Wait until it has ended")
+        connection.execute("SET client_min_messages = warning")
+        yield PostgresConnection(connection, name, schema)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _as_csv(batch: pa.RecordBatch) -> bytes:
+    frame = cast("pl.DataFrame", pl.from_arrow(batch)).with_columns(
+        pl.col(pl.String).str.replace_all("\x00", "\ufffd", literal=True)
+    )
+    written = io.BytesIO()
+    frame.write_csv(written, include_header=False, quote_style="non_numeric")
+    return written.getvalue()
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Turn an error of the database into one line that says where, what, and what to do."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.errors.DependentObjectsStillExist as error:
+        raise FirmlakeError(
+            f"{name}: a table has another shape now and must be replaced, but views depend on it: {_first(error)}",
+            "Drop these views, load, and create them again",
+        ) from None
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise FirmlakeError(f"{name}: {_first(error)}", "Let the login create and own the schema") from None
+    except psycopg.OperationalError as error:
+        raise FirmlakeError(
+            f"{name} cannot be used: {_first(error)}",
+            "Check the server and the login (PGUSER, ~/.pgpass), then load again: it resumes",
+        ) from None
+    except psycopg.Error as error:
+        raise FirmlakeError(f"{name}: {_first(error)}", "Load again: it resumes. Nothing was changed") from None
+
+
+def _first(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,82 @@
+"""What a target says of itself: `_firmlake_loads` with one row for each load, and marks of unfinished loads."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from firmlake.tables.schemas import Column, Table
+
+__all__ = ["LOADS", "STAGED", "LoadRecord", "Shape", "record_of", "row_of"]
+
+Shape = tuple[tuple[str, str], ...]
+"""Name and type of each column of a table, in the target's spelling."""
+
+LOADS = Table(
+    "_firmlake_loads",
+    "A load by firmlake; the newest says what the other tables hold",
+    ("load_id",),
+    (
+        Column("load_id", "text", "Name of the load, derived from what it loaded"),
+        Column("loaded_at", "timestamp", "When it was committed, UTC"),
+        Column("mode", "text", "whole, or changes since base_generation"),
+        Column("run_id", "text", "Last run included"),
+        Column("generation", "integer", "Generation of the warehouse that was loaded"),
+        Column("published_at", "timestamp", "When that generation was published, UTC"),
+        Column("base_generation", "integer", "Generation whose changes were loaded", "the load was whole"),
+        Column("schema_version", "integer", "Version of the shape of the tables"),
+        Column("firmlake_version", "text", "Version of firmlake"),
+        Column("tables", "json", "Columns and types of each table that was loaded"),
+        Column("row_counts", "json", "Rows that were written aside for each table: all, or the changed ones"),
+    ),
+)
+
+STAGED = Table(
+    "_firmlake_staged",
+    "A table that an unfinished load has written aside",
+    ("load_id", "table_name"),
+    (
+        Column("load_id", "text", "Name of the load"),
+        Column("table_name", "text", "Table"),
+        Column("row_count", "integer", "Rows written aside"),
+    ),
+)
+
+
+class LoadRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of `_firmlake_loads`."""
+
+    load_id: str
+    loaded_at: datetime
+    mode: str
+    run_id: str
+    generation: int
+    published_at: datetime
+    base_generation: int | None
+    schema_version: int
+    firmlake_version: str
+    tables: dict[str, Shape]
+    row_counts: dict[str, int] = {}
+
+
+def row_of(record: LoadRecord) -> tuple[Any, ...]:
+    """Return the row of a load, in the order of the columns of `LOADS`."""
+    values = msgspec.structs.asdict(record)
+    for name in ("tables", "row_counts"):
+        values[name] = msgspec.json.encode(values[name]).decode()
+    for name in ("loaded_at", "published_at"):
+        values[name] = values[name].replace(tzinfo=None)
+    return tuple(values[column.name] for column in LOADS.columns)
+
+
+def record_of(row: tuple[Any, ...]) -> LoadRecord:
+    """Read a row of `_firmlake_loads`; times come back without a zone, in UTC."""
+    values = dict(zip((column.name for column in LOADS.columns), row, strict=True))
+    values["tables"] = msgspec.json.decode(values["tables"], type=dict[str, Shape])
+    values["row_counts"] = msgspec.json.decode(values["row_counts"], type=dict[str, int])
+    for name in ("loaded_at", "published_at"):
+        moment = values[name]
+        values[name] = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    return LoadRecord(**values)

@@ -1,0 +1,215 @@
+"""A target of loads: tables are written aside one by one, then put in place all at once.
+
+_staging_<table>    rows written aside, each table committed by itself
+_firmlake_staged    which tables are written aside; what a killed load resumes from
+_firmlake_loads     one row for each load, written in the transaction that puts the tables in place
+"""
+
+# ruff: noqa: S608 - statements are put together from our own table names, never from data
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from firmlake.core.errors import FirmlakeError
+from firmlake.delivery.record import LOADS, STAGED, LoadRecord, Shape, record_of, row_of
+from firmlake.delivery.statements import (
+    Dialect,
+    add_column,
+    add_key,
+    apply_changes,
+    comments,
+    create_table,
+    delete_companies,
+    replace_rows,
+)
+from firmlake.tables.schemas import Table
+
+__all__ = ["Connection", "Warehouse"]
+
+_MOST_COMPANIES = 1_000
+
+
+class Connection(Protocol):
+    """A connection to a target. Its errors are `FirmlakeError`s, which name the target but no credentials.
+
+    Attributes:
+        name: The target without credentials, for messages and records.
+        schema: The schema of the tables, quoted where the target needs it.
+    """
+
+    name: str
+    schema: str
+    dialect: Dialect
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        ...
+
+    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write batches into an empty table, and return the number of rows."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Begin a transaction, which an error rolls back."""
+        ...
+
+    def create_schema(self) -> None:
+        """Create the schema unless it exists."""
+        ...
+
+    def column_names(self) -> Mapping[str, list[str]]:
+        """List the columns of all tables in the schema."""
+        ...
+
+
+class Warehouse:
+    """The tables of one schema in a target."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._run = connection.run
+        self.name = connection.name
+        self.dialect = connection.dialect
+
+    def held(self) -> LoadRecord | None:
+        """Read the newest load; None before the first."""
+        if LOADS.name not in self._connection.column_names():
+            return None
+        columns = ", ".join(column.name for column in LOADS.columns)
+        rows = self._run(
+            f"SELECT {columns} FROM {self._at(LOADS.name)} ORDER BY loaded_at DESC, generation DESC LIMIT 1"
+        )
+        return record_of(rows[0]) if rows else None
+
+    def prepare(self, load_id: str) -> dict[str, int]:
+        """Make the schema ready for a load, and remove what other unfinished loads wrote aside.
+
+        Returns:
+            Rows of each table that this load has written aside already.
+        """
+        self._connection.create_schema()
+        there = self._connection.column_names()
+        for table in (LOADS, STAGED):
+            if table.name not in there:
+                with self._connection.transaction():
+                    self._run(create_table(self._at(table.name), table, self.dialect))
+                    self._comment(table.name, table)
+        staged = self._run(f"SELECT load_id, table_name, row_count FROM {self._at(STAGED.name)}")
+        done = {name: count for of, name, count in staged if of == load_id and _aside(name) in there}
+        with self._connection.transaction():
+            for name in there:
+                if name.startswith(_aside("")) and name.removeprefix(_aside("")) not in done:
+                    self._run(f"DROP TABLE {self._at(name)}")
+            for of, name, _ in staged:
+                if of != load_id or name not in done:
+                    self._unmark(of, name)
+        return done
+
+    def stage(self, load_id: str, table: Table, batches: Iterable[pa.RecordBatch], *, is_whole: bool) -> int:
+        """Write rows aside and commit them.
+
+        Args:
+            load_id: The load.
+            table: What the rows look like.
+            batches: The rows.
+            is_whole: Whether they are the whole table, which may become the table itself.
+
+        Returns:
+            The number of rows.
+        """
+        where = self._at(_aside(table.name))
+        with self._connection.transaction():
+            self._run(create_table(where, table, self.dialect))
+            count = self._connection.ingest(_aside(table.name), table, batches)
+            for statement in add_key(where, table, self.dialect) if is_whole else ():
+                self._run(statement)
+            self._run(f"INSERT INTO {self._at(STAGED.name)} VALUES ({_text(load_id)}, {_text(table.name)}, {count})")
+        return count
+
+    def publish(self, record: LoadRecord, tables: Sequence[Table], held: LoadRecord | None) -> None:
+        """Put all tables in place in one transaction: readers see the load before, or this one.
+
+        Args:
+            record: The row of this load.
+            tables: Its tables, in the shape that the target is to have.
+            held: The load before.
+
+        Raises:
+            FirmlakeError: A table has the name of one of ours but was not made by a load. Choose another schema.
+        """
+        there = self._connection.column_names()
+        with self._connection.transaction():
+            for table in tables:
+                known = held.tables.get(table.name) if held else None
+                self._put(table, record, there.get(table.name), known)
+                self._unmark(record.load_id, table.name)
+            values = ", ".join(map(_literal, row_of(record)))
+            self._run(f"INSERT INTO {self._at(LOADS.name)} VALUES ({values})")
+
+    def forget(self, companies: Sequence[tuple[str, str]]) -> int:
+        """Delete all rows of these companies from all tables that a load made; return how many tables were changed."""
+        held = self.held()
+        tables = [name for name, shape in held.tables.items() if "company_number" in dict(shape)] if held else []
+        with self._connection.transaction():
+            for name in tables:
+                for start in range(0, len(companies), _MOST_COMPANIES):
+                    self._run(delete_companies(self._at(name), companies[start : start + _MOST_COMPANIES]))
+        return len(tables)
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _put(self, table: Table, record: LoadRecord, there: list[str] | None, known: Shape | None) -> None:
+        name, staged, wanted = self._at(table.name), self._at(_aside(table.name)), record.tables[table.name]
+        if there is not None and known is None:
+            raise FirmlakeError(
+                f"{self.name}: {name} exists, but no load of firmlake made it", "Load into another schema (--schema)"
+            )
+        if record.mode == "changes":
+            statements = [*apply_changes(name, staged, table), f"DROP TABLE {staged}"]
+        elif there is not None and known is not None and set(known) <= set(wanted):
+            new = [column for column in table.columns if column.name not in dict(known)]
+            statements = [
+                *(add_column(name, column, self.dialect) for column in new),
+                *replace_rows(name, staged, table),
+                f"DROP TABLE {staged}",
+            ]
+        else:
+            statements = [f"DROP TABLE {name}"] if there is not None else []
+            statements.append(f"ALTER TABLE {staged} RENAME TO {self._renamed(table.name)}")
+        for statement in statements:
+            self._run(statement)
+        if known != wanted:
+            self._comment(table.name, table)
+
+    def _comment(self, name: str, table: Table) -> None:
+        for statement in comments(self._at(name), table):
+            self._run(statement)
+
+    def _unmark(self, load_id: str, name: str) -> None:
+        which = f"load_id = {_text(load_id)} AND table_name = {_text(name)}"
+        self._run(f"DELETE FROM {self._at(STAGED.name)} WHERE {which}")
+
+    def _at(self, name: str) -> str:
+        return f"{self._connection.schema}.{name}"
+
+    def _renamed(self, name: str) -> str:
+        return name if self.dialect.name in ("postgres", "duckdb") else self._at(name)
+
+
+def _aside(name: str) -> str:
+    return f"_staging_{name}"
+
+
+def _literal(value: object) -> str:
+    if value is None:
+        return "NULL"
+    return str(value) if isinstance(value, int) else _text(str(value))
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

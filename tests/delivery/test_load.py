@@ -1,0 +1,208 @@
+"""A load makes the tables of a target hold the newest generation, whatever they held and whatever was interrupted."""
+
+from __future__ import annotations
+
+import shutil
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.folders import Folders
+from firmlake.delivery.load import LoadRequest, load
+from firmlake.delivery.statements import comments
+from firmlake.delivery.warehouse import Warehouse
+from firmlake.exports.selection import EXPORTED_TABLES
+from firmlake.tables.schemas import WAREHOUSE_TABLES, Column, Table
+from firmlake.warehouse.generations import list_generations
+from support import ACME, DAY, NOON, query
+
+
+def now():
+    return NOON + 60 * DAY
+
+
+def deliver(folders, place, **options):
+    return load(folders, place.request(**options), now)
+
+
+def texts(rows):
+    return sorted((tuple(str(cell) if cell is not None else None for cell in row) for row in rows), key=repr)
+
+
+def assert_same(folders, place, tables=EXPORTED_TABLES):
+    """Check every value of every table, read by a client that is not ours."""
+    for name in tables:
+        columns = [c.name for c in WAREHOUSE_TABLES[name].columns if c.type != "timestamp"]
+        moments = [c.name for c in WAREHOUSE_TABLES[name].columns if c.type == "timestamp"]
+        ours = query(folders, f"SELECT {', '.join([*columns, *(f'epoch({m})' for m in moments)])} FROM {name}")
+        theirs = [*columns, *(f"extract(epoch FROM {moment})::double precision" for moment in moments)]
+        assert texts(place.ask(f"SELECT {', '.join(theirs)} FROM firmlake.{name}")) == texts(ours), name
+
+
+def test_the_first_load_is_whole_later_ones_are_changes_and_a_repeated_one_does_nothing(weeks, place):
+    modes = []
+    for week in range(3):
+        folders = weeks(week)
+        done = deliver(folders, place)
+        modes.append(done.record.mode)
+        assert_same(folders, place)
+        assert not deliver(folders, place).is_new
+    assert modes == ["whole", "changes", "changes"]
+    rows = place.ask("SELECT generation, mode, base_generation FROM firmlake._firmlake_loads ORDER BY generation")
+    assert rows == [(1, "whole", None), (2, "changes", 1), (3, "changes", 2)]
+    assert place.ask("SELECT count(*) FROM firmlake._firmlake_staged") == [(0,)]
+
+
+def test_where_the_base_is_gone_all_rows_are_compared_and_what_is_gone_is_deleted(weeks, place):
+    folders = weeks(0)
+    deliver(folders, place)
+    weeks(1)
+    weeks(2)
+    list_generations(folders)[0].unlink()
+    done = deliver(folders, place)
+    assert done.record.mode == "whole"
+    assert "generation 1" in done.note
+    assert_same(folders, place)
+
+
+@pytest.mark.parametrize("week", [0, 1])
+def test_a_load_that_is_killed_changes_nothing_that_readers_see_and_is_resumed(weeks, place, monkeypatch, week):
+    for each in range(week):
+        deliver(weeks(each), place)
+    seen = "SELECT country, company_number, rank, score FROM firmlake.lookalikes"
+    before = texts(place.ask(seen)) if week else []
+    folders, stage = weeks(week), Warehouse.stage
+    said = []
+
+    def killed(self, load_id, table, *arguments, **options):
+        if table.name == "lookalikes":
+            raise KeyboardInterrupt
+        return stage(self, load_id, table, *arguments, **options)
+
+    monkeypatch.setattr(Warehouse, "stage", killed)
+    with pytest.raises(KeyboardInterrupt):
+        load(folders, place.request(), now)
+    monkeypatch.setattr(Warehouse, "stage", stage)
+
+    if week:
+        assert texts(place.ask(seen)) == before
+    load(folders, place.request(), now, said.append)
+    assert "financials: written before" in said
+    assert_same(folders, place)
+
+
+def test_an_error_while_tables_are_put_in_place_leaves_them_as_they_were(weeks, place, monkeypatch):
+    deliver(weeks(0), place)
+    held = texts(place.ask("SELECT country, company_number, rank FROM firmlake.lookalikes"))
+    folders, unmark = weeks(1), Warehouse._unmark
+
+    def fail(self, load_id, name):
+        if name == "relationships":
+            raise FirmlakeError("cut", "again")
+        unmark(self, load_id, name)
+
+    monkeypatch.setattr(Warehouse, "_unmark", fail)
+    with pytest.raises(FirmlakeError, match="cut"):
+        deliver(folders, place)
+    assert texts(place.ask("SELECT country, company_number, rank FROM firmlake.lookalikes")) == held
+    monkeypatch.setattr(Warehouse, "_unmark", unmark)
+    deliver(folders, place)
+    assert_same(folders, place)
+
+
+def test_what_another_unfinished_load_wrote_aside_goes(weeks, place, monkeypatch):
+    folders, publish = weeks(0), Warehouse.publish
+    monkeypatch.setattr(Warehouse, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        deliver(folders, place)
+    monkeypatch.setattr(Warehouse, "publish", publish)
+    deliver(weeks(1), place)
+    assert_same(folders, place)
+    with place.open() as warehouse:
+        assert not [name for name in warehouse._connection.column_names() if name.startswith("_staging_")]
+
+
+def test_a_column_that_is_new_is_added_and_views_on_the_table_stay(weeks, place, monkeypatch):
+    folders = weeks(0)
+    table = WAREHOUSE_TABLES["lookalikes"]
+    fewer = table._replace(columns=tuple(c for c in table.columns if c.name != "score"))
+    with monkeypatch.context() as patched:
+        for module in ("exports.selection", "delivery.load"):
+            patched.setattr(f"firmlake.{module}.WAREHOUSE_TABLES", {"lookalikes": fewer})
+        deliver(folders, place, tables=("lookalikes",))
+    place.ask("CREATE VIEW firmlake.ours AS SELECT company_number FROM firmlake.lookalikes")
+    deliver(folders, place, tables=("lookalikes",), is_whole=True)
+    assert_same(folders, place, ("lookalikes",))
+    assert len(place.ask("SELECT * FROM firmlake.ours")) == len(query(folders, "SELECT 1 FROM lookalikes"))
+
+
+def test_tables_and_columns_say_what_they_mean(weeks, place):
+    deliver(weeks(0), place, tables=("financials",))
+    with place.open() as warehouse:
+        if "duckdb" in place.address:
+            said = warehouse._run("SELECT comment FROM duckdb_columns() WHERE table_name = 'financials'")
+        else:
+            said = warehouse._run(f"""
+                SELECT col_description('{place.schema}.financials'::regclass, ordinal_position::int)
+                FROM information_schema.columns WHERE table_schema = '{place.schema}' AND table_name = 'financials'
+            """)
+    assert {row[0] for row in said} == {column.comment for column in WAREHOUSE_TABLES["financials"].columns}
+    assert len(list(comments("t", WAREHOUSE_TABLES["financials"]))) == 1 + len(said)
+
+
+def test_awkward_text_arrives_as_it_is(weeks, place):
+    values = ["", "\\.", "a\n\\.\nb", "\\N", 'quo"te', "it's", "a,b;c\td", "\r\n", "é€😀", "NULL", " x ", "'=1+1"]
+    table = Table("awkward", "x", ("id",), (Column("id", "integer", "x"), Column("text", "text", "x", "none")))
+    rows = [*enumerate(values), (99, None)]
+    batch = pa.RecordBatch.from_pydict({"id": [row[0] for row in rows], "text": [row[1] for row in rows]})
+    with place.open() as warehouse:
+        warehouse.prepare("x")
+        assert warehouse.stage("x", table, [batch], is_whole=True) == len(rows)
+        assert warehouse.stage("y", table._replace(name="b"), [], is_whole=True) == 0
+    assert sorted(place.ask("SELECT * FROM firmlake._staging_awkward")) == rows
+
+
+def test_the_rows_of_a_company_can_be_deleted_at_once_everywhere(weeks, place):
+    folders = weeks(0)
+    deliver(folders, place)
+    with place.open() as warehouse:
+        warehouse.forget([ACME])
+    for name in ("companies", "financials", "lookalikes", "relationships", "company_state"):
+        where = f"country = '{ACME.country}' AND company_number = '{ACME.company_number}'"
+        assert place.ask(f"SELECT count(*) FROM firmlake.{name} WHERE {where}") == [(0,)]
+    assert place.ask("SELECT count(*) > 0 FROM firmlake.companies") == [(True,)]
+
+
+def test_a_target_never_goes_back_in_time(weeks, place, tmp_path):
+    older = Folders(tmp_path / "older")
+    shutil.copytree(weeks(0).data, older.data, symlinks=True)
+    deliver(weeks(1), place)
+    with pytest.raises(FirmlakeError, match="newer load"):
+        deliver(older, place)
+
+
+def test_a_table_that_no_load_made_is_left_alone(weeks, place):
+    folders = weeks(0)
+    deliver(folders, place, tables=("companies",))
+    place.ask("CREATE TABLE firmlake.runs (ours int)")
+    with pytest.raises(FirmlakeError, match="no load of firmlake made it"):
+        deliver(folders, place)
+    assert place.ask("SELECT count(*) FROM firmlake.runs") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "target", ["oracle://x/y", "postgres://u:planted-secret@h/d", "duckdb:/nowhere/at/all.duckdb", "postgres://h:x/d"]
+)
+def test_a_target_that_cannot_be_used_is_refused_without_showing_a_secret(weeks, target):
+    with pytest.raises(FirmlakeError) as caught:
+        load(weeks(0), LoadRequest(target=target), now)
+    assert "planted-secret" not in str(caught.value)
+    assert caught.value.next_step
+
+
+def test_a_record_can_be_written_and_read_back(weeks, place):
+    done = deliver(weeks(0), place)
+    with place.open() as warehouse:
+        assert warehouse.held() == msgspec.structs.replace(done.record)
