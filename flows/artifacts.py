@@ -122,6 +122,7 @@ def summary_markdown(summary: RunSummary) -> str:
         "lines refused, repeated": f"{_count(summary.refused_count)}, {_count(summary.repeated_count)}",
         "requests": _count(summary.request_count),
         "credits": _credits(summary),
+        "refreshed for free": _count(summary.free_refresh_count),
         "rejected records": _count(summary.reject_count),
         "discarded values": _count(summary.discard_count),
         "companies changed": _count(summary.changed_company_count),

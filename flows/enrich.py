@@ -125,7 +125,8 @@ def report(settings: Settings, published: Sequence[Published]) -> None:
     """Write the report as a file, and show its path on the page."""
     for last in published[-1:]:
         try:
-            made = write_report(last.run.folders, utc_now(), memory_limit=settings.run.duckdb_memory)
+            memory = settings.run.duckdb_memory
+            made = write_report(last.run.folders, utc_now(), memory_limit=memory, run=settings.run)
             show_report(made, last.summary)
         except (FirmlakeError, OSError, duckdb.Error) as error:
             tell(f"Published, but the report could not be written ({error}); `firmlake report` tries again")

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,10 +20,12 @@ from firmlake.api.throttle.budget import RequestBudget
 from firmlake.api.throttle.choose import look_ahead, open_throttle
 from firmlake.api.throttle.forecast import Forecast
 from firmlake.api.throttle.throttle import Throttle
+from firmlake.api.timing import REAL
 from firmlake.core.errors import SettingsError, ThrottleStoreError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import SANDBOX, Settings
+from firmlake.core.steps import utc_now
 
 __all__ = [
     "check_access", "check_service", "connect", "expect_waits", "is_service", "open_access", "service_name",
@@ -75,10 +78,14 @@ def open_access(settings: Settings) -> Iterator[Access]:
 
 @contextmanager
 def connect(
-    settings: Settings, stop: threading.Event | None = None, on_wait: Callable[[str], object] = lambda why: None
+    settings: Settings,
+    stop: threading.Event | None = None,
+    on_wait: Callable[[str], object] = lambda why: None,
+    now: Callable[[], datetime] = utc_now,
 ) -> Iterator[Client]:
     """Yield a client for the service that the settings name; see `open_access`, and `Client` for the arguments."""
-    with open_access(settings) as access, Client(access, stop=stop, on_wait=on_wait) as client:
+    timing = REAL._replace(utc_now=now)
+    with open_access(settings) as access, Client(access, stop=stop, on_wait=on_wait, timing=timing) as client:
         yield client
 
 

@@ -31,7 +31,8 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
     from firmlake.report.status import read_status
     from firmlake.terminal.status import show_status
 
-    found = read_status(Folders.of(call.settings()), company_list)
+    settings = call.settings()
+    found = read_status(Folders.of(settings), company_list, settings.run)
     if metrics:
         text = render_metrics(found).encode()
         write_file(metrics, lambda aside: aside.write_bytes(text))
@@ -105,7 +106,7 @@ def report(call: Call, path: Path | None, company_list: str) -> None:
     settings = call.settings()
     memory = settings.run.duckdb_memory
     folders = Folders.of(settings)
-    path, _ = write_report(folders, utc_now(), path, memory_limit=memory, company_list=company_list)
+    path, _ = write_report(folders, utc_now(), path, memory_limit=memory, company_list=company_list, run=settings.run)
     call.answer({"report": str(path)}, lambda: echo(str(path)))
 
 

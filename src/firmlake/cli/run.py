@@ -128,12 +128,15 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
     """
     from firmlake.enrich import expand
     from firmlake.enrich import plan as planning
+    from firmlake.terminal.bill import describe_bill
     from firmlake.terminal.runs import describe_list, describe_plan, plan_content, show_refused
 
     settings = _run_settings(call, **options)
     expand.check_expand(settings)
     planned = planning.plan(settings, company_list, utc_now())
     content = plan_content(planned)
+    bill = planning.forecast(settings, planned, utc_now())
+    content["bill"] = bill
     steps = expand.plan_steps(settings, planned, utc_now()) if settings.run.expand else []
     unknown, left = expand.open_steps(settings, [planned, *steps]) if settings.run.expand else (range(0), None)
     if steps:
@@ -143,6 +146,8 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
 
     def show() -> None:
         for line in (*describe_list(planned.companies), *describe_plan(planned)):
+            echo(line)
+        for line in describe_bill(bill) if bill else ():
             echo(line)
         for number, step in enumerate(steps, 1):
             echo(f"Step {number}, {settings.run.expand}, as far as the warehouse knows:")

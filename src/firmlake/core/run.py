@@ -66,6 +66,10 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     refresh_after_days: int = 30
     credit_window_days: int = 30
     lookalikes_watched: int = 10
+    refresh_count: int = 0
+    """Companies refreshed for free, in the last days of their paid window."""
+    budget: str = ""
+    """The setting that limits the credits of this run, with what it allows; empty for `run.max_credits`."""
     names: NameSettings = NameSettings()
     """The service's names, frozen because a replay reads the landed answers with them."""
     contract: ContractSettings = ContractSettings()
@@ -135,15 +139,18 @@ class Run(msgspec.Struct, frozen=True):
 
         Returns:
             One row per company and dataset, in list order: shard, country, company_number, dataset, expected_count,
-            is_paid, has_failed, is_barred. Runs of earlier versions lack is_barred, or have a column held_hash.
+            is_paid, is_refresh, has_failed, is_barred. Runs of earlier versions lack is_refresh or is_barred, or have
+            a column held_hash.
 
         Raises:
             DamagedError: The file does not match its checksum.
         """
         frame = pl.scan_parquet(self.checked("targets"), glob=False)
         frame = frame.drop("held_hash", strict=False)
-        if "is_barred" not in frame.collect_schema():
-            frame = frame.with_columns(is_barred=False)
+        known = frame.collect_schema()
+        frame = frame.with_columns(
+            pl.lit(value=False).alias(name) for name in ("is_refresh", "is_barred") if name not in known
+        )
         narrow = pl.Schema({"shard": pl.Int32(), "country": pl.Enum(COUNTRIES), "dataset": pl.Enum(self.plan.datasets)})
         frame = frame.cast(narrow)  # there may be millions of rows, and text columns take twice the memory
         return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()

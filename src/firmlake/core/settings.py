@@ -117,10 +117,26 @@ class RunSettings(Section, frozen=True):
     credit_window_days: Annotated[
         int, Meta(ge=0, description="paid window: a company's requests are free for so long after its first one")
     ] = 30
+    free_refresh_days: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="fetch fresh companies once more, for free, in so many last days of their paid window; as long "
+            "as the time between two runs, 0 never",
+        ),
+    ] = 7
     max_credits: Annotated[
         int,
         Meta(ge=-1, description="stop before spending more credits; 0 fetches only what is free, -1 sets no budget"),
     ] = -1
+    max_credits_per_month: Annotated[
+        int,
+        Meta(
+            ge=-1,
+            description="stop before this data folder has spent more credits in a calendar month; -1 sets no budget",
+        ),
+    ] = -1
+    time_zone: Annotated[str, Meta(description="time zone of calendar months and days in bills")] = "Europe/Brussels"
     max_requests: Annotated[int, Meta(ge=-1, description="stop before sending more requests; -1 sets no budget")] = -1
     sample: Annotated[
         int, Meta(ge=0, description="fetch only this many companies of the list that are not held yet; 0 fetches all")

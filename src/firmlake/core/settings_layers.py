@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
@@ -156,6 +157,13 @@ def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
     if not 0 <= share <= 1:
         where = origins.get("run.fail_on", "default")
         raise SettingsError(f"run.fail_on ({where}) does not fit", 'Give "any" or a share from 0 to 1, such as 0.02')
+    try:
+        ZoneInfo(settings.run.time_zone)
+    except (ValueError, ZoneInfoNotFoundError):
+        where = origins.get("run.time_zone", "default")
+        raise SettingsError(
+            f"run.time_zone ({where}) names no time zone", "Name one such as Europe/Brussels or UTC"
+        ) from None
     if 0 < settings.api.records_per_request < settings.api.companies_per_request:
         raise SettingsError(
             "api.records_per_request is smaller than api.companies_per_request: no page would fit",

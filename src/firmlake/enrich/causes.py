@@ -35,7 +35,10 @@ class Cause(NamedTuple):
 
 
 def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
-    """Return the cause for companies that `run.max_credits` leaves out."""
+    """Return the cause for companies that the budget leaves out."""
+    if plan.budget:
+        step = f"To fetch them, raise run.max_credits_per_month or wait for the next month, and {plan.again}"
+        return Cause(f"{plan.budget} leaves out {_companies(count)}", step)
     budget = settings.run.max_credits
     enough = "raise run.max_credits" if budget > 0 else "set run.max_credits higher"
     step = f"To go on, {plan.again}" if budget > 0 else f"To fetch them, {enough} and {plan.again}"

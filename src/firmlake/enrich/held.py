@@ -13,6 +13,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.enrich.underway import Underway
 from firmlake.intake.key import KEY_SQL
 from firmlake.warehouse.load import AHEAD, loaded_runs
+from firmlake.warehouse.windows import MARGIN, closing_lead
 
 __all__ = ["Held", "read_held"]
 
@@ -22,13 +23,14 @@ class Held(NamedTuple):
 
     Attributes:
         state: One row per company and dataset ever asked for: company (an integer key, since there may be millions),
-            dataset, is_fresh, has_failed, is_barred (the dataset was given up), expected_count (records in the last
-            answer).
+            dataset, is_fresh, is_closing (its paid window ends soon, and it was not asked for since that began),
+            has_failed, is_barred (the dataset was given up), expected_count (records in the last answer).
         paid: Companies whose paid window outlasts a run: country, company_number.
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
         runs: Runs in the warehouse, oldest first.
         underway: What has landed of runs that are not in the warehouse.
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
+        spent: Credits spent in this calendar month, for `run.max_credits_per_month`.
     """
 
     state: pl.DataFrame
@@ -37,6 +39,7 @@ class Held(NamedTuple):
     runs: list[str]
     underway: tuple[Underway, ...] = ()
     ahead: tuple[int, datetime] | None = None
+    spent: int = 0
 
 
 def read_held(
@@ -45,6 +48,7 @@ def read_held(
     refresh_after_days: int,
     window_days: int,
     underway: Iterable[Underway] = (),
+    free_refresh_days: int = 0,
 ) -> Held:
     """Read what planning needs to know about earlier runs.
 
@@ -55,8 +59,9 @@ def read_held(
         connection: The newest generation, or None before the first.
         now: UTC.
         refresh_after_days: An answer younger than this is fresh; 0 makes no answer fresh.
-        window_days: Length of the paid window. A window that ends within `_MARGIN` counts as over.
+        window_days: Length of the paid window. A window that ends within `MARGIN` counts as over.
         underway: What has landed of runs that are not in the warehouse, oldest first. Their companies are paid for.
+        free_refresh_days: How long before the end of its paid window a company is closing; 0 makes none closing.
     """
     moment, window, underway = now.replace(tzinfo=None), timedelta(days=window_days), tuple(underway)
     paid = pl.DataFrame(schema=_PAID_SCHEMA)
@@ -66,12 +71,14 @@ def read_held(
     for each in underway:
         paid = _add_windows(paid, each.paid, window)
     latest = moment + AHEAD
-    paid = paid.filter(pl.col("paid_at").is_between(moment - window + _MARGIN, latest, closed="right")).select(*_KEY)
+    paid = paid.filter(pl.col("paid_at").is_between(moment - window + MARGIN, latest, closed="right")).select(*_KEY)
     if connection is None:
         return Held(pl.DataFrame(schema=_STATE_SCHEMA), paid, [], [], underway)
     fresh: list[object] = [moment - timedelta(days=refresh_after_days), latest if refresh_after_days else moment]
+    lead = closing_lead(free_refresh_days)
+    closing = [moment - window + MARGIN, moment - window + lead, window - lead]
     return Held(
-        _frame(connection, _STATE, fresh, _STATE_SCHEMA),
+        _frame(connection, _STATE, [*fresh, *closing], _STATE_SCHEMA),
         paid,
         [total for (total,) in connection.execute(_TOTALS).fetchall()],
         loaded_runs(connection),
@@ -80,9 +87,6 @@ def read_held(
     )
 
 
-_MARGIN = timedelta(hours=12)
-"""A paid window that ends during the run would charge for its last answers, so the budget counts the company."""
-
 _KEY = ("country", "company_number")
 _PAID_SCHEMA = pl.Schema({"country": pl.String(), "company_number": pl.String(), "paid_at": pl.Datetime("us")})
 _STATE_SCHEMA = pl.Schema(
@@ -90,6 +94,7 @@ _STATE_SCHEMA = pl.Schema(
         "company": pl.Int64(),
         "dataset": pl.Enum(list(DATASETS)),
         "is_fresh": pl.Boolean(),
+        "is_closing": pl.Boolean(),
         "has_failed": pl.Boolean(),
         "is_barred": pl.Boolean(),
         "expected_count": pl.Int32(),
@@ -99,11 +104,12 @@ _ROWS_AT_ONCE = 100_000
 _STATE = f"""
     SELECT {KEY_SQL} AS company, dataset,
            coalesce(status NOT IN ('failed', 'forbidden', 'unavailable') AND reject_count = 0
-                    AND fetched_at > ? AND fetched_at <= ?, false) AS is_fresh,
+                    AND s.fetched_at > ? AND s.fetched_at <= ?, false) AS is_fresh,
+           coalesce(paid_at > ? AND paid_at <= ? AND s.fetched_at < paid_at + ?, false) AS is_closing,
            status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
            status IN ('forbidden', 'unavailable') AS is_barred,
            nullif(record_count + reject_count, 0) AS expected_count
-    FROM company_state
+    FROM company_state s LEFT JOIN companies USING (country, company_number)
 """  # noqa: S608 - constants of this module only
 _AHEAD = "SELECT count(*), max(fetched_at) FROM company_state WHERE fetched_at > ?"
 _PAID = "SELECT country, company_number, paid_at FROM companies WHERE paid_at > ?"

@@ -16,6 +16,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import REDRIVE, Run
 from firmlake.core.runs import list_runs
 from firmlake.core.settings import Settings
+from firmlake.enrich.budget import Budget, budget_of, spent_this_month
 from firmlake.enrich.forgotten import without_forgotten
 from firmlake.enrich.held import Held, read_held
 from firmlake.enrich.sample import Whole, take_sample
@@ -24,12 +25,14 @@ from firmlake.enrich.underway import read_underway
 from firmlake.enrich.unfinished import find_others, find_unfinished, targets_left
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.key import names_of
+from firmlake.landing.charged import refresh_off
 from firmlake.privacy.forgotten import open_forgotten
+from firmlake.report.bill import Bill, read_bill
 from firmlake.tables.leaves import check_contract
 from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
 
-__all__ = ["Planned", "plan", "plan_companies", "plan_redrive"]
+__all__ = ["Planned", "forecast", "plan", "plan_companies", "plan_redrive"]
 
 
 _FAILED = pl.col("has_failed") | pl.col("is_barred")
@@ -40,13 +43,15 @@ class Planned(NamedTuple):
 
     Attributes:
         targets: Targets as returned by `find_targets`. For an unfinished run, the targets still to be asked for.
-        waiting_count: Companies that `run.max_credits` leaves out.
+        waiting_count: Companies that the budget leaves out.
         unfinished: An earlier run over the same companies that will be resumed; None starts a new run.
         others: Unfinished runs of other lists, each with the number of planned companies it has answers for.
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
         whole: What the whole list would cost, if only a sample of it is planned.
         resume: How to resume the run, as in `RunPlan`.
         waits: What the run has to expect of the allowance; None if that is not known.
+        budget: The credits that the run may spend.
+        refresh_off: Why no company is refreshed for free; empty if nothing speaks against it.
     """
 
     companies: CompanyList
@@ -59,6 +64,8 @@ class Planned(NamedTuple):
     whole: Whole | None = None
     resume: str = ""
     waits: Forecast | None = None
+    budget: Budget = Budget(-1, "", 0, -1)
+    refresh_off: str = ""
 
 
 def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
@@ -112,6 +119,15 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
     return _plan(settings, folders, known_companies(failed, REDRIVE), held, now, only_failed=True)
 
 
+def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None:
+    """Work out what the companies of a plan will cost in the next four weeks; None before the first run."""
+    folders = Folders.of(settings)
+    if newest(folders) is None:
+        return None
+    with open_warehouse(folders) as connection:
+        return read_bill(connection, settings.run, now, planned.companies.companies)
+
+
 def _check_warehouse(folders: Folders, unfinished: Run | None) -> None:
     """Refuse to plan if runs have ended but there is no warehouse, for every company would be bought again.
 
@@ -137,6 +153,7 @@ def _plan(
     *,
     only_failed: bool = False,
 ) -> Planned:
+    budget = budget_of(settings.run, held.spent)
     unfinished = find_unfinished(settings, folders, companies, held, now)
     _check_warehouse(folders, unfinished)
     if unfinished:
@@ -147,7 +164,7 @@ def _plan(
             settings.run.datasets,
             held.state,
             held.paid,
-            max_credits=settings.run.max_credits,
+            max_credits=budget.credits,
             shard_companies=settings.run.shard_companies,
         )
         targets = targets.filter(_FAILED) if only_failed else targets
@@ -157,7 +174,10 @@ def _plan(
     if waits:
         cost = cost._replace(minutes=max(cost.minutes, waits.minutes))
     others = find_others(settings, companies, targets, held, now)
-    return Planned(companies, targets, cost, waiting, unfinished, others, held.ahead, waits=waits)
+    return Planned(
+        companies, targets, cost, waiting, unfinished, others, held.ahead,
+        budget=budget, refresh_off=refresh_off(settings, folders), waits=waits,
+    )  # fmt: skip
 
 
 def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
@@ -166,4 +186,9 @@ def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
     with nullcontext() if newest(folders) is None else open_warehouse(folders) as connection:
         loaded = loaded_runs(connection) if connection else []
         late = [run for run in list_runs(folders, loaded) if run.run_id not in loaded and run.plan.started_at > oldest]
-        return read_held(connection, now, *days, map(read_underway, late))
+        underway = tuple(map(read_underway, late))
+        free_days = 0 if refresh_off(settings, folders) else settings.run.free_refresh_days
+        held = read_held(connection, now, *days, underway, free_days)
+        if settings.run.max_credits_per_month < 0:
+            return held
+        return held._replace(spent=spent_this_month(connection, underway, settings.run, now))

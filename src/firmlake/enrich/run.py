@@ -145,7 +145,7 @@ def carry_out(
     run, expected = frozen
     stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count and not run.is_fetched:
-        stopped, staged = fetch_shards(settings, run, expected, observer, name)
+        stopped, staged = fetch_shards(settings, run, expected, observer, name, now)
         observer.fetched(stopped.message if stopped else "")
     shards = [
         staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))

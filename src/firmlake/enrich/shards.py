@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextvars import copy_context
+from datetime import datetime
 from functools import partial
 
 from firmlake.api import service
@@ -26,7 +27,12 @@ _SIGNALS_EVERY_SECONDS = 0.2
 
 
 def fetch_shards(
-    settings: Settings, run: Run, expected: int, observer: Observer, name: Callable[[str], str]
+    settings: Settings,
+    run: Run,
+    expected: int,
+    observer: Observer,
+    name: Callable[[str], str],
+    now: Callable[[], datetime],
 ) -> tuple[Stopped | None, dict[int, Manifest]]:
     """Fetch all shards, and stage each shard once it is completely fetched.
 
@@ -46,8 +52,8 @@ def fetch_shards(
     with (
         graceful() as stop,
         observer.fetching(expected, settings.api) as on_answer,
-        service.connect(settings, stop, observer.waiting) as client,
-        fetching(settings, run, client, on_answer) as fetcher,
+        service.connect(settings, stop, observer.waiting, now) as client,
+        fetching(settings, run, client, on_answer, now) as fetcher,
     ):
         stopped = _in_threads(fetch_and_stage, range(1, run.plan.shard_count + 1), stop)
     return stopped, staged

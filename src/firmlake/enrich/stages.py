@@ -18,6 +18,7 @@ from firmlake.core.freeze import remove_run
 from firmlake.core.memory import give_back
 from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import Settings
+from firmlake.core.steps import utc_now
 from firmlake.enrich.causes import Cause, find_causes, join_causes, left_out
 from firmlake.enrich.drift import refuse_unwanted, refuse_vanished
 from firmlake.landing.fetch import Fetcher
@@ -34,7 +35,11 @@ __all__ = ["fetching", "finish", "publish_run"]
 
 @contextmanager
 def fetching(
-    settings: Settings, run: Run, client: Client, on_answer: Callable[[Answer], object] = lambda answer: None
+    settings: Settings,
+    run: Run,
+    client: Client,
+    on_answer: Callable[[Answer], object] = lambda answer: None,
+    now: Callable[[], datetime] = utc_now,
 ) -> Iterator[Fetcher]:
     """Open the fetcher of a run. Closing it waits for the requests in flight.
 
@@ -42,7 +47,7 @@ def fetching(
     The first successful answer ties the data folder to its service, so a mistaken address does not.
     """
     on_works = partial(stamp_service, settings, run.folders)
-    fetcher = Fetcher(client, settings, run, on_answer, on_works)
+    fetcher = Fetcher(client, settings, run, on_answer, on_works, now)
     try:
         yield fetcher
     except RequestRefusedError:

@@ -14,6 +14,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.freeze import Frozen, freeze_again, start_run
 from firmlake.core.run import Run, RunPlan, new_run_id
 from firmlake.core.settings import Settings
+from firmlake.enrich.budget import Budget
 from firmlake.enrich.forgotten import clean_members
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.targets import count_companies
@@ -28,10 +29,10 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
     """Freeze a plan as a new run, or resume the unfinished run.
 
     Raises:
-        UsageError: The unfinished run may still cost more than `run.max_credits` allows now; raise it to finish.
+        UsageError: The unfinished run may still cost more than the budget allows now; raise it to finish.
     """
     if planned.unfinished:
-        _check_budget(settings, planned.unfinished, planned.estimate.credit_count)
+        _check_budget(planned.budget, planned.unfinished, planned.estimate.credit_count)
         return _renew_list(settings, planned.companies, planned.unfinished)
     folders = Folders.of(settings)
     companies, targets = planned.companies, planned.targets
@@ -55,6 +56,8 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
         refresh_after_days=settings.run.refresh_after_days,
         credit_window_days=settings.run.credit_window_days,
         lookalikes_watched=settings.run.lookalikes_watched,
+        refresh_count=planned.estimate.refresh_count,
+        budget=planned.budget.limit,
         names=settings.api.names,
         contract=settings.contract,
         resume=planned.resume,
@@ -97,11 +100,17 @@ def _renew_list(settings: Settings, companies: CompanyList, unfinished: Run) -> 
     return freeze_again(unfinished, plan, tables) if "members" in tables else unfinished
 
 
-def _check_budget(settings: Settings, unfinished: Run, may_cost: int) -> None:
+def _check_budget(budget: Budget, unfinished: Run, may_cost: int) -> None:
     """Refuse to resume a run if its frozen plan may cost more than the current budget."""
-    if 0 <= settings.run.max_credits < may_cost:
+    if 0 <= budget.credits < may_cost:
+        setting = budget.limit or f"run.max_credits = {budget.credits:,}"
+        need = (
+            f"run.max_credits_per_month to {budget.spent + may_cost}"
+            if budget.limit
+            else f"run.max_credits to {may_cost}"
+        )
         raise UsageError(
             f"Run {unfinished.run_id} of the same list is unfinished and may still cost {may_cost:,} "
-            f"credits, more than run.max_credits = {settings.run.max_credits:,}",
-            f"Set run.max_credits to {may_cost} or more to finish it; no company is charged twice",
+            f"credits, more than {setting}",
+            f"Set {need} or more to finish it; no company is charged twice",
         )

@@ -20,8 +20,8 @@ ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 
 """Assumed numbers of records for companies never asked for: 8 on average, as in the sandbox."""
 
 _COUNTED = ("expected_count", "remaining_count")
-_HELD = ("is_fresh", "has_failed", "is_barred", "expected_count")
-_FROZEN = ("expected_count", "is_paid", "has_failed", "is_barred")
+_HELD = ("is_fresh", "is_closing", "has_failed", "is_barred", "expected_count")
+_FROZEN = ("expected_count", "is_paid", "is_refresh", "has_failed", "is_barred")
 
 
 class Estimate(NamedTuple):
@@ -32,12 +32,14 @@ class Estimate(NamedTuple):
         credit_count: Companies outside their paid window, one credit each.
         minutes: Duration at the allowance; 0 without an allowance.
         left_out_count: The part of these requests that `max_requests` leaves to a later run.
+        refresh_count: Companies refreshed for free, because they are in the last days of their paid window.
     """
 
     request_counts: dict[str, int]
     credit_count: int
     minutes: float
     left_out_count: int
+    refresh_count: int = 0
 
 
 def find_targets(
@@ -54,14 +56,15 @@ def find_targets(
     Args:
         companies: Accepted companies: country, company_number, in list order.
         datasets: The datasets to fetch for each company.
-        state: What is held: company (its key), dataset, is_fresh, has_failed, is_barred, expected_count.
+        state: What is held: company (its key), dataset, is_fresh, is_closing, has_failed, is_barred, expected_count.
         paid: Companies inside their paid window: country, company_number.
         max_credits: How many companies outside their paid window may be asked for; -1 for all.
         shard_companies: Companies per shard.
 
     Returns:
-        One row per company and dataset that is not fresh: shard (from 1; 0 if the budget leaves the company out),
-        country, company_number, dataset, expected_count, is_paid, has_failed, is_barred; in list order.
+        One row per company and dataset that is not fresh, or that is refreshed for free: shard (from 1; 0 if the budget
+        leaves the company out), country, company_number, dataset, expected_count, is_paid, is_refresh (fresh, but in
+        the last days of its paid window), has_failed, is_barred; in list order.
     """
     is_first = pl.col("order").diff().fill_null(1) != 0  # the rows of a company are adjacent
     is_allowed = pl.lit(value=True)
@@ -71,8 +74,9 @@ def find_targets(
     targets = (
         _with_held(companies, datasets, state, paid)
         .lazy()
-        .filter(~pl.col("is_fresh").fill_null(value=False))
-        .with_columns(pl.col("is_paid", "has_failed", "is_barred").fill_null(value=False))
+        .with_columns(pl.col("is_paid", "is_fresh", "is_closing", "has_failed", "is_barred").fill_null(value=False))
+        .with_columns(is_refresh=pl.col("is_paid") & pl.col("is_fresh") & pl.col("is_closing"))
+        .filter(~pl.col("is_fresh") | pl.col("is_refresh"))
         .select(pl.when(is_allowed).then(shard).otherwise(0).alias("shard"), "order", "dataset", *_FROZEN)
         .collect()
     )
@@ -92,18 +96,21 @@ def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int
         max_requests: Requests that the run may send; -1 for all.
     """
     asked = targets.lazy().filter(pl.col("shard") > 0)
+    if "is_refresh" not in targets.columns:
+        asked = asked.with_columns(is_refresh=False)
     if "remaining_count" not in targets.columns:
         asked = asked.with_columns(pl.lit(None, pl.Int32).alias("remaining_count"))
     totals = cycle(known_totals if len(known_totals) >= len(ASSUMED_TOTALS) else ASSUMED_TOTALS)
     counts: Counter[str] = Counter()
     for dataset in targets["dataset"].unique(maintain_order=True):  # one at a time: there may be millions of rows
-        of_dataset = asked.filter(pl.col("dataset") == dataset).select("shard", *_COUNTED).collect()
-        for _, group in of_dataset.group_by("shard", maintain_order=True):
+        of_dataset = asked.filter(pl.col("dataset") == dataset).select("shard", "is_refresh", *_COUNTED).collect()
+        for _, group in of_dataset.group_by("shard", "is_refresh", maintain_order=True):
             counts[dataset] += count_pages(api, dataset, group, totals)
     unpaid = count_companies(asked.filter(~pl.col("is_paid")))
     sent = counts.total() if max_requests < 0 else min(max_requests, counts.total())
     minutes = sent / api.requests_per_minute if api.requests_per_minute else 0.0
-    return Estimate(dict(counts), unpaid, minutes, counts.total() - sent)
+    refreshed = count_companies(asked.filter(pl.col("is_refresh")))
+    return Estimate(dict(counts), unpaid, minutes, counts.total() - sent, refreshed)
 
 
 def count_companies(targets: pl.DataFrame | pl.LazyFrame) -> int:

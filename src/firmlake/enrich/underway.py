@@ -33,6 +33,13 @@ class Underway(NamedTuple):
     begun: tuple[int, ...]
     pending: pl.DataFrame
 
+    @property
+    def bought(self) -> pl.DataFrame:
+        """The companies of `paid` that were outside their paid window when the run was frozen: one credit each."""
+        key = [pl.col(name).cast(pl.String) for name in ("country", "company_number")]
+        free = self.run.targets().lazy().filter(pl.col("is_paid")).select(key).unique().collect()
+        return self.paid.join(free, on=free.columns, how="anti")
+
     def targets_left(self) -> pl.DataFrame:
         """Read the frozen targets still to be asked for or left out by a budget, with remaining_count."""
         targets = self.run.targets()

@@ -12,6 +12,7 @@ from firmlake.api.client import Answer, Client
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     ForbiddenError,
+    OutOfCreditsError,
     RequestFailedError,
     RequestRefusedError,
     ServiceError,
@@ -69,7 +70,8 @@ class Fetcher:
     def fetch_shard(self, number: int) -> ShardResult:
         """Fetch everything that a shard still lacks.
 
-        When the credits run out, only companies that are already paid for are still fetched.
+        When the credits run out, as many companies are asked for as credits are left for, and companies that are
+        already paid for.
 
         Raises:
             Stopped: A budget or the credits ran out, or the service asked for a long pause. Landed answers are kept.
@@ -92,6 +94,8 @@ class Fetcher:
             self._standing.check()
             self._give_up_ended(shard)
         statuses = [track.status for track in progress.tracks.values()]
+        if self._sender.charged:
+            raise self._sender.charged
         if self._sender.out_of_credits and "pending" in statuses:
             raise self._sender.out_of_credits
         progress.follow(writer.headers)
@@ -104,22 +108,26 @@ class Fetcher:
             if dataset in self._standing.ended:
                 continue
             hopeless: defaultdict[str, list[Company]] = defaultdict(list)
-            wanted: dict[bool, list[Wanted]] = {False: [], True: []}
+            wanted: defaultdict[tuple[bool, bool], list[Wanted]] = defaultdict(list)
             for company in shard.progress.pending(dataset):
                 track = shard.progress.tracks[company, dataset]
                 if track.is_given_up:
                     hopeless[track.reason].append(company)
                 elif self._may_ask(shard, company):
-                    is_apart = (company, dataset) in shard.apart
-                    wanted[is_apart].append(Wanted(company, track.next_offset, _remaining(track), track.expected))
+                    target = (company, dataset)
+                    wanted[target in shard.apart, target not in shard.refreshed].append(
+                        Wanted(company, track.next_offset, _remaining(track), track.expected)
+                    )
             for reason, companies in hopeless.items():
                 self._sender.give_up(dataset, companies, reason, shard)
-            for is_apart, group in wanted.items():
+            for (is_apart, _), group in sorted(wanted.items()):  # free refreshes first: see `Sender.charged`
                 tries = 1 if is_apart else self._settings.api.tries  # failed before: halved, not retried
                 asks += [Ask(page, tries) for page in plan_pages(self._settings.api, dataset, group)]
         return asks
 
     def _may_ask(self, shard: Shard, company: Company) -> bool:
+        if self._sender.charged:
+            return False
         if not self._sender.out_of_credits:
             return True
         return company not in shard.unpaid and shard.is_paid(company, self._run.plan.datasets)
@@ -201,6 +209,8 @@ class Fetcher:
         A request that failed by chance costs only the two halves, because both are answered.
         """
         page, error = sent.ask.page, sent.error
+        if isinstance(error, OutOfCreditsError):
+            return self._afford(sent, shard)
         if not sent.is_spoilt or page.dataset in self._standing.ended:
             return []
         assert isinstance(error, ServiceError)
@@ -215,6 +225,17 @@ class Fetcher:
             return [sent.ask]  # nobody is to blame; the circuit breaker waits, and at last ends the dataset
         self._sender.give_up(page.dataset, page.companies, error.message, shard)
         return []
+
+    def _afford(self, sent: Sent, shard: Shard) -> list[Ask]:
+        """Ask for as many companies of a page as there are credits left; for half of them if the service does not say.
+
+        A service that refuses a page of 100 companies for want of one credit would otherwise keep the other 99.
+        """
+        page = sent.ask.page
+        unpaid = [company for company in page.companies if not shard.is_paid(company, self._run.plan.datasets)]
+        left = self._sender.credits_left
+        count = min(len(unpaid) // 2 if left is None else left, len(unpaid) - 1)
+        return [sent.ask._replace(page=page._replace(companies=tuple(unpaid[:count])))] if count > 0 else []
 
     def _give_up_ended(self, shard: Shard) -> None:
         """Record the companies that get nothing from a dataset in this run because the dataset was given up."""

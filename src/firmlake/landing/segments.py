@@ -108,6 +108,12 @@ def answered(header: Header, answer: Answer) -> Header:
     )
 
 
+def credits_in(header: Header, name: str) -> int | None:
+    """Read a number of credits from the headers of an answer; None if it has none."""
+    text = header.headers.get(name.lower(), "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
 class Landed(NamedTuple):
     """One record of a segment; the property `body` reads and checks the answer."""
 

@@ -18,15 +18,17 @@ from firmlake.core.errors import (
     OutOfCreditsError,
     RequestFailedError,
     RequestRefusedError,
+    Stopped,
     UnavailableError,
 )
 from firmlake.core.log import log
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
+from firmlake.landing.charged import mark_charged
 from firmlake.landing.narrow import Ask, Sent
 from firmlake.landing.pages import Page
 from firmlake.landing.progress import check_answer
-from firmlake.landing.segments import Header, answered
+from firmlake.landing.segments import Header, answered, credits_in
 from firmlake.landing.shard import Shard
 from firmlake.landing.standing import Standing
 
@@ -47,6 +49,8 @@ class Sender:
 
     Attributes:
         out_of_credits: The error raised when the credits ran out; None as long as they last.
+        credits_left: Credits left according to the last answer; None if the service does not say.
+        charged: The error raised when the service charged for a free refresh. Nothing more is sent then.
     """
 
     def __init__(
@@ -67,11 +71,13 @@ class Sender:
         self._clean = clean
         self._now = now
         self.out_of_credits: OutOfCreditsError | None = None
+        self.credits_left: int | None = None
+        self.charged: Stopped | None = None
 
     def send(self, ask: Ask, shard: Shard, *, is_patient: bool | None = None) -> Sent:
         """Send one page; every answer lands before anything acts on it."""
         page = ask.page
-        if ended := self._standing.ended.get(page.dataset):
+        if ended := self._standing.ended.get(page.dataset) or self.charged:
             return Sent(ask, [], ended)
         request = requests.bulk(self._settings.api, page.dataset, page.companies, page.limit, page.offset)
         base = self._header(page, shard.number)
@@ -84,6 +90,7 @@ class Sender:
             content = self._clean(answer.body)
             header = shard.writer.append(header, content)
             landed.append((header, content, None))
+            self._note_credits(header, page, shard)
             _log_answer(header)
             self._on_answer(answer)
 
@@ -107,6 +114,14 @@ class Sender:
         if not self._standing.works(page.dataset):
             self._standing.answered(page.dataset)
         return Sent(ask, landed, None)
+
+    def _note_credits(self, header: Header, page: Page, shard: Shard) -> None:
+        names = self._settings.api.names
+        left = credits_in(header, names.credits_remaining_header)
+        self.credits_left = self.credits_left if left is None else left
+        credit_count = credits_in(header, names.credits_charged_header)
+        if credit_count and header.companies and shard.is_refresh(page):
+            self.charged = self.charged or mark_charged(self._run, page, credit_count)
 
     def end(self, dataset: str, sent: Sent, error: FirmlakeError) -> Sent:
         """Give up a dataset for this run because of a failed request."""

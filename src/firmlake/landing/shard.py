@@ -50,6 +50,8 @@ class Shard(NamedTuple):
         progress: What has landed so far.
         writer: Writes the shard's answers.
         free: Companies that were inside their paid window before this run.
+        refreshed: Targets in the last days of their paid window; they are requested separately, so that a charge for
+            them is noticed.
         apart: Targets that failed in an earlier run; they are requested separately, so that they fail no others.
         barred: Targets whose dataset was given up in an earlier run.
         unpaid: Companies that we believed paid for, but that the service refuses without credits.
@@ -59,6 +61,7 @@ class Shard(NamedTuple):
     progress: Progress
     writer: SegmentWriter
     free: frozenset[Company]
+    refreshed: frozenset[tuple[Company, str]]
     apart: frozenset[tuple[Company, str]]
     barred: frozenset[tuple[Company, str]]
     unpaid: set[Company]
@@ -66,6 +69,10 @@ class Shard(NamedTuple):
     def is_apart(self, page: Page) -> bool:
         """Tell whether all targets of a page failed before, so that another refusal says nothing about the settings."""
         return all((company, page.dataset) in self.apart for company in page.companies)
+
+    def is_refresh(self, page: Page) -> bool:
+        """Tell whether all targets of a page are refreshed for free, so that any charge for it is a mistake."""
+        return all((company, page.dataset) in self.refreshed for company in page.companies)
 
     def is_paid(self, company: Company, datasets: Iterable[str]) -> bool:
         """Tell whether a company is free: paid for before this run, or by an answer of this run."""
@@ -83,6 +90,7 @@ def open_shard(run: Run, number: int, writer: SegmentWriter) -> Shard:
         load_progress(run, number, targets=targets, keep_records=True),
         writer,
         free=frozenset(company for company, _ in _pairs(targets.filter("is_paid"))),
+        refreshed=frozenset(_pairs(targets.filter("is_refresh"))),
         apart=frozenset(_pairs(targets.filter("has_failed"))),
         barred=frozenset(_pairs(targets.filter("is_barred"))),
         unpaid=set(),

@@ -15,6 +15,8 @@ from firmlake import __version__
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
+from firmlake.core.settings import RunSettings
+from firmlake.report.bill import read_bill
 from firmlake.report.doubts import find_doubts
 from firmlake.report.section import Section, shown_text
 from firmlake.report.sections import COUNT_FINDINGS, GROUP_MEMBERS, PREPARE, SECTIONS, TILES, TOO_LARGE
@@ -32,7 +34,13 @@ class Report(NamedTuple):
 
 
 def write_report(
-    folders: Folders, now: datetime, path: Path | None = None, *, memory_limit: str, company_list: str = ""
+    folders: Folders,
+    now: datetime,
+    path: Path | None = None,
+    *,
+    memory_limit: str,
+    company_list: str = "",
+    run: RunSettings | None = None,
 ) -> Report:
     """Write the report on the newest generation.
 
@@ -44,6 +52,7 @@ def write_report(
         path: The file; None writes report.html into the data folder.
         memory_limit: Memory limit of DuckDB, such as "512MB".
         company_list: Restrict the report to the companies of this list; empty reports on all.
+        run: The settings of runs, for the bill of the next four weeks; None leaves it out.
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
@@ -53,7 +62,7 @@ def write_report(
     path = path or folders.data / "report.html"
     try:
         with open_warehouse(folders, locked=True, memory_limit=memory_limit, company_list=company_list) as connection:
-            page = make_report(connection, now)
+            page = make_report(connection, now, run)
             tiles = _read_tiles(connection)
     except duckdb.Error as error:
         raise FirmlakeError(
@@ -64,12 +73,13 @@ def write_report(
     return Report(path, tiles)
 
 
-def make_report(connection: duckdb.DuckDBPyConnection, now: datetime) -> str:
+def make_report(connection: duckdb.DuckDBPyConnection, now: datetime, run: RunSettings | None = None) -> str:
     """Write the report on an open generation as one HTML document.
 
     Args:
         connection: A generation with a run in it.
         now: UTC; shown in the heading.
+        run: The settings of runs, for the bill of the next four weeks; None leaves it out.
 
     Returns:
         HTML that loads nothing. Names come from outside, so they are escaped and isolated from the text around them.
@@ -80,6 +90,8 @@ def make_report(connection: duckdb.DuckDBPyConnection, now: datetime) -> str:
     """
     try:
         connection.execute(PREPARE)
+        for due in read_bill(connection, run, now).days if run else ():
+            connection.execute("INSERT INTO due VALUES (?, ?, ?)", [due.day, due.credits, due.free_refreshes])
         try:
             connection.execute(GROUP_MEMBERS.format("TABLE"))
         except duckdb.OutOfMemoryException:

@@ -15,6 +15,7 @@ __all__ = ["COUNT_FINDINGS", "GROUP_MEMBERS", "PREPARE", "SECTIONS", "TILES", "T
 PREPARE = """
     CREATE OR REPLACE TEMP TABLE shown AS SELECT *, name AS company FROM portfolio;
     CREATE OR REPLACE TEMP TABLE last_run AS SELECT max_by(run_id, finished_at) AS run_id FROM runs;
+    CREATE OR REPLACE TEMP TABLE due (day DATE, credits BIGINT, free_refreshes BIGINT);
     CREATE OR REPLACE TEMP TABLE found (severity TEXT, check_name TEXT, what TEXT, found BIGINT);
 """
 """Several sections use portfolio and groups, which take a minute for a million companies, so they are computed once."""
@@ -34,6 +35,7 @@ TILES = """
         (SELECT count(*) FROM shown) AS "with accounts",
         (SELECT replace(max_by(outcome, finished_at), '_', ' ') FROM runs) AS "last run",
         (SELECT sum(credit_count)::BIGINT FROM runs) AS "credits charged",
+        (SELECT sum(free_refresh_count)::BIGINT FROM runs) AS "credits saved",
         (SELECT arg_max(credits_remaining, fetched_at) FROM requests) AS "credits left",
         (SELECT count(*) FROM company_state WHERE status IN ('failed', 'forbidden', 'unavailable'))
             AS "failed datasets",
@@ -58,9 +60,18 @@ SECTIONS = (
         """
         SELECT started_at::TIMESTAMP_S AS started, list_name, outcome, company_count AS companies,
             target_count AS asked, request_count AS requests, credit_count AS credits,
-            expected_credit_count AS expected_credits, bill, reason, next_step AS what_to_do
+            expected_credit_count AS expected_credits, free_refresh_count AS free_refreshes, bill, reason,
+            next_step AS what_to_do
         FROM spend ORDER BY started_at DESC LIMIT 5
         """,
+    ),
+    Section(
+        "",
+        "The next four weeks",
+        "Credits by the day on which they fall due, and companies refreshed for free in the last days of their paid "
+        "window. A schedule that runs less often than daily pays on its next run.",
+        "SELECT day, credits, free_refreshes FROM due ORDER BY day",
+        bars="credits",
     ),
     Section(
         "",

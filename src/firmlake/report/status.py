@@ -17,6 +17,8 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
 from firmlake.core.run import Outcome, Run
 from firmlake.core.runs import read_runs, unfinished_runs
+from firmlake.core.settings import RunSettings
+from firmlake.report.bill import Bill, read_bill
 from firmlake.report.summary import RunSummary, summarise
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.warehouse.exported import LastExport, last_exports
@@ -46,6 +48,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         newest_answer_at: When the newest answer held was received, UTC.
         credits_remaining: Credits left, as the service reported them last.
         credits_told_at: When the service reported them, UTC.
+        bill: Credits and free refreshes of this month, and the credits of the next four weeks; None without settings
+            or before the first run.
         exports: The last export to each place.
         disk_bytes: Sizes of the folders landing, staged and warehouse.
         disk_free_bytes: Free space on their disk.
@@ -67,18 +71,20 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     newest_answer_at: datetime | None
     credits_remaining: int | None
     credits_told_at: datetime | None
+    bill: Bill | None
     exports: list[LastExport]
     disk_bytes: dict[str, int]
     disk_free_bytes: int
     next_step: str
 
 
-def read_status(folders: Folders, company_list: str = "") -> Status:
+def read_status(folders: Folders, company_list: str = "", run: RunSettings | None = None) -> Status:
     """Read the state of a data folder, without changing anything.
 
     Args:
         folders: The data folder.
         company_list: Count only the companies of this list; empty counts all.
+        run: The settings of runs, for the bill; None reads no bill.
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
@@ -89,7 +95,7 @@ def read_status(folders: Folders, company_list: str = "") -> Status:
     last = None
     companies: dict[str, dict[str, int]] = {}
     parked: list[tuple[str, str, int]] = []
-    oldest = latest = remaining = told_at = None
+    oldest = latest = remaining = told_at = bill = None
     if has_warehouse:
         with open_warehouse(folders, company_list=company_list) as connection:
             loaded = loaded_runs(connection)
@@ -99,6 +105,7 @@ def read_status(folders: Folders, company_list: str = "") -> Status:
             parked = _parked(connection, runs)
             oldest, latest = connection.execute(_AGES).fetchall()[0]
             remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
+            bill = read_bill(connection, run, datetime.now(UTC)) if run else None
     is_lost = not has_warehouse and any(run.is_fetched for run in runs)
     open_, refused = _open(runs, loaded)
     open_contacts, damaged_contacts = _open_contacts(folders)
@@ -118,6 +125,7 @@ def read_status(folders: Folders, company_list: str = "") -> Status:
         newest_answer_at=latest,
         credits_remaining=remaining,
         credits_told_at=told_at,
+        bill=bill,
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),

@@ -48,6 +48,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         changed_company_count: Companies whose rows were written.
         credit_count: Credits that the service reports it charged; None if it does not report them.
         expected_credit_count: Credits that our ledger of paid companies expects.
+        free_refresh_count: Companies refreshed for free in the last days of their paid window: the credits saved.
         reject_count: Records left out because a value that identifies them does not fit.
         discard_count: Values that did not fit and are null in their columns.
         drift: Differences from the contract: dataset, kind, path, records.
@@ -72,6 +73,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     request_count: int
     credit_count: int | None
     expected_credit_count: int
+    free_refresh_count: int = 0
     datasets: dict[str, dict[str, int]]
     rows: dict[str, int]
     changed_company_count: int
@@ -136,6 +138,7 @@ _RUN = """
     SELECT r.run_id, outcome, coalesce(reason, '') AS reason, coalesce(next_step, '') AS next_step,
            list_name, datasets, started_at, finished_at, line_count, company_count, refused_count,
            repeated_count, fresh_count, target_count, request_count, credit_count, expected_credit_count,
+           free_refresh_count,
            generation, row_counts,
            changed_company_count
     FROM runs r JOIN loads USING (run_id) WHERE run_id = ?

@@ -14,7 +14,7 @@ from firmlake.core.company import Company
 from firmlake.core.run import Run
 from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress, Track
-from firmlake.landing.segments import GIVEN_UP, Header
+from firmlake.landing.segments import GIVEN_UP, Header, credits_in
 from firmlake.tables.answered import Answered, Drift, Gathered, payload_hash, shape_table
 from firmlake.tables.drift import discarded_values, drift_table, new_values, other_scales
 from firmlake.tables.financials import flatten_financials
@@ -190,15 +190,10 @@ def _request(header: Header, attempt: int, run: Run) -> dict[str, Any]:
         "error": header.error or None,
         "body_bytes": header.body_bytes,
         "duration_seconds": header.duration_seconds,
-        "credits_charged": _credits(header, names.credits_charged_header),
-        "credits_remaining": _credits(header, names.credits_remaining_header),
+        "credits_charged": credits_in(header, names.credits_charged_header),
+        "credits_remaining": credits_in(header, names.credits_remaining_header),
         "fetched_at": _utc(header.fetched_at),
     }
-
-
-def _credits(header: Header, name: str) -> int | None:
-    text = header.headers.get(name.lower(), "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _drift_of_envelopes(progress: Progress) -> list[Drift]:

@@ -72,8 +72,18 @@ def describe_plan(planned: Planned) -> Iterator[str]:
             f"{sum(whole.request_counts.values())} requests, at most {count_of(whole.credit_count, 'credit')}, "
             f"{duration(whole.minutes * 60)} at the allowance"
         )
+    if count := content["free_refreshes"]:
+        yield (
+            f"Refreshed for free, in the last days of their paid window: {count_of(count, 'company', 'companies')} of "
+            "these, which saves as many credits"
+        )
+    if planned.refresh_off:
+        yield planned.refresh_off
+    if line := planned.budget.tell(content["credits"]):
+        yield line
     if content["waiting_count"]:
-        yield f"Left out by run.max_credits: {count_of(content['waiting_count'], 'company', 'companies')}"
+        setting = planned.budget.limit.split(" ")[0] or "run.max_credits"
+        yield f"Left out by {setting}: {count_of(content['waiting_count'], 'company', 'companies')}"
     if left := content["left_out_requests"]:
         yield f"Left to the next run by run.max_requests: about {count_of(left, 'request', 'requests')}"
     if planned.ahead:
@@ -106,6 +116,7 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "requests": planned.estimate.request_counts,
         "left_out_requests": planned.estimate.left_out_count,
         "credits": planned.estimate.credit_count,
+        "free_refreshes": planned.estimate.refresh_count,
         "minutes": round(planned.estimate.minutes, 2),
         "wait_seconds": round(planned.waits.wait_seconds, 1) if planned.waits else 0.0,
         "waits_because": planned.waits.why if planned.waits else "",
@@ -158,6 +169,10 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resu
     unfit = f"Rejected records: {summary.reject_count:,}   Discarded values: {summary.discard_count:,}"
     all_in = " in all" if is_resumed else ""
     echo(f"Requests{all_in}: {summary.request_count:,}   Credits{all_in}: {spent}   {unfit}")
+    if summary.free_refresh_count:
+        echo(
+            f"Refreshed for free: {count_of(summary.free_refresh_count, 'company', 'companies')}, as many credits saved"
+        )
     if summary.unexplained_bill:
         echo(summary.unexplained_bill)
     if summary.drift:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from firmlake.rebuild.prune import Removable
 from firmlake.report.status import Status
 from firmlake.report.summary import shown_statuses
+from firmlake.terminal.bill import describe_bill
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.rows import count_of, show_rows
@@ -53,6 +54,7 @@ def show_status(status: Status, now: datetime) -> None:
         echo(f"Answers held: oldest {moment(status.oldest_answer_at)}, newest {moment(status.newest_answer_at)}")
     if status.credits_remaining is not None:
         echo(f"Credits left: {status.credits_remaining:,}, as of {moment(status.credits_told_at)}")
+    _show_bill(status)
     show_rows(("parked", "because", "companies and datasets"), status.parked)
     for export in status.exports:
         echo(f"Exported: generation {export.generation} to {export.target}, {moment(export.exported_at)}")
@@ -76,6 +78,11 @@ def show_removable(removable: Sequence[Removable], is_dry: bool) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _show_bill(status: Status) -> None:
+    for line in describe_bill(status.bill) if status.bill else ():
+        echo(line)
 
 
 def _ago(now: datetime, at: datetime) -> str:

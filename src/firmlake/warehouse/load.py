@@ -94,7 +94,12 @@ def load_run(
     _widen(connection, run)
     for table in TABLES:
         _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
-    connection.execute(_WINDOWS.format(targets=_quote(str(run.checked("targets")))))
+    targets = _quote(str(run.checked("targets")))
+    connection.execute(_WINDOWS.format(targets=targets))
+    source = f"read_parquet({targets}) WHERE is_refresh" if run.plan.refresh_count else "company_state LIMIT 0"
+    connection.execute(
+        f"CREATE OR REPLACE TEMP VIEW refreshed AS SELECT country, company_number, dataset FROM {source}"
+    )
     latest = _timestamp(now + AHEAD)
     changed_count = _find_changed(connection, run, latest)
     withhold_shares(connection, run.plan.contract, run.run_id)
@@ -117,7 +122,7 @@ def load_run(
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run.run_id])
         counts[table] = _insert(connection, table, _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}")
     counts["drift"] += note_vanished(connection, run.run_id, vanished)
-    _add_run(connection, run, outcome, expected_credits)
+    _add_run(connection, run, outcome, expected_credits, count_rows(connection, _REFRESHED))
     connection.execute(
         "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, ?::TIMESTAMP AS published_at, "
         "? AS changed_company_count, ? AS row_counts, ? AS schema_version",
@@ -128,6 +133,7 @@ def load_run(
 
 # ---------------------------------------------------------------------------------------------------------------------
 
+# A free refresh that was not made leaves the held answer fresh; nothing waits for it.
 # A run that was killed before its publish may resume after another run has fetched newer answers. If an attempt failed
 # or was not made, the row still describes the answer held; only status and run are those of the attempt. An answer with
 # a time in the future is replaced by any other, because a wrong clock wrote it.
@@ -142,7 +148,8 @@ _STATE = """
            c AS held, c.rowid AS held_row
     FROM (SELECT *, status IN ('reported', 'empty', 'not_found') AS answered FROM staged_company_state) s
     LEFT JOIN company_state c USING (country, company_number, dataset)
-    WHERE NOT coalesce(c.fetched_at <= {latest} AND (
+    WHERE NOT (s.status = 'waiting' AND (s.country, s.company_number, s.dataset) IN (FROM refreshed))
+    AND NOT coalesce(c.fetched_at <= {latest} AND (
         s.fetched_at < c.fetched_at OR s.fetched_at > {latest} OR s.status = 'waiting' AND c.fetched_at >= {started}
     ), false)
 """
@@ -188,6 +195,14 @@ _WINDOWS = """
     USING (country, company_number)
 """
 
+# Companies refreshed for free that were answered.
+_REFRESHED = """
+    SELECT count(*) FROM (
+        SELECT DISTINCT country, company_number FROM staged_company_state
+        WHERE (country, company_number, dataset) IN (FROM refreshed) AND status IN ('reported', 'empty', 'not_found')
+    )
+"""
+
 # Each shard has counted its own records.
 _DRIFT = """
     SELECT dataset, kind, path, first(example ORDER BY first_seen_at, example) AS example,
@@ -203,7 +218,7 @@ _RUN = """
            ? AS repeated_count, ? AS fresh_count, ? AS target_count, ? AS firmlake_version,
            (SELECT count(*) FROM staged_requests) AS request_count,
            (SELECT if(bool_or(status = 200), sum(credits_charged)::BIGINT, 0) FROM staged_requests) AS credit_count,
-           ? AS expected_credit_count, ? AS reason, ? AS next_step
+           ? AS expected_credit_count, ? AS free_refresh_count, ? AS reason, ? AS next_step
 """
 
 
@@ -278,7 +293,9 @@ def _not_staged(dataset: str) -> str:
     )
 
 
-def _add_run(connection: duckdb.DuckDBPyConnection, run: Run, outcome: Outcome, expected_credits: int) -> None:
+def _add_run(
+    connection: duckdb.DuckDBPyConnection, run: Run, outcome: Outcome, expected_credits: int, refreshed: int
+) -> None:
     plan = run.plan
     connection.execute("DELETE FROM runs WHERE run_id = ?", [run.run_id])
     connection.execute(
@@ -288,7 +305,7 @@ def _add_run(connection: duckdb.DuckDBPyConnection, run: Run, outcome: Outcome, 
             plan.started_at.replace(tzinfo=None),
             outcome.finished_at.replace(tzinfo=None), outcome.outcome, plan.line_count, plan.company_count,
             plan.refused_count, plan.repeated_count, plan.fresh_count, plan.target_count, plan.firmlake_version,
-            expected_credits, outcome.reason or None, outcome.next_step or None,
+            expected_credits, refreshed, outcome.reason or None, outcome.next_step or None,
         ],
     )  # fmt: skip
 

@@ -178,6 +178,11 @@ TABLES_OF_RUNS = (
                 "count",
                 "Credits our ledger expects: one for each company found outside its paid window",
             ),
+            Column(
+                "free_refresh_count",
+                "count",
+                "Companies refreshed for free in the last days of their paid window: the credits that this saved",
+            ),
             Column("firmlake_version", "text", "Version of firmlake"),
         ),
     ),

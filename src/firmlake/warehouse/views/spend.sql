@@ -14,6 +14,7 @@ SELECT
     r.company_count, r.fresh_count, r.target_count, r.request_count,
     r.credit_count,
     r.expected_credit_count,
+    r.free_refresh_count,
     r.credit_count - r.expected_credit_count AS unexplained_credit_count,
     CASE sign(r.credit_count - r.expected_credit_count)
         WHEN 0 THEN 'as expected'

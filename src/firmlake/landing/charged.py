@@ -1,0 +1,63 @@
+"""A free refresh that was charged: the paid window is shorter than we assume, so no run refreshes for free any more."""
+
+from __future__ import annotations
+
+import msgspec
+
+from firmlake.core.errors import Stopped
+from firmlake.core.files import read_json, write_json
+from firmlake.core.folders import Folders
+from firmlake.core.run import Run
+from firmlake.core.settings import Settings
+from firmlake.landing.pages import Page
+
+__all__ = ["mark_charged", "refresh_off"]
+
+_NAME = "charged_refresh.json"
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    run_id: str
+    credit_window_days: int
+    credits: int
+    companies: int
+
+
+def mark_charged(run: Run, page: Page, credit_count: int) -> Stopped:
+    """Record that the service charged for free refreshes, and return the error that stops the run.
+
+    Args:
+        run: The run.
+        page: The request, which named only companies inside their paid window.
+        credit_count: The credits that it was charged.
+    """
+    days = run.plan.credit_window_days
+    mark = _Mark(run.run_id, days, credit_count, len(page.companies))
+    write_json(run.folders.state / _NAME, mark)
+    return Stopped(
+        f"The service charged {credit_count:,} credits for a request of {len(page.companies):,} companies that should "
+        f"be free: they were paid for less than {days} days ago",
+        _next_step(run.folders, days),
+    )
+
+
+def refresh_off(settings: Settings, folders: Folders) -> str:
+    """Explain why no company may be refreshed for free; empty if nothing speaks against it."""
+    path = folders.state / _NAME
+    if not settings.run.free_refresh_days or not path.exists():
+        return ""
+    mark = read_json(path, _Mark, f"Remove {path}")
+    days = settings.run.credit_window_days
+    if mark.credit_window_days != days:
+        return ""
+    return (
+        f"No company is refreshed for free, because the service charged run {mark.run_id} {mark.credits:,} credits for "
+        f"{mark.companies:,} such companies. {_next_step(folders, days)}"
+    )
+
+
+def _next_step(folders: Folders, days: int) -> str:
+    return (
+        f"Ask the service how long a company stays free and correct run.credit_window_days (now {days}); to try again "
+        f"as it is, remove {folders.state / _NAME}"
+    )

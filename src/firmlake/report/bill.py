@@ -1,0 +1,171 @@
+"""The bill: credits spent this month, refreshes that cost nothing, and what the next four weeks will cost, by day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import duckdb
+import msgspec
+import polars as pl
+
+from firmlake.core.settings import RunSettings
+from firmlake.warehouse.windows import MARGIN, closing_lead
+
+__all__ = ["Bill", "Day", "month_start", "read_bill", "spent_since"]
+
+_DAYS = 28
+
+
+class Day(msgspec.Struct, frozen=True):
+    """What a day will cost if the list is run on it: credits, and companies refreshed for free."""
+
+    day: date
+    credits: int
+    free_refreshes: int
+
+
+class Bill(msgspec.Struct, frozen=True, kw_only=True):
+    """What a data folder has cost this month, and what it will cost.
+
+    Attributes:
+        month: The first day of the calendar month in `time_zone`.
+        time_zone: `run.time_zone`.
+        spent: Credits spent in this month.
+        budget: `run.max_credits_per_month`; None for no budget.
+        month_free_refreshes: Companies refreshed for free this month. Each would have cost a credit.
+        free_refreshes: The same since the first run: the credits saved.
+        days: The days of the next four weeks on which something falls due. A schedule that runs less often than daily
+            pays on its next run.
+    """
+
+    month: date
+    time_zone: str
+    spent: int
+    budget: int | None
+    month_free_refreshes: int
+    free_refreshes: int
+    days: list[Day]
+
+    @property
+    def forecast(self) -> int:
+        """Credits of the next four weeks."""
+        return sum(day.credits for day in self.days)
+
+
+def read_bill(
+    connection: duckdb.DuckDBPyConnection, run: RunSettings, now: datetime, companies: pl.DataFrame | None = None
+) -> Bill:
+    """Read the bill from a generation.
+
+    Args:
+        connection: The generation.
+        run: The refresh, the paid window, the budget and the time zone.
+        now: UTC.
+        companies: Forecast only these: country, company_number. None takes all companies of the generation. A company
+            that was never fetched costs a credit today.
+    """
+    zone = ZoneInfo(run.time_zone)
+    since = month_start(now, zone)
+    moment = since.astimezone(UTC).replace(tzinfo=None)
+    of_month, in_all = connection.execute(_FREE, [moment]).fetchall()[0]
+    return Bill(
+        month=since.date(),
+        time_zone=run.time_zone,
+        spent=spent_since(connection, since),
+        budget=None if run.max_credits_per_month < 0 else run.max_credits_per_month,
+        month_free_refreshes=of_month,
+        free_refreshes=in_all,
+        days=_forecast(connection, run, now, zone, companies),
+    )
+
+
+def month_start(now: datetime, zone: ZoneInfo) -> datetime:
+    """Return when the calendar month began in a time zone."""
+    return now.astimezone(zone).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def spent_since(connection: duckdb.DuckDBPyConnection, since: datetime) -> int:
+    """Count the credits spent since a moment, by the service's answers or by our ledger, whichever says more."""
+    moment = since.astimezone(UTC).replace(tzinfo=None)
+    ((count,),) = connection.execute(_SPENT, [moment, moment]).fetchall()
+    return int(count)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_SPENT = """
+    SELECT greatest(
+        (SELECT coalesce(sum(credits_charged), 0) FROM requests WHERE fetched_at >= ?),
+        (SELECT count(*) FROM companies WHERE paid_at >= ?)
+    )
+"""
+_FREE = """
+    SELECT coalesce(sum(free_refresh_count) FILTER (finished_at >= ?), 0)::BIGINT,
+           coalesce(sum(free_refresh_count), 0)::BIGINT
+    FROM runs
+"""
+# An answer that is refreshed for free at `free_at` is due a whole period later. A credit is spent at the first refresh
+# outside the paid window.
+_FORECAST = """
+    WITH held AS (
+        SELECT country, company_number, any_value(paid_at) AS paid_at,
+               if(bool_or(s.status IN ('failed', 'forbidden', 'unavailable') OR reject_count > 0), NULL,
+                  min(s.fetched_at)) AS fetched_at
+        FROM company_state s JOIN companies c USING (country, company_number)
+        WHERE paid_at IS NOT NULL {of_list}
+        GROUP BY ALL
+    ),
+    windows AS (
+        SELECT fetched_at, paid_at + $window AS end_at,
+               CASE WHEN $lead > INTERVAL 0 SECOND AND paid_at + $window - $margin > $now
+                         AND fetched_at < paid_at + $window - $lead
+                         AND fetched_at + $refresh > greatest(paid_at + $window - $lead, $now)
+                    THEN greatest(paid_at + $window - $lead, $now) END AS free_at
+        FROM held
+    ),
+    due AS (
+        SELECT free_at, greatest(coalesce(coalesce(free_at, fetched_at) + $refresh, $now), end_at, $now) AS pay_at
+        FROM windows
+    )
+    SELECT pay_at AS at, 1 AS credits, 0 AS free FROM due WHERE pay_at < $until
+    UNION ALL
+    SELECT free_at, 0, 1 FROM due WHERE free_at < $until
+"""
+_UNHELD = "SELECT count(*) FROM listed ANTI JOIN company_state USING (country, company_number)"
+
+
+def _forecast(
+    connection: duckdb.DuckDBPyConnection,
+    run: RunSettings,
+    now: datetime,
+    zone: ZoneInfo,
+    companies: pl.DataFrame | None,
+) -> list[Day]:
+    moment = now.replace(tzinfo=None)
+    of_list, new = "", 0
+    if companies is not None:
+        connection.register("listed", companies.select(pl.col("country", "company_number").cast(pl.String)).to_arrow())
+        of_list = "AND (country, company_number) IN (SELECT (country, company_number) FROM listed)"
+        ((new,),) = connection.execute(_UNHELD).fetchall()
+    values = {
+        "now": moment,
+        "until": moment + timedelta(days=_DAYS),
+        "window": timedelta(days=run.credit_window_days),
+        "refresh": timedelta(days=run.refresh_after_days),
+        "lead": closing_lead(run.free_refresh_days),
+        "margin": MARGIN,
+    }
+    query = f"""
+        SELECT timezone('{zone.key}', timezone('UTC', at))::DATE AS day, sum(credits)::INT, sum(free)::INT
+        FROM ({_FORECAST.format(of_list=of_list)}) GROUP BY day ORDER BY day
+    """  # noqa: S608 - the zone was checked with the settings
+    days: Sequence[Day] = [Day(*row) for row in connection.execute(query, values).fetchall()]
+    if companies is not None:
+        connection.unregister("listed")
+    today = now.astimezone(zone).date()
+    if not new:
+        return list(days)
+    first = next((day for day in days if day.day == today), Day(today, 0, 0))
+    return [Day(today, first.credits + new, first.free_refreshes), *(day for day in days if day.day > today)]
