@@ -191,7 +191,8 @@ def _layers(
 ) -> dict[str, str]:
     """Make the overrides of a portfolio's run: those of the backfill, its data folder, its share of the budgets."""
     run, layers = settings.run, {**(overrides or {}), "paths.data": str(portfolio.folders.data)}
-    for key, total in {"max_credits": run.max_credits, "max_requests": run.max_requests}.items():
+    for key in ("max_credits", "max_credits_per_month", "max_requests"):
+        total = getattr(run, key)
         if total >= 0:
             layers[f"run.{key}"] = str(total // len(portfolios))
     for key, value in msgspec.structs.asdict(portfolio.intake).items():

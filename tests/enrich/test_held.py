@@ -48,9 +48,9 @@ def held(folders):
     land(run, answer("lookalikes", some, not_found(BOLT, "lookalikes")), ended)
     publish_landed(run)
 
-    def read(after, refresh=30, window=30):
+    def read(after, refresh=30, window=30, free=0):
         with open_warehouse(folders) as connection:
-            return read_held(connection, NOON + after, refresh, window)
+            return read_held(connection, NOON + after, refresh, window, (), free)
 
     return read
 
@@ -62,10 +62,30 @@ def fresh(held):
     }
 
 
+def closing(held):
+    return {name for name, *_ in named(held.state.filter("is_closing")).select("company_number").rows()}
+
+
+def test_a_company_is_closing_in_the_last_days_of_its_window_and_a_weekly_schedule_hits_them(held):
+    """Every week at any hour, late by half an hour or an hour early for daylight saving time; 0 never."""
+    for hours in range(0, 7 * 24, 12):
+        starts = [
+            timedelta(days=7 * week, hours=hours, minutes=30 * (week % 2)) - HOUR * (week == 3) for week in range(6)
+        ]
+        hits = [bool(closing(held(start, free=7))) for start in starts]
+        assert any(hits), hours
+    assert closing(held(25 * DAY, free=7)) == {ACME.company_number}
+    assert not closing(held(25 * DAY, free=0))
+    assert not closing(held(21 * DAY, free=7)), "not yet"
+    assert not closing(held(30 * DAY - 11 * HOUR, free=7)), "its window might end during the run"
+
+
 def test_without_a_warehouse_nothing_is_held():
     held = read_held(None, NOON, 30, 30)
     assert (held.state.height, held.paid.height, held.totals, held.runs) == (0, 0, [], [])
-    assert held.state.columns == ["company", "dataset", "is_fresh", "has_failed", "is_barred", "expected_count"]
+    assert held.state.columns == [
+        "company", "dataset", "is_fresh", "is_closing", "has_failed", "is_barred", "expected_count"
+    ]  # fmt: skip
 
 
 def test_answers_are_fresh_for_so_many_days_and_failures_and_unfit_ones_never(held):

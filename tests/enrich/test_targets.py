@@ -76,7 +76,7 @@ def state_of(rows=()):
     names = {"country": pl.String, "company_number": pl.String}
     rest = {"dataset": pl.String, "is_fresh": pl.Boolean, "has_failed": pl.Boolean, "expected_count": pl.Int32}
     frame = pl.DataFrame(list(rows), schema=names | rest, orient="row")
-    return frame.select(company_key().alias("company"), *rest, is_barred=False)
+    return frame.select(company_key().alias("company"), *rest, is_barred=False, is_closing=False)
 
 
 def frame(companies):
@@ -216,7 +216,7 @@ def test_credits_are_companies_outside_their_window():
 
 def test_what_a_budget_leaves_out_costs_nothing():
     targets = find_targets(frame(COMPANIES[:25]), DATASETS, state_of(), frame([]), max_credits=0, shard_companies=10)
-    assert estimate(ApiSettings(), targets, []) == ({}, 0, 0.0, 0)
+    assert estimate(ApiSettings(), targets, []) == ({}, 0, 0.0, 0, 0)
 
 
 # --- targets ---------------------------------------------------------------------------------------------------------
@@ -245,6 +245,18 @@ def test_what_is_fresh_is_left_alone():
         (2, two.company_number, "lookalikes", None, False),
         (2, two.company_number, "relationships", None, False),
     ]
+
+
+def test_a_fresh_company_in_the_last_days_of_its_window_is_refreshed_and_costs_nothing():
+    """But not if the service may charge for it: what is closing, and not known as paid for, stays fresh."""
+    one, two, three = COMPANIES[:3]
+    rows = [(*company, dataset, True, False, None) for company in (one, two, three) for dataset in DATASETS]
+    state = state_of(rows).with_columns(is_closing=pl.Series([True] * 6 + [False] * 3))
+    paid = frame([one, three])
+    targets = find_targets(frame([one, two, three]), DATASETS, state, paid, max_credits=0, shard_companies=1)
+    assert set(targets.select("company_number", "is_paid", "is_refresh").rows()) == {(one.company_number, True, True)}
+    said = estimate(ApiSettings(), targets, [])
+    assert (said.credit_count, said.refresh_count) == (0, 1)
 
 
 def test_companies_held_that_are_not_on_the_list_are_not_asked_for():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -129,7 +129,7 @@ _FORECAST = """
         SELECT free_at, greatest(coalesce(coalesce(free_at, fetched_at) + $refresh, $now), end_at, $now) AS pay_at
         FROM windows
     )
-    SELECT pay_at AS at, 1 AS credits, 0 AS free FROM due WHERE pay_at < $until
+    SELECT pay_at AS moment, 1 AS credits, 0 AS free FROM due WHERE pay_at < $until
     UNION ALL
     SELECT free_at, 0, 1 FROM due WHERE free_at < $until
 """
@@ -158,14 +158,15 @@ def _forecast(
         "margin": MARGIN,
     }
     query = f"""
-        SELECT timezone('{zone.key}', timezone('UTC', at))::DATE AS day, sum(credits)::INT, sum(free)::INT
-        FROM ({_FORECAST.format(of_list=of_list)}) GROUP BY day ORDER BY day
-    """  # noqa: S608 - the zone was checked with the settings
-    days: Sequence[Day] = [Day(*row) for row in connection.execute(query, values).fetchall()]
+        SELECT date_trunc('hour', moment), sum(credits)::INT, sum(free)::INT
+        FROM ({_FORECAST.format(of_list=of_list)}) GROUP BY ALL ORDER BY ALL
+    """  # noqa: S608 - constants of this module only
+    counts: Counter[tuple[date, str]] = Counter()
+    for hour, credit_count, free_count in connection.execute(query, values).fetchall():
+        day = hour.replace(tzinfo=UTC).astimezone(zone).date()
+        counts.update({(day, "credits"): credit_count, (day, "free"): free_count})
     if companies is not None:
         connection.unregister("listed")
-    today = now.astimezone(zone).date()
-    if not new:
-        return list(days)
-    first = next((day for day in days if day.day == today), Day(today, 0, 0))
-    return [Day(today, first.credits + new, first.free_refreshes), *(day for day in days if day.day > today)]
+        counts[now.astimezone(zone).date(), "credits"] += new
+    days = sorted({day for (day, _), count in counts.items() if count})
+    return [Day(day, counts[day, "credits"], counts[day, "free"]) for day in days]

@@ -78,13 +78,16 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     next_step: str
 
 
-def read_status(folders: Folders, company_list: str = "", run: RunSettings | None = None) -> Status:
+def read_status(
+    folders: Folders, company_list: str = "", run: RunSettings | None = None, now: datetime | None = None
+) -> Status:
     """Read the state of a data folder, without changing anything.
 
     Args:
         folders: The data folder.
         company_list: Count only the companies of this list; empty counts all.
         run: The settings of runs, for the bill; None reads no bill.
+        now: UTC; None takes the clock's time.
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
@@ -105,7 +108,7 @@ def read_status(folders: Folders, company_list: str = "", run: RunSettings | Non
             parked = _parked(connection, runs)
             oldest, latest = connection.execute(_AGES).fetchall()[0]
             remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
-            bill = read_bill(connection, run, datetime.now(UTC)) if run else None
+            bill = read_bill(connection, run, now or datetime.now(UTC)) if run else None
     is_lost = not has_warehouse and any(run.is_fetched for run in runs)
     open_, refused = _open(runs, loaded)
     open_contacts, damaged_contacts = _open_contacts(folders)

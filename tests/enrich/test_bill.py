@@ -1,0 +1,154 @@
+"""What a list costs over weeks: free refreshes, a charge where none should be, the month's budget, the last credits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import firmlake_sandbox
+from firmlake.core.errors import UsageError
+from firmlake.core.folders import Folders
+from firmlake.core.settings_layers import load_settings
+from firmlake.enrich.plan import plan
+from firmlake.enrich.run import enrich, shortfall
+from firmlake.report.status import read_status
+from firmlake.terminal.bill import describe_bill
+from firmlake.terminal.runs import describe_plan
+from firmlake.warehouse.generations import ask
+from firmlake_sandbox import Sandbox
+
+START = datetime(2026, 3, 2, 2, tzinfo=UTC)
+COUNT = 8
+
+
+class Schedule:
+    """Runs of one list on the sandbox's clock."""
+
+    def __init__(self, sandbox: Sandbox, data: Path, count: int) -> None:
+        self.sandbox, self.data, self.now = sandbox, data, START
+        self.company_list = data.with_suffix(".csv")
+        numbers = firmlake_sandbox.sample_numbers(count, seed=3)
+        self.company_list.write_text(
+            "country,number\n" + "".join(f"{country},{number}\n" for country, number in numbers)
+        )
+
+    def settings(self, **values: object):
+        given = {
+            "api__base_url": self.sandbox.base_url,
+            "api__requests_per_minute": 0,
+            "paths__data": self.data,
+            **values,
+        }
+        return load_settings(
+            flags={key.replace("__", "."): str(value) for key, value in given.items()}, environment={}
+        )[0]
+
+    def go(self, day: float) -> None:
+        later = START + timedelta(days=day)
+        self.sandbox.advance((later - self.now).total_seconds())
+        self.now = later
+
+    def run(self, day: float, **values: object):
+        self.go(day)
+        [published] = enrich(self.settings(**values), self.company_list, "a test", now=lambda: self.now)
+        return published
+
+    def plan(self, **values: object):
+        return plan(self.settings(**values), self.company_list, self.now)
+
+    def charged(self) -> int:
+        return self.sandbox.ledger(summary=True)["summary"]["credits_charged"]
+
+
+@pytest.fixture
+def schedule(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schedule:
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    return Schedule(sandbox, tmp_path / "data", COUNT)
+
+
+def test_companies_are_refreshed_once_at_the_end_of_their_window_and_it_costs_nothing(schedule: Schedule):
+    first = schedule.run(0).summary
+    bought = first.expected_credit_count
+    assert bought == schedule.charged() > 0
+    assert schedule.run(14).summary.target_count == 0
+    again = schedule.run(28).summary
+    assert (again.target_count, again.free_refresh_count) == (bought, bought)
+    assert schedule.charged() == bought
+    assert schedule.run(29).summary.target_count == 0, "once is enough"
+    schedule.go(57)
+    assert not schedule.plan().estimate.credit_count
+    schedule.go(59)
+    assert schedule.plan().estimate.credit_count == bought
+    status = read_status(Folders(schedule.data), "", schedule.settings().run, schedule.now)
+    assert status.bill is not None
+    assert status.bill.free_refreshes == bought
+    assert any(f"{bought} in all: as many credits saved" in line for line in describe_bill(status.bill))
+
+
+def test_a_refresh_that_is_charged_after_all_stops_the_run_and_is_not_tried_again(schedule: Schedule):
+    bought = schedule.run(0).summary.expected_credit_count
+    schedule.sandbox.set_options(credit_window_days=20)
+    ended = schedule.run(26, api__companies_per_request=2)
+    assert ended.outcome.outcome == "stopped"
+    assert ended.outcome.reason.startswith("The service charged 2 credits for a request of 2 companies that should be")
+    assert schedule.charged() == bought + 2, "the first request tells"
+    assert shortfall([ended]).exit_code == 4
+    held = ask(Folders(schedule.data), "SELECT DISTINCT status FROM company_state")[1]
+    assert ("waiting",) not in held, "what was not refreshed is as fresh as before"
+    planned = schedule.plan()
+    assert not planned.targets.height
+    assert any("No company is refreshed for free" in line for line in describe_plan(planned))
+    assert schedule.plan(run__credit_window_days=20).refresh_off == "", "the corrected window may be tried"
+
+
+def test_a_month_costs_no_more_than_its_budget_and_the_next_month_goes_on(schedule: Schedule):
+    budget = {"run__max_credits_per_month": 5}
+    planned = schedule.plan(**budget)
+    assert any(
+        line.startswith("Warning: 0 of 5 credits of this month are spent, 5 (100%)") for line in describe_plan(planned)
+    )
+    ended = schedule.run(0, **budget)
+    assert schedule.charged() <= 5
+    assert "run.max_credits_per_month = 5 (0 spent this month) leaves out" in ended.outcome.reason
+    assert schedule.plan(**budget).estimate.credit_count == 5 - schedule.charged()
+    assert schedule.plan(run__max_credits_per_month=100, run__max_credits=1).estimate.credit_count == 1
+    schedule.go(29.9)  # 31 March, 23:36 UTC: April in Brussels
+    assert schedule.plan(**budget).budget.spent == 0
+    assert schedule.plan(**budget, run__time_zone="UTC").budget.spent == schedule.charged()
+
+
+def test_as_many_companies_are_bought_as_credits_are_left(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A page of a hundred companies is refused as a whole when one credit is missing."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    schedule = Schedule(sandbox, tmp_path / "data", 150)
+    sandbox.set_options(credits=60)
+    ended = schedule.run(0)
+    assert ended.outcome.outcome == "stopped"
+    assert schedule.charged() == 60
+    assert ended.summary.expected_credit_count == 60
+
+
+def test_the_bill_of_four_weeks_names_the_day(schedule: Schedule):
+    bought = schedule.run(0).summary.expected_credit_count
+    schedule.go(10)
+
+    def days(**values: object):
+        bill = read_status(Folders(schedule.data), "", schedule.settings(**values).run, schedule.now).bill
+        return [((each.day - START.date()).days, each.credits, each.free_refreshes) for each in bill.days]
+
+    assert days(run__free_refresh_days=0) == [(30, bought, 0)]
+    assert days() == [(22, 0, bought)]
+    schedule.go(25)
+    assert days() == [(25, 0, bought)]
+    schedule.run(28)
+    schedule.go(40)
+    assert days() == [(58, bought, 0)]
+
+
+def test_a_time_zone_that_is_none_is_named(schedule: Schedule):
+    with pytest.raises(UsageError, match=r"run\.time_zone"):
+        schedule.settings(run__time_zone="Europe/Nowhere")
