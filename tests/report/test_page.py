@@ -64,7 +64,8 @@ def warehouse():
         "'x' AS service, 'EN' AS language, 'financials' AS datasets, now() AS started_at, now() AS finished_at, "
         "'done' AS outcome, "
         "1 AS line_count, 1 AS company_count, 0 AS refused_count, 0 AS repeated_count, 0 AS fresh_count, "
-        "1 AS target_count, 1 AS request_count, 1 AS expected_credit_count, '0' AS firmlake_version"
+        "1 AS target_count, 1 AS request_count, 1 AS expected_credit_count, "
+        "0 AS free_refresh_count, '0' AS firmlake_version"
     )
     return made
 

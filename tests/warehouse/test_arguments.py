@@ -58,7 +58,8 @@ def figures():
             "'EN' AS language, 'financials' AS datasets, "
             "make_timestamp(2025, ?, 1, 0, 0, 0) AS started_at, started_at AS finished_at, "
             "'done' AS outcome, 1 AS line_count, 1 AS company_count, 0 AS refused_count, 0 AS repeated_count, "
-            "0 AS fresh_count, 1 AS target_count, 1 AS request_count, 1 AS expected_credit_count, '0' AS "
+            "0 AS fresh_count, 1 AS target_count, 1 AS request_count, 1 AS expected_credit_count, "
+            "0 AS free_refresh_count, '0' AS "
             "firmlake_version",
             [run, generation],
         )
