@@ -410,7 +410,7 @@ def test_an_object_may_be_null_or_empty_or_absent(people):
 
 
 def test_records_that_leave_out_nulls_or_have_unknown_fields_are_read_together():
-    """They cost about four times what plain ones do; value by value it would be twenty times."""
+    """They cost two to three times what plain ones do; value by value it would be twenty times."""
     sparse = {key: value for key, value in period().items() if key not in ("dateReceived", "liquidity")}
     assert is_fast(PERIOD, [raw(period()), raw(sparse), raw({**period(), "unheardOf": {"a": 1}}), raw(period())])
 

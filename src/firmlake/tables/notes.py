@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from firmlake.tables.reading import Observation, Records, Reject
 
-__all__ = ["EFFECTS", "UNREADABLE", "WHOLE", "Notes"]
+__all__ = ["EFFECTS", "UNREADABLE", "WHOLE", "Notes", "shown"]
 
 WHOLE = "value"
 """Key in `extra_json` of a record that is no object."""
@@ -42,7 +42,7 @@ class Notes:
     def reject(self, number: int, path: str, value: Raw | None, reason: str, effect: str) -> None:
         """Record a value as rejected, or a whole record if the path is empty."""
         self._rejects.append(
-            Reject(self._start + number, path, None if value is None else _shown(value), reason, effect)
+            Reject(self._start + number, path, None if value is None else shown(value), reason, effect)
         )
 
     def discard(self, number: int, path: str, value: Raw, reason: str, mode: str) -> None:
@@ -52,7 +52,7 @@ class Notes:
 
     def observe(self, kind: str, path: str, example: Raw | bytes | None, number: int, count: int = 1) -> None:
         """Count a difference from the contract, with its first example."""
-        self._seen.setdefault((kind, path), (number, None if example is None else _shown(example)))
+        self._seen.setdefault((kind, path), (number, None if example is None else shown(example)))
         self._counts[kind, path] += count
 
     def rejected(self) -> set[int]:
@@ -97,5 +97,6 @@ def _key(path: str) -> bytes:
     return _ENCODE(path) + b":"
 
 
-def _shown(value: Raw | bytes) -> str:
+def shown(value: Raw | bytes) -> str:
+    """Return the beginning of a value's JSON, for a person."""
     return bytes(value).decode("utf-8", "replace")[:_SHOWN_MAX]

@@ -50,6 +50,8 @@ class Regular(NamedTuple):
     """The shape of a group, worked out once."""
 
     leaves: dict[str, Leaf]
+    tree: dict[str, Any]
+    """The fields nested as in a record: by key a field, or another dict."""
     skeleton: re.Pattern[bytes]
     columns: dict[str, pa.DataType]
     """Of the CSV, in order: each key's, which must be null, and each value's."""
@@ -76,10 +78,10 @@ def regular_shape(group: Group, leaves: Sequence[Leaf]) -> Regular | None:
         quoted_strings_can_be_null=False,
     )
     rest = _MARKS if has_text else _MARKS + string.ascii_letters.encode()
-    return Regular({leaf.name: leaf for leaf in leaves}, re.compile(_skeleton(tree)), columns, rest, convert)
+    return Regular({leaf.name: leaf for leaf in leaves}, tree, re.compile(_skeleton(tree)), columns, rest, convert)
 
 
-def read_regular(shape: Regular, raws: Sequence[Raw], start: int) -> Records | None:
+def read_regular(shape: Regular, raws: Sequence[Raw | bytes], start: int) -> Records | None:
     """Read records; return None if anything is irregular.
 
     Args:

@@ -20,7 +20,7 @@ from firmlake.tables.notes import UNREADABLE, Notes
 from firmlake.tables.objects import NULL, Row, Shape, read_object, taker
 from firmlake.tables.reading import Leaf
 
-__all__ = ["take_together"]
+__all__ = ["Place", "learn_unknown", "names_company", "take_together"]
 
 _LEARNT_FROM = 20
 """So many records show which unknown keys there are."""
@@ -28,7 +28,7 @@ _ABSENT = Raw(b"\tnull")
 """Null in a spelling that no value begins with, so that absent keys can be counted."""
 _LATE_COLON = re.compile(rb'"\s+:')
 
-_Place = tuple[str, str]
+Place = tuple[str, str]
 """An object's path, empty for the record itself, and a key in it."""
 
 
@@ -60,12 +60,12 @@ def take_together(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -
     """
     text = b",".join(raws)
     try:
-        unknown = _learn_unknown(shape, raws)
+        unknown = learn_unknown(shape, raws)
         form = _make_form(tuple((each.path, each.leaves) for each in shape.objects), unknown)
         records = form.decode(b"[" + text + b"]")
     except (*UNREADABLE, ValueError, TypeError):  # the latter two for keys that no struct can have
         return None
-    if shape.group.elsewhere and _names_company(shape.group, unknown):
+    if shape.group.elsewhere and names_company(shape.group, unknown):
         return None
     columns: list[Row] = []
     extra: dict[str, Row] = {}
@@ -95,7 +95,7 @@ def take_together(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -
 
 
 @lru_cache(maxsize=64)
-def _make_form(objects: tuple[tuple[str, tuple[Leaf, ...]], ...], unknown: tuple[_Place, ...]) -> _Form:
+def _make_form(objects: tuple[tuple[str, tuple[Leaf, ...]], ...], unknown: tuple[Place, ...]) -> _Form:
     """Make the structs of a group.
 
     Args:
@@ -122,7 +122,7 @@ def _make_form(objects: tuple[tuple[str, tuple[Leaf, ...]], ...], unknown: tuple
     return _Form(msgspec.json.Decoder(list[made]).decode, tuple(parts[::-1]))  # type: ignore[valid-type]
 
 
-def _learn_unknown(shape: Shape, raws: Sequence[Raw]) -> tuple[_Place, ...]:
+def learn_unknown(shape: Shape, raws: Sequence[Raw]) -> tuple[Place, ...]:
     """Find the unknown keys of some of the records."""
     found = set()
     for raw in raws[:: len(raws) // _LEARNT_FROM + 1]:
@@ -139,7 +139,7 @@ def _has_late_colon(text: bytes) -> bool:
     return _LATE_COLON.search(text) is not None
 
 
-def _names_company(group: Group, unknown: Iterable[_Place]) -> bool:
+def names_company(group: Group, unknown: Iterable[Place]) -> bool:
     """Tell whether unknown keys are among those by which services name the related company."""
     paths = {path for way in group.elsewhere for path in way}
     return any(

@@ -1,0 +1,93 @@
+"""Records of another dialect, written again as the contract has them, are read as the exact path reads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+from polars.testing import assert_frame_equal
+
+from firmlake.tables import records
+from firmlake.tables.tolerant import read_tolerantly
+from firmlake_sandbox import rewrites, sample_numbers
+from firmlake_sandbox.financials import list_financials
+from firmlake_sandbox.lookalikes import list_lookalikes
+from firmlake_sandbox.numbers import parse_number
+from firmlake_sandbox.world import World
+from support import lookalike, period
+
+from . import odd_json
+
+PERIOD, LOOKALIKE = ("financials", "period"), ("lookalikes", "lookalike")
+SHAPES = {kind: records._shapes(*kind, b"{}") for kind in (PERIOD, LOOKALIKE)}
+
+
+def raw(record):
+    return Raw(msgspec.json.encode(record))
+
+
+def fast(kind, raws):
+    """Read records by their skeletons, written again if need be; None where one is odd."""
+    return records._read_fast(SHAPES[kind], raws, 7)
+
+
+def assert_exact(kind, raws, read):
+    exact = read_tolerantly(SHAPES[kind].tolerant, raws, 7)
+    assert not exact.rejects
+    assert_frame_equal(read.frame, exact.frame)
+    assert Counter(read.observations) == Counter(exact.observations)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@settings(max_examples=150)
+@given(data=st.data())
+def test_what_is_read_is_what_the_exact_path_reads(kind, data):
+    """Of records with keys added, left out, repeated, reordered, and values of any kind."""
+    raws = odd_json.raws(data.draw(st.lists(odd_json.records(kind, max_changes=2), min_size=1, max_size=4)))
+    read = fast(kind, raws)
+    if read is not None:
+        assert_exact(kind, raws, read)
+
+
+@pytest.mark.parametrize("change", [rewrites.omit_nulls, rewrites.add_fields])
+def test_a_service_of_another_dialect_is_read_without_the_exact_path(change):
+    world, said = World(), {PERIOD: [], LOOKALIKE: []}
+    for node in (parse_number(*company) for company in sample_numbers(30)):
+        said[PERIOD] += list_financials(world, node, 500, 0)[0]
+        said[LOOKALIKE] += list_lookalikes(world, node)
+    for kind, found in said.items():
+        element = {"data": rewrites.read_json(msgspec.json.encode(found))}
+        change(kind[0], element)
+        raws = msgspec.json.decode(rewrites.write_json(element["data"]), type=list[Raw])
+        read = fast(kind, raws)
+        assert read is not None
+        assert_exact(kind, raws, read)
+
+
+@pytest.mark.parametrize("people", [None, {}, {"employees": 3}])
+def test_an_object_without_values_is_read_together_with_others(people):
+    raws = [raw(period()), raw(period(people=people)), raw(period(2023))]
+    assert_exact(PERIOD, raws, fast(PERIOD, raws))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"score":', b'"score":0.5,"score":'),
+        (b'"score":', b'"score" :0.5,"score":'),
+        (b'"score":', b'"unheardOf":1,"unheardOf":2,"score":'),
+        (b'"score":', b'"unheardOf":"1\\u0000","score":'),
+        (b'"companyNumber":', b'"companyNumber":"1","companyNumber":'),
+        (b'"score":', b'"companyId":{},"score":'),
+    ],
+)
+def test_a_key_that_stands_twice_or_a_text_no_database_takes_is_left_to_the_other_ways(old, new):
+    usual = bytes(raw(lookalike()))
+    assert old in usual
+    sparse = raw({**lookalike(), "unheardOf": 1})
+    assert fast(LOOKALIKE, [sparse, raw(lookalike())]) is not None
+    assert fast(LOOKALIKE, [sparse, Raw(usual.replace(old, new))]) is None
