@@ -29,32 +29,40 @@ __all__ = ["prune"]
 def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int | None, landed_days: int | None) -> int:
     """Remove old files that are no longer needed. Without an age, remove only old generations.
 
+    `privacy.keep_days` says how long personal data is kept: landed answers, refused lines, contacts, lists, lookups.
     Either the landed answers or the staged tables of a run always stay, and so does the generation from which the next
     export of changes starts. Nothing of a damaged run is removed; it is named instead.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
+    from firmlake.forget.retention import apply_retention, find_expired, is_lookup
     from firmlake.rebuild.prune import find_removable
     from firmlake.rebuild.prune import prune as remove
     from firmlake.terminal.status import show_removable
 
     settings = call.settings(run__keep_generations=generations)
-    folders = Folders.of(settings)
+    folders, days, now = Folders.of(settings), settings.privacy.keep_days, utc_now()
+    if landed_days is None and days.landing >= 0:
+        landed_days = days.landing
     with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a dry run need not wait for another run
         removable, damaged = find_removable(
             folders,
-            utc_now(),
+            now,
             keep_generations=settings.run.keep_generations,
             staged_days=staged_days,
             landed_days=landed_days,
+            landed_days_of=lambda run: days.lookups if days.lookups >= 0 and is_lookup(run) else None,
         )
+        expired = find_expired(folders, days, now)
         if not dry_run:
             remove(folders, removable)
+            apply_retention(folders, days, settings.run, now)
     content = {
         "removed": not dry_run,
         "byte_count": sum(each.byte_count for each in removable),
         "spared": [each._asdict() for each in removable],
+        "expired": [each._asdict() for each in expired],
         "damaged": [(run_id, error.message, error.next_step) for run_id, error in damaged.items()],
     }
-    call.answer(content, lambda: show_removable(removable, dry_run))
+    call.answer(content, lambda: show_removable(removable, dry_run, expired))
     return call.name_damaged(damaged)

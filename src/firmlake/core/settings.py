@@ -15,6 +15,7 @@ __all__ = [
     "DatasetName",
     "ExportSettings",
     "IntakeSettings",
+    "KeepDaysSettings",
     "ListSettings",
     "LoadSettings",
     "NameSettings",
@@ -214,6 +215,20 @@ class ListSettings(Section, frozen=True):
     ] = 24.0
 
 
+class KeepDaysSettings(Section, frozen=True):
+    """How long personal data is kept; `firmlake prune` applies it. -1 keeps it for good."""
+
+    landing: Annotated[int, Meta(ge=-1, description="landed answers of published runs, days; -1 keeps them")] = -1
+    refused_lines: Annotated[int, Meta(ge=-1, description="text of refused lines of lists, days; -1 keeps it")] = -1
+    contacts: Annotated[
+        int, Meta(ge=-1, description="plans of contacts and what became of each contact, days; -1 keeps them")
+    ] = -1
+    lists: Annotated[int, Meta(ge=-1, description="cells of company lists, days; -1 keeps them")] = -1
+    lookups: Annotated[
+        int, Meta(ge=-1, description="landed answers of `firmlake company`, days; -1 keeps them as others")
+    ] = -1
+
+
 class PrivacySettings(Section, frozen=True):
     """What is kept about natural persons."""
 
@@ -231,6 +246,7 @@ class PrivacySettings(Section, frozen=True):
             "data folder"
         ),
     ] = ""
+    keep_days: KeepDaysSettings = KeepDaysSettings()
 
 
 class ExportSettings(Section, frozen=True):

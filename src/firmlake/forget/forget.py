@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings, Settings
 from firmlake.forget.frozen import clean_documents, clean_inputs, clean_runs, remove_parts
-from firmlake.forget.generations import clean_generations
+from firmlake.forget.generations import clean_generations, find_in_generation
 from firmlake.forget.landed import clean_landing
 from firmlake.forget.place import Place
 from firmlake.forget.staged import clean_staged
@@ -116,7 +117,7 @@ def _walk(
     tell(f"{verb} staged tables")
     yield from clean_staged(folders, forgotten, write=write)
     tell(f"{verb} generations of the warehouse")
-    yield from clean_generations(folders, forgotten, settings.run, write=write)
+    yield from clean_generations(folders, partial(find_in_generation, forgotten=forgotten), settings.run, write=write)
 
 
 def _sources(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:

@@ -25,7 +25,7 @@ _DOCUMENTS = (
     "runs/*/outcome.json", "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "plans/*.json",
     "state/*.json", "state/exports/*.json",
 )  # fmt: skip
-_INPUTS = ("state/inputs/*", "lists/*")
+_INPUTS = ("state/inputs/**/*", "lists/*")
 
 
 def clean_runs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:

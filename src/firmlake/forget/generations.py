@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,17 +41,21 @@ class _Load(NamedTuple):
     published_at: datetime
 
 
+Find = Callable[[Path], Iterable[Place]]
 Step = Callable[[duckdb.DuckDBPyConnection, _Load], None]
 
 
-def clean_generations(folders: Folders, forgotten: Forgotten, settings: RunSettings, *, write: bool) -> Iterator[Place]:
-    """Make all generations anew that name somebody, after landed answers and staged tables were cleaned.
+def clean_generations(folders: Folders, find: Find, settings: RunSettings, *, write: bool) -> Iterator[Place]:
+    """Make all generations anew that hold what has to go, after what they are made from was cleaned.
 
     Each gets the same loads again, with the same numbers and times. Generations are made one from the other where the
     loads of one begin with those of another, so that all of them together cost little more than one replay.
 
-    Yields:
-        A place for each table of a generation that names somebody.
+    Args:
+        folders: The data folder.
+        find: Yields a place for each table of a generation that holds what has to go.
+        settings: Limits of the warehouse.
+        write: False only finds the places.
 
     Raises:
         DamagedError: A run that a generation was made from is damaged.
@@ -59,7 +63,7 @@ def clean_generations(folders: Folders, forgotten: Forgotten, settings: RunSetti
     steps: dict[str, Step] = {}
     clean: list[tuple[Path, list[_Load]]] = []
     for path in list_generations(folders):
-        found = list(find_in_generation(path, forgotten))
+        found = list(find(path))
         yield from found
         if not write:
             continue
@@ -68,9 +72,9 @@ def clean_generations(folders: Folders, forgotten: Forgotten, settings: RunSetti
             steps |= _find_steps(folders, [load.name for load in loads if load.name not in steps])
             start, begun = _nearest(clean, loads)
             _remake(folders, path, loads[len(begun) :], start, steps, settings)
-            if left := next(find_in_generation(path, forgotten), None):
+            if left := next(iter(find(path)), None):
                 raise FirmlakeError(
-                    f"{path} still names somebody forgotten, in {left.what}", "Report this; `firmlake replay` helps"
+                    f"{path} still holds what has to go, in {left.what}", "Report this; `firmlake replay` helps"
                 )
         clean.append((path, loads))
 

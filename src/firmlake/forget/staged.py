@@ -18,7 +18,7 @@ from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame
 from firmlake.tables.stage import Manifest, StagedFile, finish_stage, read_manifest, stage_shards
 
-__all__ = ["clean_staged"]
+__all__ = ["clean_staged", "replace_staged", "stage_again"]
 
 _COMPANY = ["country", "company_number"]
 
@@ -33,16 +33,48 @@ def clean_staged(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iter
         manifest = read_manifest(run)
         if manifest is None or not folders.staged(run.run_id).exists():
             if write and not run.is_pruned and folders.staged(run.run_id).exists():
-                _stage_again(run, None)  # a crash left tables without a manifest, made from answers as they were
+                stage_again(run)  # a crash left tables without a manifest, made from answers as they were
             continue
         changes = dict(_find(run, manifest, forgotten))
         if write and run.is_pruned and changes:
             frames = {path: after for path, (_, after) in changes.items()}
-            _replace(run, manifest, frames | _without_hashes(run, manifest, changes, forgotten))
+            replace_staged(run, manifest, frames | _without_hashes(run, manifest, changes, forgotten))
         elif write and not run.is_pruned and (changes or not _is_current(run, manifest)):
-            _stage_again(run, manifest)
+            stage_again(run)
         for path, (before, after) in changes.items():
             yield Place(folders.staged(run.run_id) / path, "staged", count_changed(before, after))
+
+
+def stage_again(run: Run) -> None:
+    """Stage a run again by the settings it was staged with; shards that did not change are kept."""
+    if manifest := read_manifest(run):
+        run = run.read_by(manifest.contract)
+    finish_stage(run, stage_shards(run))
+
+
+def replace_staged(run: Run, manifest: Manifest, frames: dict[str, pl.DataFrame]) -> None:
+    """Replace some staged files of a run under new names: after a crash it has either the old ones or the new ones."""
+    folder, mark = run.folders.staged(run.run_id), secrets.token_hex(3)
+    files = []
+    for file in manifest.files:
+        if file.path in frames:
+            path = folder / Path(file.path).with_stem(f"{Path(file.path).stem.partition('~')[0]}~{mark}")
+            write_parquet(path, frames[file.path])
+            file = StagedFile(
+                file.table,
+                path.relative_to(folder).as_posix(),
+                frames[file.path].height,
+                path.stat().st_size,
+                sha256_of(path),
+            )
+        files.append(file)
+    write_json(folder / "manifest.json", msgspec.structs.replace(manifest, files=tuple(files)))
+    named = {folder / file.path for file in files}
+    for path in folder.rglob("*.parquet"):
+        if path not in named:
+            path.unlink()
+    for marker in folder.glob("shard=*.json"):
+        marker.unlink()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -67,13 +99,6 @@ def _is_current(run: Run, manifest: Manifest) -> bool:
     )
 
 
-def _stage_again(run: Run, manifest: Manifest | None) -> None:
-    """Stage a run again by the settings it was staged with; shards that did not change are kept."""
-    if manifest:
-        run = run.read_by(manifest.contract)
-    finish_stage(run, stage_shards(run))
-
-
 def _without_hashes(
     run: Run, manifest: Manifest, changes: Mapping[str, tuple[pl.DataFrame, pl.DataFrame]], forgotten: Forgotten
 ) -> dict[str, pl.DataFrame]:
@@ -96,28 +121,3 @@ def _without_hashes(
             pl.when("is_changed").then(keyed).otherwise("payload_hash").alias("payload_hash")
         ).drop("is_changed")
     return found
-
-
-def _replace(run: Run, manifest: Manifest, frames: dict[str, pl.DataFrame]) -> None:
-    """Replace some staged files of a run under new names: after a crash it has either the old ones or the new ones."""
-    folder, mark = run.folders.staged(run.run_id), secrets.token_hex(3)
-    files = []
-    for file in manifest.files:
-        if file.path in frames:
-            path = folder / Path(file.path).with_stem(f"{Path(file.path).stem.partition('~')[0]}~{mark}")
-            write_parquet(path, frames[file.path])
-            file = StagedFile(
-                file.table,
-                path.relative_to(folder).as_posix(),
-                frames[file.path].height,
-                path.stat().st_size,
-                sha256_of(path),
-            )
-        files.append(file)
-    write_json(folder / "manifest.json", msgspec.structs.replace(manifest, files=tuple(files)))
-    named = {folder / file.path for file in files}
-    for path in folder.rglob("*.parquet"):
-        if path not in named:
-            path.unlink()
-    for marker in folder.glob("shard=*.json"):
-        marker.unlink()

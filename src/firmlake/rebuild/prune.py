@@ -15,7 +15,7 @@ answers are what was paid for, and only they can be flattened by a later version
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -59,6 +59,7 @@ def find_removable(
     keep_generations: int,
     staged_days: int | None = None,
     landed_days: int | None = None,
+    landed_days_of: Callable[[Run], int | None] = lambda run: None,
 ) -> tuple[list[Removable], dict[str, DamagedError]]:
     """Find what can be removed, without changing anything.
 
@@ -70,6 +71,7 @@ def find_removable(
             ago; None keeps all.
         landed_days: Remove landed answers of runs that ended more days ago; None keeps all. If a run is old enough for
             both, only its landed answers are removed.
+        landed_days_of: The same for single runs; None leaves it to `landed_days`.
 
     Returns:
         What can be removed; and by name the runs in the warehouse that are kept whole because they are damaged.
@@ -89,7 +91,9 @@ def find_removable(
         if run.run_id in loaded and outcome:
             age = now - outcome.finished_at
             try:
-                found += _of_run(run, outcome.finished_at, _is_over(age, staged_days), _is_over(age, landed_days))
+                of_run = landed_days_of(run)
+                is_landed_old = _is_over(age, landed_days if of_run is None else of_run)
+                found += _of_run(run, outcome.finished_at, _is_over(age, staged_days), is_landed_old)
             except DamagedError as error:
                 damaged[run.run_id] = error
     return found, damaged

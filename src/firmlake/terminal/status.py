@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from firmlake.forget.retention import Expired
 from firmlake.rebuild.prune import Removable
 from firmlake.report.status import Status
 from firmlake.report.summary import shown_statuses
@@ -63,8 +64,14 @@ def show_status(status: Status, now: datetime) -> None:
     echo(f"Next: {status.next_step}")
 
 
-def show_removable(removable: Sequence[Removable], is_dry: bool) -> None:
-    """Print what was removed, or would be in a dry run."""
+def show_removable(removable: Sequence[Removable], is_dry: bool, expired: Sequence[Expired] = ()) -> None:
+    """Print what was removed, or would be in a dry run: files, and personal data older than `privacy.keep_days`."""
+    if expired:
+        rows_of = [(each.kind, f"{each.ended_at:%Y-%m-%d}", each.row_count, each.path) for each in expired]
+        show_rows(("personal data", "from", "rows", "folder or file"), rows_of)
+        echo(f"{'Would be' if is_dry else 'Was'} removed there, and from staged tables and generations")
+    if not removable and expired:
+        return
     if not removable:
         echo("There is nothing to remove")
         return

@@ -1,0 +1,190 @@
+"""Retention: what `privacy.keep_days` no longer allows to keep, and its removal from every place."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import msgspec
+import polars as pl
+
+from firmlake.core.files import read_json, write_json
+from firmlake.core.folders import Folders
+from firmlake.core.freeze import freeze_again
+from firmlake.core.run import Run
+from firmlake.core.runs import read_runs
+from firmlake.core.settings import KeepDaysSettings, RunSettings
+from firmlake.forget.generations import clean_generations
+from firmlake.forget.place import Place
+from firmlake.forget.staged import replace_staged, stage_again
+from firmlake.rebuild.restage import all_there_is
+from firmlake.service_lists.contact_plan import ContactPlan
+
+__all__ = ["Expired", "apply_retention", "find_expired", "is_lookup"]
+
+_LOOKUP = "firmlake company "
+_REFUSED = pl.col("status") == "refused"
+
+
+class Expired(NamedTuple):
+    """What is older than `privacy.keep_days` allows.
+
+    Attributes:
+        kind: "refused_lines", "lists" or "contacts".
+        path: The frozen table, or the folder or file of a plan of contacts.
+        row_count: Lines whose text goes, or 1 for a plan.
+        ended_at: When it was made, UTC.
+    """
+
+    kind: str
+    path: Path
+    row_count: int
+    ended_at: datetime
+
+
+def is_lookup(run: Run) -> bool:
+    """Tell whether a run asked for one company, by `firmlake company`."""
+    return run.plan.list_name.startswith(_LOOKUP)
+
+
+def find_expired(folders: Folders, days: KeepDaysSettings, now: datetime) -> list[Expired]:
+    """Find texts of refused lines, cells of lists, and plans of contacts that are too old; nothing is changed."""
+    found = []
+    for run in _ended(folders):
+        for name, (frame, kind) in _expired_tables(run, days, now).items():
+            count = frame.height - _same(frame, run.table(name))
+            found.append(Expired(kind, run.checked(name), count, run.plan.started_at))
+    for path, made_at, is_text_only in _expired_plans(folders, days, now):
+        found.append(Expired("refused_lines" if is_text_only else "contacts", path, 1, made_at))
+    return found
+
+
+def apply_retention(folders: Folders, days: KeepDaysSettings, settings: RunSettings, now: datetime) -> None:
+    """Remove what `find_expired` finds, and make staged tables and generations anew that hold it.
+
+    A call that was killed is finished by the next one.
+    """
+    for run in _ended(folders):
+        if tables := _expired_tables(run, days, now):
+            freeze_again(run, run.plan, {name: frame for name, (frame, _) in tables.items()})
+            if not run.is_pruned and folders.staged(run.run_id).exists():
+                stage_again(run)
+            elif run.is_pruned:
+                _blank_staged(run)
+    for path, _, is_text_only in list(_expired_plans(folders, days, now)):
+        if not is_text_only:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        else:
+            _blank_refused(path)
+    find = partial(_find_in_generation, runs=_expired_runs(folders, days, now), plans=_kept_plans(folders))
+    for _ in clean_generations(folders, find, settings, write=True):
+        pass
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _ended(folders: Folders) -> Iterator[Run]:
+    runs, _ = read_runs(folders)
+    yield from (run for run in runs if run.outcome() is not None)
+
+
+def _is_over(made_at: datetime, days: int, now: datetime) -> bool:
+    return days >= 0 and now - made_at > timedelta(days=days)
+
+
+def _expired_tables(run: Run, days: KeepDaysSettings, now: datetime) -> dict[str, tuple[pl.DataFrame, str]]:
+    """Return the frozen tables of a run without what is too old, and why; only those that change."""
+    has_old_refusals = _is_over(run.plan.started_at, days.refused_lines, now)
+    has_old_cells = _is_over(run.plan.started_at, days.lists, now)
+    found = {}
+    for name in run.plan.sha256:
+        frame = run.table(name) if name in ("refused_lines", "members", "companies", "repaired") else None
+        if frame is None:
+            continue
+        which = pl.lit(has_old_cells)
+        if name == "refused_lines":
+            which = pl.lit(has_old_refusals or has_old_cells)
+        elif name == "members" and has_old_refusals:
+            which = which | _REFUSED
+        blank = frame.with_columns(
+            pl.when(~which).then(pl.col(column)).otherwise(pl.lit("{}" if column == "columns" else None)).alias(column)
+            for column in ("given", "columns")
+            if column in frame.columns
+        )
+        if not blank.equals(frame):
+            found[name] = blank, "lists" if has_old_cells else "refused_lines"
+    return found
+
+
+def _same(frame: pl.DataFrame, other: pl.DataFrame) -> int:
+    columns = [name for name in ("given", "columns") if name in frame.columns]
+    both = pl.all_horizontal(frame[name].eq_missing(other[name]) for name in columns)
+    return int(frame.select(both.alias("same"))["same"].sum())
+
+
+def _expired_plans(folders: Folders, days: KeepDaysSettings, now: datetime) -> Iterator[tuple[Path, datetime, bool]]:
+    """Yield plans of contacts that are too old, and those of which only the text of refused lines is."""
+    for path in sorted([*folders.additions.glob("plan=*/plan.json"), *(folders.data / "plans").glob("*.json")]):
+        plan = read_json(path, ContactPlan)
+        made_at = plan.made_at.astimezone(UTC)
+        if _is_over(made_at, days.contacts, now):
+            is_applied = path.parent.name.startswith("plan=")
+            yield path.parent if is_applied else path, made_at, False
+        elif _is_over(made_at, days.refused_lines, now) and any(one.given for one in plan.refused):
+            yield path, made_at, True
+
+
+def _blank_refused(path: Path) -> None:
+    plan = read_json(path, ContactPlan)
+    refused = tuple(msgspec.structs.replace(one, given="") for one in plan.refused)
+    write_json(path, msgspec.structs.replace(plan, refused=refused))
+
+
+def _blank_staged(run: Run) -> None:
+    """Remove the text of refused lines from the staged table of a run whose landed answers were pruned."""
+    manifest = all_there_is(run)
+    files = [file.path for file in manifest.files if file.table == "refused_lines"]
+    frames = {file: pl.read_parquet(run.folders.staged(run.run_id) / file, glob=False) for file in files}
+    blank = pl.lit(None, pl.String).alias("given")
+    replace_staged(run, manifest, {file: frame.with_columns(blank) for file, frame in frames.items()})
+
+
+def _expired_runs(folders: Folders, days: KeepDaysSettings, now: datetime) -> dict[str, list[str]]:
+    runs = list(_ended(folders))
+    return {
+        "refused_lines": [
+            run.run_id
+            for run in runs
+            if _is_over(run.plan.started_at, days.refused_lines, now) or _is_over(run.plan.started_at, days.lists, now)
+        ],
+        "lists": [run.run_id for run in runs if _is_over(run.plan.started_at, days.lists, now)],
+    }
+
+
+def _kept_plans(folders: Folders) -> list[str]:
+    return [path.name.partition("=")[2] for path in folders.additions.glob("plan=*")]
+
+
+def _find_in_generation(path: Path, runs: dict[str, list[str]], plans: list[str]) -> Iterator[Place]:
+    refused, lists = runs["refused_lines"], runs["lists"]
+    cells = "(given IS NOT NULL OR columns::VARCHAR <> '{}') AND run_id IN (SELECT unnest($1))"
+    wanted = [
+        ("refused_lines", "given IS NOT NULL AND run_id IN (SELECT unnest($1))", refused),
+        ("contact_additions", "run_id NOT IN (SELECT unnest($1))", plans),
+    ]
+    for table in ("list_members", "list_members_history"):
+        wanted += [(table, f"{cells} AND status = 'refused'", refused), (table, cells, lists)]
+    with duckdb.connect(path, read_only=True) as connection:
+        known = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        for table, condition, names in wanted:
+            if table in known:
+                query = f"SELECT count(*) FROM {table} WHERE {condition}"  # noqa: S608 - our own names
+                [(count,)] = connection.execute(query, [names]).fetchall()
+                if count:
+                    yield Place(path, table, count)
