@@ -19,7 +19,10 @@ __all__ = ["export"]
 @click.command()
 @click.argument("target", required=False)
 @click.option(
-    "--format", "file_format", type=click.Choice(["parquet", "delta", "csv", "xlsx"]), help="Default: parquet."
+    "--format",
+    "file_format",
+    type=click.Choice(["parquet", "delta", "iceberg", "csv", "xlsx"]),
+    help="Default: parquet.",
 )
 @click.option(
     "--changes", is_flag=True, default=None, help="Only rows that changed since the last export to TARGET, marked."

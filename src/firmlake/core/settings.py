@@ -254,7 +254,8 @@ class ExportSettings(Section, frozen=True):
 
     target: Annotated[str, Meta(description='folder, or s3://, gs:// or az:// address; "" exports nothing')] = ""
     format: Annotated[
-        Literal["parquet", "delta", "csv", "xlsx"], Meta(description="file format; csv and xlsx are for people")
+        Literal["parquet", "delta", "iceberg", "csv", "xlsx"],
+        Meta(description="file format; csv and xlsx are for people"),
     ] = "parquet"
     changes: Annotated[bool, Meta(description="export only changed rows, marked as such; otherwise whole tables")] = (
         False

@@ -69,6 +69,8 @@ class ExportedTable(msgspec.Struct, frozen=True, omit_defaults=True):
         changes: Rows by kind of change, in an export of changes.
         delta_path: Path of the Delta Lake table below the target, if it was written to one.
         delta_version: Version of the Delta Lake table that holds the export.
+        iceberg_table: Name of the Iceberg table in its catalog, if it was written to one.
+        iceberg_snapshot: Snapshot of the Iceberg table that holds the export.
     """
 
     name: str
@@ -80,6 +82,8 @@ class ExportedTable(msgspec.Struct, frozen=True, omit_defaults=True):
     changes: dict[str, int] = {}
     delta_path: str = ""
     delta_version: int | None = None
+    iceberg_table: str = ""
+    iceberg_snapshot: int | None = None
 
     @property
     def byte_count(self) -> int:

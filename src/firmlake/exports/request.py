@@ -9,7 +9,10 @@ from firmlake.core.settings import Settings
 from firmlake.exports.formats import FORMATS
 from firmlake.exports.selection import EXPORTED_TABLES
 
-__all__ = ["Request", "check_request", "request_of"]
+__all__ = ["TABLE_FORMATS", "Request", "check_request", "request_of"]
+
+TABLE_FORMATS = {"delta": "Delta Lake", "iceberg": "Iceberg"}
+"""Formats that are tables with versions instead of files."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +21,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         mode: `whole`; `changes` since the last export to the target, or whole if these can no longer be told; `as_of`,
             the state after the run `as_of`.
-        format: A key of `FORMATS`, or `delta`.
+        format: A key of `FORMATS`, or one of `TABLE_FORMATS`.
         file_bytes: Approximate size of a Parquet file.
         company_list: Name of the list to whose companies the tables are restricted; empty for none.
     """
@@ -52,9 +55,10 @@ def check_request(request: Request) -> None:
     Raises:
         UsageError: The format is unknown or does not support the mode.
     """
-    if request.format not in (*FORMATS, "delta"):
-        raise UsageError(f"There is no format {request.format}", f"There are {', '.join(FORMATS)} and delta")
+    if request.format not in (*FORMATS, *TABLE_FORMATS):
+        known = (*FORMATS, *TABLE_FORMATS)
+        raise UsageError(f"There is no format {request.format}", f"There are {', '.join(known)}")
     if request.mode == "changes" and request.company_list:
         raise UsageError("Changes are not told list by list", "Export the list whole, or the changes of all companies")
-    if request.mode == "as_of" and request.format == "delta":
-        raise UsageError("A Delta Lake table keeps its earlier versions itself", "Export the past as Parquet")
+    if request.mode == "as_of" and request.format in TABLE_FORMATS:
+        raise UsageError(f"A table of {TABLE_FORMATS[request.format]} keeps its past itself", "Export it as Parquet")

@@ -1,4 +1,4 @@
-"""Writes an export: the files of its tables or the commits to its Delta Lake tables, then its manifest."""
+"""Writes an export: the files of its tables or the commits to its Delta Lake or Iceberg tables, then its manifest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import is_writable, make_folder
 from firmlake.core.folders import Folders
-from firmlake.exports.delta import commit
+from firmlake.exports import delta, iceberg
 from firmlake.exports.formats import FORMATS, Source, TableFile
 from firmlake.exports.manifest import (
     ColumnShape,
@@ -84,11 +84,15 @@ def _select(connection: duckdb.DuckDBPyConnection, request: Request, started: Ma
 
 def _write_table(source: Source, target: Target, started: Manifest) -> ExportedTable:
     changes = dict(source.counts(CHANGE.name)) if started.mode == "changes" else {}
+    is_whole = started.mode == "whole"
     if started.format == "delta":
-        committed = commit(
-            source, target.url, started.export_id, started.published_at, is_whole=started.mode == "whole"
-        )
-        return _describe(source, (), committed.row_count, changes, committed.path, committed.version)
+        made = delta.commit(source, target.url, started.export_id, started.published_at, is_whole=is_whole)
+        described = _describe(source, (), made.row_count, changes)
+        return msgspec.structs.replace(described, delta_path=made.path, delta_version=made.version)
+    if started.format == "iceberg":
+        done = iceberg.commit(source, target.url, started.export_id, started.published_at, is_whole=is_whole)
+        described = _describe(source, (), done.row_count, changes)
+        return msgspec.structs.replace(described, iceberg_table=done.name, iceberg_snapshot=done.snapshot)
     folder = folder_of(started.export_id)
     files = tuple(_put(target, folder, file) for file in FORMATS[started.format](source))
     return _describe(source, files, sum(file.row_count for file in files), changes)
@@ -103,16 +107,7 @@ def _put(target: Target, folder: str, written: TableFile) -> ExportedFile:
     return ExportedFile(written.path, written.row_count, size, sha256, written.country)
 
 
-def _describe(
-    source: Source,
-    files: Iterable[ExportedFile],
-    row_count: int,
-    changes: dict[str, int],
-    delta_path: str = "",
-    delta_version: int | None = None,
-) -> ExportedTable:
+def _describe(source: Source, files: Iterable[ExportedFile], row_count: int, changes: dict[str, int]) -> ExportedTable:
     table = source.table
     columns = tuple(ColumnShape(c.name, exported_type(c), bool(c.null), c.comment, c.privacy) for c in table.columns)
-    return ExportedTable(
-        table.name, table.meaning, table.key, columns, row_count, tuple(files), changes, delta_path, delta_version
-    )
+    return ExportedTable(table.name, table.meaning, table.key, columns, row_count, tuple(files), changes)

@@ -1,0 +1,160 @@
+"""Apache Iceberg: each export adds a snapshot to its tables.
+
+    <namespace>.<table>              overwritten by each whole export; earlier snapshots are the warehouse as of then
+    <namespace>.<table>_changes      appended to by each export of changes
+
+The catalog is the one that pyiceberg knows as `firmlake`, from ~/.pyiceberg.yaml or the environment
+(PYICEBERG_CATALOG__FIRMLAKE__URI): REST, SQL, Glue or Hive. Without one, an export to a folder keeps a catalog in SQLite
+beside its tables. Each snapshot records, under our name, the publication time of the generation that was exported. An
+export that was killed after its commit finds that record and does not commit again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.exports.formats import Source
+from firmlake.exports.selection import arrow_schema
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table as IcebergTable
+
+__all__ = ["CATALOG", "Committed", "commit"]
+
+CATALOG: Final = "firmlake"
+"""The name of the catalog in pyiceberg's configuration, and of the namespace in it."""
+
+_MOMENT: Final = "firmlake.published"
+_ROWS: Final = "firmlake.rows"
+_ROWS_AT_ONCE: Final = 500_000
+"""Rows of one data file for each country; they are held in memory while it is written."""
+
+
+class Committed(NamedTuple):
+    """An Iceberg table at the snapshot that holds an export: its name, and the rows of the export."""
+
+    name: str
+    snapshot: int
+    row_count: int
+
+
+def commit(source: Source, url: str, export_id: str, published_at: datetime, *, is_whole: bool) -> Committed:
+    """Commit the selected rows to their table, unless they are committed already.
+
+    New columns are added to the table; the key becomes its identifier fields.
+
+    Args:
+        source: The rows.
+        url: The place that is exported to; where the tables lie, unless the catalog says otherwise.
+        export_id: Name of the export, kept in the snapshot.
+        published_at: When the generation was published, UTC.
+        is_whole: Whether the rows replace those of the table.
+
+    Raises:
+        UsageError: The library pyiceberg is missing, or an object store has no catalog.
+        FirmlakeError: The table cannot be written.
+    """
+    try:
+        from pyiceberg.exceptions import NotInstalledError, RESTError
+    except ImportError:
+        raise UsageError("Iceberg needs the library pyiceberg", "`pip install 'firmlake[iceberg]'`") from None
+    name = f"{CATALOG}.{source.table.name}{'' if is_whole else '_changes'}"
+    try:
+        table = _open_table(_open_catalog(url), name, source)
+        moment = str(int(published_at.replace(tzinfo=UTC).timestamp() * 1e6))
+        for snapshot in reversed(table.snapshots()):
+            properties = snapshot.summary.additional_properties if snapshot.summary else {}
+            if properties.get(_MOMENT) == moment and _ROWS in properties:
+                return Committed(name, snapshot.snapshot_id, int(properties[_ROWS]))
+        return _write(table, name, source, {"firmlake.export": export_id, _MOMENT: moment}, is_whole=is_whole)
+    except (NotInstalledError, RESTError, OSError, ValueError) as error:
+        why = str(error).partition("\n")[0].partition("?")[0][:200]
+        raise FirmlakeError(
+            f"{name}: {why}", "Check the catalog and the store's credentials, then run again"
+        ) from error
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _open_catalog(url: str) -> Catalog:
+    """Open the catalog of pyiceberg's configuration, or the one beside the tables in a folder."""
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.utils.config import Config
+
+    if Config().get_catalog_config(CATALOG):
+        return load_catalog(CATALOG)
+    if "://" in url:
+        raise UsageError(
+            f"{url} has no Iceberg catalog", "Set PYICEBERG_CATALOG__FIRMLAKE__URI, or describe it in ~/.pyiceberg.yaml"
+        )
+    folder = Path(url) / "iceberg"
+    folder.mkdir(parents=True, exist_ok=True)
+    return load_catalog(
+        CATALOG, type="sql", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=folder.absolute().as_uri()
+    )
+
+
+def _open_table(catalog: Catalog, name: str, source: Source) -> IcebergTable:
+    """Open a table, creating it or adding what is new about its columns."""
+    catalog.create_namespace_if_not_exists(CATALOG)
+    schema = _schema(source)
+    if not catalog.table_exists(name):
+        table = catalog.create_table(name, schema=schema, properties={"comment": source.table.meaning})
+        with table.update_spec() as spec:
+            if source.selected.has_country:
+                spec.add_identity("country")
+    else:
+        table = catalog.load_table(name)
+    with table.update_schema() as update:
+        update.union_by_name(schema)
+    nullable = {column.name for column in source.table.columns if column.null}
+    if source.table.key and not nullable.intersection(source.table.key) and not name.endswith("_changes"):
+        with table.update_schema() as update:
+            update.set_identifier_fields(*source.table.key)
+    return table
+
+
+def _write(table: IcebergTable, name: str, source: Source, properties: dict[str, str], *, is_whole: bool) -> Committed:
+    """Write all rows in one commit; only its last snapshot has the number of rows and counts as the export."""
+    count, schema = 0, _schema(source)
+    with table.transaction() as transaction:
+        for rows, is_first, is_last in _parts(source, schema):
+            count += rows.num_rows
+            told: dict[str, str] = {**properties, **({_ROWS: str(count)} if is_last else {})}
+            if is_first and is_whole and table.current_snapshot() is not None:
+                transaction.overwrite(rows, snapshot_properties=told)
+            else:
+                transaction.append(rows, snapshot_properties=told)
+    snapshot = table.refresh().current_snapshot()
+    assert snapshot  # one was just written
+    return Committed(name, snapshot.snapshot_id, count)
+
+
+def _parts(source: Source, schema: pa.Schema) -> Iterator[tuple[pa.Table, bool, bool]]:
+    """Yield the rows in tables of limited size, each with whether it is the first and the last; at least one."""
+    held: list[pa.RecordBatch] = []
+    is_first = True
+    for batch in source.batches(source.table):
+        if sum(each.num_rows for each in held) >= _ROWS_AT_ONCE:
+            yield pa.Table.from_batches(held).cast(schema), is_first, False
+            held, is_first = [], False
+        held.append(batch)
+    rows = pa.Table.from_batches(held, arrow_schema(source.table)).cast(schema)
+    yield rows, is_first, True
+
+
+def _schema(source: Source) -> pa.Schema:
+    """Return the schema with comments where Iceberg looks for them."""
+    return pa.schema([_documented(field) for field in arrow_schema(source.table)])
+
+
+def _documented(field: Any) -> Any:
+    return field.with_metadata({"doc": (field.metadata or {}).get(b"comment", b"")})
