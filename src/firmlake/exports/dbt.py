@@ -5,13 +5,32 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from firmlake.exports.manifest import ExportedTable, Manifest
+from firmlake.exports.manifest import ColumnShape, ExportedTable, Manifest
+from firmlake.exports.selection import EXPORTED_TABLES
+from firmlake.tables.schemas import WAREHOUSE_TABLES
 
-__all__ = ["render_sources"]
+__all__ = ["render_package_sources", "render_sources"]
 
 _AGE_COLUMN = "fetched_at"
 _WARN_DAYS, _ERROR_DAYS = 8, 15
 """One weekly run late, and two."""
+
+
+def render_package_sources() -> str:
+    """Write the sources file of the dbt package, whose tables `firmlake load` writes; docs/make_dbt.py keeps it."""
+    lines = [
+        "# Made by docs/make_dbt.py from the schema of the tables.",
+        "version: 2",
+        "sources:",
+        "  - name: firmlake",
+        "    description: Tables that `firmlake load` writes",
+        "    schema: \"{{ var('firmlake_schema') }}\"",
+        "    tables:",
+    ]
+    for table in (WAREHOUSE_TABLES[name] for name in EXPORTED_TABLES):
+        columns = tuple(ColumnShape(c.name, "", bool(c.null), c.comment, c.privacy) for c in table.columns)
+        lines += _table(ExportedTable(table.name, table.meaning, table.key, columns, 0), "", _PACKAGE_TEST)
+    return "\n".join(lines) + "\n"
 
 
 def render_sources(manifest: Manifest) -> str:
@@ -22,6 +41,10 @@ def render_sources(manifest: Manifest) -> str:
     """
     return "\n".join(_lines(manifest)) + "\n"
 
+
+_UTILS_TEST = ("dbt_utils.unique_combination_of_columns", "combination_of_columns")
+_PACKAGE_TEST = ("unique_key", "columns")
+"""Tests of a key of several columns: name, and the argument with the columns."""
 
 # ---------------------------------------------------------------------------------------------------------------------
 
@@ -37,7 +60,7 @@ def _lines(manifest: Manifest) -> Iterator[str]:
         yield from _table(table, "_changes" if manifest.mode == "changes" else "")
 
 
-def _table(table: ExportedTable, suffix: str) -> Iterator[str]:
+def _table(table: ExportedTable, suffix: str, key_test: tuple[str, str] = _UTILS_TEST) -> Iterator[str]:
     yield f"      - name: {table.name}{suffix}"
     yield f"        description: {_text(table.meaning)}"
     if table.name == "company_state":
@@ -47,8 +70,8 @@ def _table(table: ExportedTable, suffix: str) -> Iterator[str]:
         yield f"          error_after: {{count: {_ERROR_DAYS}, period: day}}"
     if len(table.key) > 1 and not suffix:
         yield "        data_tests:"
-        yield "          - dbt_utils.unique_combination_of_columns:"
-        yield f"              combination_of_columns: [{', '.join(table.key)}]"
+        yield f"          - {key_test[0]}:"
+        yield f"              {key_test[1]}: [{', '.join(table.key)}]"
     yield "        columns:"
     for column in table.columns:
         tests = [] if column.nullable else ["not_null"]

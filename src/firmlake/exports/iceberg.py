@@ -4,8 +4,8 @@
     <namespace>.<table>_changes      appended to by each export of changes
 
 The catalog is the one that pyiceberg knows as `firmlake`, from ~/.pyiceberg.yaml or the environment
-(PYICEBERG_CATALOG__FIRMLAKE__URI): REST, SQL, Glue or Hive. Without one, an export to a folder keeps a catalog in SQLite
-beside its tables. Each snapshot records, under our name, the publication time of the generation that was exported. An
+(PYICEBERG_CATALOG__FIRMLAKE__URI): REST, SQL, Glue or Hive. Without one, an export to a folder keeps a catalog in
+SQLite beside its tables. Each snapshot records, under our name, when the generation that was exported was published. An
 export that was killed after its commit finds that record and does not commit again.
 """
 
