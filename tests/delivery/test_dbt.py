@@ -1,0 +1,61 @@
+"""The dbt package: its sources are those of the schema, and it runs on what was loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from firmlake.exports.dbt import render_package_sources
+from support import query
+
+from .test_load import deliver
+
+PACKAGE = Path(__file__).parents[2] / "dbt"
+
+
+def test_the_sources_of_the_package_are_those_of_the_schema():
+    assert (PACKAGE / "models" / "sources.yml").read_text("utf-8") == render_package_sources(), "docs/make_dbt.py"
+
+
+def output_of(place):
+    if place.address.startswith("duckdb:"):
+        return {"type": "duckdb", "path": place.address.removeprefix("duckdb:"), "schema": "marts", "threads": 1}
+    (host,) = parse_qs(urlsplit(place.address).query)["host"]
+    login = {"host": host, "user": "postgres", "password": "", "port": 5432, "dbname": "postgres"}
+    return {"type": "postgres", **login, "schema": f"marts_{place.schema}", "threads": 1}
+
+
+@pytest.mark.slow
+def test_the_package_runs_on_what_was_loaded(weeks, place, tmp_path):
+    program = os.environ.get("FIRMLAKE_DBT") or shutil.which("dbt")
+    if program is None:
+        pytest.skip("FIRMLAKE_DBT=.../bin/dbt, with dbt-duckdb and dbt-postgres in an environment of its own")
+    folders = weeks(0)
+    deliver(folders, place)
+    project, output = tmp_path / "dbt", output_of(place)
+    shutil.copytree(PACKAGE, project)
+    (project / "profiles.yml").write_text(json.dumps({"firmlake": {"target": "test", "outputs": {"test": output}}}))
+    command = [program, "build", "--project-dir", str(project), "--profiles-dir", str(project)]
+    variables = json.dumps({"firmlake_schema": place.schema})
+    done = subprocess.run([*command, "--vars", variables], capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    results = json.loads((project / "target" / "run_results.json").read_text())["results"]
+    assert {each["status"] for each in results} <= {"success", "pass"}
+    mart = f"{output['schema']}.company_accounts"
+    theirs = place.ask(f"SELECT company, accounts_to, revenue, parent_count FROM {mart} ORDER BY company")
+    ours = query(
+        folders,
+        """
+        SELECT c.country || ' ' || c.company_number, end_date, revenue, (
+            SELECT count(*) FROM relationships r
+            WHERE direction = 'parent' AND (r.country, r.company_number) = (c.country, c.company_number)
+        ) FROM companies c LEFT JOIN latest_accounts USING (country, company_number) ORDER BY 1
+        """,
+    )
+    assert theirs == ours
