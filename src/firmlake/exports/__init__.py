@@ -1,1 +1,1 @@
-"""The published generation leaves the house: as files in a folder or an object store, whole or as what changed."""
+"""Exports: the newest generation as files in a folder or an object store, whole or as changes; lists written back."""

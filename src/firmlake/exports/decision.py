@@ -20,7 +20,7 @@ __all__ = ["check_order", "choose_mode", "holds", "start"]
 
 
 def check_order(last: Manifest, load: Load, target: Target) -> None:
-    """Make sure that a target does not go back in time.
+    """Check that a target does not hold a later generation.
 
     Raises:
         FirmlakeError: The target holds a later generation.

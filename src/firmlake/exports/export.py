@@ -61,7 +61,7 @@ def export(
     Args:
         folders: The data folder.
         request: What to export.
-        target: Where to.
+        target: The place to write to.
         tell: Receives a line for each table.
         now: The clock, UTC.
 
@@ -106,7 +106,7 @@ def export_as_set(
     tell: Callable[[str], object] = lambda line: None,
     company_list: str = "",
 ) -> tuple[Exported, Target]:
-    """Export what the settings say to where they say.
+    """Export as the settings say.
 
     Args:
         settings: `export.target` names the place.
@@ -115,7 +115,7 @@ def export_as_set(
         company_list: A list; empty for all companies.
 
     Returns:
-        What came of it, and the place.
+        The export, and its target.
 
     Raises:
         UsageError: No place is named.

@@ -3,7 +3,7 @@
 Parquet is split by country, and only the path names the country. We write it with pyarrow rather than with DuckDB's
 COPY, which keeps neither column comments nor NOT NULL, and needs named files that a kill would leave behind. In CSV and
 XLSX, text that a spreadsheet would take for a formula is made harmless; numbers stay as they are. The character NUL,
-which neither a database nor a spreadsheet takes, becomes U+FFFD.
+which neither databases nor spreadsheets accept, becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def write_parquet(source: Source) -> Iterator[TableFile]:
 
 
 def write_csv(source: Source) -> Iterator[TableFile]:
-    """Write one CSV file: UTF-8, text in quotes, null as nothing at all, numbers plain."""
+    """Write one CSV file: UTF-8, text in quotes, null as an empty field, numbers plain."""
     count = 0
     with source.scratch_file() as file, pyarrow.csv.CSVWriter(file, arrow_schema(source.table)) as writer:
         for batch in source.batches(source.table):
@@ -151,7 +151,7 @@ FORMATS: dict[str, Callable[[Source], Iterator[TableFile]]] = {
 
 @contextmanager
 def _as_os_errors(kind: type[Exception]) -> Iterator[None]:
-    """Let what a library makes of a full disk be what it was."""
+    """Raise the OSError of a full disk again, which libraries wrap in errors of their own."""
     try:
         yield
     except (kind, OSError) as error:
@@ -163,7 +163,7 @@ def _as_os_errors(kind: type[Exception]) -> Iterator[None]:
 
 
 def _close_rows(book: Any) -> None:
-    """Close the files in which a workbook keeps rows; it does so itself, unless a full disk ended it."""
+    """Close the temporary files of a workbook, which it leaves open after a full disk."""
     for sheet in book.worksheets():
         with suppress(OSError, ValueError, AttributeError):
             sheet.row_data_fh.close()

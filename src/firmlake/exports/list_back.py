@@ -19,19 +19,21 @@ from firmlake.warehouse.company_lists import find_list
 
 __all__ = ["ListBack", "gather_list", "quoted"]
 
-_UNREAD: Final = Added("list_lines", "unread_line", "VARCHAR", "The line as it stands, where its fields cannot be told")
+_UNREAD: Final = Added(
+    "list_lines", "unread_line", "VARCHAR", "The line as it stands, if it cannot be divided into fields"
+)
 
 
 class ListBack(NamedTuple):
-    """A list as it is given back.
+    """A list to be written to a file.
 
     Attributes:
-        own: Columns of the list itself, in its order.
-        added: Columns that are added, by the name they get in the file.
-        query: Gives one row for each line, in order: the own columns as text, then the added ones.
-        cells: Gives the own columns alone, in any order.
-        refused: Gives line, given and reason of the refused lines.
-        delimiter: What separated the fields of the list; a comma unless it was delimited text.
+        own: The columns of the list itself, in their order.
+        added: The added columns, by their name in the file.
+        query: Selects one row for each line, in order: the own columns as text, then the added ones.
+        cells: Selects the own columns alone, in any order.
+        refused: Selects line, given and reason of the refused lines.
+        delimiter: The delimiter of the list; a comma if it was not delimited text.
     """
 
     name: str
@@ -66,7 +68,7 @@ def gather_list(
         "SELECT bool_or(status = 'refused' AND reason LIKE 'number of fields%') FROM back_lines"
     ).fetchall()[0][0]
     added = _name_added((*line_columns(), *([_UNREAD] if has_unread else []), *chosen), own)
-    # All cells of a line are found in one go; the path is a JSON pointer, so that names may hold anything.
+    # One call extracts all cells of a line. Paths are JSON pointers, so that names may hold any character.
     paths = ", ".join(_text("/" + column.replace("~", "~0").replace("/", "~1")) for column in own)
     cells = f"json_extract_string(columns, [{paths}])" if own else "[]::VARCHAR[]"
     values = [f"cells[{n}] AS {quoted(column)}" for n, column in enumerate(own, 1)]
@@ -94,14 +96,14 @@ def quoted(name: str) -> str:
 
 
 def _delimiter(folders: Folders, run_id: str) -> str:
-    """Return what separated the fields of a list when a run read it; a comma if that is not known."""
+    """Return the delimiter of a list when a run read it; a comma if it is not known."""
     with suppress(DamagedError):
         return open_run(folders, run_id).plan.list_delimiter or ","
     return ","
 
 
 def _gather(connection: duckdb.DuckDBPyConnection, name: str, chosen: Mapping[str, Sequence[Added]]) -> None:
-    """Work out the lines and the columns of one view after the other: all at once they would need too much memory."""
+    """Gather the lines, and the columns of one view after the other; together they would need too much memory."""
     connection.execute(f"CREATE TEMP TABLE back_lines AS FROM list_lines WHERE list_name = {_text(name)}")
     for relation, columns in chosen.items():
         names = ", ".join(quoted(each.name) for each in columns)

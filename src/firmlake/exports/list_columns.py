@@ -1,4 +1,4 @@
-"""The columns that a list which is given back gets beside its own: chosen from all views with one row for a company."""
+"""The columns that can be added to a list written back: those of all views with one row for each company."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _OF_COMPANIES: Final = re.compile(r"One row for each company\b(?! (?:and|or|that
 
 
 class Added(NamedTuple):
-    """A column that is added.
+    """A column to add.
 
     Attributes:
-        relation: The view it is taken from.
+        relation: The view of the column.
         type: As DuckDB spells it.
     """
 
@@ -40,7 +40,7 @@ class Added(NamedTuple):
 
     @property
     def full_name(self) -> str:
-        """How it is named where its name alone may be another one's."""
+        """The name with that of the view, if the name alone is not unique."""
         return f"{self.relation}.{self.name}"
 
 
@@ -61,7 +61,7 @@ def list_added() -> tuple[Added, ...]:
 
 @cache
 def line_columns() -> tuple[Added, ...]:
-    """Give the columns that are always added."""
+    """Return the columns that are always added."""
     meanings = next(each.columns for each in definitions() if each.name == "list_lines")
     return tuple(Added("list_lines", name, "VARCHAR", meanings[name]) for name in LINE_COLUMNS)
 
@@ -74,7 +74,7 @@ def choose_added(names: Sequence[str]) -> tuple[Added, ...]:
             (`portfolio.*`) or `default`. Without any it is `default`.
 
     Raises:
-        UsageError: There is no such column; the nearest ones are named.
+        UsageError: There is no such column. The message names similar ones.
     """
     chosen = [each for name in names or ["default"] for each in _find(name.strip())]
     return tuple(dict.fromkeys(chosen))
@@ -103,7 +103,7 @@ def _find(name: str) -> list[Added]:
     if name == "default":
         return [each for each in known if each.relation == DEFAULT]
     found = [each for each in known if name in (each.full_name, f"{each.relation}.*")]
-    # The same name in several views is the default's; else it must be said whose it is.
+    # If several views have the name, the default view wins; otherwise the view must be named too.
     found = found or [each for each in known if each.name == name]
     if len(found) > 1 and not name.endswith(".*"):
         if found[0].relation == DEFAULT:

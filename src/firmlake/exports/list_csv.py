@@ -1,4 +1,4 @@
-"""A list as CSV that the spreadsheet program which made the list opens rightly."""
+"""Write a list as CSV that opens correctly in the spreadsheet program that made the list."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["write_csv"]
 
 
 def write_csv(path: Path, batches: Iterable[pa.RecordBatch], delimiter: str) -> None:
-    """Write CSV: UTF-8 with a byte order mark, text in quotes, null as nothing at all.
+    """Write CSV: UTF-8 with a byte order mark, text in quotes, null as an empty field.
 
-    Spreadsheet programs take text without a byte order mark for the code page of their country. Where they separate
-    fields by semicolons, the decimal sign is a comma, and so it is in the numbers written here. Text stays as it is.
+    Without a byte order mark, spreadsheet programs read text in the code page of their country. Programs that separate
+    fields by semicolons use a decimal comma, so numbers are written with one. Text is unchanged.
 
     Args:
         path: The file.
         batches: At least one, in the order of the lines.
-        delimiter: What separates the fields.
+        delimiter: The field separator.
     """
     with path.open("wb") as file:
         for batch in batches:

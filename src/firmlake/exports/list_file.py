@@ -1,4 +1,4 @@
-"""A company list given back: every line once, in its order, with its own columns and what is held of its company."""
+"""Write a company list back: every line once, in order, with its own columns and the data of its company."""
 
 # ruff: noqa: S608 - statements are put together from our own names and quoted ones
 
@@ -31,7 +31,7 @@ _IDENTIFIER: Final = re.compile(
     r"postcode|postal|phone|tel|telefoon|iban|account|year|jaar|country)([^a-z]|$)|number|nummer",
     re.IGNORECASE,
 )
-"""Names of columns whose digits are no amount."""
+"""Names of columns whose digits are not amounts."""
 
 
 class FileBack(NamedTuple):
@@ -47,11 +47,11 @@ class FileBack(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What was written.
+    """A written file.
 
     Attributes:
-        renamed: Added columns that have another name in the file, because the list has a column of theirs.
-        cut_count: Texts that were cut, for a cell holds no longer ones.
+        renamed: Added columns that have another name in the file, because the list has a column of the same name.
+        cut_count: Texts that were cut to the longest that a cell can hold.
         refused_count: Lines of the list that were refused.
     """
 
@@ -63,10 +63,10 @@ class Written(NamedTuple):
 
 
 def check_file_back(wanted: FileBack, company_list: Path | None = None, line_count: int = 0) -> None:
-    """Make sure that a list can be written to a file, before anything is fetched for it.
+    """Check that a list can be written to a file, before anything is fetched for it.
 
     Raises:
-        UsageError: It cannot: its ending, its folder, a column or its size do not fit; or it is the list itself.
+        UsageError: The ending, the folder, a column or the size does not fit, or the file is the list itself.
     """
     path = wanted.path
     if path.suffix.lower() not in _WRITERS:
@@ -84,10 +84,10 @@ def check_file_back(wanted: FileBack, company_list: Path | None = None, line_cou
 
 
 def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str) -> Written:
-    """Write the newest version of a list, with what the newest generation of the warehouse holds of its companies.
+    """Write the newest version of a list, with the data of its companies in the newest generation.
 
     Args:
-        folders: Where.
+        folders: The data folder.
         name: The list.
         wanted: The file; it is written whole or not at all.
         memory_limit: For DuckDB, such as "512MB".
@@ -136,7 +136,7 @@ def _batches(connection: duckdb.DuckDBPyConnection, back: ListBack) -> Iterator[
 
 
 def _schema(back: ListBack, schema: pa.Schema) -> pa.Schema:
-    """Add to each added column what it means."""
+    """Add the meaning of each added column as metadata."""
     fields = [
         field.with_metadata({"comment": back.added[field.name].meaning}) if field.name in back.added else field
         for field in schema
@@ -167,9 +167,9 @@ def _write_xlsx(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Pat
 def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, str]:
     """Tell which own columns hold numbers as a spreadsheet would write them (all values, no identifier), or ISO dates.
 
-    Numbers are `number`, or `number,` where their decimal sign is a comma.
+    Numbers are `number`, or `number,` if their decimal sign is a comma.
 
-    Dates are told cell by cell, so that most values being dates is enough.
+    Dates are recognised cell by cell, so it is enough if most values are dates.
     """
     if not back.own:
         return {}
@@ -198,9 +198,9 @@ _FULL = "coalesce({test}(regexp_full_match({{column}}, '{form}')::INT) FILTER ({
 
 _KINDS: Final = {
     "number": _FULL.format(test="min", form=_NUMBER, bound=" = 1"),
-    # Where no value has a comma, `1.234` may be either.
+    # Without any comma, `1.234` may be either.
     "number,": _FULL.format(test="min", form=_COMMA_NUMBER, bound=" = 1")
     + " AND coalesce(bool_or(contains({column}, ',')), false)",
     "date": _FULL.format(test="avg", form=_DATE, bound=" > 0.5"),
 }
-"""The test of each kind of column that is written as something else than text."""
+"""The test for each kind of column that is not written as text."""

@@ -1,4 +1,4 @@
-"""A list as a workbook for people: the lines, what each added column means, and the lines that were refused."""
+"""Write a list as a workbook for people: its lines, the meaning of each added column, and the refused lines."""
 
 from __future__ import annotations
 
@@ -54,19 +54,18 @@ def write_workbook(
     meanings: Meanings,
     refused: Sequence[tuple[int, str | None, str]],
 ) -> int:
-    """Write a list as a workbook, line by line, so that its size does not matter.
+    """Write a list as a workbook, line by line, in constant memory.
 
     Args:
         path: The file.
         title: Name of the list.
         batches: Its lines: own columns as text, then the added ones.
-        kinds: `number`, `number,` (the decimal sign is a comma) or `date` for each own column whose texts are to be
-            written as such; the others stay text.
+        kinds: `number`, `number,` (decimal comma) or `date` for each own column to write as such; the others are text.
         meanings: The added columns.
-        refused: Line, what stands there, and why it was refused.
+        refused: Line, its text, and the reason.
 
     Returns:
-        Texts that were cut, because a cell holds no longer ones.
+        The number of texts that were cut to the longest that a cell can hold.
     """
     options = {"constant_memory": True, "tmpdir": str(path.absolute().parent), "strings_to_formulas": False}
     with Workbook(str(path), options) as book:
@@ -92,7 +91,7 @@ def write_workbook(
 
 
 class _Sheet:
-    """A sheet that is written from top to bottom, with a header that stays and columns as wide as what they hold."""
+    """A sheet written from top to bottom, with a fixed header and columns as wide as their content."""
 
     def __init__(self, book: Workbook, name: str) -> None:
         self._book = book
@@ -124,7 +123,7 @@ class _Sheet:
                 self._widths[place] = max(self._widths[place], shown + 2)
 
     def finish(self, widest: int = _WIDTHS[1]) -> None:
-        """Set filter and widths, now that all rows are known."""
+        """Set filter and column widths after the last row."""
         last = max(self._widths, default=0)
         if self._row:
             self._sheet.autofilter(0, 0, self._row, last)
@@ -133,7 +132,7 @@ class _Sheet:
         self._sheet.ignore_errors({"number_stored_as_text": f"A1:XFD{self._row + 1}"})
 
     def _write(self, place: int, value: Any, column: str) -> int:
-        """Write a cell; give about how many characters it shows."""
+        """Write a cell, and return about how many characters it shows."""
         if isinstance(value, str):
             return self._write_text(place, value, column)
         if isinstance(value, bool):
@@ -174,7 +173,7 @@ class _Sheet:
 
 
 def _explain(book: Workbook, meanings: Meanings) -> None:
-    """Write the sheet that says what each added column means."""
+    """Write the sheet with the meaning of each added column."""
     sheet = book.add_worksheet("Columns")
     wrapped = book.add_format({"text_wrap": True, "valign": "top"})
     bold = book.add_format({"bold": True, "valign": "top"})
@@ -190,7 +189,7 @@ def _explain(book: Workbook, meanings: Meanings) -> None:
 
 
 def _kind(name: str, kinds: Mapping[str, str], meanings: Meanings) -> str:
-    """Say how a column is written: a number format, number or date (text that is one), status, or text."""
+    """Return how a column is written: a number format, number or date (for texts), status, or text."""
     if name not in meanings:
         return kinds.get(name, "text")
     source, type_name, _ = meanings[name]
@@ -209,7 +208,7 @@ def _kind(name: str, kinds: Mapping[str, str], meanings: Meanings) -> str:
 
 
 def _moment(text: str) -> date | datetime | time | None:
-    """Read an ISO 8601 date, date with time, or time; None where it is none, or none that a spreadsheet can hold."""
+    """Read an ISO 8601 date, date with time, or time; None if the text is none, or a spreadsheet cannot hold it."""
     with suppress(ValueError):
         if _ISO_TIME.fullmatch(text):
             return time.fromisoformat(text)
@@ -220,6 +219,6 @@ def _moment(text: str) -> date | datetime | time | None:
 
 
 def _sheet_name(title: str) -> str:
-    """Make a name that a sheet may bear, and that neither of the other sheets has."""
+    """Make a valid sheet name that differs from those of the other sheets."""
     name = re.sub(r"[\[\]:*?/\\\x00-\x1f]", " ", title).strip("' ")[:31].strip("' ")
     return "List" if name.casefold() in ("", "columns", "refused lines", "history") else name

@@ -1,4 +1,4 @@
-"""What an export says of itself: `manifest.json`, and `latest.json` that names the newest whole one.
+"""The description of an export, `manifest.json`, and `latest.json`, which names the newest complete export.
 
 latest.json                                      the only file that is ever replaced
 exports/<export>/<table>/country=BE/part-*.parquet
@@ -92,7 +92,7 @@ class ExportedTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export holds and where it comes from.
+    """The content and the origin of an export.
 
     Attributes:
         mode: `whole` replaces all exports before it; `changes` holds the changes since `previous`; `as_of` holds the

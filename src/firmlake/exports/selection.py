@@ -123,7 +123,7 @@ def select_changes(names: Iterable[str]) -> list[Selected]:
 
 
 def as_held(connection: duckdb.DuckDBPyConnection, selected: Selected) -> Selected:
-    """Give a selection the types that the warehouse has: `contract.types` may have made an integer a decimal."""
+    """Cast a selection to the types of the warehouse: `contract.types` may have made an integer a decimal."""
     described = connection.execute(f"DESCRIBE {selected.query}").fetchall()
     columns = tuple(
         column._replace(type="decimal") if duckdb_type(column) == "BIGINT" and kind.startswith("DECIMAL") else column

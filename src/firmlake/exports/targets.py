@@ -80,7 +80,7 @@ def open_target(address: str, readers: int | None = None) -> Target:
 
     Args:
         address: A folder, or s3://, gs:// or az://.
-        readers: Group (its number) that may read what is written to a folder; None is nobody but the owner.
+        readers: Number of the group that may read files in a folder; None means only the owner.
 
     Raises:
         UsageError: The address has an unknown scheme.
@@ -99,7 +99,7 @@ def open_target(address: str, readers: int | None = None) -> Target:
 
 
 class Folder:
-    """A folder of this machine, which a group may read where one is named."""
+    """A folder of this machine, which a group may read."""
 
     def __init__(self, path: Path, readers: int | None = None) -> None:
         self.path = path
@@ -241,7 +241,7 @@ class Bucket:
 
 
 def _tried(where: str, action: Callable[[], T]) -> T:
-    """Do something with a store; turn its errors into one line, without the signature that an address may carry."""
+    """Call a store; shorten its errors to one line, without the signature that an address may contain."""
     from obstore.exceptions import BaseError
 
     try:

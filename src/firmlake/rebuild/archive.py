@@ -8,7 +8,6 @@
     state/list_names/<sha256>.json                one for each company list that was renamed or removed
     staged/<replay>/run=<run>/<table>/shard=00001.<sha256>.parquet
     staged/<replay>/run=<run>/shard=00001.json    written last: marks the shard as staged
-    staged/<replay>/run=<run>/whole=00001.json    the same, for a shard staged with the records that were already held
 
 Every object is created once and never changed: the store refuses a second object of the same name. A worker that comes
 second, after a crash or in parallel, uses the object of the first.

@@ -13,7 +13,7 @@ import duckdb
 from firmlake.core.folders import Folders
 from firmlake.core.run import Outcome, Run
 from firmlake.rebuild.finished import finished_runs
-from firmlake.rebuild.restage import all_there_is
+from firmlake.rebuild.restage import read_pruned
 from firmlake.service_lists.load import load_additions, load_overview, newest_applied
 from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.stage import Manifest
@@ -66,7 +66,7 @@ def load_staged(
         DamagedError: A staged file is missing or was changed; nothing was published. Restore the file.
     """
     runs = [(run, outcome) for run, outcome in finished_runs(folders) if run.run_id not in without]
-    staged = [(run, outcome, all_there_is(run)) for run, outcome in runs]
+    staged = [(run, outcome, read_pruned(run)) for run, outcome in runs]
     content = Content(staged, find_overviews(folders, (), only_loaded=False), ())
     return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version)
 

@@ -17,7 +17,7 @@ from firmlake.tables.stage import (
     stage_shards,
 )
 
-__all__ = ["all_there_is", "restage"]
+__all__ = ["read_pruned", "restage"]
 
 
 def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, processes: int = 1) -> Manifest:
@@ -34,7 +34,7 @@ def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, proces
     """
     on_run(run)
     if run.is_pruned:
-        return all_there_is(run)
+        return read_pruned(run)
     if recorded := read_manifest(run):
         check_landed(run, recorded)
     for name in run.plan.sha256:  # checked first: staged tables are only removed if they can be made again
@@ -47,7 +47,7 @@ def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, proces
         raise DamagedError(error.message, answers_lost(run)) from None
 
 
-def all_there_is(run: Run) -> Manifest:
+def read_pruned(run: Run) -> Manifest:
     """Read the staged tables of a run whose landed answers were pruned.
 
     Raises:
