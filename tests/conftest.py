@@ -19,7 +19,7 @@ import pytest
 
 import firmlake_sandbox
 from firmlake.core.folders import Folders
-from firmlake.warehouse import load, views
+from firmlake.warehouse import create, views
 from firmlake.warehouse import publish as publishing
 from firmlake_sandbox import Sandbox
 
@@ -43,9 +43,9 @@ def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
         path = folder / f"{storage_version}.duckdb"
         settings: dict[str, Any] = {"storage_compatibility_version": storage_version}
         with pytest.MonkeyPatch.context() as patch, duckdb.connect(path, config=settings) as connection:
-            for module in (load, views):
+            for module in (create, views):
                 patch.setattr(module, "_comments", lambda *_: ())
-            load.create_tables(connection)
+            create.create_tables(connection)
             views.create_views(connection)
         return path
 
@@ -68,7 +68,7 @@ def first_publish_starts_from_it(
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in _LOOK_AT_EMPTY_WAREHOUSES:
             patch.setattr(publishing, "_publish", publish_a_copy)
-            for module in (load, views):
+            for module in (create, views):
                 patch.setattr(module, "_comments", lambda *_: ())
         yield
 

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from firmlake.tables.schemas import TABLES, duckdb_type
-from firmlake.warehouse.load import create_tables
+from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.views import create_views
 
 _GREATEST = {

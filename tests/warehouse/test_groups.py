@@ -9,7 +9,7 @@ from decimal import Decimal
 import duckdb
 import pytest
 
-from firmlake.warehouse.load import create_tables
+from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.views import create_views
 
 NOW = "2026-01-05 12:00:00"

@@ -10,8 +10,8 @@ import pytest
 
 from firmlake.core.folders import Folders
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
+from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.load import create_tables
 from firmlake.warehouse.macros import MACROS, as_of_columns
 from firmlake.warehouse.version import TABLES_MARK
 from support import (

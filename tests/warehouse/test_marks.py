@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from firmlake.warehouse import definitions, views
-from firmlake.warehouse.load import create_tables
+from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.marks import Mark
 from firmlake.warehouse.views import VIEWS_MARK, create_views
 

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 from firmlake.tables.schemas import TABLES
+from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.definitions import SEVERITIES, definitions
-from firmlake.warehouse.load import create_tables
 from firmlake.warehouse.views import create_views, describe_columns
 
 from .figures import Figures

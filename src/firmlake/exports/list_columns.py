@@ -12,8 +12,8 @@ import duckdb
 
 from firmlake.core.errors import UsageError
 from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
+from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.definitions import Definition, definitions
-from firmlake.warehouse.load import create_tables
 from firmlake.warehouse.views import create_views, describe_columns
 
 __all__ = ["DEFAULT", "Added", "choose_added", "line_columns", "list_added"]

@@ -19,12 +19,13 @@ from firmlake.forget.place import Place, count_changed
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame
 from firmlake.rebuild.finished import finished_runs
-from firmlake.rebuild.restage import all_there_is
+from firmlake.rebuild.restage import read_pruned
 from firmlake.service_lists.load import load_additions, load_overview
 from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.stage import finish_stage, read_manifest, stage_shards
+from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.generations import list_generations
-from firmlake.warehouse.load import create_tables, load_run
+from firmlake.warehouse.load import load_run
 from firmlake.warehouse.publish import checkpoint, remake
 from firmlake.warehouse.views import create_views
 
@@ -144,7 +145,7 @@ def _find_steps(folders: Folders, names: list[str]) -> dict[str, Step]:
 
 def _run_step(run: Run, outcome: Outcome) -> Step:
     if run.is_pruned:
-        manifest = all_there_is(run)
+        manifest = read_pruned(run)
     else:
         recorded = read_manifest(run)
         run = run.read_by(recorded.contract) if recorded else run

@@ -17,7 +17,8 @@ from firmlake.rebuild.restage import read_pruned
 from firmlake.service_lists.load import load_additions, load_overview, newest_applied
 from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.stage import Manifest
-from firmlake.warehouse.load import create_tables, load_run
+from firmlake.warehouse.create import create_tables
+from firmlake.warehouse.load import load_run
 from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 

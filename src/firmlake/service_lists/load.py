@@ -22,9 +22,9 @@ from firmlake.service_lists.additions import list_applied
 from firmlake.service_lists.overview import Overview
 from firmlake.service_lists.rows import addition_tables, overview_tables
 from firmlake.tables.stage import SCHEMA_VERSION
+from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.generations import newest
 from firmlake.warehouse.history import supersede
-from firmlake.warehouse.load import create_tables
 from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 

@@ -16,22 +16,19 @@ from pathlib import Path
 
 import duckdb
 
-from firmlake.api.contract import DATASETS
 from firmlake.core.run import Outcome, Run
-from firmlake.tables.leaves import leaves_of
-from firmlake.tables.schemas import COMPANY_TABLES, TABLES, WAREHOUSE_TABLES, Column, Table, duckdb_type
+from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.tables.stage import SCHEMA_VERSION, Manifest
 from firmlake.warehouse.changes import record_changes
+from firmlake.warehouse.create import create_tables, widen
+from firmlake.warehouse.definitions import quote
 from firmlake.warehouse.history import compare, count_rows, merge, supersede
-from firmlake.warehouse.macros import create_macros
 from firmlake.warehouse.members import load_members
 from firmlake.warehouse.publish import checkpoint
 from firmlake.warehouse.scales import withhold_shares
 from firmlake.warehouse.vanished import Vanished, find_vanished, note_vanished
-from firmlake.warehouse.version import TABLES_MARK, check_version
-from firmlake.warehouse.views import VIEWS_MARK
 
-__all__ = ["AHEAD", "create_tables", "load_run", "loaded_runs"]
+__all__ = ["AHEAD", "load_run", "loaded_runs"]
 
 _COMPANY = ("country", "company_number")
 _IDENTITIES = {
@@ -49,25 +46,6 @@ def loaded_runs(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """List the runs in a generation, in the order they were loaded."""
     query = "SELECT run_id FROM loads SEMI JOIN runs USING (run_id) ORDER BY generation"
     return [run_id for (run_id,) in connection.execute(query).fetchall()]
-
-
-def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create missing tables, with comments on tables and columns, and the macros; nothing if they are there already.
-
-    Raises:
-        FirmlakeError: The tables have the shape of another version of firmlake; the message says what to do.
-    """
-    if TABLES_MARK.is_set(connection):
-        check_version(connection)
-        return
-    existing = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    for table in WAREHOUSE_TABLES.values():
-        if table.name not in existing:
-            for statement in (_create(table), *_comments(table)):
-                connection.execute(statement)
-    check_version(connection)
-    create_macros(connection)
-    TABLES_MARK.set(connection)
 
 
 def load_run(
@@ -91,10 +69,10 @@ def load_run(
         check_vanished: Called with the fields that records lost. If it raises, the warehouse stays as it was.
     """
     create_tables(connection)
-    _widen(connection, run)
+    widen(connection, run)
     for table in TABLES:
         _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
-    targets = _quote(str(run.checked("targets")))
+    targets = quote(str(run.checked("targets")))
     connection.execute(_WINDOWS.format(targets=targets))
     source = f"read_parquet({targets}) WHERE is_refresh" if run.plan.refresh_count else "company_state LIMIT 0"
     connection.execute(
@@ -222,34 +200,6 @@ _RUN = """
 """
 
 
-def _widen(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
-    """Widen integer columns that the run reads as decimals. Only a replay makes them integers again."""
-    for dataset, of_dataset in DATASETS.items():
-        for leaf in (leaf for group in of_dataset.groups for leaf in leaves_of(dataset, group, run.plan.contract)):
-            if leaf.kind == "decimal":
-                wide = duckdb_type(Column(leaf.name, "decimal", ""))
-                for table in (dataset, f"{dataset}_history"):
-                    connection.execute(f"ALTER TABLE {table} ALTER {leaf.name} TYPE {wide}")
-                VIEWS_MARK.remove(connection)  # a view keeps the types of its columns
-
-
-def _create(table: Table) -> str:
-    columns = ", ".join(
-        f"{column.name} {duckdb_type(column)}{'' if column.null else ' NOT NULL'}" for column in table.columns
-    )
-    return f"CREATE TABLE {table.name} ({columns})"
-
-
-def _comments(table: Table) -> Iterator[str]:
-    yield f"COMMENT ON TABLE {table.name} IS {_quote(table.meaning + '. Key: ' + ', '.join(table.key) + '.')}"
-    for column in table.columns:
-        yield f"COMMENT ON COLUMN {table.name}.{column.name} IS {_quote(column.comment)}"
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _files(run: Run, manifest: Manifest, table: str) -> Iterator[Path]:
     folder = run.folders.staged(run.run_id)
     return (folder / file.path for file in manifest.files if file.table == table)
@@ -257,7 +207,7 @@ def _files(run: Run, manifest: Manifest, table: str) -> Iterator[Path]:
 
 def _view_staged(connection: duckdb.DuckDBPyConnection, table: str, files: list[str]) -> None:
     source = (
-        f"read_parquet([{', '.join(map(_quote, files))}], hive_partitioning = false)" if files else f"{table} LIMIT 0"
+        f"read_parquet([{', '.join(map(quote, files))}], hive_partitioning = false)" if files else f"{table} LIMIT 0"
     )
     connection.execute(f"CREATE OR REPLACE TEMP VIEW staged_{table} AS SELECT * FROM {source}")
 
