@@ -22,7 +22,7 @@ from firmlake.core.settings import KeepDaysSettings, RunSettings
 from firmlake.forget.generations import clean_generations
 from firmlake.forget.place import Place
 from firmlake.forget.staged import replace_staged, stage_again
-from firmlake.rebuild.restage import all_there_is
+from firmlake.rebuild.restage import read_pruned
 from firmlake.service_lists.contact_plan import ContactPlan
 
 __all__ = ["Expired", "apply_retention", "find_expired", "is_lookup"]
@@ -148,7 +148,7 @@ def _blank_refused(path: Path) -> None:
 
 def _blank_staged(run: Run) -> None:
     """Remove the text of refused lines from the staged table of a run whose landed answers were pruned."""
-    manifest = all_there_is(run)
+    manifest = read_pruned(run)
     files = [file.path for file in manifest.files if file.table == "refused_lines"]
     frames = {file: pl.read_parquet(run.folders.staged(run.run_id) / file, glob=False) for file in files}
     blank = pl.lit(None, pl.String).alias("given")
