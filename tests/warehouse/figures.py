@@ -37,7 +37,7 @@ class Figures:
         row = {"country": "NL", "company_number": f"{company:08}", "run_id": "r", **values}
         if TABLES[table].volatile is not None:
             row["valid_from_run"] = "r"
-        if table not in ("companies", "changes", "dead_letters"):
+        if table not in ("companies", "changes", "dead_letters", "list_members"):
             row["fetched_at"] = "2026-01-05 12:00:00"
         columns = ", ".join(f'? AS "{name}"' for name in row)
         self.connection.execute(f"INSERT INTO {table} BY NAME SELECT {columns}", list(row.values()))

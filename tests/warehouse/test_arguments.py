@@ -16,6 +16,7 @@ from firmlake.warehouse.macros import MACROS
 from .figures import Figures
 
 CALLS = {
+    "benchmark": ["'NL'", "'00000002'"],
     "cagr": ["1"],
     "financials_known_on": ["DATE '2025-06-01'"],
     "group_of": ["'NL'", "'00000002'", "0.5"],
@@ -24,6 +25,8 @@ CALLS = {
     "holdings_of": ["'NL'", "'00000001'"],
     "overdue": ["DATE '2027-01-01'"],
     "owners_of": ["'NL'", "'00000002'"],
+    "peers_of": ["'NL'", "'00000002'"],
+    "percentiles": ["2024"],
     "prospects": ["'companies'", "1"],
     "ultimate_parents": ["'NL'", "'00000002'", "0.5"],
     **{name: ["'r'"] for name in ("financials_as_of", "generation_at", "runs_as_of")},

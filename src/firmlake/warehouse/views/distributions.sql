@@ -1,0 +1,22 @@
+-- view distributions
+-- One row for each group of companies and each measure: its distribution over the newest accounts of the group, at every
+-- level of peer_levels, whatever the number of companies.
+--
+-- value_count: Companies of the group that state the measure
+-- p10: Value that a tenth of them are below, interpolated
+-- p25: Value that a quarter are below
+-- p50: The median
+-- p75: Value that a quarter are above
+-- p90: Value that a tenth are above
+SELECT
+    l.level_no, l.level, l.peer_group, m.measure,
+    count(*) AS value_count,
+    quantile_cont(m.value, 0.1) AS p10,
+    quantile_cont(m.value, 0.25) AS p25,
+    quantile_cont(m.value, 0.5) AS p50,
+    quantile_cont(m.value, 0.75) AS p75,
+    quantile_cont(m.value, 0.9) AS p90
+FROM measures m
+JOIN peer_levels l USING (country, company_number)
+WHERE m.recency = 1
+GROUP BY ALL

@@ -1,0 +1,34 @@
+-- view peer_levels
+-- One row for each group of companies that a company may be compared with, the narrowest first, by its newest accounts. A
+-- company that names several joint committees counts with the first.
+--
+-- committee: The first joint committee of the newest accounts, without leading zeros. Null: none is stated
+-- size_band: micro, small, medium or large, see size_band. Null: neither employees nor total assets are stated
+-- level_no: 1 for the narrowest level
+-- level: committee and size, committee, size, country or all; the first four within one country
+-- peer_group: Name of the group
+SELECT * FROM (
+    SELECT
+        country, company_number, committee, size_band,
+        l.level_no, l.level,
+        CASE l.level_no
+            WHEN 1 THEN country || ', committee ' || committee || ', ' || size_band
+            WHEN 2 THEN country || ', committee ' || committee
+            WHEN 3 THEN country || ', ' || size_band
+            WHEN 4 THEN country
+            ELSE 'all'
+        END AS peer_group
+    FROM (
+        SELECT a.country, a.company_number, j.committee, size_band(a.employee_count, a.total_assets) AS size_band
+        FROM latest_accounts a
+        LEFT JOIN (
+            SELECT country, company_number, start_date, end_date, arg_min(committee(code), (dup_no, position)) AS committee
+            FROM financial_joint_committees
+            GROUP BY ALL
+        ) j USING (country, company_number, start_date, end_date)
+    )
+    CROSS JOIN (VALUES
+        (1, 'committee and size'), (2, 'committee'), (3, 'size'), (4, 'country'), (5, 'all')
+    ) AS l(level_no, level)
+)
+WHERE peer_group IS NOT NULL

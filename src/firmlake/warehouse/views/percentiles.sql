@@ -1,0 +1,27 @@
+-- macro percentiles(in_year := NULL)
+-- example: percentiles(2024)
+-- One row for each company and measure: its place among its peers, see peer_groups. Without a year the newest accounts are
+-- compared; with a year those that end in it, each company's last. Groups are those of the newest accounts in either case.
+--
+-- value_rank: 1 for the highest value; equal values share a rank
+-- percentile: Share of the peers with a lower value, 0 to 1; equal values share the lowest. Null: there is no other value
+-- value_count: Companies of the group that state the measure
+SELECT
+    r.country, r.company_number, r.start_date, r.end_date, r.measure, r.value, r.value_rank,
+    CASE WHEN r.value_count > 1 THEN r.lower_fraction END AS percentile,
+    r.value_count, g.level, g.peer_group, g.is_widened
+FROM (
+    SELECT
+        m.*, l.peer_group,
+        rank() OVER (PARTITION BY l.peer_group, m.measure ORDER BY m.value DESC) AS value_rank,
+        percent_rank() OVER (PARTITION BY l.peer_group, m.measure ORDER BY m.value) AS lower_fraction,
+        count(*) OVER (PARTITION BY l.peer_group, m.measure) AS value_count
+    FROM (
+        SELECT s.*
+        FROM (SELECT in_year AS wanted_year) asked
+        JOIN measures s ON CASE WHEN wanted_year IS NULL THEN s.recency = 1 ELSE s.fiscal_year = wanted_year END
+        QUALIFY row_number() OVER (PARTITION BY s.country, s.company_number, s.measure ORDER BY s.recency) = 1
+    ) m
+    JOIN peer_levels l USING (country, company_number)
+) r
+JOIN peer_groups g USING (country, company_number, peer_group)
