@@ -19,7 +19,7 @@ from firmlake.cli import firmlake
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 
-NUMBERS = firmlake_sandbox.sample_numbers(300)
+NUMBERS = firmlake_sandbox.sample_numbers(150)
 
 
 class Result(NamedTuple):

@@ -36,6 +36,9 @@ class FlowRun(NamedTuple):
 
 RunFlow = Callable[..., FlowRun]
 
+_NOT_NEEDED = ("SCHEDULER", "LATE_RUNS", "FOREMAN", "CANCELLATION_CLEANUP", "PAUSE_EXPIRATIONS", "TRIGGERS")
+"""Services of the server that ask its database for work all the time, which flows called in a process never have."""
+
 
 @pytest.fixture(scope="session")
 def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -61,6 +64,7 @@ def prefect_server(prefect_home: Path, flow_modules: None) -> Iterator[str]:
 
     address, server = prefect_home / "address", None
     quiet = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1", "PREFECT_HOME": str(prefect_home)}
+    quiet |= {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _NOT_NEEDED}
     with (prefect_home / "start.lock").open("w") as start, (prefect_home / "users.lock").open("w") as users:
         fcntl.flock(start, fcntl.LOCK_EX)
         if not address.exists():

@@ -171,11 +171,12 @@ def test_its_parameters_hold_no_secret(enrich):
 @pytest.mark.parametrize(
     ("fault", "options"),
     [
-        ({"kind": "status", "status": 403, "endpoint": "lookalikes"}, {}),
-        ({"kind": "status", "status": 401}, {}),
-        (None, {"run__max_credits": 7}),
+        pytest.param(
+            {"kind": "status", "status": 403, "endpoint": "lookalikes"}, {}, id="forbidden", marks=pytest.mark.slow
+        ),
+        pytest.param({"kind": "status", "status": 401}, {}, id="token", marks=pytest.mark.slow),
+        pytest.param(None, {"run__max_credits": 7}, id="budget"),
     ],
-    ids=["forbidden", "token", "budget"],
 )
 def test_the_message_of_the_state_is_the_line_of_the_terminal(
     run_flow: RunFlow, company_list: Path, sandbox: Sandbox, by_hand: ByHand, fault: dict[str, object], options

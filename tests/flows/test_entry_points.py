@@ -118,9 +118,16 @@ def enrich_by_hand(at: Place, **settings: object) -> None:
     at.by_hand("enrich", str(at.company_list), **settings)
 
 
-@pytest.mark.parametrize("settings", [PLAIN, EXPAND], ids=["list", "expand"])
 @pytest.mark.parametrize(
-    "start", [enrich_by_command, enrich_by_flow, pytest.param(enrich_by_hand, marks=pytest.mark.slow)]
+    ("start", "settings"),
+    [
+        pytest.param(enrich_by_command, EXPAND, id="command-expand"),
+        pytest.param(enrich_by_flow, PLAIN, id="flow-list"),
+        pytest.param(enrich_by_command, PLAIN, id="command-list", marks=pytest.mark.slow),
+        pytest.param(enrich_by_flow, EXPAND, id="flow-expand", marks=pytest.mark.slow),
+        pytest.param(enrich_by_hand, PLAIN, id="by-hand-list", marks=pytest.mark.slow),
+        pytest.param(enrich_by_hand, EXPAND, id="by-hand-expand", marks=pytest.mark.slow),
+    ],
 )
 def test_an_enrichment(place: Callable[[str], Place], start: Start, settings: dict[str, object]):
     expected, found = place("python"), place("other")

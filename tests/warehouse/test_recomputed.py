@@ -138,7 +138,7 @@ CHANGES = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=[1, 2])
+@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=pytest.mark.slow)])
 def weeks(request, tmp_path_factory):
     folders, world = Folders(tmp_path_factory.mktemp("weeks")), World(request.param)
     shown = []
