@@ -211,6 +211,13 @@ class ExportSettings(Section, frozen=True):
         tuple[str, ...], Meta(description="tables to export; [] exports the data, its state and the runs")
     ] = ()
     file_megabytes: Annotated[int, Meta(ge=1, le=256, description="approximate size of a full Parquet file")] = 128
+    mask: Annotated[
+        dict[str, Literal["drop", "hash"]],
+        Meta(
+            description='columns to drop or to replace by a keyed hash: {"relationships.related_name" = "hash"}; '
+            "* is any table, and person, contact, company or text are all columns of that kind (docs/privacy.md)"
+        ),
+    ] = {}  # noqa: RUF012 - msgspec copies it
 
 
 class LoadSettings(Section, frozen=True):

@@ -37,6 +37,7 @@ def holds(last: Manifest, load: Load, request: Request) -> bool:
     return (
         (last.generation, last.published_at) == (load.generation, load.published_at)
         and last.format == request.format
+        and last.mask == request.mask
         and {table.name for table in last.tables} >= set(request.tables)
     )
 
@@ -55,6 +56,8 @@ def choose_mode(
         return "whole", "nothing was exported before"
     if last.format != request.format:
         return "whole", f"the last export was {last.format}"
+    if last.mask != request.mask:
+        return "whole", "the last export had another mask"
     if {table.name for table in last.tables} != set(request.tables):
         return "whole", "the last export had other tables"
     path = folders.warehouse / f"gen_{last.generation:06}.duckdb"
@@ -78,6 +81,8 @@ def start(request: Request, mode: str, load: Load, last: Manifest | None) -> Man
     )
     if request.company_list:
         content = (*content, request.company_list)
+    if request.mask:
+        content = (*content, sorted(request.mask.items()))
     digest = hashlib.sha256(msgspec.json.encode((*content, SCHEMA_VERSION, __version__))).hexdigest()[:8]
     run_id = request.as_of if mode == "as_of" else load.run_id
     return Manifest(
@@ -90,4 +95,5 @@ def start(request: Request, mode: str, load: Load, last: Manifest | None) -> Man
         schema_version=SCHEMA_VERSION,
         firmlake_version=__version__,
         previous=previous,
+        mask=request.mask,
     )

@@ -100,6 +100,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         run_id: The last run included.
         generation: The generation it was made from, published at `published_at`, UTC.
         previous: The export that `changes` apply to; empty for the other modes.
+        mask: Columns that were dropped or hashed, by pattern.
     """
 
     export_id: str
@@ -111,6 +112,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int
     firmlake_version: str
     previous: str = ""
+    mask: dict[str, str] = {}
     tables: tuple[ExportedTable, ...] = ()
 
     @property

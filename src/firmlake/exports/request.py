@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from firmlake.core.errors import UsageError
-from firmlake.core.settings import Settings
+from firmlake.core.settings import PrivacySettings, Settings
 from firmlake.exports.formats import FORMATS
+from firmlake.exports.masking import check_mask
 from firmlake.exports.selection import EXPORTED_TABLES
 
 __all__ = ["TABLE_FORMATS", "Request", "check_request", "request_of"]
@@ -24,6 +25,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         format: A key of `FORMATS`, or one of `TABLE_FORMATS`.
         file_bytes: Approximate size of a Parquet file.
         company_list: Name of the list to whose companies the tables are restricted; empty for none.
+        mask: "drop" or "hash" by pattern of columns; see `masking`.
+        privacy: Where the key of the hashes is.
     """
 
     mode: str = "whole"
@@ -33,6 +36,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     file_bytes: int = 128_000_000
     memory_limit: str = "256MB"
     company_list: str = ""
+    mask: dict[str, str] = {}
+    privacy: PrivacySettings = PrivacySettings()
 
 
 def request_of(settings: Settings, as_of: str = "", company_list: str = "") -> Request:
@@ -46,15 +51,18 @@ def request_of(settings: Settings, as_of: str = "", company_list: str = "") -> R
         file_bytes=wanted.file_megabytes * 1_000_000,
         memory_limit=settings.run.duckdb_memory,
         company_list=company_list,
+        mask=dict(wanted.mask),
+        privacy=settings.privacy,
     )
 
 
 def check_request(request: Request) -> None:
-    """Check the format of a request.
+    """Check the format and the mask of a request.
 
     Raises:
-        UsageError: The format is unknown or does not support the mode.
+        UsageError: The format is unknown or does not support the mode, or the mask names no column.
     """
+    check_mask(request.mask)
     if request.format not in (*FORMATS, *TABLE_FORMATS):
         known = (*FORMATS, *TABLE_FORMATS)
         raise UsageError(f"There is no format {request.format}", f"There are {', '.join(known)}")

@@ -24,6 +24,7 @@ from firmlake.exports.manifest import (
     folder_of,
     write_manifest,
 )
+from firmlake.exports.masking import mask_columns
 from firmlake.exports.request import Request
 from firmlake.exports.selection import (
     CHANGE,
@@ -35,6 +36,8 @@ from firmlake.exports.selection import (
     select_whole,
 )
 from firmlake.exports.targets import Target
+from firmlake.privacy.key import read_key
+from firmlake.privacy.tombstones import key_path
 from firmlake.warehouse.load import loaded_runs
 
 __all__ = ["write_export"]
@@ -56,7 +59,9 @@ def write_export(
     target.clear(folder_of(started.export_id))
     scratch = folders.state if is_writable(folders.state) else Path(tempfile.gettempdir())
     tables = []
+    key = read_key(key_path(request.privacy, folders), "privacy.key_file") if "hash" in request.mask.values() else b""
     for selected in _select(connection, request, started):
+        selected = mask_columns(connection, selected, request.mask, key)
         source = Source(connection, selected, scratch, request.file_bytes)
         try:
             make_folder(scratch)

@@ -102,8 +102,8 @@ def _expired_tables(run: Run, days: KeepDaysSettings, now: datetime) -> dict[str
     """Return the frozen tables of a run without what is too old, and why; only those that change."""
     has_old_refusals = _is_over(run.plan.started_at, days.refused_lines, now)
     has_old_cells = _is_over(run.plan.started_at, days.lists, now)
-    found = {}
-    for name in run.plan.sha256:
+    found: dict[str, tuple[pl.DataFrame, str]] = {}
+    for name in run.plan.sha256 if has_old_refusals or has_old_cells else ():
         frame = run.table(name) if name in ("refused_lines", "members", "companies", "repaired") else None
         if frame is None:
             continue
