@@ -1,8 +1,9 @@
-"""The sizes that CONTRIBUTING.md states and ruff has no rule for."""
+"""What CONTRIBUTING.md and docs/architecture.md state about the code and ruff has no rule for."""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -26,3 +27,19 @@ def test_modules_have_at_most_300_lines_and_functions_60():
 def test_modules_live_in_rooms():
     loose = [path.name for path in (ROOT / "src/firmlake").glob("*.py") if not path.name.startswith("__")]
     assert len(loose) <= LOOSE_MODULES
+
+
+def test_every_module_that_a_page_names_exists():
+    named = {
+        f"{page.name}: {name}": name
+        for page in (ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"))
+        for name in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text())
+    }
+    roots = (ROOT / "src/firmlake", ROOT)
+    assert not [place for place, name in named.items() if not any((root / name).exists() for root in roots)]
+
+
+def test_the_architecture_lists_every_room():
+    rooms = {path.parent.name for path in (ROOT / "src/firmlake").glob("*/__init__.py")}
+    page = (ROOT / "docs/architecture.md").read_text().partition("## The rooms")[2].partition("## Where")[0]
+    assert rooms == set(re.findall(r"`([a-z_]+)/`", page)) - {"flows"}
