@@ -32,6 +32,7 @@ from firmlake.service_lists.contact_plan import ContactPlan
 from firmlake.service_lists.contact_planning import name_next_step, write_plan
 from firmlake.terminal.service_lists import describe_contact_plan, describe_lacking, progress_content, show_progress_of
 from job import as_task, end, in_one_line, read_settings, show, tell
+from names import run_name
 
 _ROWS_MAX = 200
 
@@ -46,7 +47,13 @@ class Approval(RunInput):
     name: str = ""
 
 
-@flow(version=__version__, persist_result=False, retries=0)
+@flow(
+    version=__version__,
+    flow_run_name=run_name,
+    timeout_seconds=8 * 24 * 3600,
+    persist_result=False,
+    retries=0,
+)
 @in_one_line
 def add_contacts(
     contacts: str, list_id: int, config: str | None = None, overrides: dict[str, str] | None = None

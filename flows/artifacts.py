@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
@@ -25,7 +27,7 @@ from firmlake.terminal.progress import Counter
 from firmlake.terminal.rows import count_of
 from firmlake.terminal.runs import first_query
 from firmlake.terminal.service_lists import describe_contact_plan
-from job import record, tell
+from job import is_cancelled, record, tell
 
 __all__ = [
     "ProgressArtifact",
@@ -47,6 +49,9 @@ _LOG_EVERY = 12
 
 _ROWS_MAX = 200
 """Limit per table, because Prefect keeps artifacts in its database. The warehouse has all rows."""
+
+_ASK_EVERY = 4
+"""Every fourth update, the server is asked whether the run was cancelled."""
 
 
 class ProgressArtifact:
@@ -83,7 +88,13 @@ class ProgressArtifact:
 
     def _update(self) -> None:
         counter, updates = self._counter, count(1)
-        while not self._is_over.wait(_UPDATE_EVERY_SECONDS):
+        for number in count(1):
+            if self._is_over.wait(_UPDATE_EVERY_SECONDS):
+                return
+            if number % _ASK_EVERY == 0 and is_cancelled():
+                tell("Cancelled in Prefect: the requests in flight are waited for, then the run ends")
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
             if counter.answered or counter.why:
                 self._show(100 * counter.share(), counter.line())
                 if next(updates) % _LOG_EVERY == 0:

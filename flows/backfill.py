@@ -56,6 +56,7 @@ from firmlake.enrich.portfolios import Portfolio, divide
 from firmlake.exports.targets import open_target
 from firmlake.rebuild.archive import archive as add_to_archive
 from job import EXIT_CODE_LABEL, end, in_one_line, name_damaged, read_settings, step, tell
+from names import run_name
 
 _WORST_FIRST = (
     EXIT_AUTHORIZATION,
@@ -93,7 +94,13 @@ class _Ended(msgspec.Struct, frozen=True):
     message: str
 
 
-@flow(version=__version__, persist_result=False, retries=0)
+@flow(
+    version=__version__,
+    flow_run_name=run_name,
+    timeout_seconds=96 * 3600,
+    persist_result=False,
+    retries=0,
+)
 @in_one_line
 def backfill(
     lists: str,

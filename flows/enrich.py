@@ -23,13 +23,14 @@ from pathlib import Path
 
 import duckdb
 from prefect import flow
+from prefect.events import emit_event
 
 from artifacts import ProgressArtifact, failure_lines, failure_rows, show_on_page, show_report, summary_line
 from firmlake import __version__
 from firmlake.api.exchange import Answer
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.core.settings import ApiSettings, Settings
+from firmlake.core.settings import ApiSettings, DatasetName, Settings
 from firmlake.core.steps import utc_now
 from firmlake.enrich import run as runner
 from firmlake.enrich.observer import Observer
@@ -43,9 +44,16 @@ from firmlake.terminal.progress import Counter, show_progress
 from firmlake.terminal.runs import describe_list, describe_plan, show_summary
 from firmlake.warehouse.generations import open_warehouse
 from job import as_task, end, in_one_line, read_job, record, show, tell
+from names import run_name
 
 
-@flow(version=__version__, persist_result=False, retries=0)
+@flow(
+    version=__version__,
+    flow_run_name=run_name,
+    timeout_seconds=48 * 3600,
+    persist_result=False,
+    retries=0,
+)
 @in_one_line
 def enrich(
     company_list: str | None = None,
@@ -54,6 +62,8 @@ def enrich(
     out: str | None = None,
     columns: list[str] | None = None,
     sql: str = "",
+    datasets: list[DatasetName] | None = None,
+    max_credits: int | None = None,
 ) -> str:
     """Fetch what is missing or stale for the companies of a list, and publish it.
 
@@ -65,11 +75,15 @@ def enrich(
         out: Write the list with the figures of its companies to this file: .csv, .parquet or .xlsx.
         columns: Columns to add to that file, named as in `firmlake run --columns`. None adds the default columns.
         sql: Use the result of this DuckDB query as the list; with a DuckDB file, a query over it.
+        datasets: What to fetch. None follows the settings, as for max_credits.
+        max_credits: Stop before spending more credits.
 
     Returns:
         The name of the run.
     """
-    settings, source = read_job(company_list, config, overrides, sql)
+    typed = {"datasets": ",".join(datasets or ()) or None, "max_credits": max_credits}
+    given = {f"run.{name}": str(value) for name, value in typed.items() if value is not None}
+    settings, source = read_job(company_list, config, {**(overrides or {}), **given}, sql)
     wanted = FileBack(Path(out), tuple(columns or ())) if out else None
     with local_list(source, sql, settings, Folders.of(settings).inputs) as path:
         published = runner.enrich(settings, path, f"the flow enrich over {path}", OnPage(), file_back=wanted)
@@ -111,6 +125,7 @@ class OnPage(Observer):
         show(lambda: show_summary(published.summary, published.failed))
         for line in (summary_line(published.summary), *failure_lines(published.failed)):
             record(line)
+        announce(published)
         with open_warehouse(published.run.folders) as connection:
             rows = failure_rows(connection, published.run.run_id)
         show_on_page(published.summary, rows)
@@ -119,6 +134,16 @@ class OnPage(Observer):
         """Log which file was written."""
         for line in describe_written(written):
             tell(line)
+
+
+def announce(published: Published) -> None:
+    """Emit the event that the automation `firmlake stale` waits for."""
+    folder = published.run.folders.data.resolve()
+    emit_event(
+        "firmlake.generation.published",
+        resource={"prefect.resource.id": f"firmlake.warehouse.{folder}", "prefect.resource.name": folder.name},
+        payload={"generation": published.summary.generation, "run_id": published.run.run_id},
+    )
 
 
 def report(settings: Settings, published: Sequence[Published]) -> None:

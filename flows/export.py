@@ -14,9 +14,16 @@ from firmlake import __version__
 from firmlake.exports.export import Exported, export_as_set
 from firmlake.exports.manifest import describe_rows
 from job import as_task, end, in_one_line, is_deployed, read_settings, tell
+from names import run_name
 
 
-@flow(version=__version__, persist_result=False, retries=0)
+@flow(
+    version=__version__,
+    flow_run_name=run_name,
+    timeout_seconds=12 * 3600,
+    persist_result=False,
+    retries=0,
+)
 @in_one_line
 def export(config: str | None = None, overrides: dict[str, str] | None = None) -> str:
     """Export the newest generation to `export.target`.

@@ -14,7 +14,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from firmlake.core.errors import DamagedError, FirmlakeError, InterruptedRunError, UsageError
+from firmlake.core.errors import EXIT_DONE, DamagedError, FirmlakeError, InterruptedRunError, UsageError
 from firmlake.core.redaction import redact
 from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import SANDBOX, Settings
@@ -30,6 +30,7 @@ __all__ = [
     "as_task",
     "end",
     "in_one_line",
+    "is_cancelled",
     "is_deployed",
     "name_damaged",
     "read_job",
@@ -44,7 +45,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 EXIT_CODE_LABEL = "firmlake.exit_code"
-"""Label of a failed flow run with its exit code. A caller of a deployment gets the message of a run, not its error."""
+"""Label of a flow run with its exit code. A caller of a deployment gets the message of a run, not its error."""
 
 
 def read_job(
@@ -62,6 +63,7 @@ def read_job(
         SettingsError: A setting is unknown or invalid; correct it.
         UsageError: No company list is given; name one.
     """
+    _use_token_block()
     file = Path(config) if config else None
     settings, _ = load_settings(file, overrides)
     if company_list or sql:
@@ -83,11 +85,50 @@ def read_settings(config: str | None, overrides: Mapping[str, str] | None) -> Se
     Raises:
         SettingsError: A setting is unknown or invalid; correct it.
     """
+    _use_token_block()
     return load_settings(Path(config) if config else None, overrides)[0]
+
+
+def _use_token_block() -> None:
+    """Take the token of a deployed run from the Secret block that FIRMLAKE_API_TOKEN_BLOCK names.
+
+    Raises:
+        UsageError: The server has no such block.
+    """
+    name = os.environ.get("FIRMLAKE_API_TOKEN_BLOCK", "")
+    if not name or not is_deployed():
+        return
+    from prefect.blocks.system import Secret
+
+    try:
+        os.environ["FIRMLAKE_API_TOKEN"] = str(Secret.load(name).get())  # type: ignore[union-attr]
+    except ValueError:
+        raise UsageError(
+            f"Prefect's server has no Secret block named {name}", "Create it on the page Blocks, or correct the name"
+        ) from None
+
+
+def is_cancelled() -> bool:
+    """Tell whether Prefect's server has this flow run as cancelled or crashed.
+
+    Its worker normally ends the process then. If the worker has died, nobody does.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    if not (context and context.flow_run):
+        return False
+    with suppress(Exception), get_client(sync_client=True) as client:
+        state = client.read_flow_run(context.flow_run.id).state
+        return state is not None and (state.is_cancelling() or state.is_cancelled() or state.is_crashed())
+    return False
 
 
 def is_deployed() -> bool:
     """Tell whether a deployment started this flow run, rather than a person at a terminal."""
+    if "prefect" not in sys.modules:  # by hand: its environment is not set yet, and Prefect reads it on import
+        return False
     from prefect.runtime import deployment
 
     return deployment.id is not None
@@ -102,7 +143,7 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return function(*args, **kwargs)
+            ended = function(*args, **kwargs)
         except FirmlakeError as error:
             from prefect.states import Crashed, Failed
 
@@ -110,6 +151,8 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
             state = Crashed if isinstance(error, InterruptedRunError) else Failed
             # Prefect keeps states until the process ends, and a traceback would keep everything its frames refer to.
             return state(message=str(error), data=error.with_traceback(None))  # type: ignore[return-value]
+        _label(EXIT_DONE)  # a retried run still has the label of its first try
+        return ended
 
     return wrapper
 

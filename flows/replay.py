@@ -32,11 +32,18 @@ from firmlake.exports.targets import Target, open_target
 from firmlake.rebuild.archived import stage_archived
 from firmlake.rebuild.union import StagedShard, list_shards, replay_archive
 from job import end, in_one_line, name_damaged, read_settings, step, tell
+from names import run_name
 
 stage_shard = step("stage shard {shard} of run {run_id}")(stage_archived)
 
 
-@flow(version=__version__, persist_result=False, retries=0)
+@flow(
+    version=__version__,
+    flow_run_name=run_name,
+    timeout_seconds=24 * 3600,
+    persist_result=False,
+    retries=0,
+)
 @in_one_line
 def replay(
     archive: str,

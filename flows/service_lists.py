@@ -23,12 +23,19 @@ from firmlake.core.errors import UsageError
 from firmlake.service_lists.operations import read_lists
 from firmlake.terminal.service_lists import describe_overview, show_lists
 from job import as_task, end, in_one_line, read_settings, show
+from names import run_name
 
 _ROWS_MAX = 200
 """Limit per table, because Prefect keeps artifacts in its database. The warehouse has all rows."""
 
 
-@flow(version=__version__, persist_result=False, retries=0)
+@flow(
+    version=__version__,
+    flow_run_name=run_name,
+    timeout_seconds=6 * 3600,
+    persist_result=False,
+    retries=0,
+)
 @in_one_line
 def service_lists(kind: str = "OVERVIEW", config: str | None = None, overrides: dict[str, str] | None = None) -> str:
     """Read all lists of the service into the warehouse.

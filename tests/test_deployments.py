@@ -52,7 +52,16 @@ def test_an_enrichment_that_may_have_published_starts_the_export():
 
 def test_automations_watch_the_runs_that_the_deployments_tag():
     tags = {f"prefect.tag.{tag}" for each in DEPLOYMENTS for tag in each["tags"]}
-    assert {each["trigger"]["match_related"]["prefect.resource.id"] for each in AUTOMATIONS} <= tags
+    of_runs = [each["trigger"] for each in AUTOMATIONS if "match_related" in each["trigger"]]
+    assert {trigger["match_related"]["prefect.resource.id"] for trigger in of_runs} <= tags
+
+
+def test_the_automation_for_a_missing_generation_waits_for_the_event_that_the_flow_emits():
+    [stale] = [each["trigger"] for each in AUTOMATIONS if each["name"] == "firmlake stale"]
+    assert stale["within"] == 8 * 86_400
+    text = (ROOT / "flows/enrich.py").read_text()
+    assert f'"{stale["expect"][0]}"' in text
+    assert f'"{stale["match"]["prefect.resource.id"].removesuffix("*")}' in text.replace('f"', '"')
 
 
 def test_every_automation_tells_somebody_or_ends_the_run_which_is_told():

@@ -49,6 +49,8 @@ def test_a_service_without_a_list_is_refused(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_deployed_run_without_a_list_fails_where_a_person_would_get_the_sample(monkeypatch: pytest.MonkeyPatch):
     """An unset LAKE_LIST once made every Monday's run a green run of the sample."""
+    import prefect  # noqa: F401 - a deployed run has imported it
+
     from job import read_job
 
     monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "of a deployment")
@@ -122,3 +124,13 @@ def test_runs_that_were_left_out_are_named_and_the_flow_fails(monkeypatch: pytes
     with pytest.raises(DamagedError, match=r"2 runs archived, without one: x is gone\. Restore it"):
         job.name_damaged("2 runs archived", {"one": DamagedError("x is gone", "Restore it")})
     assert told == ["Left out run one: x is gone. Restore it"]
+
+
+def test_a_run_is_named_for_people():
+    from datetime import UTC, datetime
+
+    from names import describe
+
+    at = datetime(2026, 11, 23, 12, tzinfo=UTC)
+    assert describe("weekly", {"company_list": "/srv/customers.xlsx"}, at) == "weekly customers 2026-11-23"
+    assert describe("after-enrich", {"config": None}, at) == "after-enrich 2026-11-23"

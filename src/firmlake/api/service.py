@@ -28,7 +28,7 @@ from firmlake.core.settings import SANDBOX, Settings
 from firmlake.core.steps import utc_now
 
 __all__ = [
-    "check_access", "check_service", "connect", "expect_waits", "is_service", "open_access", "service_name",
+    "check_access", "check_service", "connect", "expect_waits", "is_service", "key_of", "open_access", "service_name",
     "stamp_service",
 ]  # fmt: skip
 
@@ -56,6 +56,15 @@ def check_access(settings: Settings) -> Token | None:
         return None
     read_address(settings.api.base_url)
     return read_token()
+
+
+def key_of(settings: Settings) -> str:
+    """Identify the token in use without revealing it; empty if there is none."""
+    try:
+        token = check_access(settings)
+    except SettingsError:
+        return ""
+    return token.key_hash(settings.api.base_url) if token else ""
 
 
 @contextmanager

@@ -25,6 +25,7 @@ _LIST = click.option("--list", "company_list", default="", metavar="NAME", help=
 @command
 def status(call: Call, company_list: str, metrics: Path | None) -> None:
     """Show the last run, what runs now, what is unfinished or parked and why, and what to do next."""
+    from firmlake.api.service import key_of
     from firmlake.core.files import write_file
     from firmlake.core.folders import Folders
     from firmlake.report.metrics import render_metrics
@@ -32,7 +33,7 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
     from firmlake.terminal.status import show_status
 
     settings = call.settings()
-    found = read_status(Folders.of(settings), company_list, settings.run)
+    found = read_status(Folders.of(settings), company_list, settings.run, key=key_of(settings))
     if metrics:
         text = render_metrics(found).encode()
         write_file(metrics, lambda aside: aside.write_bytes(text))

@@ -25,6 +25,8 @@ class LastFailure(msgspec.Struct, frozen=True):
     exit_code: int
     line: str
     next_step: str
+    is_mended: bool = False
+    """Whether the cause has gone since: the token that was refused was replaced."""
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -32,6 +34,8 @@ class _Written(msgspec.Struct, frozen=True):
     exit_code: int
     line: str
     next_step: str
+    key: str = ""
+    """Identifies the token that was refused, without revealing it."""
 
 
 def record_failure(state: Path, what: str, error: FirmlakeError) -> None:
@@ -41,14 +45,20 @@ def record_failure(state: Path, what: str, error: FirmlakeError) -> None:
     """
     with suppress(FirmlakeError):
         exit_code = exit_code_of_signal() if was_interrupted() else error.exit_code
-        write_json(state / _NAME, _Written(what, exit_code, str(error), error.next_step))
+        write_json(state / _NAME, _Written(what, exit_code, str(error), error.next_step, error.key))
 
 
-def last_failure(state: Path) -> LastFailure | None:
-    """Read the last failure; None if nothing failed or the record cannot be read."""
+def last_failure(state: Path, key: str = "") -> LastFailure | None:
+    """Read the last failure; None if nothing failed or the record cannot be read.
+
+    Args:
+        state: The folder of the record.
+        key: Identifies the token that is used now; empty if it is not known.
+    """
     path = state / _NAME
     try:
         written, at = read_json(path, _Written), datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except (OSError, DamagedError):
         return None
-    return LastFailure(written.what, at, written.exit_code, written.line, written.next_step)
+    is_mended = bool(key and written.key) and key != written.key
+    return LastFailure(written.what, at, written.exit_code, written.line, written.next_step, is_mended)

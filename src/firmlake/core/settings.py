@@ -97,6 +97,9 @@ class RunSettings(Section, frozen=True):
     shard_companies: Annotated[
         int, Meta(ge=1, description="companies of one shard (one Prefect task); a few thousand keep tasks few")
     ] = 5000
+    stuck_after_minutes: Annotated[
+        float, Meta(ge=0, description="end a run, resumable, to which nothing arrived for so long; 0 never")
+    ] = 30.0
     fail_on: Annotated[
         str | float, Meta(description='"any": exit 3 if any company failed; a share such as 0.02: only if more failed')
     ] = "any"

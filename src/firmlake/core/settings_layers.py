@@ -27,6 +27,7 @@ NOT_SETTINGS = (
     "FIRMLAKE_CONFIG",
     "FIRMLAKE_API_TOKEN",
     "FIRMLAKE_API_TOKEN_FILE",
+    "FIRMLAKE_API_TOKEN_BLOCK",
     "FIRMLAKE_SANDBOX_TOKEN",
 )
 """Variables with our prefix that are not settings: the path of the settings file, and secrets."""

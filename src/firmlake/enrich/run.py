@@ -6,8 +6,8 @@ expansion step is a run of its own. A shard is staged as soon as it is fetched, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import polars as pl
 
 from firmlake.api import service
-from firmlake.core.errors import FirmlakeError, SomeFailedError, Stopped
+from firmlake.core.errors import AuthorizationError, FirmlakeError, SomeFailedError, Stopped
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.log import log
@@ -174,9 +174,15 @@ def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _data_folder(settings: Settings, holder: str) -> AbstractContextManager[None]:
-    service.check_access(settings)
-    return lock(Folders.of(settings), holder)
+@contextmanager
+def _data_folder(settings: Settings, holder: str) -> Iterator[None]:
+    token = service.check_access(settings)
+    with lock(Folders.of(settings), holder):
+        try:
+            yield
+        except AuthorizationError as error:
+            error.key = token.key_hash(settings.api.base_url) if token else ""
+            raise
 
 
 def _plan_list(settings: Settings, company_list: Path, file_back: FileBack | None, now: datetime) -> planning.Planned:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import closing
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 from firmlake.api import service
 from firmlake.core.errors import InterruptedRunError, Stopped
@@ -17,9 +19,12 @@ from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.stages import fetching
+from firmlake.enrich.watch import Watch
 from firmlake.tables.stage import Manifest, stage_shard
 
 __all__ = ["fetch_shards"]
+
+T = TypeVar("T")
 
 _SHARDS_AT_ONCE = 2
 """Two, so that requests continue while one shard ends; more shards would only share the same allowance."""
@@ -40,6 +45,7 @@ def fetch_shards(
         The reason why fetching stopped early, or None if every company is answered or given up; and the staged shards.
     """
     staged: dict[int, Manifest] = {}
+    watch = Watch(settings.run.stuck_after_minutes, run.folders.state)
     one_at_a_time = threading.Lock()  # staging doubles the memory that a shard takes
 
     @collecting_rarely()
@@ -48,30 +54,46 @@ def fetch_shards(
         with one_at_a_time:
             stage = partial(stage_shard, run, shard, fetched.progress)
             staged[shard] = observer.step(name(f"stage shard {shard}"), stage)
+        watch.note()
 
     with (
         graceful() as stop,
+        closing(watch),
         observer.fetching(expected, settings.api) as on_answer,
-        service.connect(settings, stop, observer.waiting, now) as client,
-        fetching(settings, run, client, on_answer, now) as fetcher,
+        service.connect(settings, stop, _noting(watch, observer.waiting), now) as client,
+        fetching(settings, run, client, _noting(watch, on_answer), now) as fetcher,
     ):
-        stopped = _in_threads(fetch_and_stage, range(1, run.plan.shard_count + 1), stop)
+        stopped = _in_threads(fetch_and_stage, range(1, run.plan.shard_count + 1), stop, watch)
     return stopped, staged
 
 
-def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: threading.Event) -> Stopped | None:
+def _noting(watch: Watch, told: Callable[[T], object]) -> Callable[[T], object]:
+    """Make a callback that is also a sign of life."""
+
+    def note(value: T) -> None:
+        watch.note()
+        told(value)
+
+    return note
+
+
+def _in_threads(
+    work: Callable[[int], None], shards: Sequence[int], stop: threading.Event, watch: Watch | None = None
+) -> Stopped | None:
     """Work on all shards, a few at a time. When this function returns or raises, no shard is being worked on.
 
     Args:
         work: Called with the number of a shard, in the caller's context, from which Prefect knows the flow run.
         shards: The numbers of the shards.
         stop: Set to make the work end early.
+        watch: Ends work that stands still; None lets it.
 
     Returns:
         The first reason why a shard stopped early; None if none did.
 
     Raises:
         InterruptedRunError: The process got a signal to stop. Run again to resume.
+        Stopped: The work stood still. Run again to resume.
         FirmlakeError: Fetching cannot continue; the message says what to do.
     """
     stopped: Stopped | None = None
@@ -81,11 +103,13 @@ def _in_threads(work: Callable[[int], None], shards: Sequence[int], stop: thread
             while pending:
                 # With a timeout: the SIGINT handler that Polars installs does not wake a thread from an endless wait.
                 done, pending = wait(pending, _SIGNALS_EVERY_SECONDS, FIRST_COMPLETED)
+                if watch:
+                    watch.check(stop)
                 for future in done:
                     try:
                         future.result()
-                    except InterruptedRunError:
-                        raise
+                    except InterruptedRunError as error:
+                        raise (watch and watch.error) or error from None
                     except Stopped as error:
                         stopped = stopped or error
         except BaseException:  # a signal too: no shard may be worked on when this returns

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, EXIT_STOPPED
 from firmlake.report.status import Status
+from firmlake.report.summary import RunSummary
 
 __all__ = ["render_metrics"]
 
+_EXIT_CODES = {"done": EXIT_DONE, "some_failed": EXIT_SOME_FAILED, "stopped": EXIT_STOPPED}
 _Sample = tuple[dict[str, str], float]
 
 
@@ -40,6 +43,15 @@ def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
             [({"outcome": last.outcome}, _seconds(last.finished_at))],
         )
         yield "last_run_companies", "Companies the last run asked for", [({}, last.target_count)]
+        yield "last_run_exit_code", "Exit code of the last run, 0 if it is done", [({}, _exit_code(status))]
+        yield "last_run_duration_seconds", "From the plan to the last answer", [({}, _duration(last))]
+        if last.credit_count is not None:
+            yield "last_run_credits", "Credits the last run was charged", [({}, last.credit_count)]
+        yield "last_run_expected_credits", "Credits our ledger expects of it", [({}, last.expected_credit_count)]
+        yield "last_run_free_refreshes", "Companies it refreshed for free", [({}, last.free_refresh_count)]
+        drift = sum(count for *_, count in last.drift)
+        yield "last_run_drift_records", "Records that differ from the contract", [({}, drift)]
+        yield "generation", "Number of the newest generation", [({}, last.generation)]
         yield "last_run_requests", "Answers the last run received", [({}, last.request_count)]
     counts = [
         ({"dataset": dataset, "status": state}, float(count))
@@ -52,10 +64,26 @@ def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
             yield f"{name}_answer_timestamp_seconds", f"The {name} answer held", [({}, _seconds(moment))]
     if status.credits_remaining is not None:
         yield "credits_remaining", "Credits left, as last told", [({}, status.credits_remaining)]
+    if bill := status.bill:
+        yield "month_credits", "Credits spent in this calendar month", [({}, bill.spent)]
+        if bill.budget is not None:
+            yield "month_credits_budget", "run.max_credits_per_month", [({}, bill.budget)]
+        yield "free_refreshes", "Companies refreshed for free since the first run", [({}, bill.free_refreshes)]
+        yield "forecast_credits", "Credits of the next four weeks", [({}, bill.forecast)]
     exports = [({"target": last.target}, _seconds(last.exported_at)) for last in status.exports]
     yield "last_export_timestamp_seconds", "The last export to each place", exports
     yield "disk_bytes", "Size of a folder", [({"folder": name}, size) for name, size in status.disk_bytes.items()]
     yield "disk_free_bytes", "Free space on the disk of the data folder", [({}, status.disk_free_bytes)]
+
+
+def _exit_code(status: Status) -> int:
+    if status.failure and not status.failure.is_mended:
+        return status.failure.exit_code
+    return _EXIT_CODES.get(status.last_run.outcome, EXIT_DONE) if status.last_run else EXIT_DONE
+
+
+def _duration(last: RunSummary) -> float:
+    return (last.finished_at - last.started_at).total_seconds()
 
 
 def _seconds(moment: datetime) -> float:

@@ -79,7 +79,11 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_status(
-    folders: Folders, company_list: str = "", run: RunSettings | None = None, now: datetime | None = None
+    folders: Folders,
+    company_list: str = "",
+    run: RunSettings | None = None,
+    now: datetime | None = None,
+    key: str = "",
 ) -> Status:
     """Read the state of a data folder, without changing anything.
 
@@ -88,6 +92,7 @@ def read_status(
         company_list: Count only the companies of this list; empty counts all.
         run: The settings of runs, for the bill; None reads no bill.
         now: UTC; None takes the clock's time.
+        key: Identifies the token that is used now; empty if it is not known.
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
@@ -116,7 +121,7 @@ def read_status(
         data=folders.data,
         running=holder(folders),
         last_run=last,
-        failure=_failure(folders, last),
+        failure=_failure(folders, last, key),
         unfinished=[(run.run_id, run.plan.list_name, run.plan.target_count) for run in open_],
         refused=[(outcome.run_id, run.plan.list_name, outcome.reason) for run, outcome in refused],
         damaged=[(run_id, error.message, error.next_step) for run_id, error in (damaged | damaged_contacts).items()],
@@ -124,10 +129,10 @@ def read_status(
         parked=parked,
         open_contacts=open_contacts,
         companies=companies,
-        oldest_answer_at=oldest,
-        newest_answer_at=latest,
+        oldest_answer_at=_utc(oldest),
+        newest_answer_at=_utc(latest),
         credits_remaining=remaining,
-        credits_told_at=told_at,
+        credits_told_at=_utc(told_at),
         bill=bill,
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
@@ -191,9 +196,14 @@ def _open_contacts(folders: Folders) -> tuple[tuple[Path, int, int] | None, dict
     return None, damaged
 
 
-def _failure(folders: Folders, last: RunSummary | None) -> LastFailure | None:
-    failure = last_failure(folders.state)
-    return None if failure and last and last.finished_at.replace(tzinfo=UTC) > failure.at else failure
+def _failure(folders: Folders, last: RunSummary | None, key: str) -> LastFailure | None:
+    failure = last_failure(folders.state, key)
+    return None if failure and last and last.finished_at > failure.at else failure
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    """Mark a time from the warehouse as UTC, so that JSON has all times in one format."""
+    return moment and moment.replace(tzinfo=UTC)
 
 
 def _landed_at(folders: Folders, run_id: str) -> datetime | None:
@@ -219,6 +229,8 @@ def _first_step(failure: LastFailure | None, will_resume: bool) -> str:
 
 def _next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
     failure, last = status.failure, status.last_run
+    if failure and failure.is_mended:
+        failure = None
     if status.running:
         return f"Wait for {status.running}"
     if refused and refused[-1][0].run_id > max((run.run_id for run in unfinished), default=""):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,6 +104,8 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
         return None
     names = [column[0] for column in connection.description or ()]
     values = dict(zip(names, rows[0], strict=True))
+    for name in ("started_at", "finished_at"):
+        values[name] = values[name].replace(tzinfo=UTC)
     written = msgspec.json.decode(values.pop("row_counts"), type=dict[str, int])
     datasets: dict[str, dict[str, int]] = {dataset: {} for dataset in values.pop("datasets").split(",")}
     for dataset, status, count in connection.execute(_STATUSES, [run_id]).fetchall():

@@ -1,0 +1,63 @@
+"""A watch over fetching: a run that is alive but gets no answer for long ends itself and can be resumed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from firmlake.core.errors import Stopped
+from firmlake.core.failure import record_failure
+
+__all__ = ["Watch"]
+
+_GRACE_SECONDS = 60.0
+"""How long the requests in flight have left. The process is ended then, since a thread that hangs keeps it alive."""
+
+
+class Watch:
+    """Notices that a run stands still.
+
+    Args:
+        minutes: The longest time without a sign of life; 0 watches nothing.
+        state: The folder where the failure is recorded if the process has to be ended.
+        clock: Returns monotonic seconds.
+    """
+
+    def __init__(self, minutes: float, state: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._minutes, self._state, self._clock = minutes, state, clock
+        self._last = clock()
+        self.error: Stopped | None = None
+
+    def note(self) -> None:
+        """Note a sign of life: an answer, a shard that is staged, a wait that begins or ends."""
+        self._last = self._clock()
+
+    def check(self, stop: threading.Event) -> None:
+        """If the run stands still, ask its threads to stop; if they do not, end the process a minute later."""
+        if self.error or not self._minutes or self._clock() - self._last < 60 * self._minutes:
+            return
+        self.error = Stopped(
+            f"The run stood still: nothing arrived for {self._minutes:g} minutes (run.stuck_after_minutes)",
+            "What was fetched is kept; run again to continue",
+        )
+        stop.set()
+        timer = threading.Timer(_GRACE_SECONDS, self._end_process)
+        timer.daemon = True
+        timer.start()
+        self._timer = timer
+
+    def close(self) -> None:
+        """The threads have stopped: the process need not be ended."""
+        if self.error:
+            self._timer.cancel()
+
+    def _end_process(self) -> None:
+        assert self.error
+        record_failure(self._state, "a run that stood still", self.error)
+        sys.stderr.write(f"firmlake: {self.error}\n")
+        sys.stderr.flush()
+        os._exit(self.error.exit_code)
