@@ -18,9 +18,13 @@ FROM ${BASE}
 WORKDIR /firmlake
 COPY requirements-runtime.lock ./
 RUN pip install --no-cache-dir --no-deps --require-hashes --requirement requirements-runtime.lock
+# flows/replay.py needs Dask, which every Prefect server would import: `docker build --build-arg DASK=yes`.
+ARG DASK=
+RUN if [ -n "$DASK" ]; then pip install --no-cache-dir "prefect-dask>=0.3.7" "cloudpickle>=3"; fi
 COPY --from=build /wheels /wheels
 COPY flows ./flows
 COPY config ./config
+COPY prefect.yaml automations.yaml ./
 COPY data/intake/sample.csv ./data/intake/sample.csv
 RUN pip install --no-cache-dir --no-deps --no-index /wheels/*.whl \
     && useradd --create-home --uid 10001 firmlake \

@@ -5,6 +5,7 @@ Prefect reads its environment when it is imported, so functions here import it o
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import sys
@@ -154,6 +155,8 @@ def in_one_line(function: Callable[P, R]) -> Callable[P, R]:
         _label(EXIT_DONE)  # a retried run still has the label of its first try
         return ended
 
+    with suppress(NameError):  # Prefect would look up the types of parameters in this module
+        wrapper.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
     return wrapper
 
 

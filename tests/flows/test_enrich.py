@@ -165,7 +165,9 @@ def test_prefect_keeps_neither_the_work_of_a_step_nor_its_result(enrich):
 
 
 def test_its_parameters_hold_no_secret(enrich):
-    assert set(enrich.parameters.properties) == {"company_list", "config", "overrides", "out", "columns"}
+    assert set(enrich.parameters.properties) == {
+        "company_list", "config", "overrides", "out", "columns", "sql", "datasets", "max_credits",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
