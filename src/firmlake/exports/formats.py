@@ -9,23 +9,20 @@ which neither databases nor spreadsheets accept, becomes U+FFFD.
 from __future__ import annotations
 
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, NamedTuple
-from zipfile import ZipFile
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
-from xlsxwriter import Workbook
-from xlsxwriter.exceptions import XlsxWriterException
 
 from firmlake.core.guard import NUMBER, RISKY, is_risky
+from firmlake.exports.open_workbook import open_workbook
 from firmlake.exports.selection import Selected, arrow_schema
 from firmlake.tables.schemas import Table
 
@@ -122,21 +119,17 @@ def write_csv(source: Source) -> Iterator[TableFile]:
 def write_xlsx(source: Source) -> Iterator[TableFile]:
     """Write one workbook; rows that do not fit into a sheet continue in the next one."""
     count = 0
-    with source.scratch_file() as file, ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=source.scratch))
-        options = {"constant_memory": True, "tmpdir": folder, "strings_to_formulas": False}
-        with _as_os_errors(XlsxWriterException), Workbook(file, options) as book:
-            stack.callback(_close_rows, book)
-            cell = _cells(book)
-            for batch in source.batches(source.table):
-                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    if count % _SHEET_ROWS == 0:
-                        sheet = _add_sheet(book, source.table)
-                    for place, value in enumerate(row):
-                        cell(sheet, count % _SHEET_ROWS + 1, place, value)
-                    count += 1
-            if count == 0:
-                _add_sheet(book, source.table)
+    with source.scratch_file() as file, open_workbook(file, source.scratch) as book:
+        cell = _cells(book)
+        for batch in source.batches(source.table):
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if count % _SHEET_ROWS == 0:
+                    sheet = _add_sheet(book, source.table)
+                for place, value in enumerate(row):
+                    cell(sheet, count % _SHEET_ROWS + 1, place, value)
+                count += 1
+        if count == 0:
+            _add_sheet(book, source.table)
     yield TableFile(f"{source.table.name}.xlsx", file, count)
 
 
@@ -147,26 +140,6 @@ FORMATS: dict[str, Callable[[Source], Iterator[TableFile]]] = {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _as_os_errors(kind: type[Exception]) -> Iterator[None]:
-    """Raise the OSError of a full disk again, which libraries wrap in errors of their own."""
-    try:
-        yield
-    except (kind, OSError) as error:
-        for link in (error, error.__context__):
-            for frame, _ in traceback.walk_tb(link.__traceback__ if link else None):
-                for archive in (value for value in frame.f_locals.values() if isinstance(value, ZipFile)):
-                    archive.fp = None  # else it tries to end its file when it is collected, and complains on stderr
-        raise OSError(str(error)) from error
-
-
-def _close_rows(book: Any) -> None:
-    """Close the temporary files of a workbook, which it leaves open after a full disk."""
-    for sheet in book.worksheets():
-        with suppress(OSError, ValueError, AttributeError):
-            sheet.row_data_fh.close()
 
 
 def _parquet_files(source: Source, table: Table, where: str, country: str, total: int | None) -> Iterator[TableFile]:

@@ -1,0 +1,75 @@
+"""Open a workbook to write; a disk that fills up is an OSError, and nothing else is said about it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from xlsxwriter import Workbook
+from xlsxwriter.exceptions import XlsxWriterException
+
+__all__ = ["open_workbook"]
+
+
+@contextmanager
+def open_workbook(file: IO[bytes], scratch: Path) -> Iterator[Workbook]:
+    """Yield a workbook in constant memory, and write it into a file at the end.
+
+    Args:
+        file: Open for writing.
+        scratch: Folder for unfinished sheets; nothing stays there.
+
+    Raises:
+        OSError: There is no room for it.
+    """
+    kept = _File(file)
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=scratch))
+        options = {"constant_memory": True, "tmpdir": folder, "strings_to_formulas": False}
+        try:
+            with Workbook(kept, options) as book:
+                stack.callback(_close_rows, book)
+                yield book
+        except (XlsxWriterException, OSError) as error:
+            kept.is_given_up = True
+            raise OSError(str(error)) from error
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _File:
+    """A file that takes what comes and keeps nothing once it is given up.
+
+    The archive within xlsxwriter ends its file when it is collected, and would complain on stderr that it cannot.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.is_given_up = False
+
+    def write(self, content: bytes) -> int:
+        return len(content) if self.is_given_up else self._file.write(content)
+
+    def seek(self, *place: int) -> int:
+        return 0 if self.is_given_up else self._file.seek(*place)
+
+    def tell(self) -> int:
+        return 0 if self.is_given_up else self._file.tell()
+
+    def flush(self) -> None:
+        if not self.is_given_up:
+            self._file.flush()
+
+    def seekable(self) -> bool:
+        return True
+
+
+def _close_rows(book: Any) -> None:
+    """Close the files in which a workbook keeps rows; it does so itself, unless a full disk ended it."""
+    for sheet in book.worksheets():
+        with suppress(OSError, ValueError, AttributeError):
+            sheet.row_data_fh.close()
