@@ -6,13 +6,14 @@ import json
 
 import pytest
 
+from firmlake.core.folders import Folders
 from firmlake.exports.ddl import render_ddl
 from firmlake.exports.export import Request, export
 from firmlake.exports.selection import EXPORTED_TABLES
 from firmlake.exports.targets import Folder
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from postgres import serve_postgres
-from support import query
+from support import ACME, BOLT, answer, found, land, make_run, party, publish_landed, query
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +42,18 @@ def test_comments_arrive(lake, tmp_path, psql):
     found = psql("SELECT col_description('financials'::regclass, ordinal_position) FROM information_schema.columns "
                  "WHERE table_name = 'financials' AND column_name = 'revenue'")  # fmt: skip
     assert found.startswith("Revenue, in the currency of the accounts")
+
+
+def test_a_name_with_a_character_that_no_database_takes_arrives_with_a_mark_in_its_place(tmp_path, psql):
+    folders = Folders(tmp_path / "data")
+    run = make_run(folders, [ACME], ["relationships"])
+    record = party(BOLT, name='Ac\x00me "Zoo"', identifier__name="\x00")
+    land(run, answer("relationships", found(ACME, "relationships", record)))
+    publish_landed(run)
+    request = Request(format="csv", tables=("relationships",))
+    psql(render_ddl(export(folders, request, Folder(tmp_path)).manifest, str(tmp_path), "postgres"))
+    arrived = psql("SELECT related_name, related_identifier_name FROM relationships WHERE related_name LIKE 'Ac%'")
+    assert arrived == 'Ac\ufffdme "Zoo"|\ufffd\n'
 
 
 def _rows(text):
