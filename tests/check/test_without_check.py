@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,29 @@ def make_lake(sandbox: Sandbox, tmp_path: Path) -> Callable[[str], Lake]:
         return Lake(tmp_path / "lake", sandbox, COUNT)
 
     return make
+
+
+@pytest.fixture
+def nothing() -> Iterator[str]:
+    """A server that answers every path with a bare 404."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
 def correct(lake: Lake, *command: str) -> None:
@@ -100,3 +125,12 @@ def test_another_structure_of_answers_is_said_with_where_to_look(make_lake):
     assert result.code == 1
     assert "the answer is not a JSON array" in result.error_line
     assert "`firmlake check` shows how the answers differ" in result.error_line
+
+
+def test_an_address_at_which_there_is_nothing_is_said_with_what_to_correct(make_lake, nothing):
+    lake = make_lake("oldest-first")
+    lake.set("api__base_url", nothing)
+    result = lake.run()
+    assert result.code == 1
+    assert "Correct api.base_url, to which /v1/... is added; `firmlake check` tests it" in result.error_line
+    assert "Correct api.base_url" in lake.call("status").out

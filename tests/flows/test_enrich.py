@@ -86,6 +86,27 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dialect", "says"),
+    [
+        ("forbidden", "Published, but relationships is forbidden for 12 companies"),
+        ("paging-ignored", "Let api.names.limit and api.names.offset name what the service pages by"),
+        ("body-short", "`firmlake check LIST --write FILE` finds settings that fit"),
+        ("wrapped", "`firmlake check` shows how the answers differ from what is assumed"),
+    ],
+)
+def test_a_service_that_differs_fails_the_run_with_what_helps_which_is_what_a_webhook_sends(
+    run_flow: RunFlow, company_list: Path, sandbox: Sandbox, dialect: str, says: str
+):
+    write_list(company_list, 12)
+    sandbox.set_options(dialect=(dialect,))
+    run = run_flow(company_list)
+    assert run.state == "Failed"
+    assert says in run.message
+    assert run.message == str(run.error)
+
+
+@pytest.mark.slow
 def test_a_budget_fails_the_run_and_the_next_one_goes_on(run_flow: RunFlow, company_list: Path, sandbox: Sandbox):
     stopped = run_flow(company_list, run__shard_companies=20, run__max_requests=4)
     assert stopped.state == "Failed"
