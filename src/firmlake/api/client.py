@@ -15,7 +15,7 @@ from firmlake.api.connection import Connection
 from firmlake.api.exchange import Answer
 from firmlake.api.judge import Check, judge
 from firmlake.api.requests import Request
-from firmlake.api.retry import THROTTLED_MAX_SECONDS, Policy, TryAgainError
+from firmlake.api.retry import Policy, TryAgainError, give_up
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import REAL, Timing
 from firmlake.core.errors import (
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Access", "Answer", "Client"]
 
-_DIFFERS = "`firmlake check` shows how the answers differ from what is assumed"
 _CONTINUE = "What was fetched is kept; run again to continue"
 
 OnAnswer = Callable[[Answer], object]
@@ -161,7 +160,9 @@ class Client:
         except TryAgainError as error:
             if probe := self._probe(request, attempts, on_answer):
                 breaker.enter(wait, probe)  # decides whether the service or this request is at fault
-            failed = self._given_up(error)
+            self._stop_if_interrupted()
+            has = {"has_connected": self._has_connected, "has_answered": self._has_answered}
+            failed = give_up(error, self._connection.host, **has)
             if isinstance(failed, RequestFailedError):
                 failed.is_outage |= breaker.is_open or breaker.failed_probe_count > failed_probe_count
             self._note_end(request, failed)
@@ -269,32 +270,11 @@ class Client:
         self._stop_if_ended(request)
 
     def _stop_if_ended(self, request: Request) -> None:
-        if self._stop.is_set():
-            raise InterruptedRunError("The run was interrupted", _CONTINUE)
+        self._stop_if_interrupted()
         end = self._end or self._ends.get(request.endpoint)
         if end is not None:
             raise type(end)(end.message, end.next_step)
 
-    def _given_up(self, error: TryAgainError) -> FirmlakeError:
-        answer, reason = error.answer, error.reason
+    def _stop_if_interrupted(self) -> None:
         if self._stop.is_set():
-            return InterruptedRunError("The run was interrupted", _CONTINUE)
-        if error.kind == "unreachable" and not self._has_connected:
-            return ServiceError(f"{self._connection.host} is {reason}", "Check api.base_url and the network")
-        if error.kind == "throttled":
-            return PausedByServiceError(
-                f"The service has answered nothing but 429 for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
-                "Run again later, with a lower api.requests_per_minute if nobody else uses the key",
-            )
-        if answer.error.startswith("timeout") and not self._has_answered:
-            tries = "1 try" if answer.attempt == 1 else f"{answer.attempt} tries"
-            return UnavailableError(
-                f"{answer.request.path} was not answered in {tries}: {reason}",
-                "Check api.base_url and whether the service works; api.read_timeout_seconds sets how long to wait",
-            )
-        budget = "; the retry budget is used up" if error.is_out_of_budget else ""
-        times = "once" if answer.attempt == 1 else f"{answer.attempt} times"
-        next_step = _DIFFERS if error.kind == "unusable" else ""
-        failed = RequestFailedError(f"{answer.request.path} failed {times}: {reason}{budget}", next_step)
-        failed.answer, failed.attempts, failed.is_outage = answer, answer.attempt, error.kind == "unreachable"
-        return failed
+            raise InterruptedRunError("The run was interrupted", _CONTINUE)

@@ -1,4 +1,4 @@
-"""The retry policy: whether to repeat a failed try, how long to wait first, and when to give up."""
+"""The retry policy: whether to repeat a failed try, how long to wait first, when to give up and with which error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import tenacity
 from firmlake.api.breaker import RetryBudget
 from firmlake.api.exchange import Answer
 from firmlake.api.timing import Timing
+from firmlake.core.errors import FirmlakeError, PausedByServiceError, RequestFailedError, ServiceError, UnavailableError
 
-__all__ = ["UNUSABLE_TRIES", "Policy", "TryAgainError"]
+__all__ = ["UNUSABLE_TRIES", "Policy", "TryAgainError", "give_up"]
 
 FailureKind = Literal["failed", "unusable", "unreachable", "throttled"]
 
@@ -22,6 +23,7 @@ THROTTLED_MAX_SECONDS = 900.0
 """Longest time that one request is repeated after 429s."""
 _FIRST_WAIT_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 30.0
+_DIFFERS = "`firmlake check` shows how the answers differ from what is assumed"
 
 
 class TryAgainError(Exception):
@@ -116,6 +118,37 @@ class Policy:
         is_counted = error.kind in ("failed", "unusable") or (error.kind == "unreachable" and not self._has_connected())
         which = f"try {self._used() + 1} of {self._tries}" if is_counted else f"again in {state.upcoming_sleep:.0f} s"
         self._tell(f"{error.reason}, {which}")
+
+
+def give_up(error: TryAgainError, host: str, *, has_connected: bool, has_answered: bool) -> FirmlakeError:
+    """Return the error for a request that is not tried again.
+
+    Args:
+        error: The failure of the last try.
+        host: The service, for messages.
+        has_connected: Whether the service has ever been reached.
+        has_answered: Whether the service has ever answered a request.
+    """
+    answer, reason = error.answer, error.reason
+    if error.kind == "unreachable" and not has_connected:
+        return ServiceError(f"{host} is {reason}", "Check api.base_url and the network")
+    if error.kind == "throttled":
+        return PausedByServiceError(
+            f"The service has answered nothing but 429 for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
+            "Run again later, with a lower api.requests_per_minute if nobody else uses the key",
+        )
+    if answer.error.startswith("timeout") and not has_answered:
+        tries = "1 try" if answer.attempt == 1 else f"{answer.attempt} tries"
+        return UnavailableError(
+            f"{answer.request.path} was not answered in {tries}: {reason}",
+            "Check api.base_url and whether the service works; api.read_timeout_seconds sets how long to wait",
+        )
+    budget = "; the retry budget is used up" if error.is_out_of_budget else ""
+    times = "once" if answer.attempt == 1 else f"{answer.attempt} times"
+    next_step = _DIFFERS if error.kind == "unusable" else ""
+    failed = RequestFailedError(f"{answer.request.path} failed {times}: {reason}{budget}", next_step)
+    failed.answer, failed.attempts, failed.is_outage = answer, answer.attempt, error.kind == "unreachable"
+    return failed
 
 
 def _error(state: tenacity.RetryCallState) -> TryAgainError:
