@@ -7,6 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import duckdb
 import msgspec
@@ -100,19 +101,11 @@ def read_status(
     runs, damaged = read_runs(folders)
     has_warehouse = newest(folders) is not None
     loaded: list[str] = []
-    last = None
-    companies: dict[str, dict[str, int]] = {}
-    parked: list[tuple[str, str, int]] = []
-    oldest = latest = remaining = told_at = bill = None
+    told, bill = _NOTHING, None
     if has_warehouse:
         with open_warehouse(folders, company_list=company_list) as connection:
             loaded = loaded_runs(connection)
-            last = summarise(connection, loaded[-1], folders.warehouse / LINK) if loaded else None
-            for dataset, status, count in connection.execute(_STATUSES).fetchall():
-                companies.setdefault(dataset, {})[status] = count
-            parked = _parked(connection, runs)
-            oldest, latest = connection.execute(_AGES).fetchall()[0]
-            remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
+            told = _read_warehouse(connection, folders, runs, loaded)
             bill = read_bill(connection, run, now or datetime.now(UTC)) if run else None
     is_lost = not has_warehouse and any(run.is_fetched for run in runs)
     open_, refused = _open(runs, loaded)
@@ -120,24 +113,18 @@ def read_status(
     status = Status(
         data=folders.data,
         running=holder(folders),
-        last_run=last,
-        failure=_failure(folders, last, key),
+        failure=_failure(folders, told["last_run"], key),
         unfinished=[(run.run_id, run.plan.list_name, run.plan.target_count) for run in open_],
         refused=[(outcome.run_id, run.plan.list_name, outcome.reason) for run, outcome in refused],
         damaged=[(run_id, error.message, error.next_step) for run_id, error in (damaged | damaged_contacts).items()],
         landed_at=_landed_at(folders, open_[-1].run_id) if open_ else None,
-        parked=parked,
         open_contacts=open_contacts,
-        companies=companies,
-        oldest_answer_at=_utc(oldest),
-        newest_answer_at=_utc(latest),
-        credits_remaining=remaining,
-        credits_told_at=_utc(told_at),
         bill=bill,
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},
         disk_free_bytes=_free(folders.data.absolute()),
         next_step="",
+        **told,
     )
     step = _REPLAY if is_lost and not status.running else _next_step(status, open_, refused)
     return msgspec.structs.replace(status, next_step=step)
@@ -161,6 +148,38 @@ _AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
 _CREDITS = """
     SELECT arg_max(credits_remaining, fetched_at), max(fetched_at) FROM requests WHERE credits_remaining IS NOT NULL
 """
+
+
+_NOTHING: dict[str, Any] = {
+    "last_run": None,
+    "parked": [],
+    "companies": {},
+    "oldest_answer_at": None,
+    "newest_answer_at": None,
+    "credits_remaining": None,
+    "credits_told_at": None,
+}
+"""What a data folder without a warehouse tells."""
+
+
+def _read_warehouse(
+    connection: duckdb.DuckDBPyConnection, folders: Folders, runs: list[Run], loaded: list[str]
+) -> dict[str, Any]:
+    """Read the attributes of `Status` that a generation tells."""
+    companies: dict[str, dict[str, int]] = {}
+    for dataset, status, count in connection.execute(_STATUSES).fetchall():
+        companies.setdefault(dataset, {})[status] = count
+    oldest, latest = connection.execute(_AGES).fetchall()[0]
+    remaining, told_at = connection.execute(_CREDITS).fetchall()[0]
+    return {
+        "last_run": summarise(connection, loaded[-1], folders.warehouse / LINK) if loaded else None,
+        "parked": _parked(connection, runs),
+        "companies": companies,
+        "oldest_answer_at": _utc(oldest),
+        "newest_answer_at": _utc(latest),
+        "credits_remaining": remaining,
+        "credits_told_at": _utc(told_at),
+    }
 
 
 def _open(runs: list[Run], loaded: list[str]) -> tuple[list[Run], list[tuple[Run, Outcome]]]:
