@@ -58,9 +58,10 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
             The message names the file and says how to restore it.
     """
     room = folders.data if is_writable(folders.data) else None  # None: the temporary folder of the system
+    limit = memory_limit if room else None  # DuckDB spills beside the warehouse; where it cannot, it needs the memory
     with tempfile.TemporaryDirectory(dir=room, prefix=".verify-") as name:
         aside = Folders(folders.data, made=Path(name))
-        with open_warehouse(folders) as warehouse:
+        with open_warehouse(folders, memory_limit=limit) as warehouse:
             loaded = loaded_runs(warehouse)
             # Before anything else, so that a damaged generation is named as such.
             expected, pasts = content_hashes(warehouse), _check_as_of(warehouse)
@@ -79,7 +80,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
             names, until = loaded_names(warehouse), lists_loaded_at(warehouse)
             content = Content(staged, find_overviews(folders, names, only_loaded=True), names)
             publish_content(aside, content, now, memory_limit, 1, until or NEVER)
-            with open_warehouse(aside) as replayed:
+            with open_warehouse(aside, memory_limit=memory_limit) as replayed:
                 found = content_hashes(replayed)
     tables = (table for table in expected if table not in _DIFFERS_BY_NATURE)
     return [*(TableCheck(table, *expected[table], *found[table]) for table in tables), *pasts]
