@@ -134,6 +134,11 @@ def test_a_benchmark_shows_the_distribution_of_the_same_peers(world, groups):
             f"SELECT value_count, p10, p25, p50, p75, p90 FROM benchmark('NL', '{company}') WHERE measure = 'equity'"
         )
         assert count == len(equity)
+        placed = "percentile, value_rank, value_count"
+        whole = f"FROM percentiles() WHERE company_number = '{company}'"
+        assert made.ask(f"SELECT measure, {placed} FROM benchmark('NL', '{company}') ORDER BY ALL") == made.ask(
+            f"SELECT measure, {placed} {whole} ORDER BY ALL"
+        )
         assert told == pytest.approx(equity.quantile([0.1, 0.25, 0.5, 0.75, 0.9]).tolist())
 
 
@@ -174,3 +179,29 @@ def test_accounts_in_thousands_are_nobodys_peers():
                    revenue=7000 * factor, debt=4100 * factor)  # fmt: skip
     made.made()
     assert made.ask("SELECT DISTINCT fiscal_year FROM measures ORDER BY ALL") == [(2021,), (2022,), (2024,)]
+
+
+def test_moves_between_zones_are_counted_by_the_accounts_that_ended_by_each_day():
+    """Z'' is 6.72 times EBIT by assets, plus 3.26 and 1.05 times equal parts that are the same for all."""
+    made = Figures()
+    safe, distress = {"ebit": 900}, {"ebit": -900}
+    parts = {"net_working_capital": 0, "retained_earnings": 0, "total_assets": 1000, "equity": 500, "debt": 500}
+    for company, years in enumerate(
+        (
+            {2022: safe, 2023: distress},
+            {2022: safe, 2023: safe},
+            {2022: distress, 2024: safe},  # the newest of 2023 is still that of 2022
+            {2023: safe},
+            {2022: safe, 2023: {"ebit": None}},
+            {2024: safe},
+        ),
+        1,
+    ):
+        for year, values in years.items():
+            made.files(company, f"{year}-12-31", f"{year}-01-01", **(parts | values))
+    rows = made.made().ask("FROM zone_migration(DATE '2022-12-31', DATE '2023-12-31') ORDER BY ALL")
+    assert rows == [
+        ("distress", 1, 0, 0, 1, 0),
+        ("no accounts", 1, 1, 0, 0, 0),
+        ("safe", 3, 1, 0, 1, 1),
+    ]

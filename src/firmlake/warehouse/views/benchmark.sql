@@ -8,12 +8,30 @@
 WITH asked AS (
     SELECT of_country AS asked_country, of_number AS asked_number
 ),
-placed AS MATERIALIZED (  -- otherwise DuckDB 2.0 fails where an argument is a column
-    SELECT p.*, d.p10, d.p25, d.p50, d.p75, d.p90
-    FROM percentiles() p
-    JOIN distributions d USING (peer_group, measure)
+own AS MATERIALIZED (  -- otherwise DuckDB 2.0 fails where an argument is a column
+    FROM peer_groups
+),
+others AS MATERIALIZED (
+    FROM peer_levels
+),
+newest AS MATERIALIZED (
+    SELECT country, company_number, measure, value FROM measures WHERE recency = 1
 )
 SELECT
-    measure, value, percentile, value_rank, value_count, p10, p25, p50, p75, p90, level, peer_group, is_widened
-FROM placed
-JOIN asked ON country = asked_country AND company_number = asked_number
+    mine.measure, mine.value,
+    count(*) FILTER (theirs.value < mine.value) / nullif(count(*) - 1, 0) AS percentile,
+    1 + count(*) FILTER (theirs.value > mine.value) AS value_rank,
+    count(*) AS value_count,
+    quantile_cont(theirs.value, 0.1) AS p10,
+    quantile_cont(theirs.value, 0.25) AS p25,
+    quantile_cont(theirs.value, 0.5) AS p50,
+    quantile_cont(theirs.value, 0.75) AS p75,
+    quantile_cont(theirs.value, 0.9) AS p90,
+    own.level, own.peer_group, own.is_widened
+FROM asked
+JOIN own ON own.country = asked_country AND own.company_number = asked_number
+JOIN newest mine ON mine.country = asked_country AND mine.company_number = asked_number
+JOIN others ON others.peer_group = own.peer_group
+JOIN newest theirs
+    ON theirs.country = others.country AND theirs.company_number = others.company_number AND theirs.measure = mine.measure
+GROUP BY mine.measure, mine.value, own.level, own.peer_group, own.is_widened

@@ -1,0 +1,31 @@
+-- macro zone_migration(from_day, to_day)
+-- example: zone_migration(DATE '2024-12-31', DATE '2025-12-31')
+-- The companies that moved between Altman's zones from one day to another, as a matrix: one row for each zone on the first
+-- day, with the companies in each zone on the second. The zone on a day is that of the newest accounts that ended by then.
+--
+-- from_zone: Zone on the first day: safe, grey, distress, no score (a part is missing) or no accounts
+-- company_count: Companies in that zone on the first day
+-- safe: Of these, companies in zone safe on the second day
+-- grey: Of these, companies in zone grey on the second day
+-- distress: Of these, companies in zone distress on the second day
+-- no_score: Of these, companies whose accounts give no score on the second day
+SELECT
+    from_zone,
+    count(*) AS company_count,
+    count(*) FILTER (to_zone = 'safe') AS safe,
+    count(*) FILTER (to_zone = 'grey') AS grey,
+    count(*) FILTER (to_zone = 'distress') AS distress,
+    count(*) FILTER (to_zone = 'no score') AS no_score
+FROM (
+    SELECT
+        z.country, z.company_number,
+        coalesce(arg_max(z.zone, (z.end_date, z.start_date)) FILTER (z.end_date <= first_day), 'no accounts') AS from_zone,
+        arg_max(z.zone, (z.end_date, z.start_date)) FILTER (z.end_date <= last_day) AS to_zone
+    FROM (SELECT from_day AS first_day, to_day AS last_day) asked
+    CROSS JOIN (
+        SELECT country, company_number, start_date, end_date, coalesce(zone, 'no score') AS zone FROM altman
+    ) z
+    GROUP BY ALL
+)
+WHERE to_zone IS NOT NULL
+GROUP BY from_zone
