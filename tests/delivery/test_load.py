@@ -149,7 +149,7 @@ def test_tables_and_columns_say_what_they_mean(weeks, place):
                 FROM information_schema.columns WHERE table_schema = '{place.schema}' AND table_name = 'financials'
             """)
     assert {row[0] for row in said} == {column.comment for column in WAREHOUSE_TABLES["financials"].columns}
-    assert len(list(comments("t", WAREHOUSE_TABLES["financials"]))) == 1 + len(said)
+    assert len(list(comments("t", WAREHOUSE_TABLES["financials"], warehouse.dialect))) == 1 + len(said)
 
 
 def test_awkward_text_arrives_as_it_is(weeks, place):

@@ -22,6 +22,7 @@ from firmlake.core.settings import Settings
 from firmlake.delivery.duckdb_file import open_duckdb
 from firmlake.delivery.postgres import open_postgres
 from firmlake.delivery.record import LoadRecord
+from firmlake.delivery.snowflake import open_snowflake
 from firmlake.delivery.warehouse import Warehouse
 from firmlake.exports.formats import Source
 from firmlake.exports.selection import (
@@ -48,7 +49,7 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to load, and where.
 
     Attributes:
-        target: `postgres://HOST/DATABASE` or `duckdb:FILE`.
+        target: `postgres://HOST/DATABASE`, `snowflake://ACCOUNT/DATABASE` or `duckdb:FILE`.
         schema: The schema of the tables in the target.
         is_whole: Load all rows even if the changes alone would do.
     """
@@ -146,13 +147,17 @@ def open_target_warehouse(request: LoadRequest) -> Iterator[Warehouse]:
     if target.startswith(_SCHEMES[:2]):
         with open_postgres(target, request.schema) as server:
             yield Warehouse(server)
+    elif target.startswith("snowflake://"):
+        with open_snowflake(target, request.schema) as account:
+            yield Warehouse(account)
     elif target.startswith("duckdb:"):
         with open_duckdb(Path(target.removeprefix("duckdb:")), request.schema, request.memory_limit) as file:
             yield Warehouse(file)
     else:
         raise UsageError(
             f"{target.partition(':')[0]} is no target that a load can write to",
-            "Name postgres://HOST/DATABASE or duckdb:FILE; for others `firmlake export --ddl DIALECT` prints a script",
+            "Name postgres://HOST/DATABASE, snowflake://ACCOUNT/DATABASE or duckdb:FILE; for others "
+            "`firmlake export --ddl DIALECT` prints a script",
         )
 
 

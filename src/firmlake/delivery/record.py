@@ -67,7 +67,7 @@ def row_of(record: LoadRecord) -> tuple[Any, ...]:
     for name in ("tables", "row_counts"):
         values[name] = msgspec.json.encode(values[name]).decode()
     for name in ("loaded_at", "published_at"):
-        values[name] = values[name].replace(tzinfo=None)
+        values[name] = values[name].replace(tzinfo=UTC)
     return tuple(values[column.name] for column in LOADS.columns)
 
 
@@ -79,4 +79,6 @@ def record_of(row: tuple[Any, ...]) -> LoadRecord:
     for name in ("loaded_at", "published_at"):
         moment = values[name]
         values[name] = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    for name in ("generation", "base_generation", "schema_version"):
+        values[name] = None if values[name] is None else int(values[name])  # some drivers return decimals
     return LoadRecord(**values)

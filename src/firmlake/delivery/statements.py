@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from firmlake.delivery.record import Shape
@@ -29,11 +29,19 @@ class Dialect(NamedTuple):
     Attributes:
         types: Type in the target by type of a `Column`.
         has_keys: Whether primary keys are declared.
+        has_quotes: Whether names are quoted; where they are not, users need not quote them either.
+        commits_ddl: Whether a statement that creates, alters or drops a table commits the transaction it is in.
     """
 
     name: str
     types: Mapping[str, str]
     has_keys: bool = True
+    has_quotes: bool = True
+    commits_ddl: bool = False
+
+    def quoted(self, name: str) -> str:
+        """Return the name of a column as statements have it."""
+        return f'"{name}"' if self.has_quotes else name
 
     def shape(self, table: Table) -> Shape:
         """Return the columns of a table as the target has them."""
@@ -42,49 +50,51 @@ class Dialect(NamedTuple):
 
 def create_table(name: str, table: Table, dialect: Dialect) -> str:
     """Create an empty table of this shape."""
-    lines = (f"{_quoted(c.name)} {dialect.types[c.type]}{'' if c.null else ' NOT NULL'}" for c in table.columns)
+    lines = (f"{dialect.quoted(c.name)} {dialect.types[c.type]}{'' if c.null else ' NOT NULL'}" for c in table.columns)
     return f"CREATE TABLE {name} ({', '.join(lines)})"
 
 
 def add_column(name: str, column: Column, dialect: Dialect) -> str:
     """Add a column; it is null until the rows are replaced."""
-    return f"ALTER TABLE {name} ADD COLUMN {_quoted(column.name)} {dialect.types[column.type]}"
+    return f"ALTER TABLE {name} ADD COLUMN {dialect.quoted(column.name)} {dialect.types[column.type]}"
 
 
 def add_key(name: str, table: Table, dialect: Dialect) -> Iterator[str]:
     """Declare the key, where the target has keys and no column of it may be null."""
     nullable = {column.name for column in table.columns if column.null}
     if dialect.has_keys and table.key and not nullable.intersection(table.key):
-        yield f"ALTER TABLE {name} ADD PRIMARY KEY ({_names(table.key)})"
+        yield f"ALTER TABLE {name} ADD PRIMARY KEY ({', '.join(map(dialect.quoted, table.key))})"
 
 
-def comments(name: str, table: Table) -> Iterator[str]:
+def comments(name: str, table: Table, dialect: Dialect) -> Iterator[str]:
     """Say what the table and its columns mean."""
     meaning = f"{table.meaning}. Key: {', '.join(table.key)}." if table.key else f"{table.meaning}."
     yield f"COMMENT ON TABLE {name} IS {_text(meaning)}"
     for column in table.columns:
-        yield f"COMMENT ON COLUMN {name}.{_quoted(column.name)} IS {_text(column.comment)}"
+        yield f"COMMENT ON COLUMN {name}.{dialect.quoted(column.name)} IS {_text(column.comment)}"
 
 
-def replace_rows(name: str, staged: str, table: Table) -> Iterator[str]:
+def replace_rows(name: str, staged: str, table: Table, dialect: Dialect) -> Iterator[str]:
     """Make a table hold exactly the staged rows, writing only those that differ.
 
     Readers with an open transaction keep what they saw, and views on the table stay valid.
     """
     rest = [column.name for column in table.columns if column.name not in table.key]
-    same = " AND ".join([_same_key(name, staged, table), *(_alike(name, staged, column) for column in rest)])
+    same, columns = _same_key(name, staged, table, dialect), _names(table, dialect)
     yield f"DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} WHERE {same})"
-    columns = _names(column.name for column in table.columns)
+    if rest:
+        differs = " OR ".join(_differs(name, staged, dialect.quoted(column)) for column in rest)
+        yield f"DELETE FROM {name} USING {staged} WHERE {same} AND ({differs})"
     yield (
         f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {staged} "
-        f"WHERE NOT EXISTS (SELECT 1 FROM {name} WHERE {_same_key(name, staged, table)})"
+        f"WHERE NOT EXISTS (SELECT 1 FROM {name} WHERE {same})"
     )
 
 
-def apply_changes(name: str, staged: str, table: Table) -> Iterator[str]:
+def apply_changes(name: str, staged: str, table: Table, dialect: Dialect) -> Iterator[str]:
     """Bring a table from the generation before to this one; the staged rows are its changes."""
-    columns = _names(column.name for column in table.columns)
-    yield f"DELETE FROM {name} WHERE EXISTS (SELECT 1 FROM {staged} WHERE {_same_key(name, staged, table)})"
+    columns = _names(table, dialect)
+    yield f"DELETE FROM {name} WHERE EXISTS (SELECT 1 FROM {staged} WHERE {_same_key(name, staged, table, dialect)})"
     yield f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {staged} WHERE {CHANGE.name} <> 'delete'"
 
 
@@ -97,25 +107,22 @@ def delete_companies(name: str, companies: Sequence[tuple[str, str]]) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _same_key(name: str, staged: str, table: Table) -> str:
+def _same_key(name: str, staged: str, table: Table, dialect: Dialect) -> str:
     nullable = {column.name for column in table.columns if column.null}
-    parts = (
-        _alike(name, staged, key) if key in nullable else f"{staged}.{_quoted(key)} = {name}.{_quoted(key)}"
-        for key in table.key
-    )
+    parts = []
+    for key in table.key:
+        quoted = dialect.quoted(key)
+        same = "IS NOT DISTINCT FROM" if key in nullable else "="
+        parts.append(f"{staged}.{quoted} {same} {name}.{quoted}")
     return " AND ".join(parts)
 
 
-def _alike(name: str, staged: str, column: str) -> str:
-    return f"{staged}.{_quoted(column)} IS NOT DISTINCT FROM {name}.{_quoted(column)}"
+def _differs(name: str, staged: str, quoted: str) -> str:
+    return f"{staged}.{quoted} IS DISTINCT FROM {name}.{quoted}"
 
 
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(map(_quoted, names))
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
+def _names(table: Table, dialect: Dialect) -> str:
+    return ", ".join(dialect.quoted(column.name) for column in table.columns)
 
 
 def _text(text: str) -> str:

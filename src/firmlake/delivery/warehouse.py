@@ -142,14 +142,21 @@ class Warehouse:
         Raises:
             FirmlakeError: A table has the name of one of ours but was not made by a load. Choose another schema.
         """
-        there = self._connection.column_names()
+        there, aside = self._connection.column_names(), []
+        known = held.tables if held else {}
+        if self.dialect.commits_ddl:
+            there = self._make_tables(record, tables, there, known)
+            known = record.tables
         with self._connection.transaction():
             for table in tables:
-                known = held.tables.get(table.name) if held else None
-                self._put(table, record, there.get(table.name), known)
+                aside += self._put(table, record, there.get(table.name), known.get(table.name))
                 self._unmark(record.load_id, table.name)
             values = ", ".join(map(_literal, row_of(record)))
             self._run(f"INSERT INTO {self._at(LOADS.name)} VALUES ({values})")
+            for name in () if self.dialect.commits_ddl else aside:
+                self._run(f"DROP TABLE {name}")
+        for name in aside if self.dialect.commits_ddl else ():
+            self._run(f"DROP TABLE {name}")
 
     def forget(self, companies: Sequence[tuple[str, str]]) -> int:
         """Delete all rows of these companies from all tables that a load made; return how many tables were changed."""
@@ -163,31 +170,66 @@ class Warehouse:
 
     # -----------------------------------------------------------------------------------------------------------------
 
-    def _put(self, table: Table, record: LoadRecord, there: list[str] | None, known: Shape | None) -> None:
+    def _put(self, table: Table, record: LoadRecord, there: list[str] | None, known: Shape | None) -> list[str]:
+        """Put the staged rows of one table in place; return the tables that can be dropped afterwards."""
         name, staged, wanted = self._at(table.name), self._at(_aside(table.name)), record.tables[table.name]
-        if there is not None and known is None:
-            raise FirmlakeError(
-                f"{self.name}: {name} exists, but no load of firmlake made it", "Load into another schema (--schema)"
-            )
+        self._check_own(name, there, known)
+        left = [staged]
         if record.mode == "changes":
-            statements = [*apply_changes(name, staged, table), f"DROP TABLE {staged}"]
+            statements = list(apply_changes(name, staged, table, self.dialect))
         elif there is not None and known is not None and set(known) <= set(wanted):
             new = [column for column in table.columns if column.name not in dict(known)]
-            statements = [
-                *(add_column(name, column, self.dialect) for column in new),
-                *replace_rows(name, staged, table),
-                f"DROP TABLE {staged}",
-            ]
+            statements = [add_column(name, column, self.dialect) for column in new]
+            statements += replace_rows(name, staged, table, self.dialect)
         else:
+            left = []
             statements = [f"DROP TABLE {name}"] if there is not None else []
-            statements.append(f"ALTER TABLE {staged} RENAME TO {self._renamed(table.name)}")
+            statements.append(f"ALTER TABLE {staged} RENAME TO {table.name}")
         for statement in statements:
             self._run(statement)
         if known != wanted:
             self._comment(table.name, table)
+        return left
+
+    def _make_tables(
+        self, record: LoadRecord, tables: Sequence[Table], there: Mapping[str, list[str]], known: Mapping[str, Shape]
+    ) -> Mapping[str, list[str]]:
+        """Create tables and add columns before the transaction, where these statements would end it.
+
+        Readers see new tables and columns empty until the load is committed.
+
+        Raises:
+            FirmlakeError: The type of a column is another one now. Drop the table.
+        """
+        for table in tables:
+            name, wanted, held = self._at(table.name), record.tables[table.name], known.get(table.name)
+            if held is None and there.get(table.name) == [column.name for column in table.columns]:
+                ((count,),) = self._run(f"SELECT count(*) FROM {name}")
+                if not count:  # a load was killed before it filled the table that it had made
+                    continue
+            self._check_own(name, there.get(table.name), held)
+            if held is None:
+                self._run(create_table(name, table, self.dialect))
+            elif not set(held) <= set(wanted):
+                raise FirmlakeError(
+                    f"{self.name}: columns of {name} have another type now",
+                    f"Drop {name} and {LOADS.name}, then load again",
+                )
+            for column in table.columns if held is not None else ():
+                if column.name not in there[table.name]:
+                    self._run(add_column(name, column, self.dialect))
+            if held != wanted:
+                self._comment(table.name, table)
+        return self._connection.column_names()
+
+    def _check_own(self, name: str, there: list[str] | None, known: Shape | None) -> None:
+        if there is not None and known is None:
+            raise FirmlakeError(
+                f"{self.name}: {name} exists, but no load of firmlake made it", "Load into another schema (--schema)"
+            )
 
     def _comment(self, name: str, table: Table) -> None:
-        for statement in comments(self._at(name), table):
+        for statement in comments(self._at(name), table, self.dialect):
             self._run(statement)
 
     def _unmark(self, load_id: str, name: str) -> None:
@@ -196,9 +238,6 @@ class Warehouse:
 
     def _at(self, name: str) -> str:
         return f"{self._connection.schema}.{name}"
-
-    def _renamed(self, name: str) -> str:
-        return name if self.dialect.name in ("postgres", "duckdb") else self._at(name)
 
 
 def _aside(name: str) -> str:

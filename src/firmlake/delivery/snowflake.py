@@ -1,0 +1,176 @@
+"""A Snowflake schema as the target of loads: its ADBC driver puts Parquet files on a stage, from which they are copied.
+
+No account was at hand: everything up to the driver's requests was tested, against an endpoint of our own.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.delivery.statements import Dialect
+from firmlake.tables.schemas import Table
+
+__all__ = ["SnowflakeConnection", "open_snowflake"]
+
+_TYPES = {
+    "text": "VARCHAR",
+    "json": "VARCHAR",
+    "integer": "NUMBER(38,0)",
+    "count": "NUMBER(38,0)",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP_TZ",
+    "boolean": "BOOLEAN",
+    "money": "NUMBER(18,2)",
+    "ratio": "NUMBER(12,4)",
+    "fraction": "NUMBER(9,6)",
+    "decimal": "NUMBER(23,4)",
+    "score": "FLOAT",
+}
+_KEY_FILE = "SNOWFLAKE_PRIVATE_KEY_PATH"
+_PASSWORD = "SNOWFLAKE_PASSWORD"  # noqa: S105 - the name of the variable
+_OPTION = "adbc.snowflake.sql."
+
+
+class SnowflakeConnection:
+    """A connection that works on one schema; see `firmlake.delivery.warehouse.Connection`."""
+
+    # Names are not quoted, so that queries need not quote them either.
+    dialect = Dialect("snowflake", _TYPES, has_keys=False, has_quotes=False, commits_ddl=True)
+
+    def __init__(self, connection: Any, name: str, schema: str) -> None:
+        self._connection = connection
+        self.name = name
+        self.schema = schema
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        with _told(self.name), self._connection.cursor() as cursor:
+            cursor.execute(statement, values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:  # noqa: ARG002
+        """Write batches as Parquet, put the files on the table's own stage, and copy them in."""
+        count, stage = 0, f"@{self.schema}.%{name}"
+        with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
+            for number, batch in enumerate(batches):
+                path = Path(folder) / f"{number:06}.parquet"
+                pq.write_table(pa.Table.from_batches([batch]), path, compression="zstd")
+                self.run(f"PUT 'file://{path}' {stage} AUTO_COMPRESS = FALSE OVERWRITE = TRUE")
+                path.unlink()
+                count += batch.num_rows
+        if count:
+            self.run(
+                f"COPY INTO {self.schema}.{name} FROM {stage} PURGE = TRUE "
+                "FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE) MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE"
+            )
+        return count
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin a transaction, which an error rolls back."""
+        self.run("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self.run("ROLLBACK")
+            raise
+        self.run("COMMIT")
+
+    def create_schema(self) -> None:
+        """Create the schema unless it exists."""
+        self.run(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
+
+    def column_names(self) -> Mapping[str, list[str]]:
+        """List the columns of all tables in the schema, in lower case."""
+        found: dict[str, list[str]] = {}
+        rows = self.run(
+            "SELECT table_name, column_name FROM information_schema.columns "  # noqa: S608 - a checked name
+            f"WHERE table_schema = '{self.schema.upper()}' ORDER BY table_name, ordinal_position"
+        )
+        for table, column in rows:
+            found.setdefault(table.lower(), []).append(column.lower())
+        return found
+
+
+@contextmanager
+def open_snowflake(address: str, schema: str) -> Iterator[SnowflakeConnection]:
+    """Connect to a Snowflake database.
+
+    Args:
+        address: `snowflake://ACCOUNT/DATABASE?warehouse=NAME&role=NAME`. The login comes from SNOWFLAKE_USER with
+            SNOWFLAKE_PRIVATE_KEY_PATH (a PKCS 8 file) or SNOWFLAKE_PASSWORD.
+        schema: The schema of the tables.
+
+    Raises:
+        UsageError: The address is invalid or holds a password, a name is no plain identifier, or the driver is missing.
+        FirmlakeError: The service refuses the login, or cannot be reached.
+    """
+    parts = urlsplit(address)
+    if parts.password:
+        raise UsageError("The address holds a password", f"Leave it out, and set {_PASSWORD} or {_KEY_FILE}")
+    if not (parts.hostname and parts.path.strip("/")):
+        raise UsageError("The address of Snowflake is incomplete", "Write snowflake://ACCOUNT/DATABASE?warehouse=NAME")
+    if not schema.isidentifier():
+        raise UsageError(f"{schema!r} is no plain name of a schema", "Use letters, digits and underscores")
+    try:
+        import adbc_driver_snowflake.dbapi as driver
+    except ImportError:
+        raise UsageError("Snowflake needs its ADBC driver", "`pip install adbc-driver-snowflake`") from None
+    name = f"snowflake://{parts.hostname}{parts.path}"
+    with _told(name):
+        # Transactions are begun by statements.
+        options = _options(parts.hostname, parts.path.strip("/"), parts.query, schema)
+        connection = driver.connect(db_kwargs=options, autocommit=True)
+    with connection:
+        yield SnowflakeConnection(connection, name, schema)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _options(account: str, database: str, query: str, schema: str) -> dict[str, str]:
+    """Return the options of the driver; SNOWFLAKE_HOST and SNOWFLAKE_PORT serve private links and tests."""
+    options = {
+        "username": os.environ.get("SNOWFLAKE_USER", ""),
+        f"{_OPTION}account": account,
+        f"{_OPTION}db": database,
+        f"{_OPTION}schema": schema.upper(),
+        f"{_OPTION}client_option.app_name": "firmlake",
+        f"{_OPTION}client_option.disable_telemetry": "true",
+    }
+    options |= {f"{_OPTION}{key}": value for key, value in parse_qsl(query) if key in ("warehouse", "role", "region")}
+    for key, variable in (("host", "SNOWFLAKE_HOST"), ("port", "SNOWFLAKE_PORT"), ("protocol", "SNOWFLAKE_PROTOCOL")):
+        if value := os.environ.get(variable):
+            options[f"{_OPTION}uri.{key}"] = value
+    if key_file := os.environ.get(_KEY_FILE):
+        options[f"{_OPTION}auth_type"] = "auth_jwt"
+        options[f"{_OPTION}client_option.jwt_private_key"] = key_file
+    else:
+        options["password"] = os.environ.get(_PASSWORD, "")
+    return options
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Turn an error of the driver into one line that says where, what, and what to do."""
+    from adbc_driver_manager import Error
+
+    try:
+        yield
+    except Error as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        secret = os.environ.get(_PASSWORD)
+        said = first.replace(secret, "***") if secret else first
+        raise FirmlakeError(
+            f"{name}: {said}", "Check SNOWFLAKE_USER, its key or password, and its rights; then load again: it resumes"
+        ) from None
