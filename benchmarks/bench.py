@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,8 @@ SCENARIOS = {
     "plan": Scenario("plan", _plan),
     "export": Scenario("export"),
     **{f"list-{ending}": Scenario(f"list-{ending}", _list_back) for ending in ("csv", "parquet", "xlsx")},
+    "load-duckdb": Scenario("load-duckdb"),
+    **({"load-postgres": Scenario("load-postgres")} if "BENCHMARK_POSTGRES" in os.environ else {}),
     "report": Scenario("report", lambda count, _: {"companies": count, "failed datasets": 0}),
     "replay": Scenario("replay"),
     "replay2": Scenario("replay2"),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from benchmarks.read_back import read_export, read_list_back, read_warehouse
+from benchmarks.read_back import read_export, read_list_back, read_loaded, read_warehouse
 from benchmarks.service import ROOT, cpu_seconds
 from benchmarks.stages import Stages
 
@@ -112,6 +112,19 @@ def list_back(job: Job, stages: Stages, ending: str) -> Path:
     with stages.clock("export"):
         wanted = FileBack(job.data / f"back{ending}")
         return write_list(Folders(job.data), job.company_list.stem, wanted, _settings(job).run.duckdb_memory).path
+
+
+def load(job: Job, stages: Stages, target: str) -> str:
+    """Load all tables into an empty schema of another database: what `firmlake load` does first."""
+    from firmlake.core.folders import Folders
+    from firmlake.delivery.load import LoadRequest
+    from firmlake.delivery.load import load as carry_out
+
+    address = target.format(data=job.data)
+    with stages.clock("load"):
+        request = LoadRequest(target=address, memory_limit=_settings(job).run.duckdb_memory)
+        carry_out(Folders(job.data), request, lambda: datetime.now(UTC))
+    return address
 
 
 def report(job: Job, stages: Stages) -> Any:
@@ -250,6 +263,10 @@ PIECES = {
         f"list-{ending}": Piece(partial(list_back, ending=f".{ending}"), lambda _, path: read_list_back(path))
         for ending in ("csv", "parquet", "xlsx")
     },
+    "load-duckdb": Piece(partial(load, target="duckdb:{data}/loaded.duckdb"), lambda _, address: read_loaded(address)),
+    "load-postgres": Piece(
+        partial(load, target=os.environ.get("BENCHMARK_POSTGRES", "")), lambda _, address: read_loaded(address)
+    ),
     "report": Piece(report, lambda _, made: {name: made.tiles[name] for name in ("companies", "failed datasets")}),
     "plan": Piece(plan, _planned),
     "intake": Piece(intake, _lines),

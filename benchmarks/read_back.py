@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import fastexcel
@@ -11,7 +12,7 @@ import polars as pl
 
 from benchmarks.answers import Totals
 
-__all__ = ["read_export", "read_list_back", "read_warehouse"]
+__all__ = ["read_export", "read_list_back", "read_loaded", "read_warehouse"]
 
 _TOTALS = {
     "companies": "count(*) FROM companies",
@@ -46,6 +47,18 @@ def read_export(folder: Path) -> dict[str, int]:
         return _read(connection)
 
 
+def read_loaded(address: str) -> dict[str, int]:
+    """Read the tables that `firmlake load` wrote into a DuckDB file or a PostgreSQL database."""
+    if address.startswith("duckdb:"):
+        with duckdb.connect(address.removeprefix("duckdb:"), read_only=True) as file:
+            file.execute("SET search_path = 'firmlake'")
+            return _read(file)
+    import psycopg
+
+    with psycopg.connect(address, options="-c search_path=firmlake") as server:
+        return _read(server)
+
+
 def read_list_back(path: Path) -> dict[str, int]:
     """Read a list that was given back: its lines, the companies on it, and those that were not found."""
     if path.suffix == ".xlsx":
@@ -56,7 +69,7 @@ def read_list_back(path: Path) -> dict[str, int]:
     return {"lines": rows.height, "companies": rows["company"].n_unique(), "not_found": missing.height}
 
 
-def _read(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
+def _read(connection: Any) -> dict[str, int]:
     values = {name: connection.execute(f"SELECT {query}").fetchall()[0][0] for name, query in _TOTALS.items()}
     totals: dict[str, int] = msgspec.to_builtins(Totals(**{name: int(value or 0) for name, value in values.items()}))
     return totals
