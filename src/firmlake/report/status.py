@@ -80,11 +80,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_status(
-    folders: Folders,
-    company_list: str = "",
-    run: RunSettings | None = None,
-    now: datetime | None = None,
-    key: str = "",
+    folders: Folders, company_list: str = "", run: RunSettings | None = None, now: datetime | None = None, key: str = ""
 ) -> Status:
     """Read the state of a data folder, without changing anything.
 
