@@ -22,11 +22,13 @@ def archive(call: Call, target: str) -> int:
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.exports.targets import open_target
+    from firmlake.forget.copies import note_archive
     from firmlake.rebuild.archive import archive as start
 
     folders = Folders.of(call.settings())
     place = open_target(target)
     with lock(folders, "firmlake archive"):
+        note_archive(folders, place.url)
         done = start(folders, place, call.say)
     count = f"{len(done.runs)} {'run' if len(done.runs) == 1 else 'runs'}"
     damaged = [(run_id, error.message, error.next_step) for run_id, error in done.damaged.items()]

@@ -74,6 +74,10 @@ class Target(Protocol):
         """Remove all files below a folder."""
         ...
 
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        ...
+
 
 def open_target(address: str, readers: int | None = None) -> Target:
     """Open the place that an address names.
@@ -159,6 +163,10 @@ class Folder:
         """Remove a folder."""
         shutil.rmtree(self.path / folder, ignore_errors=True)
 
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        (self.path / path).unlink(missing_ok=True)
+
 
 class Bucket:
     """A prefix in a bucket of an object store."""
@@ -232,6 +240,12 @@ class Bucket:
                 obstore.delete(self._store, [each["path"] for each in found])
 
         _tried(self._at(folder), remove)
+
+    def remove(self, path: str) -> None:
+        """Remove an object."""
+        import obstore
+
+        _tried(self._at(path), lambda: obstore.delete(self._store, path))
 
     def _at(self, path: str) -> str:
         return f"{self.url}/{path}"

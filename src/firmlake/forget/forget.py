@@ -15,6 +15,8 @@ import msgspec
 
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings, Settings
+from firmlake.exports.targets import open_target
+from firmlake.forget.copies import clean_archive, clean_export, known_archives
 from firmlake.forget.frozen import clean_documents, clean_inputs, clean_runs, remove_parts
 from firmlake.forget.generations import clean_generations, find_in_generation
 from firmlake.forget.landed import clean_landing
@@ -24,6 +26,7 @@ from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.tombstones import Subject, add_tombstones, read_register, write_register
 from firmlake.rebuild.finished import finished_runs
 from firmlake.report.page import write_report
+from firmlake.warehouse.exported import last_exports
 from firmlake.warehouse.generations import newest
 
 __all__ = ["Forgetting", "clean_restored", "find_places", "forget"]
@@ -72,8 +75,10 @@ def forget(
     register, key = add_tombstones(settings.privacy, folders, subjects, now(), is_dry=is_dry)
     forgotten = Forgotten(register, key)
     finished_runs(folders)
-    places = list(find_places(folders, forgotten, settings, tell))
-    if is_dry or not register.tombstones:
+    if not register.tombstones:
+        return Forgetting([], 0, 0, _out_of_reach(folders))
+    places = [*find_places(folders, forgotten, settings, tell), *_clean_copies(folders, forgotten, tell, write=False)]
+    if is_dry:
         return Forgetting(places, len(subjects), 0, _out_of_reach(folders))
     write_register(folders, register)
     _clean(folders, forgotten, settings, now, tell)
@@ -136,10 +141,30 @@ def _clean(
     remove_parts(folders.data)
     for _ in _walk(folders, forgotten, settings, tell, write=True):
         pass
+    for _ in _clean_copies(folders, forgotten, tell, write=True):
+        pass
     report = folders.data / "report.html"
     if report.exists() and newest(folders) is not None:
         tell("Rendering the report again")
         write_report(folders, now(), report, memory_limit=settings.run.duckdb_memory)
+
+
+def _clean_copies(
+    folders: Folders, forgotten: Forgotten, tell: Callable[[str], object], *, write: bool
+) -> Iterator[Place]:
+    """Clean the archives and exports that the data folder knows of."""
+    verb = "Cleaning" if write else "Reading"
+    for url in known_archives(folders):
+        tell(f"{verb} the archive {url}")
+        yield from clean_archive(open_target(url), forgotten, _clean_folder, write=write)
+    for last in last_exports(folders):
+        tell(f"{verb} exports in {last.target}")
+        yield from clean_export(open_target(last.target, folders.readers), forgotten, write=write)
+
+
+def _clean_folder(folders: Folders, forgotten: Forgotten) -> None:
+    for _ in _sources(folders, forgotten, write=True):
+        pass
 
 
 def _out_of_reach(folders: Folders) -> list[str]:
@@ -150,5 +175,7 @@ def _out_of_reach(folders: Folders) -> list[str]:
     return [
         *found,
         "Copies and backups of the data folder: a restored one is cleaned by the next `firmlake forget` or `replay`",
+        "Delta Lake and Iceberg tables of exports: export them again, then remove their old versions (vacuum)",
+        "Versions that a bucket keeps of objects: remove them by the rules of the bucket",
         "Files that `--out`, `--log` and `report --to` wrote, and databases that exports were loaded into",
     ]

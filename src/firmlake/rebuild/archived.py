@@ -159,8 +159,11 @@ def _fetch_run(address: str, run_id: str) -> Run:
     """Fetch the plan and targets of a run, once for all shards that this process works on."""
     folders = Folders(Path(tempfile.mkdtemp(prefix="firmlake-")))
     atexit.register(rmtree, folders.data, ignore_errors=True)
-    _fetch(open_target(address), folders, [f"runs/{run_id}/{name}" for name in ("plan.json", "targets.parquet")])
-    return open_run(folders, run_id)
+    target = open_target(address)
+    _fetch(target, folders, [f"runs/{run_id}/plan.json"])
+    run = open_run(folders, run_id)
+    _fetch(target, folders, [f"runs/{run_id}/{run.plan.files.get('targets', 'targets.parquet')}"])
+    return run
 
 
 def _staged_path(folder: str, file: StagedFile) -> str:

@@ -1,0 +1,187 @@
+"""Lets archives and exports follow: objects that name somebody are written again in their place, without the name."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import io
+import re
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firmlake.core.files import read_json, write_file, write_json
+from firmlake.core.folders import Folders
+from firmlake.exports.manifest import LATEST, Latest, Manifest
+from firmlake.exports.targets import Target
+from firmlake.forget.place import Place
+from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
+from firmlake.privacy.frames import clean_frame
+
+__all__ = ["clean_archive", "clean_export", "known_archives", "note_archive"]
+
+_ARCHIVED = ("runs", "landing", "state")
+_PLANS_LAST = ("plan.json", "outcome.json")
+_CELL = re.compile(r"(<t(?: [^>]*)?>)(.*?)(</t>)", re.DOTALL)
+
+CleanFolder = Callable[[Folders, Forgotten], object]
+
+
+def known_archives(folders: Folders) -> list[str]:
+    """List the archives that this data folder was copied to."""
+    path = folders.state / "archives.json"
+    return list(read_json(path, tuple[str, ...])) if path.exists() else []
+
+
+def note_archive(folders: Folders, url: str) -> None:
+    """Remember an archive, so that a forget finds it."""
+    if url not in (known := known_archives(folders)):
+        write_json(folders.state / "archives.json", (*known, url))
+
+
+def clean_archive(target: Target, forgotten: Forgotten, clean: CleanFolder, *, write: bool) -> list[Place]:
+    """Clean an archive: fetch it, clean it as a data folder, and put back what changed, plans last.
+
+    Args:
+        target: The archive.
+        forgotten: Who is forgotten.
+        clean: Cleans the landed answers, plans and lists of a data folder.
+        write: False only finds the places.
+
+    Returns:
+        A place for each object that changed or went.
+    """
+    with tempfile.TemporaryDirectory(prefix="firmlake-") as name:
+        folders = Folders(Path(name))
+        before = {}
+        for path in (path for folder in _ARCHIVED for path in target.sizes(folder)):
+            found = target.read(path)
+            assert found, "it was listed"
+            before[path] = hashlib.sha256(found.content).digest()
+            write_file(folders.data / path, lambda aside, content=found.content: aside.write_bytes(content))  # type: ignore[misc]
+        clean(folders, forgotten)
+        after = {
+            path.relative_to(folders.data).as_posix(): path.read_bytes()
+            for folder in _ARCHIVED
+            for path in sorted((folders.data / folder).rglob("*"))
+            if path.is_file()
+        }
+        changed = [path for path, content in after.items() if hashlib.sha256(content).digest() != before.get(path)]
+        gone = [path for path in before if path not in after]
+        if write:
+            for path in sorted(changed, key=lambda path: path.endswith(_PLANS_LAST)):
+                target.put(path, io.BytesIO(after[path]))
+            for path in gone:
+                target.remove(path)
+            if changed or gone:
+                target.clear("staged")  # made from what changed; the next replay makes it again
+    return [Place(f"{target.url}/{path}", "archive", 1) for path in sorted({*changed, *gone})]
+
+
+def clean_export(target: Target, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+    """Clean all exports of files in a target, newest or not, with their manifests."""
+    manifests = [path for path in target.sizes("exports") if path.endswith("/manifest.json")]
+    for path in manifests:
+        found = target.read(path)
+        assert found, "it was listed"
+        manifest = msgspec.json.decode(found.content, type=Manifest)
+        folder = path.removesuffix("/manifest.json")
+        changed: dict[str, tuple[bytes, int]] = {}
+        for file in (file for table in manifest.tables for file in table.files):
+            read = target.read(f"{folder}/{file.path}")
+            if read is None:
+                continue
+            content, rows, count = _clean_file(file.path, read.content, file.country, file.row_count, forgotten)
+            if count:
+                changed[file.path] = content, rows
+                yield Place(f"{target.url}/{folder}/{file.path}", "export", count)
+        if write and changed:
+            for name, (content, _) in changed.items():
+                target.put(f"{folder}/{name}", io.BytesIO(content))
+            _renew_manifest(target, path, manifest, changed)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _clean_file(path: str, content: bytes, country: str, rows: int, forgotten: Forgotten) -> tuple[bytes, int, int]:
+    """Return a file without who is forgotten, the rows that it has then, and how many changed."""
+    if path.endswith(".parquet"):
+        return _clean_parquet(content, country, forgotten)
+    if path.endswith(".xlsx"):
+        cleaned, count = _clean_workbook(content, forgotten)
+        return cleaned, rows, count
+    lines = content.decode("utf-8", "surrogateescape").splitlines(keepends=True)
+    kept = [line for line in lines if not (forgotten.has_companies and forgotten.names_company(line))]
+    new = [forgotten.clean(line) or "" for line in kept]
+    count = len(lines) - len(kept) + sum(a != b for a, b in zip(new, kept, strict=True))
+    return "".join(new).encode("utf-8", "surrogateescape"), rows - (len(lines) - len(kept)), count
+
+
+def _clean_parquet(content: bytes, country: str, forgotten: Forgotten) -> tuple[bytes, int, int]:
+    table = pq.read_table(pa.BufferReader(content), partitioning=None)
+    before = pl.DataFrame(pl.from_arrow(table))
+    if country:
+        before = before.with_columns(country=pl.lit(country))
+    numbered = before.with_row_index("row_of_file")
+    after = clean_frame(numbered, forgotten)
+    if after is numbered:
+        return content, table.num_rows, 0
+    kept = numbered.filter(pl.col("row_of_file").is_in(after["row_of_file"].implode()))
+    count = before.height - after.height + sum(a != b for a, b in zip(kept.rows(), after.rows(), strict=True))
+    file = io.BytesIO()
+    pq.write_table(after.select(table.schema.names).to_arrow().cast(table.schema), file, compression="zstd")
+    return file.getvalue(), after.height, count
+
+
+def _clean_workbook(content: bytes, forgotten: Forgotten) -> tuple[bytes, int]:
+    file, count = io.BytesIO(), 0
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
+        for each in old.infolist():
+            text = old.read(each).decode("utf-8", "surrogateescape")
+
+            def clean(found: re.Match[str]) -> str:
+                nonlocal count
+                value = html.unescape(found[2])
+                cleaned = forgotten.clean(value)
+                count += cleaned != value
+                return f"{found[1]}{html.escape(FORGOTTEN if cleaned is None else cleaned, quote=False)}{found[3]}"
+
+            new.writestr(each, _CELL.sub(clean, text).encode("utf-8", "surrogateescape"))
+    return (file.getvalue(), count) if count else (content, 0)
+
+
+def _renew_manifest(target: Target, path: str, manifest: Manifest, changed: dict[str, tuple[bytes, int]]) -> None:
+    """Write the sizes and checksums of files that changed into their manifest, and its checksum into `latest.json`."""
+    tables = []
+    for table in manifest.tables:
+        files = tuple(
+            msgspec.structs.replace(
+                file,
+                row_count=changed[file.path][1],
+                byte_count=len(changed[file.path][0]),
+                sha256=hashlib.sha256(changed[file.path][0]).hexdigest(),
+            )
+            if file.path in changed
+            else file
+            for file in table.files
+        )
+        count = sum(file.row_count for file in files) if files else table.row_count
+        tables.append(msgspec.structs.replace(table, files=files, row_count=count))
+    content = _as_text(msgspec.structs.replace(manifest, tables=tuple(tables)))
+    target.put(path, io.BytesIO(content))
+    if found := target.read(LATEST):
+        latest = msgspec.json.decode(found.content, type=Latest)
+        if latest.manifest == path:
+            named = msgspec.structs.replace(latest, manifest_sha256=hashlib.sha256(content).hexdigest())
+            target.replace(LATEST, _as_text(named), found)
+
+
+def _as_text(content: Manifest | Latest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
