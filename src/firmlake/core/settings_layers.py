@@ -142,7 +142,7 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
         # The message leaves the value out: it may be a token in the wrong place.
         what, choices = str(error), list(choices_of(kind))
         if choices and what.startswith("Invalid enum value"):
-            what = f"choose from {', '.join(choices)}"
+            what = f"choose from {', '.join(map(str, choices))}"
         raise SettingsError(f"{key} ({origin}) does not fit: {what}", _hint(key)) from None
 
 
