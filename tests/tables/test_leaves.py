@@ -13,7 +13,23 @@ from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import verify
 from firmlake.report.status import read_status
 from firmlake.tables.leaves import check_contract, leaves_of
-from support import ACME, BOLT, DAY, NOON, answer, found, land, lookalike, make_run, party, period, query, stage
+from support import (
+    ACME,
+    BOLT,
+    DAY,
+    NOON,
+    answer,
+    found,
+    land,
+    lookalike,
+    make_run,
+    party,
+    period,
+    publish_landed,
+    query,
+    stage,
+    with_views,
+)  # fmt: skip
 
 LIMITS = {"memory_limit": "100MB"}
 
@@ -98,6 +114,21 @@ def test_shares_in_per_cent_leave_the_field_empty_and_one_setting_converts_them(
     )
     assert query(folders, STAKES) == [(Decimal("0.45"),), (Decimal("0.005"),), (Decimal("0.333333"),)]
     assert query(folders, "SELECT count(*) FROM rejects") == [(0,)]
+
+
+def test_several_fields_of_several_datasets_may_be_in_doubt_at_once_and_zero_is_zero_on_any_scale(folders):
+    run = make_run(folders, [ACME], ["financials", "relationships"])
+    shares = {"people__employeeMaleRatio": 55.5, "people__employeeFemaleRatio": 44.5}
+    land(run, answer("financials", found(ACME, "financials", period(2024, **shares)), offset=0))
+    records = [*PER_CENT, party(None, percentage=0)]
+    land(run, answer("relationships", found(ACME, "relationships", *records)), shard=1)
+    publish_landed(run)
+    with_views(folders)
+    assert query(folders, STAKES) == [(None,), (None,), (None,), (Decimal(0),)]
+    assert query(folders, "SELECT count(employee_male_fraction), count(*) FROM financials") == [(0, 1)]
+    assert query(folders, "SELECT count(*) FROM rejects") == [(5,)]
+    replay(folders, lambda: NOON, keep=5, **LIMITS)
+    assert query(folders, "SELECT count(*) FROM rejects") == [(5,)]
 
 
 def test_shares_are_judged_by_what_the_service_has_shown_before(folders):

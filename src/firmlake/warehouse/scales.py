@@ -93,16 +93,16 @@ _COUNTS = """
 def _withhold(connection: duckdb.DuckDBPyConnection, dataset: str, doubtful: dict[str, str], run_id: str) -> None:
     """Put views over the staged tables: the fields are null, and their values are in extra_json, rejects and drift."""
     for table in (dataset, "rejects", "drift"):
-        connection.execute(f"DROP VIEW IF EXISTS read_{table}")
-        connection.execute(f"ALTER VIEW staged_{table} RENAME TO read_{table}")
-    nulls = ", ".join(f"NULL AS {column}" for column in doubtful)
+        connection.execute(f"DROP VIEW IF EXISTS {table}_before_{dataset}")
+        connection.execute(f"ALTER VIEW staged_{table} RENAME TO {table}_before_{dataset}")
+    zeros = ", ".join(f"if({column} = 0, {column}, NULL) AS {column}" for column in doubtful)  # 0 is 0 on any scale
     connection.execute(
         f"CREATE TEMP VIEW staged_{dataset} AS "
-        f"SELECT * REPLACE ({nulls}, {_with_kept(doubtful)} AS extra_json) FROM read_{dataset}"
+        f"SELECT * REPLACE ({zeros}, {_with_kept(doubtful)} AS extra_json) FROM {dataset}_before_{dataset}"
     )
     withheld = " UNION ALL ".join(
         f"SELECT country, company_number, position, {_full_path(dataset, path)} AS path, {_plain(column)} AS value, "
-        f"fetched_at FROM read_{dataset} WHERE {column} IS NOT NULL"
+        f"fetched_at FROM {dataset}_before_{dataset} WHERE {column} <> 0"
         for column, path in doubtful.items()
     )
     names = {"dataset": dataset, "withheld": withheld, "reason": _REASON, "run_id": run_id}
@@ -111,7 +111,7 @@ def _withhold(connection: duckdb.DuckDBPyConnection, dataset: str, doubtful: dic
 
 
 _REJECTS = """
-    CREATE TEMP VIEW staged_rejects AS FROM read_rejects UNION ALL BY NAME
+    CREATE TEMP VIEW staged_rejects AS FROM rejects_before_{dataset} UNION ALL BY NAME
     SELECT w.*, request_id, '{dataset}' AS dataset, '{reason}' AS reason, 'value' AS effect, '{run_id}' AS run_id
     FROM ({withheld}) w JOIN (
         SELECT fetched_at, min(request_id) AS request_id FROM staged_requests
@@ -119,7 +119,7 @@ _REJECTS = """
     ) USING (fetched_at)
 """
 _DRIFT = """
-    CREATE TEMP VIEW staged_drift AS FROM read_drift UNION ALL BY NAME
+    CREATE TEMP VIEW staged_drift AS FROM drift_before_{dataset} UNION ALL BY NAME
     SELECT '{dataset}' AS dataset, 'withheld_value' AS kind, path, min(value) AS example, count(*) AS record_count,
            min(fetched_at) AS first_seen_at, '{run_id}' AS run_id
     FROM ({withheld}) GROUP BY path
@@ -130,13 +130,13 @@ def _with_kept(doubtful: dict[str, str]) -> str:
     """Return SQL for extra_json with the withheld values added. It stays text, so that no number in it is rounded."""
     members = ", ".join(f"""'"{path}":' || {_plain(column)}""" for column, path in doubtful.items())
     added = f"concat_ws(',', nullif(extra_json[2:-2], ''), {members})"
-    has_any = " OR ".join(f"{column} IS NOT NULL" for column in doubtful)
+    has_any = " OR ".join(f"{column} <> 0" for column in doubtful)
     return f"if({has_any}, '{{' || {added} || '}}', extra_json)"
 
 
 def _plain(column: str) -> str:
-    """Return SQL for a share as JSON has it: 0.5 rather than 0.500000."""
-    return f"rtrim(rtrim({column}::VARCHAR, '0'), '.')"
+    """Return SQL for a share as JSON has it: 0.5 rather than 0.500000; null for 0."""
+    return f"rtrim(rtrim(nullif({column}, 0)::VARCHAR, '0'), '.')"
 
 
 def _full_path(dataset: str, path: str) -> str:
