@@ -31,6 +31,8 @@ _DEPLOYMENTS = _ROOT / "prefect.yaml"
 _AUTOMATIONS = _ROOT / "automations.yaml"
 _KUBERNETES = _ROOT / "config/prefect-kubernetes.json"
 _BLOCK_ID = "BLOCK_ID"
+_OPTIONAL = {"LAKE_ARCHIVE"}
+"""Variables whose deployments are skipped while they are empty."""
 _VARIABLE = re.compile(r"\{\{\s*\$(\w+)\s*\}\}")
 _BLOCKS_MAX = 200
 
@@ -57,7 +59,9 @@ def _check_variables(text: str) -> None:
     Raises:
         UsageError: A variable that the file names is not set, or is empty.
     """
-    if unset := sorted({name for name in _VARIABLE.findall(text) if not os.environ.get(name, "").strip()}):
+    if unset := sorted(
+        {name for name in {*_VARIABLE.findall(text)} - _OPTIONAL if not os.environ.get(name, "").strip()}
+    ):
         raise UsageError(
             f"Nothing is deployed: {' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set",
             "Set LAKE_HOME to the folder of this clone and LAKE_LIST to the company list, as the worker sees them",

@@ -252,12 +252,12 @@ def end(result: R, message: str) -> R:
 
 def tell(line: str) -> None:
     """Print a line for a person: in the run's log, and on stderr if started by hand."""
-    _logger().getChild("firmlake").info(shown(redact(line), kept="\n"))
+    show(lambda: _logger().getChild("firmlake").info(shown(redact(line), kept="\n")))
 
 
 def record(line: str) -> None:
     """Add a line to the run's log alone: a person at a terminal sees the same in another form."""
-    _logger().info(shown(redact(line), kept="\n"))
+    show(lambda: _logger().info(shown(redact(line), kept="\n")))
 
 
 def _logger() -> PrefectLogAdapter:
@@ -267,8 +267,11 @@ def _logger() -> PrefectLogAdapter:
 
 
 def show(function: Callable[[], object]) -> None:
-    """Print something on stdout. A reader that has closed stdout, such as `head`, causes no failure."""
+    """Print or log something. A reader that is gone, such as `head` or a worker that died, causes no failure."""
     try:
         function()
     except (BrokenPipeError, SystemExit):  # rich turns a BrokenPipeError into SystemExit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        if is_deployed():  # the worker read both
+            os.dup2(nowhere, sys.stderr.fileno())

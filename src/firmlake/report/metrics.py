@@ -33,6 +33,7 @@ def _lines(status: Status) -> Iterator[str]:
 
 
 def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
+    yield "written_timestamp_seconds", "When these metrics were written", [({}, datetime.now(UTC).timestamp())]
     yield "running", "1 while a process works on the data folder", [({}, float(bool(status.running)))]
     yield "unfinished_runs", "Runs that are not in the warehouse", [({}, len(status.unfinished))]
     yield "failed", "1 if work on the data folder failed since the last run", [({}, float(bool(status.failure)))]

@@ -1,0 +1,80 @@
+"""Upkeep of a data folder on a schedule: prune, archive, verify, metrics, report.
+
+    flows/upkeep.py:upkeep      its entrypoint, for deployments; by hand, use the commands themselves
+
+Each is the command of the same name in a process of its own, with the same locks. If a run holds the data folder, the
+upkeep is skipped and comes again at its next time.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from prefect import flow
+
+from firmlake import __version__
+from firmlake.core.errors import EXIT_DONE, EXIT_LOCKED, FirmlakeError
+from firmlake.core.settings import Settings
+from job import end, in_one_line, read_settings, tell
+from names import run_name
+
+Command = Literal["prune", "archive", "verify", "metrics", "report"]
+
+
+@flow(version=__version__, flow_run_name=run_name, timeout_seconds=12 * 3600, persist_result=False, retries=0)
+@in_one_line
+def upkeep(
+    command: Command = "report",
+    target: str = "",
+    options: list[str] | None = None,
+    config: str | None = None,
+    overrides: dict[str, str] | None = None,
+) -> str:
+    """Carry out one command of upkeep.
+
+    Args:
+        command: What to do.
+        target: Where `archive` copies to, or the file that `metrics` or `report` writes; empty for metrics.prom or
+            report.html in the data folder. An archive without a target is skipped.
+        options: Further options of the command, such as `--staged-days=90`.
+        config: A settings file. None reads config/firmlake.toml.
+        overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
+
+    Returns:
+        The last line that the command printed.
+    """
+    settings = read_settings(config, overrides)
+    if command == "archive" and not target:
+        return end("", "Skipped: no place to archive to is named. Set LAKE_ARCHIVE and run `python flows/deploy.py`")
+    arguments = [*_arguments(command, target, settings), *(options or ()), *_settings(config, overrides)]
+    done = subprocess.run(  # noqa: S603 - our own command, without a shell
+        [sys.executable, "-m", "firmlake", *arguments], capture_output=True, text=True, check=False
+    )
+    lines = [line for line in done.stdout.splitlines() if line.strip()]
+    for line in lines:
+        tell(line)
+    said = (done.stderr.strip().splitlines() or [""])[-1].removeprefix("firmlake: ")
+    if done.returncode == EXIT_LOCKED:
+        return end("", f"Skipped: {said}")
+    if done.returncode != EXIT_DONE:
+        error = FirmlakeError(said or (lines or [""])[-1] or f"{command} ended with {done.returncode}")
+        error.exit_code = done.returncode
+        raise error
+    return end((lines or [""])[-1], f"{command}: {(lines or ['done'])[-1]}")
+
+
+def _arguments(command: Command, target: str, settings: Settings) -> list[str]:
+    if command == "metrics":
+        return ["status", "--metrics", target or str(Path(settings.paths.data) / "metrics.prom")]
+    if command == "report":
+        return ["report", *(["--to", target] if target else [])]
+    return [command, *([target] if target else [])]
+
+
+def _settings(config: str | None, overrides: Mapping[str, str] | None) -> list[str]:
+    flags = [part for key, value in (overrides or {}).items() for part in ("--set", f"{key}={value}")]
+    return [*(["--config", config] if config else []), *flags]
