@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import duckdb
 import msgspec
 import pyarrow as pa
 import pytest
@@ -206,3 +207,19 @@ def test_a_record_can_be_written_and_read_back(weeks, place):
     done = deliver(weeks(0), place)
     with place.open() as warehouse:
         assert warehouse.held() == msgspec.structs.replace(done.record)
+
+
+def test_what_was_taken_out_of_all_generations_is_deleted_from_the_target_too(weeks, place):
+    weeks(0)
+    folders = weeks(1)
+    deliver(folders, place)
+    for path in list_generations(folders):
+        path.chmod(0o600)
+        with duckdb.connect(str(path)) as generation:
+            for name in ("companies", "lookalikes"):
+                generation.execute(f"DELETE FROM {name} WHERE company_number = '{ACME.company_number}'")
+    done = deliver(folders, place)
+    assert done.is_new
+    assert "made anew" in done.note
+    assert_same(folders, place)
+    assert place.ask(f"SELECT * FROM firmlake.companies WHERE company_number = '{ACME.company_number}'") == []

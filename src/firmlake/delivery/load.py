@@ -122,12 +122,13 @@ def load(
     ):
         held, newest = warehouse.held(), last_load(connection)
         _check_order(held, newest, warehouse)
-        if held and _holds(held, newest, request):
+        made_at = _made_at(folders, newest.generation)
+        if held and made_at == held.made_at and _holds(held, newest, request):
             _remember(folders, request, warehouse, held, now)
             return Delivered(warehouse.name, held, is_new=False)
         why_whole = _why_whole(connection, folders, request, held)
         selected = select_whole(request.tables) if why_whole is not None else select_changes(request.tables)
-        record = _start(request, warehouse, newest, held, is_whole=why_whole is not None)
+        record = _start(request, warehouse, newest, made_at, held, is_whole=why_whole is not None)
         counts = _stage(connection, folders, warehouse, record, selected, tell)
         record = msgspec.structs.replace(record, loaded_at=now().replace(tzinfo=None), row_counts=counts)
         warehouse.publish(record, [WAREHOUSE_TABLES[name] for name in request.tables], held)
@@ -191,7 +192,9 @@ def _why_whole(
         return "the tables have another shape since"
     if set(held.tables) != set(request.tables):
         return "the last load had other tables"
-    path = folders.warehouse / f"gen_{held.generation:06}.duckdb"
+    path = _path(folders, held.generation)
+    if path.exists() and _made_at(folders, held.generation) != held.made_at:
+        return f"generation {held.generation}, which was loaded last, was made anew since"
     if path.exists():
         attach(connection, path)
         if last_load(connection, BASE).published_at == held.published_at:
@@ -199,13 +202,23 @@ def _why_whole(
     return f"generation {held.generation}, which was loaded last, is no longer kept"
 
 
+def _path(folders: Folders, generation: int) -> Path:
+    return folders.warehouse / f"gen_{generation:06}.duckdb"
+
+
+def _made_at(folders: Folders, generation: int) -> str:
+    """Tell one file of a generation from another: whoever is forgotten is taken out of all generations."""
+    status = _path(folders, generation).stat()
+    return f"{status.st_mtime_ns}-{status.st_size}"
+
+
 def _start(
-    request: LoadRequest, warehouse: Warehouse, newest: Load, held: LoadRecord | None, *, is_whole: bool
+    request: LoadRequest, warehouse: Warehouse, newest: Load, made_at: str, held: LoadRecord | None, *, is_whole: bool
 ) -> LoadRecord:
     """Make the record of a load; its name is derived from what it loads, so that a killed load resumes."""
     tables = {name: warehouse.dialect.shape(WAREHOUSE_TABLES[name]) for name in request.tables}
     mode = "whole" if is_whole else "changes"
-    content = (newest.generation, newest.published_at, mode, held and held.load_id, tables, SCHEMA_VERSION)
+    content = (newest.generation, newest.published_at, made_at, mode, held and held.load_id, tables, SCHEMA_VERSION)
     digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:8]
     return LoadRecord(
         load_id=f"{newest.run_id}-{mode}-{digest}",
@@ -214,6 +227,7 @@ def _start(
         run_id=newest.run_id,
         generation=newest.generation,
         published_at=newest.published_at,
+        made_at=made_at,
         base_generation=held.generation if held and not is_whole else None,
         schema_version=SCHEMA_VERSION,
         firmlake_version=__version__,

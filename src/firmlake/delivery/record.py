@@ -25,6 +25,7 @@ LOADS = Table(
         Column("run_id", "text", "Last run included"),
         Column("generation", "integer", "Generation of the warehouse that was loaded"),
         Column("published_at", "timestamp", "When that generation was published, UTC"),
+        Column("made_at", "text", "Time and size of the file of that generation; `firmlake forget` makes it anew"),
         Column("base_generation", "integer", "Generation whose changes were loaded", "the load was whole"),
         Column("schema_version", "integer", "Version of the shape of the tables"),
         Column("firmlake_version", "text", "Version of firmlake"),
@@ -54,6 +55,7 @@ class LoadRecord(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     generation: int
     published_at: datetime
+    made_at: str
     base_generation: int | None
     schema_version: int
     firmlake_version: str
