@@ -28,4 +28,4 @@ def test_upkeep_writes_metrics_is_skipped_beside_a_run_and_fails_with_the_line_o
         beside = run("prune")
     assert (beside.name, beside.message.split(" by ")[0]) == ("Completed", f"Skipped: {folders.data} is in use")
     failed = run("report")
-    assert (failed.name, failed.message.split(".")[0]) == ("Failed", "There is no warehouse yet")
+    assert (failed.name, "does not exist yet" in failed.message) == ("Failed", True)
