@@ -228,7 +228,7 @@ def test_a_newer_export_is_not_replaced_by_an_older_one(lake, tmp_path):
         ({"tables": ("companys",)}, "no table companys"),
         ({"mode": "as_of", "as_of": "2020"}, "no run 2020"),
         ({"mode": "as_of", "as_of": RUNS[0], "tables": ("financials_history",)}, "superseded"),
-        ({"mode": "as_of", "as_of": RUNS[0], "format": "delta"}, "keeps its earlier versions"),
+        ({"mode": "as_of", "as_of": RUNS[0], "format": "delta"}, "keeps its past itself"),
         ({"format": "orc"}, "no format orc"),
     ],
 )
