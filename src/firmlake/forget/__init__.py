@@ -1,1 +1,1 @@
-"""Forgetting: removes persons, contacts and companies from everything that firmlake wrote, and proves it."""
+"""Erasure: remove persons, contacts and companies from everything that firmlake wrote, and prove it."""

@@ -1,4 +1,4 @@
-"""Lets archives and exports follow: objects that name somebody are written again in their place, without the name."""
+"""Clean archives and exports: each object that names a forgotten subject is overwritten without the name."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ def known_archives(folders: Folders) -> list[str]:
 
 
 def note_archive(folders: Folders, url: str) -> None:
-    """Remember an archive, so that a forget finds it."""
+    """Record an archive, so that `firmlake forget` cleans it too."""
     if url not in (known := known_archives(folders)):
         write_json(folders.state / "archives.json", (*known, url))
 
 
 def clean_archive(target: Target, forgotten: Forgotten, clean: CleanFolder, *, write: bool) -> list[Place]:
-    """Clean an archive: fetch it, clean it as a data folder, and put back what changed, plans last.
+    """Clean an archive: download it, clean it like a data folder, and upload the changed files, plans last.
 
     Args:
         target: The archive.
-        forgotten: Who is forgotten.
+        forgotten: The forgotten subjects.
         clean: Cleans the landed answers, plans and lists of a data folder.
-        write: False only finds the places.
+        write: False only finds the places, and changes nothing.
 
     Returns:
-        A place for each object that changed or went.
+        One place for each object that was changed or removed.
     """
     with tempfile.TemporaryDirectory(prefix="firmlake-") as name:
         folders = Folders(Path(name))
@@ -80,12 +80,12 @@ def clean_archive(target: Target, forgotten: Forgotten, clean: CleanFolder, *, w
             for path in gone:
                 target.remove(path)
             if changed or gone:
-                target.clear("staged")  # made from what changed; the next replay makes it again
+                target.clear("staged")  # staged tables hold the old values; the next replay makes them again
     return [Place(f"{target.url}/{path}", "archive", 1) for path in sorted({*changed, *gone})]
 
 
 def clean_export(target: Target, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean all exports of files in a target, newest or not, with their manifests."""
+    """Clean every export of files in a target, also earlier ones, and update their manifests."""
     manifests = [path for path in target.sizes("exports") if path.endswith("/manifest.json")]
     for path in manifests:
         found = target.read(path)
@@ -111,7 +111,7 @@ def clean_export(target: Target, forgotten: Forgotten, *, write: bool) -> Iterat
 
 
 def _clean_file(path: str, content: bytes, country: str, rows: int, forgotten: Forgotten) -> tuple[bytes, int, int]:
-    """Return a file without who is forgotten, the rows that it has then, and how many changed."""
+    """Return the cleaned file, its number of rows, and the number of rows or cells that were changed or removed."""
     if path.endswith(".parquet"):
         return _clean_parquet(content, country, forgotten)
     if path.endswith(".xlsx"):
@@ -158,7 +158,7 @@ def _clean_workbook(content: bytes, forgotten: Forgotten) -> tuple[bytes, int]:
 
 
 def _renew_manifest(target: Target, path: str, manifest: Manifest, changed: dict[str, tuple[bytes, int]]) -> None:
-    """Write the sizes and checksums of files that changed into their manifest, and its checksum into `latest.json`."""
+    """Update sizes and checksums of changed files in the manifest, and the manifest's checksum in `latest.json`."""
     tables = []
     for table in manifest.tables:
         files = tuple(

@@ -1,7 +1,7 @@
-"""Forgets persons, contacts and companies: a tombstone for each, then every place is cleaned, each as a whole.
+"""Forget persons, contacts and companies: write a tombstone for each, then clean every file that names one.
 
-Every step finds what it has to do by the tombstones alone, and changes a file in one rename. So a forget that was
-killed is finished by the next one, which needs to know no name.
+The tombstones alone tell each step what to clean, and each file is replaced in one rename. If `firmlake forget` is
+killed, the next call finishes the work without being given the names again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = ["Forgetting", "clean_restored", "find_places", "forget"]
 
 
 class Forgetting(NamedTuple):
-    """What one call forgot.
+    """The result of one call of `forget`.
 
     Attributes:
-        places: Places that named somebody, before they were cleaned.
-        finished_count: Subjects of earlier calls that were killed, which are forgotten now.
-        out_of_reach: Copies that firmlake knows of and cannot change, each as one sentence.
+        places: Where a forgotten subject was named, before cleaning.
+        finished_count: Subjects of earlier, interrupted calls that are forgotten now.
+        out_of_reach: Copies that firmlake knows about but cannot change, one sentence each.
     """
 
     places: list[Place]
@@ -55,19 +55,19 @@ def forget(
     *,
     is_dry: bool = False,
 ) -> Forgetting:
-    """Forget subjects, and whoever a killed call had begun to forget.
+    """Forget subjects, and finish the work of earlier calls that were interrupted.
 
     Args:
         settings: The data folder, the key, and the limits of the warehouse. The caller holds the folder's lock.
-        subjects: Who; empty only finishes what was begun, and cleans restored files.
+        subjects: Whom to forget. If empty, only interrupted calls are finished and restored files cleaned.
         now: The clock, UTC.
         tell: Receives a line for each step.
-        is_dry: Only find the places; nothing is written.
+        is_dry: Find the places, but write nothing.
 
     Raises:
-        DamagedError: A file is not what was written; restore it, then call again. Before the first change, all landed
-            answers and frozen tables are read once.
-        SettingsError: The key of earlier tombstones is missing.
+        DamagedError: The contents of a file do not match its checksum. Restore the file, then call again. All landed
+            answers and frozen tables are checked before the first change.
+        SettingsError: The key of earlier tombstones is missing. Restore it.
     """
     folders = Folders.of(settings)
     held = read_register(settings.privacy, folders)
@@ -90,7 +90,7 @@ def forget(
 def find_places(
     folders: Folders, forgotten: Forgotten, settings: Settings, tell: Callable[[str], object] = lambda line: None
 ) -> Iterator[Place]:
-    """Yield every place of a data folder that names somebody; nothing is written."""
+    """Yield every place in a data folder that names a forgotten subject, without changing it."""
     return _walk(folders, forgotten, settings, tell, write=False)
 
 
@@ -98,7 +98,7 @@ def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
     """Clean landed answers, plans and lists that were restored from a copy, before a replay reads them.
 
     Returns:
-        The number of files that changed; 0 if nobody was ever forgotten.
+        The number of changed files; 0 if there are no tombstones.
     """
     forgotten = open_forgotten(settings, folders)
     if forgotten is None:
@@ -126,7 +126,7 @@ def _walk(
 
 
 def _sources(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean what nothing else is made from."""
+    """Clean the files from which staged tables and the warehouse are made."""
     for clean in (clean_inputs, clean_documents, clean_runs, clean_landing):
         yield from clean(folders, forgotten, write=write)
 
@@ -145,14 +145,14 @@ def _clean(
         pass
     report = folders.data / "report.html"
     if report.exists() and newest(folders) is not None:
-        tell("Rendering the report again")
+        tell("Rendering report.html again")
         write_report(folders, now(), report, memory_limit=settings.run.duckdb_memory)
 
 
 def _clean_copies(
     folders: Folders, forgotten: Forgotten, tell: Callable[[str], object], *, write: bool
 ) -> Iterator[Place]:
-    """Clean the archives and exports that the data folder knows of."""
+    """Clean the archives and exports recorded in the data folder."""
     verb = "Cleaning" if write else "Reading"
     for url in known_archives(folders):
         tell(f"{verb} the archive {url}")
@@ -174,8 +174,8 @@ def _out_of_reach(folders: Folders) -> list[str]:
     ]
     return [
         *found,
-        "Copies and backups of the data folder: a restored one is cleaned by the next `firmlake forget` or `replay`",
-        "Delta Lake and Iceberg tables of exports: export them again, then remove their old versions (vacuum)",
-        "Versions that a bucket keeps of objects: remove them by the rules of the bucket",
-        "Files that `--out`, `--log` and `report --to` wrote, and databases that exports were loaded into",
+        "Copies and backups of the data folder: after restoring one, clean it with `firmlake forget` or `firmlake replay`",
+        "Exported Delta Lake and Iceberg tables: export them again, then remove their old versions (vacuum)",
+        "Old object versions in buckets with versioning: remove them with a lifecycle rule",
+        "Files written by `--out`, `--log` and `report --to`, and databases that exports were loaded into",
     ]

@@ -1,4 +1,4 @@
-"""Cleans what was frozen: plans and lists of runs, plans of contacts, records of the last failure and of exports."""
+"""Clean frozen files: plans and lists of runs, plans of contacts, and records of the last failure and of exports."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _INPUTS = ("state/inputs/**/*", "lists/*")
 
 
 def clean_runs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean the plan and the frozen tables of each run; after a crash a run has either the old ones or the new ones.
+    """Clean the plan and the frozen tables of each run. A crash leaves all old files of a run in use, or all new ones.
 
     Yields:
-        A place for each table, and for the plan of a run, that names somebody.
+        A place for each table or plan that names a forgotten subject.
 
     Raises:
-        DamagedError: A frozen table or a plan is not what was written.
+        DamagedError: The contents of a table or plan do not match its checksum. Restore the file.
     """
     for run in list_runs(folders):
         places, plan, tables = _clean_run(run, forgotten)
@@ -50,7 +50,7 @@ def clean_documents(folders: Folders, forgotten: Forgotten, *, write: bool) -> I
     """Clean the JSON files of the data folder that are not plans of runs.
 
     Raises:
-        DamagedError: A file is not what was written.
+        DamagedError: A file cannot be read. Restore it.
     """
     for path in sorted(path for pattern in _DOCUMENTS for path in folders.data.glob(pattern)):
         if path == folders.tombstones:
@@ -64,16 +64,17 @@ def clean_documents(folders: Folders, forgotten: Forgotten, *, write: bool) -> I
 
 
 def clean_inputs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean lists that were kept because they came from a pipe or were divided; a line of a forgotten company goes.
+    """Clean kept copies of lists that came from a pipe or were divided; lines of forgotten companies are removed.
 
-    A list that is no text, such as a workbook, is removed if it may name somebody: it can be given again.
+    A list in another format than text, such as a workbook, is removed if it may name a forgotten subject. The user can
+    supply the list again.
     """
     for path in sorted(path for pattern in _INPUTS for path in folders.data.glob(pattern) if path.is_file()):
         content = path.read_bytes()
         if b"\0" in content:
             if write:
                 path.unlink()
-            yield Place(path, "list, removed because it is no text", 1)
+            yield Place(path, "list, removed because it is not a text file", 1)
             continue
         lines = content.decode("utf-8", "surrogateescape").splitlines(keepends=True)
         cleaned = [_clean_line(line, forgotten) for line in lines]
@@ -94,7 +95,7 @@ def remove_parts(folder: Path) -> None:
 
 
 def _clean_run(run: Run, forgotten: Forgotten) -> tuple[list[Place], RunPlan, dict[str, pl.DataFrame]]:
-    """Return what names somebody in a run, and the plan and those tables that have to change."""
+    """Return the places in a run that name a forgotten subject, with the plan and the tables to change."""
     places, tables, frames = [], {}, {}
     for name in sorted(run.plan.sha256):
         path = run.checked(name)
@@ -105,7 +106,7 @@ def _clean_run(run: Run, forgotten: Forgotten) -> tuple[list[Place], RunPlan, di
             places.append(Place(path, "list" if name != "targets" else name, count_changed(before, after)))
     if "held_hash" in frames.get("targets", pl.DataFrame()).columns:
         targets = frames["targets"]
-        if targets["held_hash"].null_count() < targets.height:  # a hash without a key, by which a guess can be tested
+        if targets["held_hash"].null_count() < targets.height:  # anybody can test a guess against a hash without a key
             tables["targets"] = targets.with_columns(pl.lit(None, pl.UInt64).alias("held_hash"))
     content = msgspec.json.encode(run.plan)
     plan = msgspec.json.decode(cleaned := clean_json(content, forgotten), type=RunPlan)
@@ -117,7 +118,7 @@ def _clean_run(run: Run, forgotten: Forgotten) -> tuple[list[Place], RunPlan, di
 
 
 def _recount(run: Run, plan: RunPlan, frames: dict[str, pl.DataFrame]) -> tuple[RunPlan, pl.DataFrame]:
-    """Let lines of forgotten companies be refused, so that each line is still accounted for."""
+    """Turn lines of forgotten companies into refused lines, so that every line is still accounted for."""
     companies, refused = frames["companies"], frames["refused_lines"]
     before = run.table("companies")
     asked = frames["targets"].select("country", "company_number").n_unique()
@@ -138,7 +139,7 @@ def _recount(run: Run, plan: RunPlan, frames: dict[str, pl.DataFrame]) -> tuple[
 
 
 def _remove_rests(run: Run) -> None:
-    """Remove frozen tables that a crash left beside those of the plan."""
+    """Remove frozen tables that a crash left behind and the plan does not name."""
     named = {run.plan.files.get(name, f"{name}.parquet") for name in run.plan.sha256}
     for path in run.folder.glob("*.parquet"):
         if path.name not in named:

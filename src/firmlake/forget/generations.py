@@ -1,4 +1,4 @@
-"""Makes the generations of the warehouse anew that name somebody, each from the runs that it was made from."""
+"""Rebuild each generation of the warehouse that names a forgotten subject, from the runs it was made from."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ROWS = 100_000
 
 
 class _Load(NamedTuple):
-    """What a generation says of one load."""
+    """One row of `loads` in a generation."""
 
     generation: int
     name: str
@@ -47,14 +47,14 @@ Step = Callable[[duckdb.DuckDBPyConnection, _Load], None]
 
 
 def clean_generations(folders: Folders, find: Find, settings: RunSettings, *, write: bool) -> Iterator[Place]:
-    """Make all generations anew that hold what has to go, after what they are made from was cleaned.
+    """Rebuild every generation that holds data to remove, after its runs were cleaned.
 
-    Each gets the same loads again, with the same numbers and times. Generations are made one from the other where the
-    loads of one begin with those of another, so that all of them together cost little more than one replay.
+    A rebuilt generation has the same loads, numbers and times as before. If one generation continues another, its
+    rebuild starts from the other's file. Rebuilding all of them then costs little more than one replay.
 
     Args:
         folders: The data folder.
-        find: Yields a place for each table of a generation that holds what has to go.
+        find: Yields a place for each table of a generation that holds data to remove.
         settings: Limits of the warehouse.
         write: False only finds the places.
 
@@ -75,13 +75,14 @@ def clean_generations(folders: Folders, find: Find, settings: RunSettings, *, wr
             _remake(folders, path, loads[len(begun) :], start, steps, settings)
             if left := next(iter(find(path)), None):
                 raise FirmlakeError(
-                    f"{path} still holds what has to go, in {left.what}", "Report this; `firmlake replay` helps"
+                    f"{path} still holds data that must be removed, in {left.what}",
+                    "Run `firmlake replay`, and report this as a bug",
                 )
         clean.append((path, loads))
 
 
 def find_in_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
-    """Yield each table of a generation that names somebody, with the number of its rows that do.
+    """Yield each table of a generation that names a forgotten subject, with the number of such rows.
 
     Raises:
         DamagedError: The generation cannot be read.
@@ -92,7 +93,9 @@ def find_in_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
                 if count := _count(connection, table, forgotten):
                     yield Place(path, table, count)
     except duckdb.Error as error:
-        raise DamagedError(f"{path} cannot be read: {error}", "`firmlake replay` makes the newest again") from None
+        raise DamagedError(
+            f"{path} cannot be read: {error}", "Run `firmlake replay`: it makes the newest generation again"
+        ) from None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -127,13 +130,13 @@ def _read_loads(path: Path) -> list[_Load]:
 
 
 def _nearest(clean: list[tuple[Path, list[_Load]]], loads: list[_Load]) -> tuple[Path | None, list[_Load]]:
-    """Find the generation whose loads are the most of those that this one begins with."""
+    """Find the generation that shares the longest beginning of its loads with this one."""
     begun = [(path, held) for path, held in clean if held and loads[: len(held)] == held]
     return max(begun, key=lambda each: len(each[1]), default=(None, []))
 
 
 def _find_steps(folders: Folders, names: list[str]) -> dict[str, Step]:
-    """Return how each of these runs and overviews is loaded; the runs are staged where they are not."""
+    """Return how to load each of these runs and overviews, after staging the runs that are not staged."""
     known = {path.parent.name for path in folders.runs.glob("*/plan.json")}
     loaded = [name for name in names if name in known]
     steps = {

@@ -1,4 +1,4 @@
-"""Cleans landed segments: matched values only, with a new checksum; the original's stays only as a keyed hash."""
+"""Clean landed segments: replace matched values, and keep the original checksum only as a keyed hash."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Record = tuple[Header, bytes]
 
 
 def clean_landing(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean all segments of runs, overviews of service lists and contacts, one after the other.
+    """Clean all segments: answers of runs, overviews of service lists, and answers about contacts.
 
     Args:
         folders: The data folder.
-        forgotten: Who is forgotten.
-        write: False only finds the places.
+        forgotten: The forgotten subjects.
+        write: False only finds the places, and changes nothing.
 
     Yields:
-        A place for each segment that names somebody, with the number of its answers that do.
+        A place for each segment that names a forgotten subject, with the number of such answers.
 
     Raises:
-        DamagedError: A segment is not what was written.
+        DamagedError: The contents of a segment do not match its checksum. Restore the segment.
     """
     for path in sorted((folders.data / "landing").rglob("*.zst")):
         if not path.stem.isdecimal():
@@ -46,7 +46,7 @@ def clean_landing(folders: Folders, forgotten: Forgotten, *, write: bool) -> Ite
 
 
 def clean_segment(path: Path, forgotten: Forgotten) -> tuple[list[Record], int]:
-    """Return the records of a segment without who is forgotten, and how many of them changed."""
+    """Return the cleaned records of a segment, and how many of them changed."""
     cleaned: list[Record] = []
     renamed: dict[str, str] = {}
     count = 0
@@ -62,7 +62,7 @@ def clean_segment(path: Path, forgotten: Forgotten) -> tuple[list[Record], int]:
 
 
 def _clean(header: Header, body: bytes, forgotten: Forgotten, renamed: dict[str, str]) -> Record:
-    """Clean an answer. The name of a request is a hash of its companies or contacts, so it changes with them."""
+    """Clean an answer. A request is named by a hash of its companies or contacts, so its name changes with them."""
     content = clean_json(body, forgotten) if body else body
     companies = tuple(company for company in header.companies if not forgotten.has_company(company))
     if header.dataset == "contacts":

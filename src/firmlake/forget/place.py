@@ -1,4 +1,4 @@
-"""A place that names somebody forgotten."""
+"""Places where a forgotten subject is named."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["Place", "count_changed"]
 
 
 class Place(NamedTuple):
-    """A file or object, what of it names somebody forgotten, and how often.
+    """A part of a file or object that names a forgotten subject.
 
     Attributes:
         what: "answers", "list", "plan", "staged", a table, ...
-        row_count: Records, rows or lines.
+        row_count: The number of records, rows or lines that name a forgotten subject.
     """
 
     path: Path | str
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 
 def count_changed(before: pl.DataFrame, after: pl.DataFrame) -> int:
-    """Count the rows that cleaning changed or removed."""
+    """Count the rows that were changed or removed."""
     if before is after:
         return 0
     if before.height != after.height:

@@ -1,4 +1,4 @@
-"""Proves that nobody forgotten is named: searches every byte of the data folder, decompressed too; writes a receipt."""
+"""Prove that no file names a forgotten subject: search every byte, also decompressed, and write a receipt."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _GZIP, _ZSTD, _ZIP, _PARQUET = b"\x1f\x8b", (b"\x28\xb5\x2f\xfd", b"\x57\x2a\x4d
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read, and what was found.
+    """The result of a search of the data folder.
 
     Attributes:
         byte_count: Bytes read from disk.
         content_byte_count: Bytes searched, after decompression.
-        tombstones: Mark of each tombstone, and when its subject was forgotten.
-        found: Files that name somebody forgotten; empty proves that none does.
-        unread: Files that could not be read as what they are, with the reason.
-        seal: Keyed hash of all of the above: who has the key can tell that nobody edited it.
+        tombstones: The mark of each tombstone, and when its subject was forgotten.
+        found: Files that name a forgotten subject. Empty if no file does.
+        unread: Files that could not be read in their format, with the reason.
+        seal: Keyed hash of all of the above. With the key, one can check that the receipt was not edited.
     """
 
     proved_at: datetime
@@ -64,7 +64,7 @@ class _Piece(NamedTuple):
 
 
 def prove(folders: Folders, forgotten: Forgotten, now: datetime) -> tuple[Receipt, Path | None]:
-    """Search every file of a data folder, and write the receipt into `state/receipts`.
+    """Search every file of a data folder, and write a receipt into `state/receipts`.
 
     Returns:
         The receipt and its file; None if the folder cannot be written to.
@@ -106,7 +106,7 @@ def prove(folders: Folders, forgotten: Forgotten, now: datetime) -> tuple[Receip
 
 
 def _look_into(path: Path, content: bytes, forgotten: Forgotten) -> Iterator[Place]:
-    """Read a file as what it is: also finds who is forgotten about one company only, and contacts."""
+    """Search a file in its own format, which also finds contacts and persons forgotten for one company only."""
     if path.suffix == ".zst" and "landing" in path.parts:
         if count := clean_segment(path, forgotten)[1]:
             yield Place(path, "answers", count)
@@ -121,7 +121,7 @@ def _look_into(path: Path, content: bytes, forgotten: Forgotten) -> Iterator[Pla
 
 
 def _pieces(content: bytes) -> Iterator[_Piece]:
-    """Yield the content of a file, and of what is packed in it."""
+    """Yield the bytes of a file, and the unpacked bytes of its compressed parts."""
     is_packed = content[:4] in _ZSTD or content[:2] == _GZIP or content[:4] in (_ZIP, _PARQUET)
     yield _Piece(content, is_packed)
     if content[:4] in _ZSTD:
@@ -140,7 +140,7 @@ def _pieces(content: bytes) -> Iterator[_Piece]:
 
 
 def _search(piece: _Piece, forgotten: Forgotten) -> int:
-    """Count the texts in any bytes that hold a name, or a company number where bytes are readable."""
+    """Count the texts that hold a forgotten name, or a forgotten company number if the bytes are readable."""
     if not forgotten.has_all_words(piece.content):
         return 0
     return sum(bool(forgotten.name_spans(found[0].decode("utf-8", "ignore"))) for found in _RUN.finditer(piece.content))

@@ -1,4 +1,4 @@
-"""Retention: what `privacy.keep_days` no longer allows to keep, and its removal from every place."""
+"""Retention: find and remove personal data that is older than `privacy.keep_days` allows."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _REFUSED = pl.col("status") == "refused"
 
 
 class Expired(NamedTuple):
-    """What is older than `privacy.keep_days` allows.
+    """Data in one place that is older than `privacy.keep_days` allows.
 
     Attributes:
         kind: "refused_lines", "lists" or "contacts".
         path: The frozen table, or the folder or file of a plan of contacts.
-        row_count: Lines whose text goes, or 1 for a plan.
-        ended_at: When it was made, UTC.
+        row_count: The number of lines whose text is removed, or 1 for a plan.
+        ended_at: When the data was made, UTC.
     """
 
     kind: str
@@ -48,12 +48,12 @@ class Expired(NamedTuple):
 
 
 def is_lookup(run: Run) -> bool:
-    """Tell whether a run asked for one company, by `firmlake company`."""
+    """Tell whether `firmlake company` started this run."""
     return run.plan.list_name.startswith(_LOOKUP)
 
 
 def find_expired(folders: Folders, days: KeepDaysSettings, now: datetime) -> list[Expired]:
-    """Find texts of refused lines, cells of lists, and plans of contacts that are too old; nothing is changed."""
+    """Find texts of refused lines, cells of lists, and plans of contacts that are too old, without changing them."""
     found = []
     for run in _ended(folders):
         for name, (frame, kind) in _expired_tables(run, days, now).items():
@@ -65,9 +65,9 @@ def find_expired(folders: Folders, days: KeepDaysSettings, now: datetime) -> lis
 
 
 def apply_retention(folders: Folders, days: KeepDaysSettings, settings: RunSettings, now: datetime) -> None:
-    """Remove what `find_expired` finds, and make staged tables and generations anew that hold it.
+    """Remove the data that `find_expired` finds, and rebuild the staged tables and generations that hold it.
 
-    A call that was killed is finished by the next one.
+    If a call is killed, the next one finishes its work.
     """
     for run in _ended(folders):
         if tables := _expired_tables(run, days, now):
@@ -99,7 +99,7 @@ def _is_over(made_at: datetime, days: int, now: datetime) -> bool:
 
 
 def _expired_tables(run: Run, days: KeepDaysSettings, now: datetime) -> dict[str, tuple[pl.DataFrame, str]]:
-    """Return the frozen tables of a run without what is too old, and why; only those that change."""
+    """Return the tables of a run that change, without the data that is too old, and the kinds of data removed."""
     has_old_refusals = _is_over(run.plan.started_at, days.refused_lines, now)
     has_old_cells = _is_over(run.plan.started_at, days.lists, now)
     found: dict[str, tuple[pl.DataFrame, str]] = {}
@@ -129,7 +129,7 @@ def _same(frame: pl.DataFrame, other: pl.DataFrame) -> int:
 
 
 def _expired_plans(folders: Folders, days: KeepDaysSettings, now: datetime) -> Iterator[tuple[Path, datetime, bool]]:
-    """Yield plans of contacts that are too old, and those of which only the text of refused lines is."""
+    """Yield plans of contacts that are too old, and plans whose refused lines are."""
     for path in sorted([*folders.additions.glob("plan=*/plan.json"), *(folders.data / "plans").glob("*.json")]):
         plan = read_json(path, ContactPlan)
         made_at = plan.made_at.astimezone(UTC)

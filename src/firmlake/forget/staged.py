@@ -1,4 +1,4 @@
-"""Makes staged tables anew where landed answers changed; cleans them where landed answers were pruned."""
+"""Clean staged tables: make them again from changed answers, or clean them directly if the answers were pruned."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def clean_staged(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iter
     """Clean the staged tables of all runs, after their landed answers and frozen tables were cleaned.
 
     Yields:
-        A place for each staged table that names somebody.
+        A place for each staged table that names a forgotten subject.
     """
     for run in list_runs(folders):
         manifest = read_manifest(run)
         if manifest is None or not folders.staged(run.run_id).exists():
             if write and not run.is_pruned and folders.staged(run.run_id).exists():
-                stage_again(run)  # a crash left tables without a manifest, made from answers as they were
+                stage_again(run)  # a crash left tables without a manifest, made before the answers were cleaned
             continue
         changes = dict(_find(run, manifest, forgotten))
         if write and run.is_pruned and changes:
@@ -46,14 +46,14 @@ def clean_staged(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iter
 
 
 def stage_again(run: Run) -> None:
-    """Stage a run again by the settings it was staged with; shards that did not change are kept."""
+    """Stage a run again with its original settings. Shards that did not change are kept."""
     if manifest := read_manifest(run):
         run = run.read_by(manifest.contract)
     finish_stage(run, stage_shards(run))
 
 
 def replace_staged(run: Run, manifest: Manifest, frames: dict[str, pl.DataFrame]) -> None:
-    """Replace some staged files of a run under new names: after a crash it has either the old ones or the new ones."""
+    """Replace staged files by files with new names. A crash leaves either all old files in use or all new ones."""
     folder, mark = run.folders.staged(run.run_id), secrets.token_hex(3)
     files = []
     for file in manifest.files:
@@ -102,7 +102,7 @@ def _is_current(run: Run, manifest: Manifest) -> bool:
 def _without_hashes(
     run: Run, manifest: Manifest, changes: Mapping[str, tuple[pl.DataFrame, pl.DataFrame]], forgotten: Forgotten
 ) -> dict[str, pl.DataFrame]:
-    """Replace hashes of answers about companies whose rows changed by keyed ones, which allow no test of a guess."""
+    """Key the answer hashes of companies whose rows changed, so that a guess cannot be tested without the key."""
     parts = [
         before.join(after, on=before.columns, how="anti", nulls_equal=True).select(_COMPANY)
         for before, after in changes.values()

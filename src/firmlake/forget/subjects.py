@@ -1,4 +1,4 @@
-"""Reads who is to be forgotten, from the command line or from a file."""
+"""Read the subjects to forget, from the command line or from a file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def read_subject(parts: Sequence[str]) -> Subject:
     """Read a subject from its parts: its kind, then a name, an id, or a country and a company number.
 
     Raises:
-        UsageError: The parts name no subject. The message does not repeat them, since messages are kept.
+        UsageError: The parts are not a valid subject. Logs keep messages, so the message does not repeat the parts.
     """
     kind, *rest = (part.strip() for part in parts)
     if len(rest) not in _NUMBER_OF_PARTS.get(kind, ()) or not all(rest):
-        raise UsageError("This names nobody", f"Give {_FORMS}")
+        raise UsageError("This is not a person, contact or company", f"Give {_FORMS}")
     company = _read_company(*rest[-2:]) if len(rest) > 1 else None
     if kind == "company":
         return Subject("company", "", company)
@@ -36,7 +36,7 @@ def read_subjects(path: Path) -> list[Subject]:
     """Read a file with one subject on each line, its parts separated by commas, semicolons or tabs.
 
     Raises:
-        UsageError: The file cannot be read, or a line names nobody. The message gives the line.
+        UsageError: The file cannot be read, or a line is not a valid subject. The message gives the line number.
     """
     try:
         lines = path.read_text("utf-8-sig").splitlines()
@@ -57,4 +57,4 @@ def _read_company(country: str, number: str) -> Company:
     try:
         return read_company(country.upper(), number)
     except UsageError:
-        raise UsageError("The company number is none of this country", f"Give {_FORMS}") from None
+        raise UsageError("The company number is not valid for this country", f"Give {_FORMS}") from None

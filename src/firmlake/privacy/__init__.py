@@ -1,1 +1,1 @@
-"""Personal data: which is forgotten, and how names are replaced in answers, lists and tables."""
+"""Personal data: find forgotten subjects and mask names in answers, lists and tables."""

@@ -1,8 +1,8 @@
-"""Removes who is forgotten from a JSON document: matched values only, all other bytes stay as they are.
+"""Remove forgotten subjects from a JSON document. Only matched values change; all other bytes stay as they are.
 
-A text that is only a name becomes null; in a longer text the name is replaced. An element, lookalike or entry about a
-forgotten company goes. A related party that is a forgotten company stays, without what identifies it, so that stakes
-and counts stay right.
+A text that is only a name becomes null; in a longer text, the name is replaced. An element, lookalike or entry about a
+forgotten company is removed. A related party that is a forgotten company loses its name and number but is kept, so that
+stakes and counts stay right.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Edit = tuple[int, int, bytes]
 
 
 def clean_json(body: bytes, forgotten: Forgotten, company: Company | None = None) -> bytes:
-    """Return a document without who is forgotten; the same bytes if nobody forgotten is in it.
+    """Return a document without forgotten subjects; the same bytes if it names none.
 
-    What is no JSON is cleaned as loose text.
+    A document that is not JSON is cleaned as plain text.
 
     Args:
         body: The document.
-        forgotten: Who is forgotten.
-        company: The company that the document is about, if it does not say so itself.
+        forgotten: The forgotten subjects.
+        company: The company that the document is about, if the document does not name it.
     """
     while (cleaned := _clean_once(body, forgotten, company)) != body:
-        body = cleaned  # a value that goes may leave the parts of a name side by side
+        body = cleaned  # removing a value may bring the parts of a name together
     return body
 
 
@@ -52,7 +52,7 @@ def identity(node: Node) -> Company | None:
 
 
 def company_of(node: Node) -> Company | None:
-    """Return the company that a part of an answer is about: that of the outermost object around it that names one."""
+    """Return the company that a part of an answer is about: the one named by the outermost object around the part."""
     found, each = None, node
     while each is not None:
         if each.kind == "object":
@@ -88,7 +88,7 @@ class _Cleaner:
         self.removed: list[Node] = []
 
     def look_at(self, node: Node) -> None:
-        """Note what has to change in a value; what is inside of it is looked at apart."""
+        """Note the changes to one value. The values inside it are handled separately."""
         if node.key_span and (key := self._clean_text(node.key or "", node)) != node.key:
             self.edits.append((*node.key_span, as_json(key or FORGOTTEN)))
         if node.kind == "object" and self._forgotten.has_company(identity(node)):
@@ -127,7 +127,7 @@ class _Cleaner:
         return any(map(_OF_CONTACTS.search, node.path))
 
     def _remove(self, node: Node) -> None:
-        """Remove an object that names a forgotten company, or what it identifies."""
+        """Remove an object that names a forgotten company, or the values that identify the company."""
         if party := _party(node):
             named = [item for item in (*party.items, *node.items) if item.key in ("name", "place")]
             whole = [node] if node is not party else [item for item in node.items if item.key in _COUNTRY + _NUMBER]
@@ -140,7 +140,7 @@ class _Cleaner:
             self.edits.append((node.start, node.end, NULL))
 
     def _split_names(self, node: Node) -> Iterator[Edit]:
-        """Find a name whose parts are whole values of their own, such as a first name followed by a last name."""
+        """Find a name whose parts are separate values, such as a first name followed by a last name."""
         if not self._forgotten.has_persons:
             return
         texts = [item for item in node.items if item.kind == "text"]
@@ -159,7 +159,7 @@ class _Cleaner:
 
 
 def _party(node: Node) -> Node | None:
-    """Return the related party that an object identifies or is; None if it is about no related party."""
+    """Return the related party that an object is or identifies; None if there is none."""
     each: Node | None = node
     while each is not None:
         if each.parent is not None and each.parent.kind == "array" and each.parent.key in _PARTIES:

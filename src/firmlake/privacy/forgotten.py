@@ -1,4 +1,4 @@
-"""Finds in texts who is forgotten, by the keyed hashes of the tombstones alone."""
+"""Find forgotten subjects in texts, by the keyed hashes of the tombstones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from firmlake.privacy.words import Word, numbers_in, spellings, words_in
 __all__ = ["FORGOTTEN", "Forgotten", "is_mark", "open_forgotten"]
 
 FORGOTTEN = "[forgotten]"
-"""Stands in a longer text where a name stood. A text that was only the name becomes null."""
+"""Replaces a name in a longer text. A text that is only the name becomes null."""
 
 Span = tuple[int, int]
 
@@ -34,7 +34,7 @@ _LENGTHS = {"BE": (9, 10), "NL": (7, 8), "FR": (9, 14)}
 
 
 class Forgotten:
-    """Knows who is forgotten, and removes them from texts.
+    """The forgotten subjects; finds and removes them in texts.
 
     Args:
         register: The tombstones.
@@ -42,7 +42,7 @@ class Forgotten:
 
     Attributes:
         register: The tombstones.
-        is_scoped: Whether a person is forgotten about one company only, so that it matters whom a text is about.
+        is_scoped: Whether a person is forgotten for one company only, so that the company of a text matters.
     """
 
     def __init__(self, register: Register, key: bytes) -> None:
@@ -66,7 +66,7 @@ class Forgotten:
         self._company_hash = lru_cache(maxsize=65536)(partial(company_hash, key))
 
     def may_be_in(self, body: bytes) -> bool:
-        """Tell quickly whether a document may name somebody forgotten; False is certain."""
+        """Tell quickly whether a document may name a forgotten subject. False means that it certainly does not."""
         marks: set[str] = set()
         for token in set(_TEXTS.findall(body)):
             marks |= self._marks_of(token)
@@ -76,7 +76,7 @@ class Forgotten:
         return _HIT in marks or any(name <= marks for name in self._names)
 
     def has_all_words(self, content: bytes) -> bool:
-        """Tell quickly whether any bytes hold all words of a forgotten name, in any order; False is certain."""
+        """Tell quickly whether bytes may hold all words of a forgotten name. False means that they certainly do not."""
         words = (found.decode("utf-8", "ignore") for found in set(_WORDS.findall(content)))
         marks = {mark for word in words for mark in self._marks_of_word(word)}
         return _HIT in marks or any(name <= marks for name in self._names if len(name) > 1)
@@ -98,7 +98,7 @@ class Forgotten:
         return any(self._number_spans(spelling) for spelling in spellings(text))
 
     def contact(self, text: str) -> str | None:
-        """Return what stands in the place of a forgotten contact id; None if the contact is not forgotten."""
+        """Return the replacement of a forgotten contact id; None if the contact is not forgotten."""
         if not self._contacts:
             return None
         mark = self._contacts.get(contact_hash(self._key, text))
@@ -109,18 +109,18 @@ class Forgotten:
 
         Args:
             text: The text.
-            company: The company that the text is about, for persons who are forgotten about one company only.
+            company: The company that the text is about, for persons who are forgotten for one company only.
             has_contacts: Whether ids of contacts may stand in the text, between spaces or punctuation.
 
         Returns:
-            The same text if nobody forgotten is in it; None if nothing else is in it.
+            The same text if it names no forgotten subject; None if it holds nothing else.
         """
         if has_contacts and self._contacts:
             text = _TOKEN.sub(lambda found: self.contact(found[0]) or found[0], text)
         return self._clean(text, company if self.is_scoped else None)
 
     def persons_in(self, words: list[Word], company: Company | None = None) -> list[Span]:
-        """Find names of forgotten persons: first and last place in a list of words, both included."""
+        """Find names of forgotten persons: the positions of the first and last word in a list of words."""
         found: list[Span] = []
         for count in self._counts:
             for first in range(len(words) - count + 1):
@@ -141,12 +141,12 @@ class Forgotten:
         return mark if mark in self._words else ""
 
     def _marks_of_word(self, text: str) -> set[str]:
-        """Return the keyed hashes of the words in what bytes show as one word, perhaps encoded."""
+        """Decode one word of the bytes, and return the keyed hashes of the words in it."""
         marks = {self._word_mark(word.text) for spelling in spellings(text) for word in words_in(spelling)} - {""}
         return marks | {_HIT} if any(found[1] in self._persons for found in _MASKED.finditer(text)) else marks
 
     def _find_marks(self, token: bytes) -> frozenset[str]:
-        """Return what a text of a document has of forgotten names, and `_HIT` if it names anybody else forgotten."""
+        """Return the words of forgotten names in a text, and `_HIT` if it names a forgotten contact or company."""
         marks: set[str] = set()
         for text in spellings(read_text(b'"' + token)):
             if self._words:
@@ -170,7 +170,7 @@ class Forgotten:
         return text
 
     def _clean_rest(self, text: str, company: Company | None) -> str | None:
-        """Clean what is left once more: what was found may have hidden something behind it."""
+        """Clean a text once more, because the first replacement may uncover another match."""
         rest = text.replace(FORGOTTEN, "\0")
         if not _CONTENT.search(rest):
             return None
@@ -192,15 +192,15 @@ class Forgotten:
 
 
 def is_mark(contact_id: str) -> bool:
-    """Tell whether this stands in the place of a forgotten contact, and must not be sent."""
+    """Tell whether this id replaces a forgotten contact, and so must not be sent."""
     return _MARK.fullmatch(contact_id) is not None
 
 
 def open_forgotten(settings: PrivacySettings, folders: Folders) -> Forgotten | None:
-    """Open the tombstones of a data folder; None if nobody was ever forgotten.
+    """Open the tombstones of a data folder; None if there are none.
 
     Raises:
-        SettingsError: The key of the tombstones is missing or another one. Restore it.
+        SettingsError: The key of the tombstones is missing, or it is the wrong key. Restore the right one.
         DamagedError: The tombstones cannot be read. Restore them.
     """
     held = read_register(settings, folders)

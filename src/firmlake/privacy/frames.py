@@ -1,6 +1,7 @@
-"""Removes who is forgotten from tables: from rows of lists, frozen tables and staged tables, told by their columns.
+"""Remove forgotten subjects from rows of lists, frozen tables and staged tables.
 
-Rows of a forgotten company go; a line of a list stays, without its content, so that every line is accounted for.
+Rows of a forgotten company are removed. A line of a list is kept without its content, so that every line is still
+accounted for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
 
 __all__ = ["LINE_FORGOTTEN", "clean_frame"]
 
-LINE_FORGOTTEN = "its company was forgotten; ask for it by name with `firmlake company` if it is needed again"
+LINE_FORGOTTEN = "its company was forgotten; to fetch the company again, name it with `firmlake company`"
 _COMPANY = ("country", "company_number")
 _LOOKALIKE = ("lookalike_country", "lookalike_company_number")
 _RELATED = ("related_country", "related_company_number")
@@ -22,7 +23,7 @@ _OURS = {
     *_COMPANY, *_LOOKALIKE, *_RELATED, "run_id", "valid_from_run", "valid_to_run", "request_id", "payload_hash",
     "dataset", "status", "direction", "related_kind", "kind", "effect", "path",
 }  # fmt: skip
-"""Columns that hold our own words or are dealt with by row."""
+"""Columns that hold words of firmlake, or are handled row by row."""
 _NULLABLE = {
     *_OF_RELATED, "name", "place", "value", "record_json", "example", "given", "old_value", "new_value", "extra_json",
     "columns", "fields", "function", "error",
@@ -30,11 +31,11 @@ _NULLABLE = {
 
 
 def clean_frame(frame: pl.DataFrame, forgotten: Forgotten) -> pl.DataFrame:
-    """Return a table without who is forgotten; the same frame if nobody forgotten is in it.
+    """Return a table without forgotten subjects; the same frame if it names none.
 
     Args:
-        frame: A table; its columns tell what rows are about.
-        forgotten: Who is forgotten.
+        frame: A table. The names of its columns tell what its rows are about.
+        forgotten: The forgotten subjects.
     """
     if forgotten.has_companies:
         frame = _clean_rows(frame, forgotten)
@@ -72,7 +73,7 @@ def _names(frame: pl.DataFrame, columns: tuple[str, str], forgotten: Forgotten) 
 
 
 def _blank(frame: pl.DataFrame, lines: pl.Series) -> pl.DataFrame:
-    """Keep only the number of a line of a list, and why."""
+    """Empty a line of a list, except for its number and the reason."""
     values = {"status": "refused", "reason": LINE_FORGOTTEN, "columns": "{}"}
     kept = {"line", "list_name", "run_id", "valid_from_run"}
     return frame.with_columns(
@@ -115,7 +116,7 @@ def _clean_value(column: str, text: str, company: Company | None, forgotten: For
 
 
 def _with_kinds(frame: pl.DataFrame) -> pl.DataFrame:
-    """Make a related party anonymous that has lost its number and its names."""
+    """Mark related parties as anonymous that have neither a number nor a name any more."""
     if "related_kind" not in frame.columns:
         return frame
     named = [name for name in (*_RELATED, "related_name", "related_identifier_name") if name in frame.columns]

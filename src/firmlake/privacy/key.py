@@ -1,4 +1,4 @@
-"""Secret keys of keyed hashes: made when they are first needed, readable by their owner alone."""
+"""Secret keys for keyed hashes. A key is made on first use, in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _HASH_DIGITS = 32
 
 
 def read_key(path: Path, setting: str, *, is_new: bool = True) -> bytes:
-    """Read a key; make it if there is none.
+    """Read a key, or make one if there is none.
 
     Args:
         path: The key file.
         setting: The setting that names another file, for the message.
-        is_new: Whether a missing key may be made. False if hashes exist that only the lost key explains.
+        is_new: Whether a missing key may be made. False if hashes made with the key exist.
 
     Raises:
         SettingsError: The key cannot be read or made, or is missing although hashes were made with it.
@@ -38,11 +38,13 @@ def read_key(path: Path, setting: str, *, is_new: bool = True) -> bytes:
     except OSError as error:
         raise SettingsError(f"The key file {path}: {error.strerror}", f"Correct {setting}") from None
     if len(key) < KEY_BYTES:
-        raise SettingsError(f"The key file {path} holds less than {KEY_BYTES} characters", "Restore it from a copy")
+        raise SettingsError(
+            f"The key file {path} holds fewer than {KEY_BYTES} characters", "Restore the file from a copy"
+        )
     return key
 
 
 def keyed_hash(key: bytes, *parts: str) -> str:
-    """Hash texts with a key (HMAC-SHA256, cut to 128 bits), so that nobody can test a guess without the key."""
+    """Hash texts with a key (HMAC-SHA256, cut to 128 bits). Testing a guess against the hash needs the key."""
     content = "\0".join(parts).encode("utf-8", "surrogatepass")
     return hmac.digest(key, content, "sha256").hex()[:_HASH_DIGITS]

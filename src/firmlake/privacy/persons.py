@@ -1,7 +1,7 @@
-"""Replaces the names of persons in an answer before it lands, as the setting `privacy.persons` says.
+"""Mask the names of persons in an answer before it lands, as `privacy.persons` says.
 
-A person is a related party with a name and without a company number, or whatever an unknown key says is a person. The
-rest of the answer lands byte for byte, so structures, stakes and counts stay as they are.
+A related party with a name but no company number counts as a person. So does a text whose unknown key suggests a
+person. The rest of the answer lands byte for byte, so structures, stakes and counts do not change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_PERSONS = {
 _OF_OTHERS = {
     "company", "count", "filter", "group", "id", "kind", "language", "order", "role", "sort", "status", "type",
 }  # fmt: skip
-"""Words of keys: `createdByV2` and `list_owner` speak of a person; `sortBy` and `ownerType` do not."""
+"""Words of keys: `createdByV2` and `list_owner` suggest a person; `sortBy` and `ownerType` do not."""
 _KEYS = re.compile(rb'"((?:[^"\\]|\\.)*+")\s*:', re.DOTALL)
 _RUN_TOGETHER = re.compile(r"(?:added|created|edited|made|modified|owned|updated)by")
 _PARTIES = ("parents", "children")
@@ -40,11 +40,11 @@ Mask = Callable[[str], bytes]
 
 
 def answer_filter(settings: PrivacySettings, folders: Folders) -> Callable[[bytes], bytes]:
-    """Return the function that each answer passes before it lands: it masks persons and removes who is forgotten.
+    """Return a function that masks persons and removes forgotten subjects in an answer before it lands.
 
     Raises:
-        SettingsError: The key cannot be read or made, or is not that of the tombstones.
-        DamagedError: The tombstones cannot be read.
+        SettingsError: The key cannot be read or made, or does not fit the tombstones. Restore it.
+        DamagedError: The tombstones cannot be read. Restore them.
     """
     forgotten, masked = open_forgotten(settings, folders), mask(settings, folders)
 
@@ -57,7 +57,7 @@ def answer_filter(settings: PrivacySettings, folders: Folders) -> Callable[[byte
 
 
 def mask(settings: PrivacySettings, folders: Folders) -> Mask | None:
-    """Return what replaces the name of a person, as JSON; None if names are kept.
+    """Return the replacement of a person's name, as JSON; None if names are kept.
 
     A hash is the same for all spellings of a name and in every answer, so that groups of companies stay visible.
     """
@@ -99,12 +99,12 @@ def _names_of_persons(root: Node) -> Iterator[Node]:
 
 
 def _has_person_key(node: Node) -> bool:
-    """Tell whether an unknown key on the way to a text suggests a person."""
+    """Tell whether any unknown key on the path to a text suggests a person."""
     return any(speaks_of_person(key) for key in node.path if key not in _KNOWN)
 
 
 def _is_name_of_party(node: Node) -> bool:
-    """Tell whether a text is a name in a related party that has no company number anywhere."""
+    """Tell whether a text is the name of a related party whose record holds no company number."""
     if "name" not in _words(node.key or ""):
         return False
     each: Node | None = node

@@ -1,7 +1,7 @@
-"""Tombstones: who is forgotten, as keyed hashes, in a file of the data folder.
+"""Tombstones: a file of the data folder records each forgotten subject as a keyed hash.
 
-A tombstone stays for good. It filters later answers, lists, restored backups and merged archives, and tells nothing to
-anybody who lacks the key.
+Tombstones are kept for good. They filter later answers, lists, restored backups and merged archives. Without the key,
+they reveal nothing about the subjects.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _SETTING = "privacy.key_file"
-_RESTORE = "Restore it from a copy; without it, whoever was forgotten comes back with the next answer"
+_RESTORE = "Restore it from a copy; without it, the next answers bring forgotten names back"
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -57,14 +57,14 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is forgotten.
+    """A forgotten subject.
 
     Attributes:
-        mark: A random name, which stands for the subject where something has to.
+        mark: A random name for the subject, for receipts and replaced ids.
         hash: Keyed hash of the subject.
-        scope: Keyed hash of the company about which a person is forgotten; empty if everywhere.
-        words: Keyed hash of each word of a person's name, so that most texts are passed over quickly.
-        is_done: Whether every place was cleaned since; False while `firmlake forget` is at work, or was killed.
+        scope: Keyed hash of the only company for which a person is forgotten; empty if forgotten everywhere.
+        words: Keyed hash of each word of a person's name, so that most texts are ruled out quickly.
+        is_done: Whether every place is clean; False while `firmlake forget` is running, and after it was killed.
     """
 
     mark: str
@@ -77,7 +77,7 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Register(msgspec.Struct, frozen=True):
-    """All tombstones, and a hash that tells whether a key is theirs."""
+    """All tombstones, and a hash to check that a key belongs to them."""
 
     check: str
     tombstones: tuple[Tombstone, ...] = ()
@@ -89,11 +89,11 @@ class Register(msgspec.Struct, frozen=True):
 
 
 def read_register(settings: PrivacySettings, folders: Folders) -> tuple[Register, bytes] | None:
-    """Read the tombstones and their key; None if nobody was ever forgotten.
+    """Read the tombstones and their key; None if there are no tombstones.
 
     Raises:
-        SettingsError: The key is missing or another one. Restore it.
-        DamagedError: The file is not what was written. Restore it.
+        SettingsError: The key is missing, or it is the wrong key. Restore the right one.
+        DamagedError: The file of the tombstones cannot be read. Restore the file.
     """
     path = folders.tombstones
     if not path.exists():
@@ -102,25 +102,25 @@ def read_register(settings: PrivacySettings, folders: Folders) -> tuple[Register
     key = read_key(key_path(settings, folders), _SETTING, is_new=False)
     if not hmac.compare_digest(register.check, _check(key)):
         raise SettingsError(
-            f"The key of {key_path(settings, folders)} is not the one that {path} was made with",
+            f"The key in {key_path(settings, folders)} does not belong to {path}",
             f"Restore the key from a copy, or correct {_SETTING}",
         )
     return register, key
 
 
 def write_register(folders: Folders, register: Register) -> None:
-    """Write the tombstones, whole or not at all."""
+    """Write the tombstones, in one rename."""
     write_json(folders.tombstones, register)
 
 
 def add_tombstones(
     settings: PrivacySettings, folders: Folders, subjects: Iterable[Subject], now: datetime, *, is_dry: bool = False
 ) -> tuple[Register, bytes]:
-    """Return the tombstones with one for each subject. Only a first key is written, and not even that if `is_dry`.
+    """Return the tombstones, with one added for each subject. Only a new key is written, and only unless `is_dry`.
 
     Raises:
-        UsageError: A name has no word to look for.
-        SettingsError: The key of earlier tombstones is missing.
+        UsageError: A name holds no letters. Spell it as the answers do.
+        SettingsError: The key of earlier tombstones is missing. Restore it.
     """
     held = read_register(settings, folders)
     path = key_path(settings, folders)
@@ -131,7 +131,7 @@ def add_tombstones(
         is_person = subject.kind == "person"
         words = name_words(subject.name) if is_person else ()
         if is_person and not words:
-            raise UsageError("The name has no word in it", "Give the name as the answers spell it")
+            raise UsageError("The name holds no letters", "Spell the name as the answers do")
         scope = company_hash(key, subject.company) if is_person and subject.company else ""
         made = Tombstone(
             mark=secrets.token_hex(4),

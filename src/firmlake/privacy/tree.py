@@ -1,4 +1,4 @@
-"""JSON as a tree whose values know their place in the bytes, so that one value is replaced and the rest stays."""
+"""A JSON tree that records where each value stands in the bytes, so that single values can be replaced."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 __all__ = ["NULL", "Node", "as_json", "parse", "read_text", "replaced", "walk"]
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}\[\]:,]|[^\s"{}\[\]:,]+', re.DOTALL)
-"""A text, also where the document was cut within it; a mark; or any other value."""
+"""A text, which may be cut off at the end of the document; a punctuation mark; or any other value."""
 _DEPTH_MAX = 64
-"""Answers nest a few levels. A hostile body of many levels is read as loose texts instead."""
+"""Answers nest a few levels. A document with more levels than this is cleaned as plain text."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 _TEXT = msgspec.json.Decoder(str)
 _ENCODE = msgspec.json.Encoder().encode
@@ -27,7 +27,7 @@ class Node:
     Attributes:
         kind: "object", "array", "text" or "other".
         key: The key of the value, if an object holds it.
-        text: The value of a text; of any other leaf its JSON.
+        text: The decoded text, or the JSON of a number, boolean or null.
         start: Where the value begins in the bytes.
         end: Where it ends.
         key_span: Start and end of the key, if there is one.
@@ -57,7 +57,7 @@ class Node:
 
 
 def parse(body: bytes) -> Node | None:
-    """Read a JSON document, also one that was cut; None if it is none, or nests too deeply."""
+    """Read a JSON document, which may be cut off; None if it is not JSON, or nests too deeply."""
     root = Node("array", 0, len(body), None)
     place, key, key_span, depth = root, None, None, 0
     for token in _TOKEN.finditer(body):
@@ -87,7 +87,7 @@ def parse(body: bytes) -> Node | None:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield a value and all values in it, in their order."""
+    """Yield a value and all values inside it, in document order."""
     stack = [node]
     while stack:
         node = stack.pop()
@@ -112,7 +112,7 @@ def as_json(text: str) -> bytes:
 
 
 def read_text(mark: bytes) -> str:
-    """Read a text, however broken: a lone half of a character is kept, and bytes that are no UTF-8 are replaced."""
+    """Read a text, even a broken one: lone surrogates are kept, and bytes that are not UTF-8 are replaced."""
     try:
         return _TEXT.decode(mark)
     except _UNREADABLE:
@@ -137,7 +137,7 @@ def _node(mark: bytes, start: int, end: int, place: Node) -> Node:
 
 
 def _removals(removed: Iterable[Node]) -> Iterator[tuple[int, int, bytes]]:
-    """Find the bytes of elements that go, each with one comma."""
+    """Find the bytes to cut for removed elements, each with one comma."""
     by_array: dict[int, tuple[Node, set[int]]] = {}
     for node in removed:
         assert node.parent is not None

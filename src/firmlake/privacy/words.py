@@ -1,4 +1,4 @@
-"""The words of a text in normal form, however JSON, a URL or HTML spells the text.
+"""The words of a text in normal form, also if the text is encoded as JSON, URL or HTML.
 
 Two spellings of a name are the same if they have the same words, in any order: case, accents, punctuation and digits
 do not count. `Peeters, José`, `JOSE PEETERS` and `jose.peeters@example.com` all have the words jose and peeters.
@@ -22,7 +22,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DIGITS = range(7, 15)
 _ESCAPE = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt])')
 _DECODED_MAX = 3
-"""Nested encodings that are undone, such as JSON in a JSON text."""
+"""How many nested encodings are decoded, such as JSON inside a JSON text."""
 
 
 class Word(NamedTuple):
@@ -49,7 +49,7 @@ def name_words(name: str) -> tuple[str, ...]:
 
 
 def numbers_in(text: str) -> list[tuple[str, int, int]]:
-    """Find what may be company numbers: 7 to 14 digits, perhaps grouped, but no date; digits, start and end."""
+    """Find possible company numbers: 7 to 14 digits, grouped or not, except dates. Return digits, start and end."""
     found = []
     for groups in _GROUPS.finditer(text):
         parts = [(part[0], groups.start() + part.start()) for part in re.finditer(r"\d+", groups[0])]
@@ -65,7 +65,7 @@ def numbers_in(text: str) -> list[tuple[str, int, int]]:
 
 
 def spellings(text: str) -> list[str]:
-    """Return a text as it stands, and decoded, as long as decoding changes it."""
+    """Return a text followed by its successive decodings, until decoding changes nothing."""
     found = [text]
     for _ in range(_DECODED_MAX):
         decoded = _decode(found[-1])
