@@ -174,7 +174,7 @@ def _out_of_reach(folders: Folders) -> list[str]:
     ]
     return [
         *found,
-        "Copies and backups of the data folder: after restoring one, clean it with `firmlake forget` or `firmlake replay`",
+        "Copies and backups of the data folder: after restoring one, clean it with `firmlake forget` or `replay`",
         "Exported Delta Lake and Iceberg tables: export them again, then remove their old versions (vacuum)",
         "Old object versions in buckets with versioning: remove them with a lifecycle rule",
         "Files written by `--out`, `--log` and `report --to`, and databases that exports were loaded into",
