@@ -72,7 +72,7 @@ def test_who_was_forgotten_comes_back_by_no_way(made, now):
     with pytest.raises(SettingsError, match="is missing, but hashes were made with it"):
         enrich(settings, folder / "list.csv", "a test")
     key.write_text("x" * 64)
-    with pytest.raises(SettingsError, match="is not the one"):
+    with pytest.raises(SettingsError, match="does not belong to"):
         forget(settings, [], now)
 
 
