@@ -1,10 +1,10 @@
 """Create or update everything on a Prefect server: the work pool, the deployments and the automations.
 
-    python flows/deploy.py            # as often as you like: what is there is updated, not made twice
-    python flows/deploy.py --check    # only whether the variables that prefect.yaml names are set
+    python flows/deploy.py            # can be repeated: existing objects are updated
+    python flows/deploy.py --check    # only checks that the variables in prefect.yaml are set
 
-It deploys prefect.yaml and applies automations.yaml. Notices go to the notification block with the name given by
-`--block`, whatever its type.
+The command deploys prefect.yaml and applies automations.yaml. Automations send notices to the notification block that
+`--block` names, whatever its type.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _apply(block: str, pool_type: str) -> None:
             _put_automation(client, made, notices)
     if notices is None:
         echo(
-            f"Nobody is notified: there is no notification block named {block}. Create one on the server's page Blocks "
+            f"No notices are sent: the server has no notification block named {block}. Create one on its page Blocks "
             "(Slack, Microsoft Teams, e-mail, webhook), then run this again",
             err=True,
         )
@@ -101,7 +101,7 @@ def _make_pool(client: SyncPrefectClient, name: str, kind: str) -> None:
     try:
         found = client.read_work_pool(name)
     except ObjectNotFound:
-        wanted = template if kind == "kubernetes" else {}  # {} is what Prefect brings for the type
+        wanted = template if kind == "kubernetes" else {}  # {} selects the default of Prefect for the type
         client.create_work_pool(WorkPoolCreate(name=name, type=kind, base_job_template=wanted))
         echo(f"Work pool {name}: created, type {kind}")
         return
@@ -115,8 +115,8 @@ def _deploy_all() -> None:
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True)  # noqa: S603 - Prefect's own command
     if done.returncode:
         raise FirmlakeError(
-            f"Prefect does not take prefect.yaml: {(done.stderr or done.stdout).strip()}",
-            "Correct it, then deploy again",
+            f"Prefect rejected prefect.yaml: {(done.stderr or done.stdout).strip()}",
+            "Correct the file, then deploy again",
         )
     names = [each["name"] for each in yaml.safe_load(_DEPLOYMENTS.read_text())["deployments"]]
     echo(f"Deployments: {', '.join(names)}")
@@ -134,7 +134,7 @@ def _put_automation(client: SyncPrefectClient, described: dict[str, Any], block:
 
     name = described["name"]
     if block is None and any(_BLOCK_ID in map(str, action.values()) for action in described["actions"]):
-        echo(f"Automation {name}: left out, it needs a notification block")
+        echo(f"Automation {name}: skipped, because it needs a notification block")
         return
     actions = [
         {**each, **({"block_document_id": block} if "block_document_id" in each else {})}

@@ -90,7 +90,7 @@ def test_a_load_that_is_killed_changes_nothing_that_readers_see_and_is_resumed(w
     if week:
         assert texts(place.ask(seen)) == before
     load(folders, place.request(), now, said.append)
-    assert "financials: written before" in said
+    assert "financials: staged by an earlier attempt" in said
     assert_same(folders, place)
 
 

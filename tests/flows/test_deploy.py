@@ -62,5 +62,5 @@ def test_automations_are_updated_not_made_twice_and_those_made_twice_earlier_go(
     assert capsys.readouterr().out.splitlines() == [
         "Automation twice: updated",
         "Automation twice: updated",
-        "Automation notice: left out, it needs a notification block",
+        "Automation notice: skipped, because it needs a notification block",
     ]

@@ -84,11 +84,11 @@ def make_element(
         data = {_GROUP[dataset]: data} if isinstance(data, list) else msgspec.structs.asdict(data)
     unknown: tuple[str, ...] = ()
     if data is not None and message and any(data.values()):
-        message, unknown = None, ("message",)  # such as OK; the number of records is checked anyway
+        message, unknown = None, ("message",)  # such as OK beside data; the number of records is checked anyway
     if data is None:
         problem = "" if message else "neither data nor message"
     elif message:
-        records = None  # the message tells more than the empty array beside it
+        records = None  # the data is empty, and the message says why
     elif page is None and DATASETS[dataset].is_paged:
         problem = "data without pagination, so the number of records is unknown"
     else:
@@ -140,7 +140,7 @@ def _repeated_key(raw: Raw) -> str:
 
     try:
         element = json.loads(bytes(raw), object_pairs_hook=keep, parse_int=str, parse_float=str)
-    except ValueError:  # records are read by whoever wants them
+    except ValueError:  # records are checked when they are decoded
         return ""
     parts = [element, *(element.get(name) for name in _KNOWN_INSIDE)] if isinstance(element, dict) else []
     return next((part[_TWICE] for part in parts if isinstance(part, dict) and _TWICE in part), "")
@@ -160,7 +160,7 @@ def _read_data(dataset: str, data: Raw) -> Any:
     groups = DATASETS[dataset].groups
     if any(group.key is None for group in groups.values()):
         return _RECORDS.decode(data)
-    if bytes(data) in (b"null", b"[]"):  # some languages write [] for an empty object
+    if bytes(data) in (b"null", b"[]"):  # some JSON libraries write [] for an empty object
         return None if bytes(data) == b"null" else {name: [] for name in groups}
     content = _KEYS.decode(data)
     values = {name: content.get(group.key or "", _NULL) for name, group in groups.items()}

@@ -1,1 +1,1 @@
-"""Delivery: put the newest generation, or its changes since the last load, into the tables of another warehouse."""
+"""Delivery: load the newest generation, or its changes since the last load, into another database."""

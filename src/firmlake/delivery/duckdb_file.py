@@ -24,7 +24,7 @@ _COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_na
 class DuckdbConnection:
     """A connection that works on one schema; see `firmlake.delivery.warehouse.Connection`."""
 
-    # A key would refuse rows that are deleted and inserted again in one transaction.
+    # With a primary key, DuckDB rejects a row that is deleted and inserted again in one transaction.
     dialect = Dialect("duckdb", {kind: exported_type(Column("", kind, "")) for kind in (*_KINDS, "score")}, False)
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, schema: str) -> None:
@@ -39,7 +39,7 @@ class DuckdbConnection:
             return self._connection.execute(statement, list(values)).fetchall()
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
-        """Insert batches, which DuckDB reads as they come."""
+        """Insert batches into a table, one batch in memory at a time."""
         rows = pa.RecordBatchReader.from_batches(arrow_schema(table), batches)
         with _told(self.name):
             self._connection.register("rows_to_load", rows)
@@ -52,7 +52,7 @@ class DuckdbConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Begin a transaction, which an error rolls back."""
+        """Run a transaction. An error rolls it back."""
         self.run("BEGIN")
         try:
             yield
@@ -75,15 +75,15 @@ class DuckdbConnection:
 
 @contextmanager
 def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbConnection]:
-    """Open a DuckDB file for writing; it is created if there is none.
+    """Open a DuckDB file for writing, and create it if it does not exist.
 
     Raises:
-        UsageError: There is no such folder.
-        LockHeldError: Another process has the file open.
-        FirmlakeError: The file is no DuckDB database.
+        UsageError: The folder of the file does not exist. Name another one.
+        LockHeldError: Another process has the file open. Close it there.
+        FirmlakeError: The file is not a DuckDB database. Name another one.
     """
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"There is no folder {path.absolute().parent}", "Name a file in a folder that exists")
+        raise UsageError(f"The folder {path.absolute().parent} does not exist", "Create it, or name another file")
     try:
         connection = duckdb.connect(str(path), config={"memory_limit": memory_limit})
     except duckdb.IOException as error:
@@ -102,7 +102,7 @@ def _told(name: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        raise FirmlakeError(f"{name}: {_first(error)}", "Load again: it resumes. Nothing was changed") from error
+        raise FirmlakeError(f"{name}: {_first(error)}", "Load again to resume. The tables are unchanged") from error
 
 
 def _first(error: BaseException) -> str:

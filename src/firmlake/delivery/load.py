@@ -51,7 +51,9 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         target: `postgres://HOST/DATABASE`, `snowflake://ACCOUNT/DATABASE` or `duckdb:FILE`.
         schema: The schema of the tables in the target.
-        is_whole: Load all rows even if the changes alone would do.
+        tables: The tables to load.
+        is_whole: Load all rows, even if loading the changes would be enough.
+        memory_limit: The most memory that DuckDB may use.
     """
 
     target: str
@@ -62,12 +64,14 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delivered(NamedTuple):
-    """What came of a load.
+    """The result of a load.
 
     Attributes:
+        target: The target, without credentials.
         record: The load that the target holds now.
         is_new: Whether anything was written.
-        note: Why all rows were loaded instead of changes; empty if changes were, or if there was nothing before.
+        note: Why all rows were loaded instead of changes. Empty for a load of changes, a first load, or if all rows
+            were asked for.
     """
 
     target: str
@@ -80,11 +84,11 @@ def request_of(settings: Settings, *, is_whole: bool = False) -> LoadRequest:
     """Make a request from the settings.
 
     Raises:
-        UsageError: No target is named.
+        UsageError: The settings name no target. Set `load.target`.
     """
     wanted = settings.load
     if not wanted.target:
-        raise UsageError("No target is named", "`firmlake load postgres://HOST/DATABASE`, or set load.target")
+        raise UsageError("No target is named", "Run `firmlake load postgres://HOST/DATABASE`, or set load.target")
     return LoadRequest(
         target=wanted.target,
         schema=wanted.schema,
@@ -100,7 +104,7 @@ def load(
     now: Callable[[], datetime],
     tell: Callable[[str], object] = lambda line: None,
 ) -> Delivered:
-    """Make the tables of a target hold the newest generation. Call again to resume.
+    """Load the newest generation into the tables of a target. If a load is interrupted, call again to resume it.
 
     If the target holds an earlier generation that is still kept, only the rows that differ are sent.
 
@@ -112,8 +116,8 @@ def load(
 
     Raises:
         UsageError: The target or a table is unknown.
-        LockHeldError: Another load works on the target.
-        FirmlakeError: Nothing is published yet, the target holds a later generation, or it fails.
+        LockHeldError: Another load into the target is running. Wait until it ends.
+        FirmlakeError: Nothing is published yet, the target holds a later generation, or the target reports an error.
     """
     with (
         open_warehouse(folders, memory_limit=request.memory_limit) as connection,
@@ -141,8 +145,8 @@ def open_target_warehouse(request: LoadRequest) -> Iterator[Warehouse]:
     """Open the target of a request.
 
     Raises:
-        UsageError: Its address has an unknown form.
-        FirmlakeError: It cannot be opened.
+        UsageError: The address of the target is invalid.
+        FirmlakeError: The target cannot be opened.
     """
     target = request.target
     if target.startswith(_SCHEMES[:2]):
@@ -156,7 +160,7 @@ def open_target_warehouse(request: LoadRequest) -> Iterator[Warehouse]:
             yield Warehouse(file)
     else:
         raise UsageError(
-            f"{target.partition(':')[0]} is no target that a load can write to",
+            f"{target.partition(':')[0]} is not a supported target",
             "Name postgres://HOST/DATABASE, snowflake://ACCOUNT/DATABASE or duckdb:FILE; for others "
             "`firmlake export --ddl DIALECT` prints a script",
         )
@@ -169,7 +173,7 @@ def _check_order(held: LoadRecord | None, newest: Load, warehouse: Warehouse) ->
     if held and held.published_at > newest.published_at:
         raise FirmlakeError(
             f"{warehouse.name} holds a newer load, of generation {held.generation} from {held.published_at} UTC",
-            "Load from the data folder that it came from, or into another schema",
+            "Load from the data folder of that load, or into another schema",
         )
 
 
@@ -185,16 +189,16 @@ def _holds(held: LoadRecord, newest: Load, request: LoadRequest) -> bool:
 def _why_whole(
     connection: duckdb.DuckDBPyConnection, folders: Folders, request: LoadRequest, held: LoadRecord | None
 ) -> str | None:
-    """Say why all rows must be loaded, "" if that needs no reason; None if the changes do, whose base is attached."""
+    """Return why all rows must be loaded, "" if asked for; None if changes are enough, after attaching their base."""
     if held is None or request.is_whole:
         return ""
     if held.schema_version != SCHEMA_VERSION:
-        return "the tables have another shape since"
+        return "the columns of the tables have changed since the last load"
     if set(held.tables) != set(request.tables):
-        return "the last load had other tables"
+        return "the last load was of other tables"
     path = _path(folders, held.generation)
     if path.exists() and _made_at(folders, held.generation) != held.made_at:
-        return f"generation {held.generation}, which was loaded last, was made anew since"
+        return f"generation {held.generation}, which was loaded last, was rebuilt since then"
     if path.exists():
         attach(connection, path)
         if last_load(connection, BASE).published_at == held.published_at:
@@ -207,7 +211,7 @@ def _path(folders: Folders, generation: int) -> Path:
 
 
 def _made_at(folders: Folders, generation: int) -> str:
-    """Tell one file of a generation from another: whoever is forgotten is taken out of all generations."""
+    """Identify the file of a generation, because `firmlake forget` may rebuild it under the same number."""
     status = _path(folders, generation).stat()
     return f"{status.st_mtime_ns}-{status.st_size}"
 
@@ -215,7 +219,7 @@ def _made_at(folders: Folders, generation: int) -> str:
 def _start(
     request: LoadRequest, warehouse: Warehouse, newest: Load, made_at: str, held: LoadRecord | None, *, is_whole: bool
 ) -> LoadRecord:
-    """Make the record of a load; its name is derived from what it loads, so that a killed load resumes."""
+    """Make the record of a load. Its name is derived from the content, so that an interrupted load can resume."""
     tables = {name: warehouse.dialect.shape(WAREHOUSE_TABLES[name]) for name in request.tables}
     mode = "whole" if is_whole else "changes"
     content = (newest.generation, newest.published_at, made_at, mode, held and held.load_id, tables, SCHEMA_VERSION)
@@ -243,13 +247,13 @@ def _stage(
     selected: list[Selected],
     tell: Callable[[str], object],
 ) -> dict[str, int]:
-    """Write all tables aside that are not written yet, and return the rows of each."""
+    """Stage all tables that are not staged yet, and return the number of rows of each."""
     counts = warehouse.prepare(record.load_id)
     scratch = folders.state if is_writable(folders.state) else Path(tempfile.gettempdir())
     for each in selected:
         table = each.table
         if table.name in counts:
-            tell(f"{table.name}: written before")
+            tell(f"{table.name}: staged by an earlier attempt")
             continue
         source = Source(connection, each, scratch, file_bytes=0)
         whole = record.mode == "whole"
@@ -261,7 +265,7 @@ def _stage(
 def _remember(
     folders: Folders, request: LoadRequest, warehouse: Warehouse, record: LoadRecord, now: Callable[[], datetime]
 ) -> None:
-    """Keep the loaded generation, from which the next load tells what has changed."""
+    """Keep the loaded generation, because the next load compares with it."""
     if is_writable(folders.state):
         target = f"{warehouse.name} {request.schema}"
         last = LastExport(target=target, export_id=record.load_id, generation=record.generation, exported_at=now())

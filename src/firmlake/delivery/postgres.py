@@ -1,4 +1,4 @@
-"""A PostgreSQL schema as the target of loads: rows go in by COPY, credentials come from where libpq finds them."""
+"""A PostgreSQL schema as the target of loads. Rows are sent by COPY; libpq finds the credentials."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PostgresConnection:
             return cursor.fetchall() if cursor.description else []
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
-        """Copy batches into a table as CSV, in which a missing value and an empty text differ."""
+        """Copy batches into a table as CSV, which keeps null apart from an empty text."""
         columns = ", ".join(f'"{column.name}"' for column in table.columns)
         count = 0
         with (
@@ -68,11 +68,11 @@ class PostgresConnection:
         return count
 
     def transaction(self) -> Any:
-        """Begin a transaction, which an error rolls back."""
+        """Begin a transaction. An error rolls it back."""
         return self._connection.transaction()
 
     def create_schema(self) -> None:
-        """Create the schema unless it exists; the right to create one is needed only if it does not."""
+        """Create the schema if it does not exist. Only then does the login need the right to create it."""
         with _told(self.name):
             sought = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
             if not self._connection.execute(sought, (self._schema,)).fetchone():
@@ -88,7 +88,7 @@ class PostgresConnection:
 
 @contextmanager
 def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
-    """Connect to a PostgreSQL database, and keep other loads out of the schema meanwhile.
+    """Connect to a PostgreSQL database, and lock the schema against other loads.
 
     Args:
         address: `postgres://HOST/DATABASE`, without a password: libpq reads PGPASSWORD, PGPASSFILE or ~/.pgpass.
@@ -96,8 +96,8 @@ def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
 
     Raises:
         UsageError: The address is invalid or holds a password, or psycopg is missing.
-        LockHeldError: Another load works on the schema.
-        FirmlakeError: The server cannot be reached.
+        LockHeldError: Another load into the schema is running. Wait until it ends.
+        FirmlakeError: The server cannot be reached. Check the address and the login.
     """
     try:
         import psycopg
@@ -121,7 +121,7 @@ def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
             "SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCK & 0x7FFFFFFF, schema)
         ).fetchone() or (False,)
         if not is_free:
-            raise LockHeldError(f"Another load works on schema {schema} of {name}", "Wait until it has ended")
+            raise LockHeldError(f"Another load into schema {schema} of {name} is running", "Wait until it ends")
         connection.execute("SET client_min_messages = warning")
         yield PostgresConnection(connection, name, schema)
 
@@ -140,25 +140,27 @@ def _as_csv(batch: pa.RecordBatch) -> bytes:
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """Turn an error of the database into one line that says where, what, and what to do."""
+    """Raise an error of the database as one line: where it happened, what it is, and the next step."""
     import psycopg
 
     try:
         yield
     except psycopg.errors.DependentObjectsStillExist as error:
         raise FirmlakeError(
-            f"{name}: a table has another shape now and must be replaced, but views depend on it: {_first(error)}",
-            "Drop these views, load, and create them again",
+            f"{name}: a column has another type now, but views depend on its table: {_first(error)}",
+            "Drop these views, load again, then create the views again",
         ) from None
     except psycopg.errors.InsufficientPrivilege as error:
-        raise FirmlakeError(f"{name}: {_first(error)}", "Let the login create and own the schema") from None
+        raise FirmlakeError(
+            f"{name}: {_first(error)}", "Give the login the right to create the schema, or make it the owner"
+        ) from None
     except psycopg.OperationalError as error:
         raise FirmlakeError(
             f"{name} cannot be used: {_first(error)}",
-            "Check the server and the login (PGUSER, ~/.pgpass), then load again: it resumes",
+            "Check the server and the login (PGUSER, ~/.pgpass), then load again to resume",
         ) from None
     except psycopg.Error as error:
-        raise FirmlakeError(f"{name}: {_first(error)}", "Load again: it resumes. Nothing was changed") from None
+        raise FirmlakeError(f"{name}: {_first(error)}", "Load again to resume. The tables are unchanged") from None
 
 
 def _first(error: BaseException) -> str:

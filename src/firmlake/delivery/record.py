@@ -1,4 +1,4 @@
-"""What a target says of itself: `_firmlake_loads` with one row for each load, and marks of unfinished loads."""
+"""The records that a target holds: one row for each load in `_firmlake_loads`, and the tables staged so far."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from firmlake.tables.schemas import Column, Table
 __all__ = ["LOADS", "STAGED", "LoadRecord", "Shape", "record_of", "row_of"]
 
 Shape = tuple[tuple[str, str], ...]
-"""Name and type of each column of a table, in the target's spelling."""
+"""Name and type of each column of a table, as the target spells them."""
 
 LOADS = Table(
     "_firmlake_loads",
-    "A load by firmlake; the newest says what the other tables hold",
+    "A load by firmlake; the newest row describes the current contents of the other tables",
     ("load_id",),
     (
-        Column("load_id", "text", "Name of the load, derived from what it loaded"),
-        Column("loaded_at", "timestamp", "When it was committed, UTC"),
+        Column("load_id", "text", "Name of the load, derived from its content"),
+        Column("loaded_at", "timestamp", "When the load was committed, UTC"),
         Column("mode", "text", "whole, or changes since base_generation"),
         Column("run_id", "text", "Last run included"),
         Column("generation", "integer", "Generation of the warehouse that was loaded"),
         Column("published_at", "timestamp", "When that generation was published, UTC"),
-        Column("made_at", "text", "Time and size of the file of that generation; `firmlake forget` makes it anew"),
+        Column("made_at", "text", "Time and size of the file of that generation; `firmlake forget` rebuilds the file"),
         Column("base_generation", "integer", "Generation whose changes were loaded", "the load was whole"),
         Column("schema_version", "integer", "Version of the shape of the tables"),
         Column("firmlake_version", "text", "Version of firmlake"),
         Column("tables", "json", "Columns and types of each table that was loaded"),
-        Column("row_counts", "json", "Rows that were written aside for each table: all, or the changed ones"),
+        Column("row_counts", "json", "Rows that were staged for each table: all rows, or the changed ones"),
     ),
 )
 
 STAGED = Table(
     "_firmlake_staged",
-    "A table that an unfinished load has written aside",
+    "A table that an unfinished load has staged",
     ("load_id", "table_name"),
     (
         Column("load_id", "text", "Name of the load"),
         Column("table_name", "text", "Table"),
-        Column("row_count", "integer", "Rows written aside"),
+        Column("row_count", "integer", "Rows staged"),
     ),
 )
 
@@ -64,7 +64,7 @@ class LoadRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def row_of(record: LoadRecord) -> tuple[Any, ...]:
-    """Return the row of a load, in the order of the columns of `LOADS`."""
+    """Return the row of a load, in the column order of `LOADS`."""
     values = msgspec.structs.asdict(record)
     for name in ("tables", "row_counts"):
         values[name] = msgspec.json.encode(values[name]).decode()
@@ -74,7 +74,7 @@ def row_of(record: LoadRecord) -> tuple[Any, ...]:
 
 
 def record_of(row: tuple[Any, ...]) -> LoadRecord:
-    """Read a row of `_firmlake_loads`; times come back without a zone, in UTC."""
+    """Read a row of `_firmlake_loads`. Times are in UTC, without a zone."""
     values = dict(zip((column.name for column in LOADS.columns), row, strict=True))
     values["tables"] = msgspec.json.decode(values["tables"], type=dict[str, Shape])
     values["row_counts"] = msgspec.json.decode(values["row_counts"], type=dict[str, int])

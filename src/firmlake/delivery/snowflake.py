@@ -1,6 +1,6 @@
-"""A Snowflake schema as the target of loads: its ADBC driver puts Parquet files on a stage, from which they are copied.
+"""A Snowflake schema as the target of loads: Parquet files are put on a stage, then copied into the tables.
 
-No account was at hand: everything up to the driver's requests was tested, against an endpoint of our own.
+This was tested without a Snowflake account: a local endpoint answered the requests of the real ADBC driver.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OPTION = "adbc.snowflake.sql."
 class SnowflakeConnection:
     """A connection that works on one schema; see `firmlake.delivery.warehouse.Connection`."""
 
-    # Names are not quoted, so that queries need not quote them either.
+    # Unquoted names let users write queries without quotes.
     dialect = Dialect("snowflake", _TYPES, has_keys=False, has_quotes=False, commits_ddl=True)
 
     def __init__(self, connection: Any, name: str, schema: str) -> None:
@@ -77,7 +77,7 @@ class SnowflakeConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Begin a transaction, which an error rolls back."""
+        """Run a transaction. An error rolls it back."""
         self.run("BEGIN")
         try:
             yield
@@ -113,22 +113,24 @@ def open_snowflake(address: str, schema: str) -> Iterator[SnowflakeConnection]:
 
     Raises:
         UsageError: The address is invalid or holds a password, a name is no plain identifier, or the driver is missing.
-        FirmlakeError: The service refuses the login, or cannot be reached.
+        FirmlakeError: Snowflake refuses the login, or cannot be reached. Check the login, then load again.
     """
     parts = urlsplit(address)
     if parts.password:
-        raise UsageError("The address holds a password", f"Leave it out, and set {_PASSWORD} or {_KEY_FILE}")
+        raise UsageError(
+            "The address of Snowflake holds a password", f"Leave it out, and set {_PASSWORD} or {_KEY_FILE}"
+        )
     if not (parts.hostname and parts.path.strip("/")):
         raise UsageError("The address of Snowflake is incomplete", "Write snowflake://ACCOUNT/DATABASE?warehouse=NAME")
     if not schema.isidentifier():
-        raise UsageError(f"{schema!r} is no plain name of a schema", "Use letters, digits and underscores")
+        raise UsageError(f"{schema!r} is not a plain schema name", "Use letters, digits and underscores")
     try:
         import adbc_driver_snowflake.dbapi as driver
     except ImportError:
         raise UsageError("Snowflake needs its ADBC driver", "`pip install adbc-driver-snowflake`") from None
     name = f"snowflake://{parts.hostname}{parts.path}"
     with _told(name):
-        # Transactions are begun by statements.
+        # Statements begin and end the transactions.
         options = _options(parts.hostname, parts.path.strip("/"), parts.query, schema)
         connection = driver.connect(db_kwargs=options, autocommit=True)
     with connection:
@@ -139,7 +141,7 @@ def open_snowflake(address: str, schema: str) -> Iterator[SnowflakeConnection]:
 
 
 def _options(account: str, database: str, query: str, schema: str) -> dict[str, str]:
-    """Return the options of the driver; SNOWFLAKE_HOST and SNOWFLAKE_PORT serve private links and tests."""
+    """Return the options of the driver. SNOWFLAKE_HOST and SNOWFLAKE_PORT are for private links and tests."""
     options = {
         "username": os.environ.get("SNOWFLAKE_USER", ""),
         f"{_OPTION}account": account,
@@ -162,7 +164,7 @@ def _options(account: str, database: str, query: str, schema: str) -> dict[str, 
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """Turn an error of the driver into one line that says where, what, and what to do."""
+    """Raise an error of the driver as one line: where it happened, what it is, and the next step."""
     from adbc_driver_manager import Error
 
     try:
@@ -172,5 +174,5 @@ def _told(name: str) -> Iterator[None]:
         secret = os.environ.get(_PASSWORD)
         said = first.replace(secret, "***") if secret else first
         raise FirmlakeError(
-            f"{name}: {said}", "Check SNOWFLAKE_USER, its key or password, and its rights; then load again: it resumes"
+            f"{name}: {said}", "Check SNOWFLAKE_USER, its key or password, and its rights; then load again to resume"
         ) from None

@@ -1,4 +1,4 @@
-"""The SQL of a load, made from the one schema. It is the same for all targets but for types, comments and quotes."""
+"""The SQL of a load. A `Dialect` holds what differs between targets, such as types and quotes."""
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
 
@@ -24,13 +24,13 @@ __all__ = [
 
 
 class Dialect(NamedTuple):
-    """How a target spells what differs.
+    """How the SQL of one target differs from the others.
 
     Attributes:
-        types: Type in the target by type of a `Column`.
+        types: The type in the target, by type of a `Column`.
         has_keys: Whether primary keys are declared.
-        has_quotes: Whether names are quoted; where they are not, users need not quote them either.
-        commits_ddl: Whether a statement that creates, alters or drops a table commits the transaction it is in.
+        has_quotes: Whether names are quoted. If they are not, users need not quote them either.
+        commits_ddl: Whether a statement that creates, alters or drops a table commits the current transaction.
     """
 
     name: str
@@ -40,34 +40,34 @@ class Dialect(NamedTuple):
     commits_ddl: bool = False
 
     def quoted(self, name: str) -> str:
-        """Return the name of a column as statements have it."""
+        """Return the name of a column as statements spell it."""
         return f'"{name}"' if self.has_quotes else name
 
     def shape(self, table: Table) -> Shape:
-        """Return the columns of a table as the target has them."""
+        """Return name and type of each column of a table, as the target spells them."""
         return tuple((column.name, self.types[column.type]) for column in table.columns)
 
 
 def create_table(name: str, table: Table, dialect: Dialect) -> str:
-    """Create an empty table of this shape."""
+    """Create an empty table with these columns."""
     lines = (f"{dialect.quoted(c.name)} {dialect.types[c.type]}{'' if c.null else ' NOT NULL'}" for c in table.columns)
     return f"CREATE TABLE {name} ({', '.join(lines)})"
 
 
 def add_column(name: str, column: Column, dialect: Dialect) -> str:
-    """Add a column; it is null until the rows are replaced."""
+    """Add a column. It is null until the rows are replaced."""
     return f"ALTER TABLE {name} ADD COLUMN {dialect.quoted(column.name)} {dialect.types[column.type]}"
 
 
 def add_key(name: str, table: Table, dialect: Dialect) -> Iterator[str]:
-    """Declare the key, where the target has keys and no column of it may be null."""
+    """Declare the primary key, if the target has keys and no column of the key may be null."""
     nullable = {column.name for column in table.columns if column.null}
     if dialect.has_keys and table.key and not nullable.intersection(table.key):
         yield f"ALTER TABLE {name} ADD PRIMARY KEY ({', '.join(map(dialect.quoted, table.key))})"
 
 
 def comments(name: str, table: Table, dialect: Dialect) -> Iterator[str]:
-    """Say what the table and its columns mean."""
+    """Set the comments of the table and its columns."""
     meaning = f"{table.meaning}. Key: {', '.join(table.key)}." if table.key else f"{table.meaning}."
     yield f"COMMENT ON TABLE {name} IS {_text(meaning)}"
     for column in table.columns:
@@ -92,7 +92,7 @@ def replace_rows(name: str, staged: str, table: Table, dialect: Dialect) -> Iter
 
 
 def apply_changes(name: str, staged: str, table: Table, dialect: Dialect) -> Iterator[str]:
-    """Bring a table from the generation before to this one; the staged rows are its changes."""
+    """Apply the staged changes to a table that holds the generation before."""
     columns = _names(table, dialect)
     yield f"DELETE FROM {name} WHERE EXISTS (SELECT 1 FROM {staged} WHERE {_same_key(name, staged, table, dialect)})"
     yield f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {staged} WHERE {CHANGE.name} <> 'delete'"

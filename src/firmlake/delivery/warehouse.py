@@ -1,8 +1,8 @@
-"""A target of loads: tables are written aside one by one, then put in place all at once.
+"""A target of loads: tables are staged one by one, then published together in one transaction.
 
-_staging_<table>    rows written aside, each table committed by itself
-_firmlake_staged    which tables are written aside; what a killed load resumes from
-_firmlake_loads     one row for each load, written in the transaction that puts the tables in place
+_staging_<table>    the staged rows of a table; each table is committed separately
+_firmlake_staged    the tables staged so far, so that an interrupted load can resume
+_firmlake_loads     one row for each load, written in the transaction that publishes the tables
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
@@ -35,7 +35,7 @@ _MOST_COMPANIES = 1_000
 
 
 class Connection(Protocol):
-    """A connection to a target. Its errors are `FirmlakeError`s, which name the target but no credentials.
+    """A connection to a target. It raises `FirmlakeError`s, whose messages never hold credentials.
 
     Attributes:
         name: The target without credentials, for messages and records.
@@ -55,7 +55,7 @@ class Connection(Protocol):
         ...
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Begin a transaction, which an error rolls back."""
+        """Run a transaction. An error rolls it back."""
         ...
 
     def create_schema(self) -> None:
@@ -87,10 +87,10 @@ class Warehouse:
         return record_of(rows[0]) if rows else None
 
     def prepare(self, load_id: str) -> dict[str, int]:
-        """Make the schema ready for a load, and remove what other unfinished loads wrote aside.
+        """Create the schema and the tables of records, and remove tables staged by other, unfinished loads.
 
         Returns:
-            Rows of each table that this load has written aside already.
+            The number of rows of each table that this load has staged already.
         """
         self._connection.create_schema()
         there = self._connection.column_names()
@@ -111,13 +111,13 @@ class Warehouse:
         return done
 
     def stage(self, load_id: str, table: Table, batches: Iterable[pa.RecordBatch], *, is_whole: bool) -> int:
-        """Write rows aside and commit them.
+        """Stage rows in a table of their own, and commit them.
 
         Args:
-            load_id: The load.
-            table: What the rows look like.
+            load_id: The name of the load.
+            table: The table, with the columns of the rows.
             batches: The rows.
-            is_whole: Whether they are the whole table, which may become the table itself.
+            is_whole: Whether these are all rows of the table. The staged table may then become the table itself.
 
         Returns:
             The number of rows.
@@ -132,15 +132,15 @@ class Warehouse:
         return count
 
     def publish(self, record: LoadRecord, tables: Sequence[Table], held: LoadRecord | None) -> None:
-        """Put all tables in place in one transaction: readers see the load before, or this one.
+        """Publish all tables in one transaction. Readers see either the load before or this one.
 
         Args:
             record: The row of this load.
-            tables: Its tables, in the shape that the target is to have.
-            held: The load before.
+            tables: The tables to publish, with their new columns.
+            held: The load before; None for the first load.
 
         Raises:
-            FirmlakeError: A table has the name of one of ours but was not made by a load. Choose another schema.
+            FirmlakeError: A table with one of these names exists, but no load made it. Choose another schema.
         """
         there, aside = self._connection.column_names(), []
         known = held.tables if held else {}
@@ -159,7 +159,7 @@ class Warehouse:
             self._run(f"DROP TABLE {name}")
 
     def forget(self, companies: Sequence[tuple[str, str]]) -> int:
-        """Delete all rows of these companies from all tables that a load made; return how many tables were changed."""
+        """Delete all rows of these companies from the loaded tables, and return the number of tables with companies."""
         held = self.held()
         tables = [name for name, shape in held.tables.items() if "company_number" in dict(shape)] if held else []
         with self._connection.transaction():
@@ -171,7 +171,7 @@ class Warehouse:
     # -----------------------------------------------------------------------------------------------------------------
 
     def _put(self, table: Table, record: LoadRecord, there: list[str] | None, known: Shape | None) -> list[str]:
-        """Put the staged rows of one table in place; return the tables that can be dropped afterwards."""
+        """Publish the staged rows of one table, and return the tables to drop afterwards."""
         name, staged, wanted = self._at(table.name), self._at(_aside(table.name)), record.tables[table.name]
         self._check_own(name, there, known)
         left = [staged]
@@ -194,25 +194,25 @@ class Warehouse:
     def _make_tables(
         self, record: LoadRecord, tables: Sequence[Table], there: Mapping[str, list[str]], known: Mapping[str, Shape]
     ) -> Mapping[str, list[str]]:
-        """Create tables and add columns before the transaction, where these statements would end it.
+        """Create tables and add columns before the transaction, for targets where such statements end a transaction.
 
-        Readers see new tables and columns empty until the load is committed.
+        New tables and columns are empty until the load is committed.
 
         Raises:
-            FirmlakeError: The type of a column is another one now. Drop the table.
+            FirmlakeError: A column has another type now. Drop the table.
         """
         for table in tables:
             name, wanted, held = self._at(table.name), record.tables[table.name], known.get(table.name)
             if held is None and there.get(table.name) == [column.name for column in table.columns]:
                 ((count,),) = self._run(f"SELECT count(*) FROM {name}")
-                if not count:  # a load was killed before it filled the table that it had made
+                if not count:  # an earlier load created the table and was killed before filling it
                     continue
             self._check_own(name, there.get(table.name), held)
             if held is None:
                 self._run(create_table(name, table, self.dialect))
             elif not set(held) <= set(wanted):
                 raise FirmlakeError(
-                    f"{self.name}: columns of {name} have another type now",
+                    f"{self.name}: the type of a column in {name} has changed",
                     f"Drop {name} and {LOADS.name}, then load again",
                 )
             for column in table.columns if held is not None else ():

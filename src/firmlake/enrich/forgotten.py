@@ -1,4 +1,4 @@
-"""Leaves out of a company list whoever was forgotten, so that no forgotten company is bought again."""
+"""Remove forgotten subjects from a company list, so that no run pays for a forgotten company."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["clean_members", "without_forgotten"]
 
 
 def without_forgotten(companies: CompanyList, forgotten: Forgotten | None) -> CompanyList:
-    """Refuse the lines of a list that name a forgotten company, and clean what is kept of all others.
+    """Refuse the lines of a list that name a forgotten company, and clean the kept columns of all other lines.
 
     Raises:
-        CompanyListError: The list names no other company.
+        CompanyListError: All companies of the list are forgotten.
     """
     if forgotten is None:
         return companies
@@ -31,7 +31,8 @@ def without_forgotten(companies: CompanyList, forgotten: Forgotten | None) -> Co
     ]
     if gone and len(gone) == companies.companies.height:
         raise CompanyListError(
-            f"{companies.path}: every company of it was forgotten", "Ask for one by name: `firmlake company`"
+            f"{companies.path}: every company on the list was forgotten",
+            "To fetch one again, name it with `firmlake company`",
         )
     if gone:
         companies = choose_from(companies, companies.companies.filter(~pl.col("line").is_in(gone)))

@@ -23,7 +23,7 @@ class Held(NamedTuple):
 
     Attributes:
         state: One row per company and dataset ever asked for: company (an integer key, since there may be millions),
-            dataset, is_fresh, is_closing (its paid window ends soon, and it was not asked for since that began),
+            dataset, is_fresh, is_closing (its paid window ends soon, and it was not asked for in these last days),
             has_failed, is_barred (the dataset was given up), expected_count (records in the last answer).
         paid: Companies whose paid window outlasts a run: country, company_number.
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.

@@ -66,7 +66,7 @@ def fetch_company(
     folders = Folders(Path(settings.paths.data))
     service.check_access(settings)
     with lock(folders, name):
-        lift(settings.privacy, folders, company)  # whoever names it explicitly wants it back
+        lift(settings.privacy, folders, company)  # naming a forgotten company explicitly lifts its tombstone
         published = carry_out(
             settings, lambda: plan_companies(settings, frame, name, now()), observer or Observer(), now
         )

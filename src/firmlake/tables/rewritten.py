@@ -1,9 +1,9 @@
-"""Records in another dialect are written again as the contract has them, so that `regular.py` can read them.
+"""Rewrite irregular records in the shape of the contract, so that `regular.py` can read them.
 
-The dialects are those that leave out nulls or whole objects, order the keys in another way, or add fields nobody knows.
-A struct of JSON values per record does it: values stay as received, absent keys become null, and keys that the contract
-does not know go into `extra_json`. The keys of the records are counted before and after, so a key that stands twice, or
-that was not learnt, is noticed: such records are left to the other ways.
+Irregular records leave out nulls or whole objects, order the keys in another way, or have fields that the contract does
+not know. Each record is decoded into a struct of JSON values: values stay as received, absent keys become null, and
+unknown keys go into `extra_json`. Keys are counted before and after, which finds repeated keys and keys missing from
+the struct. `tolerant.py` decodes records with such keys.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from firmlake.tables.structs import Place, learn_unknown, names_company
 __all__ = ["Known", "Rewritten", "known_keys", "rewrite"]
 
 _ABSENT = b"\tnull"
-"""Null in a spelling that no value begins with, so that absent keys can be counted."""
+"""Null after a character that begins no other value, so that absent keys can be counted."""
 _KEY = b'":'
 _AT_ONCE = 200
-"""Records written at once: their text fits into the processor's cache, which halves the time."""
+"""Records written at once. Their text fits into the processor's cache, which halves the time."""
 _BLANKS = (b" ", b"\n", b"\r")
 _LATE_COLON = re.compile(rb'"\s+:')
 _LINES = msgspec.json.Encoder().encode_lines
 
 
 class Rewritten(NamedTuple):
-    """Records as the contract has them, one per line.
+    """Records in the shape of the contract, one per line.
 
     Attributes:
-        extra: JSON of what the contract does not know of each record, None for nothing; empty if there is none at all.
+        extra: The unknown fields of each record as JSON, or None if it has none; empty if no record has any.
         observations: The fields that the contract does not know.
     """
 
@@ -50,13 +50,13 @@ class Rewritten(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is to be known of a group, worked out once.
+    """What the decoding of a group needs, computed once per group.
 
     Attributes:
-        decode: Makes structs with the keys of the contract, in its order, of an array of records.
-        objects: The object that stands for an absent one, by attribute of the struct.
-        empty: By attribute the text of an object that is null, and of one without values.
-        key_count: Keys of a record, those of its objects among them.
+        decode: Decodes an array of records into structs with the keys of the contract, in its order.
+        objects: The replacement of an absent object, by attribute of the struct.
+        empty: The text of a null object and of an object without values, by attribute.
+        key_count: The number of keys of a record, including those of its objects.
     """
 
     decode: Callable[[bytes], list[Any]]
@@ -66,7 +66,7 @@ class Known(NamedTuple):
 
 
 def known_keys(regular: Regular) -> Known:
-    """Work out what is to be known of a group of this shape."""
+    """Compute what the decoding of a group of this shape needs."""
     fields: list[tuple[str, Any, Any]] = []
     names: dict[str, str] = {}
     objects: dict[str, Any] = {}
@@ -85,13 +85,13 @@ def known_keys(regular: Regular) -> Known:
 
 
 def rewrite(known: Known, shape: Shape, raws: Sequence[Raw], start: int) -> Rewritten | None:
-    """Write records again; None where one is odd, or where nothing would change.
+    """Rewrite records; None if one of them cannot be rewritten, or if nothing would change.
 
     Args:
-        known: What is to be known of their group.
-        shape: The same for records of any shape.
+        known: What the decoding of their group needs.
+        shape: The shape of their group, for unknown fields.
         raws: Records, each valid JSON.
-        start: Index of the first.
+        start: Index of the first record.
     """
     lines: list[bytes] = []
     extra: list[str | None] = []
@@ -104,7 +104,7 @@ def rewrite(known: Known, shape: Shape, raws: Sequence[Raw], start: int) -> Rewr
             return None
         for first in range(0, len(raws), _AT_ONCE):
             text = b",".join(raws[first : first + _AT_ONCE])
-            if b"\t" in text:  # it would be taken for the mark of an absent key
+            if b"\t" in text:  # a tab marks an absent key
                 return None
             written, key_count = _write(known, text)
             if unknown:
@@ -124,7 +124,7 @@ def rewrite(known: Known, shape: Shape, raws: Sequence[Raw], start: int) -> Rewr
 
 
 def _write(known: Known, text: bytes) -> tuple[list[bytes], int]:
-    """Write records as the contract has them, and count the known keys they had unless a value holds such text."""
+    """Write records in the shape of the contract, and count their known keys."""
     records = known.decode(b"[%b]" % text)
     lines = _LINES(records)
     absent = 0
@@ -139,7 +139,7 @@ def _write(known: Known, text: bytes) -> tuple[list[bytes], int]:
 
 
 class _Unknown(NamedTuple):
-    """How to decode the unknown fields of an array of records, take those of a record, and write them by path."""
+    """The unknown fields of a group: how to decode them, take them from a record, and write them by path."""
 
     decode: Callable[[bytes], list[Any]]
     take: Callable[[Any], tuple[Any, ...]]

@@ -1,7 +1,7 @@
-"""Take many records apart at once, as structs of JSON values.
+"""Decode many records at once, as structs of JSON values.
 
-The fields of a struct are the known keys and the unknown ones that a few of the records have. If they do not account
-for every key, this module takes nothing, and `singly.py` takes each record apart.
+The fields of a struct are the known keys, and the unknown keys found in a sample of the records. If a record has any
+other key, this module returns nothing, and `singly.py` decodes each record separately.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from firmlake.tables.reading import Leaf
 __all__ = ["Place", "learn_unknown", "names_company", "take_together"]
 
 _LEARNT_FROM = 20
-"""So many records show which unknown keys there are."""
+"""Number of records sampled for unknown keys."""
 _ABSENT = Raw(b"\tnull")
-"""Null in a spelling that no value begins with, so that absent keys can be counted."""
+"""Null after a character that begins no other value, so that absent keys can be counted."""
 _LATE_COLON = re.compile(rb'"\s+:')
 
 Place = tuple[str, str]
@@ -53,9 +53,9 @@ def take_together(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -
     """Return the values of each field, one per record; None, without notes, if a record is irregular.
 
     Args:
-        shape: Of the records.
+        shape: The shape of the records.
         raws: Records, each valid JSON.
-        start: Number of the first in the notes.
+        start: Number of the first record in the notes.
         notes: Receives unknown keys.
     """
     text = b",".join(raws)
@@ -63,7 +63,7 @@ def take_together(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -
         unknown = learn_unknown(shape, raws)
         form = _make_form(tuple((each.path, each.leaves) for each in shape.objects), unknown)
         records = form.decode(b"[" + text + b"]")
-    except (*UNREADABLE, ValueError, TypeError):  # the latter two for keys that no struct can have
+    except (*UNREADABLE, ValueError, TypeError):  # the latter two: a key that cannot be a field of a struct
         return None
     if shape.group.elsewhere and names_company(shape.group, unknown):
         return None
@@ -80,8 +80,8 @@ def take_together(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -
         extra |= dict(zip(part.unknown, taken[part.leaf_count :], strict=True))
     absent = [part.absent for part in form.parts if part.attribute]
     if extra and shape.group.is_open and any(map(tuple(absent).__eq__, zip(*at_top, strict=True))):
-        return None  # a record that may be of another shape
-    # A value may contain the marks by which keys are counted. Then too few are counted, and records go one by one.
+        return None  # a record may have another shape
+    # A value may contain the text by which keys are counted. Counts then differ, and `singly.py` reads the records.
     values = [*columns, *extra.values()]
     key_count = len(raws) * (len(values) + len(at_top)) - sum(
         found.count(each) for found, each in zip(at_top, absent, strict=True)
@@ -135,7 +135,7 @@ def learn_unknown(shape: Shape, raws: Sequence[Raw]) -> tuple[Place, ...]:
 
 
 def _has_late_colon(text: bytes) -> bool:
-    """Tell whether a blank stands between a key and its colon; then keys cannot be counted as quote and colon."""
+    """Tell whether a blank stands between a key and its colon, which makes counting quote and colon wrong."""
     return _LATE_COLON.search(text) is not None
 
 
