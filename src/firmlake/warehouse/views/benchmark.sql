@@ -1,7 +1,7 @@
 -- macro benchmark(of_country, of_number)
 -- example: benchmark('BE', '0403227515')
--- One row for each measure of a company's newest accounts: its value and its place beside the distribution of its peers, see
--- peer_groups.
+-- One row for each measure of a company's newest accounts: its value, its rank among its peers (see peer_groups) and the
+-- distribution of their values.
 --
 -- value_rank: 1 for the highest value among the peers
 -- percentile: Share of the peers with a lower value, 0 to 1. Null: there is no other value

@@ -1,16 +1,16 @@
 -- view cohorts
--- One row for each country, each year in which companies have their first accounts held, and each year since: how these
--- companies did. Of several periods that end in a year the last counts; periods that do not compare are left out.
+-- One row for each country, cohort and year. A cohort is all companies whose first held accounts end in the same year.
+-- Of several periods that end in one year, the last one counts; periods that do not compare are left out.
 --
--- first_year: Year in which the first accounts held of these companies end
+-- first_year: Year in which the first held accounts of the companies in the cohort end
 -- fiscal_year: Year in which the accounts of this row end
 -- company_count: Companies of the cohort with accounts in this year
 -- cohort_company_count: Companies of the cohort
--- loss_fraction: Share of them with a loss, among those that state net profit. Null: none does
--- revenue_median: Median of annual revenue. Null: nobody states it
--- total_assets_median: Median of total assets. Null: nobody states them
--- equity_fraction_median: Median of equity by total assets. Null: nobody has it
--- health_median: Median of the health indicator. Null: nobody has one
+-- loss_fraction: Share of companies with a loss among those that state net profit. Null: no company states it
+-- revenue_median: Median of annual revenue. Null: no company states it
+-- total_assets_median: Median of total assets. Null: no company states them
+-- equity_fraction_median: Median of equity by total assets. Null: no company has it
+-- health_median: Median of the health indicator. Null: no company has one
 SELECT
     country, first_year, fiscal_year,
     count(*) AS company_count,

@@ -3,11 +3,11 @@
 -- level of peer_levels, whatever the number of companies.
 --
 -- value_count: Companies of the group that state the measure
--- p10: Value that a tenth of them are below, interpolated
--- p25: Value that a quarter are below
--- p50: The median
--- p75: Value that a quarter are above
--- p90: Value that a tenth are above
+-- p10: 10th percentile of the values, interpolated
+-- p25: 25th percentile, interpolated
+-- p50: Median, interpolated
+-- p75: 75th percentile, interpolated
+-- p90: 90th percentile, interpolated
 SELECT
     l.level_no, l.level, l.peer_group, m.measure,
     count(*) AS value_count,

@@ -1,6 +1,6 @@
 -- macro percentiles(in_year := NULL)
 -- example: percentiles(2024)
--- One row for each company and measure: its place among its peers, see peer_groups. Without a year the newest accounts are
+-- One row for each company and measure: its rank among its peers, see peer_groups. Without a year the newest accounts are
 -- compared; with a year those that end in it, each company's last. Groups are those of the newest accounts in either case.
 --
 -- value_rank: 1 for the highest value; equal values share a rank
