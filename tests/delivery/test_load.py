@@ -220,6 +220,6 @@ def test_what_was_taken_out_of_all_generations_is_deleted_from_the_target_too(we
                 generation.execute(f"DELETE FROM {name} WHERE company_number = '{ACME.company_number}'")
     done = deliver(folders, place)
     assert done.is_new
-    assert "made anew" in done.note
+    assert "was rebuilt" in done.note
     assert_same(folders, place)
     assert place.ask(f"SELECT * FROM firmlake.companies WHERE company_number = '{ACME.company_number}'") == []
