@@ -50,7 +50,7 @@ def refuse_unwanted(run: Run, rejects: pl.LazyFrame, drift: pl.LazyFrame, now: d
     pattern = f"{dataset}.{path.replace('[]', '*')}"
     next_step = (
         f'Add "{pattern}" = "{helps}" at the end of {setting}, or take out what covers it, and {run.plan.again}; '
-        "within the credit window no company is charged twice"
+        "within the paid window no company is charged twice"
     )
     run.finish("refused", reason, now, _ALWAYS, next_step=next_step)
     raise DriftError(f"{reason}; {setting} stops the run, so nothing was published", next_step)
@@ -77,7 +77,7 @@ def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Se
         more = f" (and {len(refused) - 1} more fields)" if len(refused) > 1 else ""
         again = run.plan.again
         step = (
-            f"{again[0].upper()}{again[1:]} once the service sends the field again; within the credit window no "
+            f"{again[0].upper()}{again[1:]} once the service sends the field again; within the paid window no "
             f"company is charged twice; --set run.vanished_share_max={math.ceil(worst.share * 100) / 100:g} publishes "
             f"run {run.run_id} as it is"
         )

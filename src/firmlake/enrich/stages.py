@@ -1,4 +1,4 @@
-"""Steps of a frozen run that need several rooms: open the fetcher, decide the outcome, publish."""
+"""What a frozen run needs from several rooms: open the fetcher, decide the outcome, publish."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ def _next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, O
         return f"Wait for {status.running}"
     if refused and refused[-1][0].run_id > max((run.run_id for run in unfinished), default=""):
         run, outcome = refused[-1]
-        return outcome.next_step or f"{_sentence(run.plan.again)}; within the credit window no company is charged twice"
+        return outcome.next_step or f"{_sentence(run.plan.again)}; within the paid window no company is charged twice"
     first = _first_step(failure, bool(unfinished))
     if unfinished:
         run = unfinished[-1]
