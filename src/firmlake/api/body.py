@@ -82,16 +82,16 @@ class Body:
                 part = self._inflate.decompress(chunk, _STEP_BYTES)
             except zlib.error:
                 raise BodyError("compressed body is damaged") from None
-            self._keep(part)
             chunk = self._inflate.unconsumed_tail or self._inflate.unused_data
+            self._keep(part, unread=len(chunk))
             if not chunk and (self._inflate.eof or len(part) < _STEP_BYTES):
                 return None
 
-    def _keep(self, part: bytes) -> None:
+    def _keep(self, part: bytes, unread: int = 0) -> None:
         self._size += len(part)
         if self._size > self._body_bytes_max:
             self._give_up(f"inflates to more than {self._body_bytes_max} bytes")
-        if self._size > max(_RATIO_FROM_BYTES, INFLATE_RATIO_MAX * self.wire_bytes):
+        if self._size > max(_RATIO_FROM_BYTES, INFLATE_RATIO_MAX * (self.wire_bytes - unread)):
             self._give_up(f"inflates to more than {INFLATE_RATIO_MAX} times its size")
         self._parts.append(part)
 

@@ -5,6 +5,12 @@
 --
 -- value_rank: 1 for the highest value among the peers
 -- percentile: Share of the peers with a lower value, 0 to 1. Null: there is no other value
+-- value_count: Companies of the peer group that state the measure, this one included
+-- p10: 10th percentile of the values, interpolated
+-- p25: 25th percentile, interpolated
+-- p50: Median, interpolated
+-- p75: 75th percentile, interpolated
+-- p90: 90th percentile, interpolated
 WITH asked AS (
     SELECT of_country AS asked_country, of_number AS asked_number
 ),
