@@ -1,4 +1,4 @@
-"""A run that stands still ends itself, and says so."""
+"""A run that has stalled ends itself, and says so."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_sign_of_life_keeps_it_going_and_zero_never_ends_it(tmp_path: Path):
     watch.close()
     assert stop.is_set()
     assert never.error is None
-    assert str(watch.error).startswith("The run stood still: nothing arrived for 30 minutes")
+    assert str(watch.error).startswith("The run stalled: nothing arrived for 30 minutes")
 
 
 def test_its_threads_are_stopped_and_the_run_says_why(tmp_path: Path):
@@ -45,6 +45,6 @@ def test_its_threads_are_stopped_and_the_run_says_why(tmp_path: Path):
         assert stop.wait(60)
         raise InterruptedRunError("Interrupted")
 
-    with pytest.raises(Stopped, match="stood still"):
+    with pytest.raises(Stopped, match="stalled"):
         _in_threads(hang, range(1, 2), stop, watch)
     watch.close()

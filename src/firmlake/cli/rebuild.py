@@ -39,7 +39,7 @@ def replay(call: Call, processes: int) -> None:
     folders = Folders.of(settings)
     with lock(folders, "firmlake replay"):
         if cleaned := clean_restored(folders, settings.privacy):
-            call.say(f"Cleaned {cleaned:,} restored files of who was forgotten")
+            call.say(f"Cleaned {cleaned:,} restored files that held forgotten persons or companies")
         runs: list[str] = []
 
         def tell(run: Run) -> None:
@@ -64,7 +64,7 @@ def replay(call: Call, processes: int) -> None:
 
 
 @click.command()
-@click.option("--forgotten", is_flag=True, help="Prove instead that no byte names anybody who was forgotten.")
+@click.option("--forgotten", is_flag=True, help="Prove instead that no byte holds a forgotten person or company.")
 @command
 def verify(call: Call, forgotten: bool) -> int:
     """Prove that landed answers, staged tables and warehouse agree."""
@@ -101,7 +101,7 @@ def _prove(call: Call) -> int:
     folders = Folders.of(settings)
     held = open_forgotten(settings.privacy, folders)
     if held is None:
-        raise UsageError("Nobody was forgotten", "`firmlake forget` forgets a person, a contact or a company")
+        raise UsageError("Nothing has been forgotten yet", "`firmlake forget` removes a person, a contact or a company")
     with lock(folders, "firmlake verify", is_reader=True):
         receipt, path = prove(folders, held, utc_now())
     content = {**msgspec.structs.asdict(receipt), "receipt": path and str(path)}

@@ -51,7 +51,7 @@ class Planned(NamedTuple):
         resume: How to resume the run, as in `RunPlan`.
         waits: What the run has to expect of the allowance; None if that is not known.
         budget: The credits that the run may spend.
-        refresh_off: Why no company is refreshed for free; empty if nothing speaks against it.
+        refresh_off: Why no company is refreshed for free; empty if they may.
     """
 
     companies: CompanyList

@@ -86,14 +86,14 @@ def _in_threads(
         work: Called with the number of a shard, in the caller's context, from which Prefect knows the flow run.
         shards: The numbers of the shards.
         stop: Set to make the work end early.
-        watch: Ends work that stands still; None lets it.
+        watch: Ends work that has stalled; None watches nothing.
 
     Returns:
         The first reason why a shard stopped early; None if none did.
 
     Raises:
         InterruptedRunError: The process got a signal to stop. Run again to resume.
-        Stopped: The work stood still. Run again to resume.
+        Stopped: The work stalled. Run again to resume.
         FirmlakeError: Fetching cannot continue; the message says what to do.
     """
     stopped: Stopped | None = None

@@ -19,7 +19,7 @@ _GRACE_SECONDS = 60.0
 
 
 class Watch:
-    """Notices that a run stands still.
+    """Notices that a run has stalled.
 
     Args:
         minutes: The longest time without a sign of life; 0 watches nothing.
@@ -37,11 +37,11 @@ class Watch:
         self._last = self._clock()
 
     def check(self, stop: threading.Event) -> None:
-        """If the run stands still, ask its threads to stop; if they do not, end the process a minute later."""
+        """If the run has stalled, ask its threads to stop; if they do not, end the process a minute later."""
         if self.error or not self._minutes or self._clock() - self._last < 60 * self._minutes:
             return
         self.error = Stopped(
-            f"The run stood still: nothing arrived for {self._minutes:g} minutes (run.stuck_after_minutes)",
+            f"The run stalled: nothing arrived for {self._minutes:g} minutes (run.stuck_after_minutes)",
             "What was fetched is kept; run again to continue",
         )
         stop.set()
@@ -57,7 +57,7 @@ class Watch:
 
     def _end_process(self) -> None:
         assert self.error
-        record_failure(self._state, "a run that stood still", self.error)
+        record_failure(self._state, "a run that stalled", self.error)
         sys.stderr.write(f"firmlake: {self.error}\n")
         sys.stderr.flush()
         os._exit(self.error.exit_code)

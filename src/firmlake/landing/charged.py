@@ -42,7 +42,7 @@ def mark_charged(run: Run, page: Page, credit_count: int) -> Stopped:
 
 
 def refresh_off(settings: Settings, folders: Folders) -> str:
-    """Explain why no company may be refreshed for free; empty if nothing speaks against it."""
+    """Explain why no company may be refreshed for free; empty if they may."""
     path = folders.state / _NAME
     if not settings.run.free_refresh_days or not path.exists():
         return ""

@@ -1,4 +1,4 @@
-"""Shows what was forgotten, and the proof that nothing is left."""
+"""Show what a forget changed, and what a search for the forgotten found."""
 
 from __future__ import annotations
 
