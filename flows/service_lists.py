@@ -20,8 +20,8 @@ from artifacts import show_table
 from firmlake import __version__
 from firmlake.api.requests import ListKind
 from firmlake.core.errors import UsageError
-from firmlake.service_lists.operations import read_lists
-from firmlake.terminal.service_lists import describe_overview, show_lists
+from firmlake.service_lists.operations import read_service_lists
+from firmlake.terminal.service_lists import describe_overview, show_service_lists
 from job import as_task, end, in_one_line, read_settings, show
 from names import run_name
 
@@ -51,7 +51,7 @@ def service_lists(kind: str = "OVERVIEW", config: str | None = None, overrides: 
     if kind not in get_args(ListKind):
         raise UsageError(f"{kind}: there is no such kind of list", f"Name one of {', '.join(get_args(ListKind))}")
     settings = read_settings(config, overrides)
-    overview, events = read_lists(settings, cast("ListKind", kind), "the flow service_lists", as_task)
-    show(lambda: show_lists(overview, events))
+    overview, events = read_service_lists(settings, cast("ListKind", kind), "the flow service_lists", as_task)
+    show(lambda: show_service_lists(overview, events))
     show_table("service-lists-changes", events[:_ROWS_MAX], f"What overview {overview.plan.overview_id} found changed")
     return end(overview.plan.overview_id, describe_overview(overview))

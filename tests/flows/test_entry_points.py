@@ -17,7 +17,7 @@ from firmlake.enrich import run as runner
 from firmlake.exports.targets import open_target
 from firmlake.rebuild.archive import archive
 from firmlake.rebuild.union import replay_archive
-from firmlake.service_lists.operations import read_lists
+from firmlake.service_lists.operations import read_service_lists
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from firmlake_sandbox import Sandbox
@@ -159,7 +159,7 @@ def lists_by_hand(at: Place) -> None:
 def test_the_overview_of_the_lists(place: Callable[[str], Place], start: Start):
     expected, found = place("python"), place("other")
     expected.sandbox.set_options(lists=20)
-    read_lists(expected.settings(), "OVERVIEW", "a test")
+    read_service_lists(expected.settings(), "OVERVIEW", "a test")
     start(found)
     content = found.content()
     assert content == expected.content()

@@ -19,7 +19,7 @@ from firmlake.rebuild.union import replay_archive
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.list_names import NameChange, log_name_change
-from firmlake.warehouse.members import held_name
+from firmlake.warehouse.lists import held_name
 from support import (
     ACME,
     BOLT,

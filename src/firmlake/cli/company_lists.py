@@ -71,17 +71,17 @@ def company_list() -> None:
 def show(call: Call, name: str | None) -> None:
     """Show all lists. With NAME, show the status of its lines and which companies joined or left it last."""
     from firmlake.core.folders import Folders
-    from firmlake.report.company_lists import read_list, read_lists
-    from firmlake.terminal.company_lists import show_list, show_lists
+    from firmlake.report.list_status import read_list_overview, read_list_status
+    from firmlake.terminal.company_lists import show_company_list, show_company_lists
     from firmlake.warehouse.generations import open_warehouse
 
     with open_warehouse(Folders.of(call.settings())) as connection:
         if name is None:
-            lists = read_lists(connection)
-            call.answer(lists, lambda: show_lists(lists))
+            lists = read_list_overview(connection)
+            call.answer(lists, lambda: show_company_lists(lists))
         else:
-            content = read_list(connection, name)
-            call.answer(content, lambda: show_list(content))
+            content = read_list_status(connection, name)
+            call.answer(content, lambda: show_company_list(content))
 
 
 @company_list.command()

@@ -95,7 +95,7 @@ def answer(call: Call, published: Sequence[Published], *, has_steps: bool = Fals
     import msgspec
 
     from firmlake.enrich.run import shortfall
-    from firmlake.warehouse.members import held_name
+    from firmlake.warehouse.lists import held_name
 
     # `list_name` of a summary is the file that was read, `company_list` the name of the list in the warehouse.
     summaries = [{**msgspec.structs.asdict(each.summary), "company_list": held_name(each.run)} for each in published]

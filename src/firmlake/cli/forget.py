@@ -44,7 +44,7 @@ def forget(
     from firmlake.core.lock import lock
     from firmlake.forget.forget import forget as start
     from firmlake.forget.subjects import read_subject, read_subjects
-    from firmlake.terminal.forgotten import show_forgetting
+    from firmlake.terminal.forget import show_forgetting
 
     subjects = read_subjects(file) if file else []
     if kind:

@@ -95,7 +95,7 @@ def _prove(call: Call) -> int:
     from firmlake.core.lock import lock
     from firmlake.forget.proof import prove
     from firmlake.privacy.forgotten import open_forgotten
-    from firmlake.terminal.forgotten import show_receipt
+    from firmlake.terminal.forget import show_receipt
 
     settings = call.settings()
     folders = Folders.of(settings)

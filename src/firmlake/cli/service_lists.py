@@ -33,10 +33,10 @@ __all__ = ["contacts", "service_lists"]
 @command
 def service_lists(call: Call, kind: ListKind) -> None:
     """Read all lists of the service into the warehouse, and show them. Costs no credits."""
-    from firmlake.service_lists.operations import read_lists
-    from firmlake.terminal.service_lists import show_lists
+    from firmlake.service_lists.operations import read_service_lists
+    from firmlake.terminal.service_lists import show_service_lists
 
-    overview, events = read_lists(call.settings(), kind, "firmlake service-lists")
+    overview, events = read_service_lists(call.settings(), kind, "firmlake service-lists")
     rows = [seen.listed.entry for _, seen in sorted(overview.lists.items())]
     content = {
         "overview": overview.plan.overview_id,
@@ -44,7 +44,7 @@ def service_lists(call: Call, kind: ListKind) -> None:
         "changes": events,
         "lists": rows,
     }
-    call.answer(content, lambda: show_lists(overview, events))
+    call.answer(content, lambda: show_service_lists(overview, events))
 
 
 @click.group()

@@ -17,12 +17,12 @@ from firmlake.core.run import REDRIVE, Run
 from firmlake.core.runs import list_runs
 from firmlake.core.settings import Settings
 from firmlake.enrich.budget import Budget, budget_of, spent_this_month
-from firmlake.enrich.forgotten import without_forgotten
 from firmlake.enrich.held import Held, read_held
 from firmlake.enrich.sample import Whole, take_sample
 from firmlake.enrich.targets import Estimate, count_companies, estimate, find_targets
 from firmlake.enrich.underway import read_underway
 from firmlake.enrich.unfinished import find_others, find_unfinished, targets_left
+from firmlake.enrich.without_forgotten import without_forgotten
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.key import names_of
 from firmlake.landing.charged import refresh_off

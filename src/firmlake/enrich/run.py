@@ -33,7 +33,7 @@ from firmlake.exports.list_file import FileBack, check_file_back, write_list
 from firmlake.report.summary import FailureGroup, RunSummary, failure_groups, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.generations import LINK, open_warehouse
-from firmlake.warehouse.members import held_name
+from firmlake.warehouse.lists import held_name
 
 __all__ = ["Published", "carry_out", "enrich", "redrive", "shortfall"]
 

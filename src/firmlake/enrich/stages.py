@@ -20,7 +20,7 @@ from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import Settings
 from firmlake.core.steps import utc_now
 from firmlake.enrich.causes import Cause, find_causes, join_causes, left_out
-from firmlake.enrich.drift import refuse_unwanted, refuse_vanished
+from firmlake.enrich.refuse_drift import refuse_unwanted, refuse_vanished
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.landed import read_landed
 from firmlake.tables.schemas import TABLES, polars_schema

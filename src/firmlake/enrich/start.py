@@ -15,9 +15,9 @@ from firmlake.core.freeze import Frozen, freeze_again, start_run
 from firmlake.core.run import Run, RunPlan, new_run_id
 from firmlake.core.settings import Settings
 from firmlake.enrich.budget import Budget
-from firmlake.enrich.forgotten import clean_members
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.targets import count_companies
+from firmlake.enrich.without_forgotten import clean_members
 from firmlake.intake.company_list import CompanyList
 from firmlake.intake.members import list_name_of, open_members, write_members
 from firmlake.privacy.forgotten import open_forgotten

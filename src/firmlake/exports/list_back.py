@@ -15,7 +15,7 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.run import open_run
 from firmlake.exports.list_columns import Added, line_columns
-from firmlake.warehouse.company_lists import find_list
+from firmlake.warehouse.named_list import find_named_list
 
 __all__ = ["ListBack", "gather_list", "quoted"]
 
@@ -60,7 +60,7 @@ def gather_list(
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
     """
-    listed = find_list(connection, name)
+    listed = find_named_list(connection, name)
     own: tuple[str, ...] = tuple(json.loads(listed.column_names))
     relations = dict.fromkeys(each.relation for each in chosen)
     _gather(connection, listed.name, {each: [one for one in chosen if one.relation == each] for each in relations})

@@ -20,8 +20,8 @@ from firmlake.exports.list_back import ListBack, gather_list, quoted
 from firmlake.exports.list_columns import choose_added
 from firmlake.exports.list_csv import write_csv
 from firmlake.exports.list_workbook import SHEET_ROWS, write_workbook
-from firmlake.warehouse.company_lists import find_list
 from firmlake.warehouse.generations import open_warehouse
+from firmlake.warehouse.named_list import find_named_list
 
 __all__ = ["FileBack", "Written", "check_file_back", "write_list"]
 
@@ -99,7 +99,7 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
     check_file_back(wanted)
     with open_warehouse(folders) as connection:
         connection.execute(f"SET memory_limit = '{memory_limit}'")
-        _check_size(wanted.path, find_list(connection, name).line_count)
+        _check_size(wanted.path, find_named_list(connection, name).line_count)
         write = _WRITERS[wanted.path.suffix.lower()]
         cut = 0
 

@@ -176,12 +176,12 @@ def _add_registers(search: Search, by_name: Mapping[int, str]) -> None:
     if not beside:
         return
     weighed = _weigh(search, by_name)
-    held = pl.Series([None] * search.table.sample.height, dtype=pl.String)
+    companies = pl.Series([None] * search.table.sample.height, dtype=pl.String)
     for position in by_name.keys() & weighed.keys():
-        held = held.fill_null(weighed[position].companies)
+        companies = companies.fill_null(weighed[position].companies)
     for position in beside:
-        found = weighed[position].companies if position in weighed else held.clear()
-        if len(found) and not (held != found).any() and (held.is_null() & found.is_not_null()).any():
+        found = weighed[position].companies if position in weighed else companies.clear()
+        if len(found) and not (companies != found).any() and (companies.is_null() & found.is_not_null()).any():
             role = hints[position].role
             search.choice[role] = (*search.choice.get(role, ()), position)
             search.guesses.append(

@@ -118,10 +118,10 @@ def prune(folders: Folders, removable: Iterable[Removable]) -> None:
 
 
 def _generations(folders: Folders, keep: int) -> Iterator[Removable]:
-    held = list_generations(folders)
-    needed = {newest(folders), *held[-keep:]}
+    generations = list_generations(folders)
+    needed = {newest(folders), *generations[-keep:]}
     exported = exported_generations(folders)
-    for path in held:
+    for path in generations:
         if path not in needed and generation_number(path) not in exported:
             yield _measured("generation", path)
 

@@ -12,10 +12,10 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
 from firmlake.core.settings import RunSettings
 from firmlake.service_lists.load import publish_lists
-from firmlake.warehouse.company_lists import find_list, list_names
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.list_names import NameChange, log_name_change
-from firmlake.warehouse.members import drop_list, rename_list
+from firmlake.warehouse.lists import drop_list, rename_list
+from firmlake.warehouse.named_list import find_named_list, list_names
 
 __all__ = ["change_name"]
 
@@ -41,7 +41,7 @@ def change_name(folders: Folders, settings: RunSettings, name: str, new_name: st
         UsageError: There is no such list, or another one has the new name.
     """
     with open_warehouse(folders) as connection:
-        old_name = find_list(connection, name).name
+        old_name = find_named_list(connection, name).name
         others = [other for other in list_names(connection) if other != old_name]
     if new_name and (new_name.strip() != new_name or not new_name.isprintable() or len(new_name) > _NAME_MAX):
         raise UsageError(f"{new_name!r} cannot be the name of a list", f"Take up to {_NAME_MAX} printable characters")

@@ -22,7 +22,7 @@ from firmlake.privacy.forgotten import is_mark
 from firmlake.privacy.persons import answer_filter
 from firmlake.service_lists.additions import SETTLED, Applied, added_to, list_applied, open_applied
 from firmlake.service_lists.contact_plan import Contact, ContactPlan, as_entries, spread
-from firmlake.service_lists.contact_planning import check_list, check_plan, find_list
+from firmlake.service_lists.contact_planning import check_list, check_plan, find_service_list
 from firmlake.service_lists.decode import read_addition
 from firmlake.service_lists.load import lists_loaded_at, publish_lists
 from firmlake.warehouse.generations import LINK, open_warehouse
@@ -77,7 +77,7 @@ def apply_plan(
     if not todo:
         _publish(settings, folders, progress, now)
         return progress
-    check_list(plan, find_list(settings, client, plan.list_id, now))
+    check_list(plan, find_service_list(settings, client, plan.list_id, now))
     stamp_service(settings, folders)
     write_json(folders.additions / f"plan={plan.plan_id}" / "plan.json", plan)
     try:

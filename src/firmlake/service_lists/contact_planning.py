@@ -28,7 +28,7 @@ __all__ = [
     "REDRIVE",
     "check_list",
     "check_plan",
-    "find_list",
+    "find_service_list",
     "is_not_found",
     "name_next_step",
     "pack_requests",
@@ -53,7 +53,7 @@ def plan_contacts(
         FirmlakeError: As `take_overview`.
     """
     folders = Folders.of(settings)
-    entry = find_list(settings, client, list_id, now)
+    entry = find_service_list(settings, client, list_id, now)
     added = added_to(list_id, list_applied(folders))
     return _make(settings, entry, contacts, added, now())
 
@@ -79,7 +79,7 @@ def plan_redrive(
     ]
     if not again:
         return None
-    entry = find_list(settings, client, list_id, now)
+    entry = find_service_list(settings, client, list_id, now)
     return _make(settings, entry, ContactList(Path(REDRIVE), again, [], 0, 0), set(), now())
 
 
@@ -100,7 +100,7 @@ def name_next_step(progress: Applied, names: NameSettings) -> str:
     return f"`{redrive}` plans what is worth trying again" if lacking else ""
 
 
-def find_list(settings: Settings, client: Client, list_id: int, now: Callable[[], datetime]) -> ListEntry:
+def find_service_list(settings: Settings, client: Client, list_id: int, now: Callable[[], datetime]) -> ListEntry:
     """Look a list up in a fresh overview.
 
     Raises:

@@ -25,10 +25,10 @@ from firmlake.service_lists.load import publish_lists, read_list_changes
 from firmlake.service_lists.overview import Overview, take_overview
 from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["apply", "plan", "read_lists", "redrive"]
+__all__ = ["apply", "plan", "read_service_lists", "redrive"]
 
 
-def read_lists(
+def read_service_lists(
     settings: Settings, kind: ListKind, holder: str, step: Step = at_once
 ) -> tuple[Overview, list[dict[str, Any]]]:
     """Read all lists of the service into the next generation of the warehouse.

@@ -10,7 +10,7 @@ from firmlake.exports.list_file import Written
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import count_of, show_rows
 
-__all__ = ["describe_written", "show_addable", "show_list", "show_lists"]
+__all__ = ["describe_written", "show_addable", "show_company_list", "show_company_lists"]
 
 _MOVES_MAX = 20
 _LINES_MAX = 20
@@ -41,7 +41,7 @@ def show_addable(columns: Sequence[Added]) -> None:
     echo("Choose with --columns revenue,portfolio.days_to_file,company_status.* ; `default` means the default columns")
 
 
-def show_lists(rows: Sequence[dict[str, Any]]) -> None:
+def show_company_lists(rows: Sequence[dict[str, Any]]) -> None:
     """Print all lists."""
     if not rows:
         echo("No list was run yet: `firmlake run LIST`")
@@ -59,7 +59,7 @@ def show_lists(rows: Sequence[dict[str, Any]]) -> None:
     show_rows(("list", "file", "lines", "companies", "last run, UTC"), shown)
 
 
-def show_list(content: dict[str, Any]) -> None:
+def show_company_list(content: dict[str, Any]) -> None:
     """Print the status of the lines of a list, and the companies that joined or left it last."""
     echo(f"{content['list_name']}: {content['file_name']}, {count_of(content['line_count'], 'line')}")
     show_rows(("status", "lines"), list(content["statuses"].items()))

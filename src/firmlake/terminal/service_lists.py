@@ -20,8 +20,8 @@ __all__ = [
     "progress_content",
     "show_applied",
     "show_contact_plan",
-    "show_lists",
     "show_progress_of",
+    "show_service_lists",
 ]
 
 _ROWS_MAX = 10
@@ -31,7 +31,7 @@ _EXAMPLE_MAX = 200
 _STATUSES = ("added", "failed", "company_failed", "unknown", "pending")
 
 
-def show_lists(overview: Overview, events: Sequence[dict[str, Any]]) -> None:
+def show_service_lists(overview: Overview, events: Sequence[dict[str, Any]]) -> None:
     """Print all lists, and what changed since the previous overview."""
     entries = [overview.lists[number].listed.entry for number in sorted(overview.lists)]
     rows = [

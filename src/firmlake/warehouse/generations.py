@@ -18,7 +18,7 @@ import duckdb
 
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.folders import Folders
-from firmlake.warehouse.company_lists import restrict
+from firmlake.warehouse.named_list import restrict
 from firmlake.warehouse.rejected import explain_rejected
 from firmlake.warehouse.version import check_version
 

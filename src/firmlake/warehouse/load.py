@@ -23,7 +23,7 @@ from firmlake.warehouse.changes import record_changes
 from firmlake.warehouse.create import create_tables, widen
 from firmlake.warehouse.definitions import quote
 from firmlake.warehouse.history import compare, count_rows, merge, supersede
-from firmlake.warehouse.members import load_members
+from firmlake.warehouse.lists import load_members
 from firmlake.warehouse.publish import checkpoint
 from firmlake.warehouse.scales import withhold_shares
 from firmlake.warehouse.vanished import Vanished, find_vanished, note_vanished

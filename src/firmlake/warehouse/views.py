@@ -8,8 +8,8 @@ import duckdb
 
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.definitions import Definition, definitions, find_meaning, quote
+from firmlake.warehouse.lists import create_list_views
 from firmlake.warehouse.marks import Mark
-from firmlake.warehouse.members import create_list_views
 
 __all__ = ["VIEWS_MARK", "create_views", "describe_columns"]
 

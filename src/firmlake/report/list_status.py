@@ -6,9 +6,9 @@ from typing import Any
 
 import duckdb
 
-from firmlake.warehouse.company_lists import find_list, quote_name
+from firmlake.warehouse.named_list import find_named_list, quote_name
 
-__all__ = ["read_list", "read_lists"]
+__all__ = ["read_list_overview", "read_list_status"]
 
 _LISTS = """
     SELECT list_name, file_name, line_count, company_count, listed_at, run_id FROM company_lists ORDER BY list_name
@@ -26,26 +26,26 @@ _MOVES = """
 """
 
 
-def read_lists(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+def read_list_overview(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     """Read all lists, by name."""
     return _rows(connection.execute(_LISTS))
 
 
-def read_list(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
+def read_list_status(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, Any]:
     """Read one list: its lines by status, the first lines without data, and the companies that joined or left last.
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
     """
-    held = find_list(connection, name)
+    found = find_named_list(connection, name)
     return {
-        "list_name": held.name,
-        "file_name": held.file_name,
-        "line_count": held.line_count,
-        "view": f"lists.{quote_name(held.name)}",
-        "statuses": dict(connection.execute(_STATUSES, [held.name]).fetchall()),
-        "problems": _rows(connection.execute(_PROBLEMS, [held.name, _PROBLEMS_MAX])),
-        "moves": _rows(connection.execute(_MOVES, {"name": held.name})),
+        "list_name": found.name,
+        "file_name": found.file_name,
+        "line_count": found.line_count,
+        "view": f"lists.{quote_name(found.name)}",
+        "statuses": dict(connection.execute(_STATUSES, [found.name]).fetchall()),
+        "problems": _rows(connection.execute(_PROBLEMS, [found.name, _PROBLEMS_MAX])),
+        "moves": _rows(connection.execute(_MOVES, {"name": found.name})),
     }
 
 

@@ -11,9 +11,9 @@ import duckdb
 
 from firmlake.core.run import Run
 from firmlake.tables.schemas import WAREHOUSE_TABLES
-from firmlake.warehouse.company_lists import quote_name
 from firmlake.warehouse.history import supersede
 from firmlake.warehouse.list_names import current_name, read_name_changes
+from firmlake.warehouse.named_list import quote_name
 
 __all__ = ["create_list_views", "drop_list", "held_name", "load_members", "rename_list"]
 

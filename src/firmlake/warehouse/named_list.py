@@ -9,7 +9,7 @@ import duckdb
 
 from firmlake.core.errors import FirmlakeError, UsageError
 
-__all__ = ["NamedList", "find_list", "list_names", "quote_name", "restrict"]
+__all__ = ["NamedList", "find_named_list", "list_names", "quote_name", "restrict"]
 
 _LISTS = "SELECT list_name, file_name, column_names, line_count, run_id FROM company_lists ORDER BY list_name"
 
@@ -24,7 +24,7 @@ class NamedList(NamedTuple):
     run_id: str
 
 
-def find_list(connection: duckdb.DuckDBPyConnection, name: str) -> NamedList:
+def find_named_list(connection: duckdb.DuckDBPyConnection, name: str) -> NamedList:
     """Find a list by its name, ignoring case.
 
     Raises:
@@ -59,8 +59,8 @@ def restrict(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
     """
-    held = find_list(connection, name)
-    connection.execute(_LISTED, [held.name])
+    found = find_named_list(connection, name)
+    connection.execute(_LISTED, [found.name])
     for database, table in connection.execute(_OF_COMPANIES).fetchall():
         whole = f"{quote_name(database)}.main.{quote_name(table)}"
         connection.execute(
