@@ -238,7 +238,7 @@ def _staging(stages: Stages) -> Iterator[None]:
 @contextmanager
 def _publishing(stages: Stages, of: str = "") -> Iterator[None]:
     """Tell loading from making a generation of it."""
-    from firmlake.enrich import stages as pipeline
+    from firmlake.enrich import finish as pipeline
     from firmlake.rebuild import reload
     from firmlake.warehouse.publish import publish as whole
 

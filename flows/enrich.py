@@ -28,10 +28,10 @@ from prefect.events import emit_event
 from artifacts import ProgressArtifact, failure_lines, failure_rows, show_on_page, show_report, summary_line
 from firmlake import __version__
 from firmlake.api.exchange import Answer
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ApiSettings, DatasetName, Settings
-from firmlake.core.steps import utc_now
 from firmlake.enrich import run as runner
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.plan import Planned

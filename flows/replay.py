@@ -24,10 +24,10 @@ from typing import Any
 from prefect import flow
 
 from firmlake import __version__
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
-from firmlake.core.steps import utc_now
 from firmlake.exports.targets import Target, open_target
 from firmlake.rebuild.archived import stage_archived
 from firmlake.rebuild.union import StagedShard, list_shards, replay_archive

@@ -15,7 +15,7 @@ import polars as pl
 
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
-from firmlake.core.freeze import freeze_again, start_run
+from firmlake.core.freeze import freeze_again, freeze_run
 from firmlake.core.run import Outcome, Run, RunPlan
 from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter
@@ -196,7 +196,7 @@ def make_run(
     )
     lines = pl.DataFrame(refused, schema={"line": pl.Int64, "given": pl.String, "reason": pl.String}, orient="row")
     accepted = pl.DataFrame(everybody, schema={"country": pl.String, "company_number": pl.String}, orient="row")
-    return start_run(folders, plan, targets, {"companies": accepted, "refused_lines": lines})
+    return freeze_run(folders, plan, targets, {"companies": accepted, "refused_lines": lines})
 
 
 def named(state: pl.DataFrame) -> pl.DataFrame:

@@ -12,9 +12,9 @@ import duckdb
 import pytest
 
 from firmlake.cli import firmlake
+from firmlake.core.clock import utc_now
 from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
-from firmlake.core.steps import utc_now
 from firmlake.enrich.run import enrich
 from firmlake.exports.list_columns import list_added
 from firmlake.rebuild.replay import replay

@@ -10,7 +10,7 @@ import pytest
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import sha256_of
-from firmlake.core.freeze import start_run
+from firmlake.core.freeze import freeze_run
 from firmlake.core.run import new_run_id, open_run
 from firmlake.core.runs import list_runs
 from support import ACME, BOLT, NOON, make_run
@@ -102,5 +102,5 @@ def test_a_run_that_cannot_be_frozen_whole_is_none(folders):
     run = make_run(folders)
     plan = msgspec.structs.replace(run.plan, run_id="20260106T120000Z-0002")
     with pytest.raises(TypeError):
-        start_run(folders, plan, run.targets(), {"companies": None})
+        freeze_run(folders, plan, run.targets(), {"companies": None})
     assert list_runs(folders) == [run]

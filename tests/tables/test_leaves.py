@@ -8,7 +8,7 @@ import pytest
 
 from firmlake.core.errors import DriftError, SettingsError
 from firmlake.core.settings import ContractSettings, Settings
-from firmlake.enrich import stages as pipeline
+from firmlake.enrich.finish import decide_outcome, publish_run
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import verify
 from firmlake.report.status import read_status
@@ -41,8 +41,8 @@ def run_of(folders, dataset, *records, day=0, company=ACME, **contract):
     land(run, answer(dataset, found(company, dataset, *records), offset=0, at=at))
     run = run.read_by(settings.contract)
     manifest = stage(run)
-    outcome = pipeline.finish(settings, run, manifest, "", at)
-    pipeline.publish_run(settings, run, manifest, outcome, at)
+    outcome = decide_outcome(settings, run, manifest, "", at)
+    publish_run(settings, run, manifest, outcome, at)
     return outcome.outcome
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from firmlake.core.errors import DriftError
 from firmlake.core.settings import RunSettings, Settings
-from firmlake.enrich import stages as pipeline
+from firmlake.enrich.finish import decide_outcome, publish_run
 from firmlake.rebuild.verify import verify
 from support import ACME, BOLT, DAY, NOON, answer, found, land, lookalike, make_run, party, period, query, stage
 
@@ -21,8 +21,8 @@ def run_of(folders, dataset, records, *, day=0, company=ACME, **settings):
     run = make_run(folders, [company], [dataset], run_id=f"2026010{5 + day}T120000Z-0001", at=at)
     land(run, answer(dataset, found(company, dataset, *records), offset=0, at=at))
     manifest, config = stage(run), Settings(run=RunSettings(**settings))
-    outcome = pipeline.finish(config, run, manifest, "", at)
-    pipeline.publish_run(config, run, manifest, outcome, at)
+    outcome = decide_outcome(config, run, manifest, "", at)
+    publish_run(config, run, manifest, outcome, at)
     return outcome.outcome
 
 

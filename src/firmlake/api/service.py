@@ -21,11 +21,11 @@ from firmlake.api.throttle.choose import look_ahead, open_throttle
 from firmlake.api.throttle.forecast import Forecast
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import REAL
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import SettingsError, ThrottleStoreError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import SANDBOX, Settings
-from firmlake.core.steps import utc_now
 
 __all__ = [
     "check_access", "check_service", "connect", "expect_waits", "is_service", "key_of", "open_access", "service_name",

@@ -26,7 +26,7 @@ from firmlake.core.signals import graceful
 from firmlake.enrich import plan as planning
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.run import carry_out, shortfall
-from firmlake.enrich.start import freeze
+from firmlake.enrich.start import start_or_resume
 from firmlake.intake.company_list import read_company_list
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.privacy.persons import answer_filter
@@ -197,7 +197,7 @@ def _land(settings: Settings, talk: Talk, now: Callable[[], datetime]) -> tuple[
     def plan() -> planning.Planned:
         return planning.plan_companies(fresh, companies, "firmlake check", now())
 
-    run = freeze(fresh, plan(), now())
+    run = start_or_resume(fresh, plan(), now())
     clean = answer_filter(settings.privacy, run.folders)
     with SegmentWriter(run.folders.landing(run.run_id, 1)) as writer:
         for answer in talk.answers:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from firmlake.cli.call import Call, command
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, Stopped, UsageError
-from firmlake.core.steps import utc_now
 
 if TYPE_CHECKING:
     from firmlake.core.company import Company

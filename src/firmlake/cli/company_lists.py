@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from firmlake.cli.call import Call, command
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
-from firmlake.core.steps import utc_now
 
 if TYPE_CHECKING:
     from firmlake.exports.list_file import FileBack

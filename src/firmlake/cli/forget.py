@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.core.steps import utc_now
+from firmlake.core.clock import utc_now
 
 __all__ = ["forget"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.core.steps import utc_now
+from firmlake.core.clock import utc_now
 
 if TYPE_CHECKING:
     from firmlake.delivery.load import Delivered

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from firmlake.cli.call import Call, command
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS
-from firmlake.core.steps import utc_now
 from firmlake.terminal.echo import echo, echo_data
 
 __all__ = ["company", "query", "report", "status"]

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import click
 
 from firmlake.cli.call import Call, command
-from firmlake.core.steps import utc_now
+from firmlake.core.clock import utc_now
 
 __all__ = ["prune"]
 

@@ -12,10 +12,10 @@ from firmlake.cli.call import Call, command
 from firmlake.cli.company_lists import file_back, file_options
 from firmlake.cli.enrich import OnTerminal, answer
 from firmlake.cli.source import on_list
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import Settings
-from firmlake.core.steps import utc_now
 from firmlake.terminal.echo import echo
 
 __all__ = ["demo", "plan", "redrive", "run"]

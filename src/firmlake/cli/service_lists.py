@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from firmlake.cli.call import Call, command
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED
-from firmlake.core.steps import utc_now
 from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from firmlake.core.files import sha256_of, write_file, write_json, write_parquet
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run, RunPlan
 
-__all__ = ["Frozen", "freeze_again", "remove_run", "start_run"]
+__all__ = ["Frozen", "freeze_again", "freeze_run", "remove_run"]
 
 Frozen = pl.DataFrame | Callable[[Path], object]
 """A table to freeze, or a function that writes its file."""
 
 
-def start_run(folders: Folders, plan: RunPlan, targets: pl.DataFrame, tables: Mapping[str, Frozen]) -> Run:
+def freeze_run(folders: Folders, plan: RunPlan, targets: pl.DataFrame, tables: Mapping[str, Frozen]) -> Run:
     """Freeze a plan and its tables; `plan.json` is written last, so a run is complete or does not exist."""
     _remove_never_started(folders)
     return _freeze(Run(folders, plan), {**tables, "targets": targets})

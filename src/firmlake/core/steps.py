@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
-__all__ = ["Step", "at_once", "utc_now"]
+__all__ = ["Step", "at_once"]
 
 R = TypeVar("R")
 
@@ -33,8 +32,3 @@ class Step(Protocol):
 def at_once(name: str, work: Callable[[], R], describe: Callable[[R], str] | None = None) -> R:  # noqa: ARG001
     """Carry out a step without displaying it."""
     return work()
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(UTC)

@@ -11,12 +11,12 @@ import msgspec
 import polars as pl
 
 from firmlake.api import service
+from firmlake.core.clock import utc_now
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
-from firmlake.core.steps import utc_now
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.plan import plan_companies
 from firmlake.enrich.run import carry_out, shortfall

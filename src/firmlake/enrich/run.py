@@ -16,19 +16,19 @@ from typing import NamedTuple
 import polars as pl
 
 from firmlake.api import service
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import AuthorizationError, FirmlakeError, SomeFailedError, Stopped
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.log import log
 from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import Settings
-from firmlake.core.steps import utc_now
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
+from firmlake.enrich.finish import decide_outcome, publish_run
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.shards import fetch_shards
-from firmlake.enrich.stages import finish, publish_run
-from firmlake.enrich.start import freeze
+from firmlake.enrich.start import start_or_resume
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
 from firmlake.report.summary import FailureGroup, RunSummary, failure_groups, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
@@ -139,10 +139,10 @@ def carry_out(
         FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
     """
     name = f"{title}: {{}}".format if title else "{}".format
-    frozen = observer.step(name("plan"), partial(_freeze, settings, plan, observer, now, title))
-    if frozen is None:
+    started = observer.step(name("plan"), partial(_start, settings, plan, observer, now, title))
+    if started is None:
         return None
-    run, expected = frozen
+    run, expected = started
     stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count and not run.is_fetched:
         stopped, staged = fetch_shards(settings, run, expected, observer, name, now)
@@ -214,14 +214,14 @@ def _go_outward(
     return made[1:]
 
 
-def _freeze(
+def _start(
     settings: Settings,
     plan: Callable[[], planning.Planned],
     observer: Observer,
     now: Callable[[], datetime],
     title: str,
 ) -> tuple[Run, int] | None:
-    """Plan a run and freeze it. The plan is not kept: the targets of a million companies take 400 MB.
+    """Plan a run and start it. The plan is not kept: the targets of a million companies take 400 MB.
 
     Returns:
         The run and its estimated number of requests; None if there is nothing to ask for.
@@ -230,7 +230,7 @@ def _freeze(
     observer.planned(planned, title)
     if planned.companies.companies.is_empty():
         return None
-    run = freeze(settings, planned, now())
+    run = start_or_resume(settings, planned, now())
     log("planned", run=run.run_id, list=run.plan.list_name, companies=run.plan.target_count)
     return run, sum(planned.estimate.request_counts.values()) - planned.estimate.left_out_count
 
@@ -240,7 +240,7 @@ def _publish(
 ) -> Outcome:
     """Decide the outcome of a run, and load the run into the next generation of the warehouse."""
     manifest = finish_stage(run, shards)
-    outcome = finish(settings, run, manifest, stopped, now())
+    outcome = decide_outcome(settings, run, manifest, stopped, now())
     log("fetched", run=run.run_id, outcome=outcome.outcome, reason=outcome.reason)
     made = publish_run(settings, run, manifest, outcome, now())
     log("published", run=run.run_id, warehouse=made)

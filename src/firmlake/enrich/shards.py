@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, contextmanager
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
 from firmlake.api import service
-from firmlake.core.errors import InterruptedRunError, Stopped
+from firmlake.api.client import Answer, Client
+from firmlake.core.errors import InterruptedRunError, RequestRefusedError, Stopped
+from firmlake.core.freeze import remove_run
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
 from firmlake.enrich.observer import Observer
-from firmlake.enrich.stages import fetching
 from firmlake.enrich.watch import Watch
+from firmlake.landing.fetch import Fetcher
+from firmlake.landing.landed import read_landed
 from firmlake.tables.stage import Manifest, stage_shard
 
 __all__ = ["fetch_shards"]
@@ -61,10 +64,35 @@ def fetch_shards(
         closing(watch),
         observer.fetching(expected, settings.api) as on_answer,
         service.connect(settings, stop, _noting(watch, observer.waiting), now) as client,
-        fetching(settings, run, client, _noting(watch, on_answer), now) as fetcher,
+        _fetching(settings, run, client, _noting(watch, on_answer), now) as fetcher,
     ):
         stopped = _in_threads(fetch_and_stage, range(1, run.plan.shard_count + 1), stop, watch)
     return stopped, staged
+
+
+@contextmanager
+def _fetching(
+    settings: Settings,
+    run: Run,
+    client: Client,
+    on_answer: Callable[[Answer], object],
+    now: Callable[[], datetime],
+) -> Iterator[Fetcher]:
+    """Open the fetcher of a run. Closing it waits for the requests in flight.
+
+    If the service refuses every request because the settings are wrong, the run is removed: there is nothing to resume.
+    The first successful answer ties the data folder to its service, so a mistaken address does not.
+    """
+    on_works = partial(service.stamp_service, settings, run.folders)
+    fetcher = Fetcher(client, settings, run, on_answer, on_works, now)
+    try:
+        yield fetcher
+    except RequestRefusedError:
+        if not any(landed.header.status == 200 for shard in run.shards() for landed in read_landed(run, shard)):
+            remove_run(run)
+        raise
+    finally:
+        fetcher.close()
 
 
 def _noting(watch: Watch, told: Callable[[T], object]) -> Callable[[T], object]:

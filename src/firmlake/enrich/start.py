@@ -11,7 +11,7 @@ from firmlake import __version__
 from firmlake.api.service import service_name
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.core.freeze import Frozen, freeze_again, start_run
+from firmlake.core.freeze import Frozen, freeze_again, freeze_run
 from firmlake.core.run import Run, RunPlan, new_run_id
 from firmlake.core.settings import Settings
 from firmlake.enrich.budget import Budget
@@ -22,11 +22,11 @@ from firmlake.intake.company_list import CompanyList
 from firmlake.intake.members import list_name_of, open_members, write_members
 from firmlake.privacy.forgotten import open_forgotten
 
-__all__ = ["freeze"]
+__all__ = ["start_or_resume"]
 
 
-def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
-    """Freeze a plan as a new run, or resume the unfinished run.
+def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
+    """Start a new run by freezing its plan, or resume the unfinished run of the same list.
 
     Raises:
         UsageError: The unfinished run may still cost more than the budget allows now; raise it to finish.
@@ -63,7 +63,7 @@ def freeze(settings: Settings, planned: Planned, now: datetime) -> Run:
         resume=planned.resume,
     )
     frozen, tables = _list_tables(settings, companies, frozen)
-    return start_run(folders, frozen, targets, tables)
+    return freeze_run(folders, frozen, targets, tables)
 
 
 def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> tuple[RunPlan, dict[str, Frozen]]:

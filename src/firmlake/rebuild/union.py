@@ -8,12 +8,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from firmlake.core.clock import utc_now
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.runs import list_runs
 from firmlake.core.settings import Settings
-from firmlake.core.steps import utc_now
 from firmlake.exports.targets import Target
 from firmlake.rebuild.archived import collect_staged, fetch_runs, stage_archived
 from firmlake.rebuild.reload import load_staged

@@ -11,11 +11,12 @@ from typing import Any
 from firmlake.api import service
 from firmlake.api.client import Answer, Client
 from firmlake.api.requests import ListKind
+from firmlake.core.clock import utc_now
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.core.signals import graceful
-from firmlake.core.steps import Step, at_once, utc_now
+from firmlake.core.steps import Step, at_once
 from firmlake.service_lists.additions import Applied
 from firmlake.service_lists.apply import apply_plan
 from firmlake.service_lists.contact_list import read_contact_list

@@ -1,28 +1,19 @@
-"""What a frozen run needs from several rooms: open the fetcher, decide the outcome, publish."""
+"""Finish a staged run: decide its outcome, then publish it as the next generation of the warehouse."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 import duckdb
 import polars as pl
 
-from firmlake.api.client import Answer, Client
-from firmlake.api.service import stamp_service
-from firmlake.core.errors import RequestRefusedError, Stopped
-from firmlake.core.freeze import remove_run
+from firmlake.core.errors import Stopped
 from firmlake.core.memory import give_back
 from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import Settings
-from firmlake.core.steps import utc_now
 from firmlake.enrich.causes import Cause, find_causes, join_causes, left_out
 from firmlake.enrich.refuse_drift import refuse_unwanted, refuse_vanished
-from firmlake.landing.fetch import Fetcher
-from firmlake.landing.landed import read_landed
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.generations import newest
@@ -30,35 +21,10 @@ from firmlake.warehouse.load import load_run
 from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 
-__all__ = ["fetching", "finish", "publish_run"]
+__all__ = ["decide_outcome", "publish_run"]
 
 
-@contextmanager
-def fetching(
-    settings: Settings,
-    run: Run,
-    client: Client,
-    on_answer: Callable[[Answer], object] = lambda answer: None,
-    now: Callable[[], datetime] = utc_now,
-) -> Iterator[Fetcher]:
-    """Open the fetcher of a run. Closing it waits for the requests in flight.
-
-    If the service refuses every request because the settings are wrong, the run is removed: there is nothing to resume.
-    The first successful answer ties the data folder to its service, so a mistaken address does not.
-    """
-    on_works = partial(stamp_service, settings, run.folders)
-    fetcher = Fetcher(client, settings, run, on_answer, on_works, now)
-    try:
-        yield fetcher
-    except RequestRefusedError:
-        if not any(landed.header.status == 200 for shard in run.shards() for landed in read_landed(run, shard)):
-            remove_run(run)
-        raise
-    finally:
-        fetcher.close()
-
-
-def finish(settings: Settings, run: Run, manifest: Manifest, stopped: Stopped | None, now: datetime) -> Outcome:
+def decide_outcome(settings: Settings, run: Run, manifest: Manifest, stopped: Stopped | None, now: datetime) -> Outcome:
     """Decide the outcome of a staged run, and record it.
 
     Args:
