@@ -95,12 +95,12 @@ def plan(job: Job, stages: Stages) -> Any:
 def export(job: Job, stages: Stages) -> Path:
     """Export the warehouse to Parquet files in a folder."""
     from firmlake.core.folders import Folders
+    from firmlake.exports.destination import open_destination
     from firmlake.exports.export import export, request_of
-    from firmlake.exports.targets import open_target
 
     folder = job.data / "export"
     with stages.clock("export"):
-        done = export(Folders(job.data), request_of(_settings(job)), open_target(str(folder)))
+        done = export(Folders(job.data), request_of(_settings(job)), open_destination(str(folder)))
     return folder / "exports" / done.manifest.export_id
 
 

@@ -53,7 +53,7 @@ from firmlake.core.errors import (
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.enrich.portfolios import Portfolio, divide
-from firmlake.exports.targets import open_target
+from firmlake.exports.destination import open_destination
 from firmlake.rebuild.archive import archive as add_to_archive
 from job import EXIT_CODE_LABEL, end, in_one_line, name_damaged, read_settings, step, tell
 from names import run_name
@@ -147,7 +147,7 @@ def backfill(
 def archive_portfolio(archive: str, portfolio: Portfolio) -> None:
     """Add to the archive what has been published of a portfolio."""
     with lock(portfolio.folders, "the flow backfill"):
-        done = add_to_archive(portfolio.folders, open_target(archive))
+        done = add_to_archive(portfolio.folders, open_destination(archive))
     said = f"{portfolio.name}: {len(done.runs)} runs archived, {done.file_count} files, {done.byte_count:,} bytes"
     tell(said)
     name_damaged(said, done.damaged)

@@ -28,7 +28,7 @@ from firmlake.core.clock import utc_now
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
-from firmlake.exports.targets import Target, open_target
+from firmlake.exports.destination import Destination, open_destination
 from firmlake.rebuild.archived import stage_archived
 from firmlake.rebuild.union import StagedShard, list_shards, replay_archive
 from job import end, in_one_line, name_damaged, read_settings, step, tell
@@ -66,15 +66,15 @@ def replay(
     Returns:
         The new generation.
     """
-    settings, target = read_settings(config, overrides), open_target(archive)
+    settings, destination = read_settings(config, overrides), open_destination(archive)
     name = name or new_run_id(utc_now())
     stage = stage_all.with_options(task_runner=_runner(workers, scheduler))
 
-    def stage_on_workers(target: Target, name: str, folders: Folders) -> list[StagedShard]:
-        return stage(target.url, name, str(folders.data), return_state=True).result()
+    def stage_on_workers(destination: Destination, name: str, folders: Folders) -> list[StagedShard]:
+        return stage(destination.url, name, str(folders.data), return_state=True).result()
 
-    tell(f"Replay {name} of {target.url}; if it is interrupted, use the same name to resume")
-    made = replay_archive(settings, target, name, "the flow replay", stage_on_workers)
+    tell(f"Replay {name} of {destination.url}; if it is interrupted, use the same name to resume")
+    made = replay_archive(settings, destination, name, "the flow replay", stage_on_workers)
     tell(str(made))
     name_damaged(str(made), made.damaged)
     return end(str(made.warehouse), str(made))

@@ -11,8 +11,8 @@ import pytest
 
 from exports.conftest import add_week
 from firmlake.core.folders import Folders
-from firmlake.delivery.load import LoadRequest, open_target_warehouse
-from firmlake.delivery.warehouse import Warehouse
+from firmlake.delivery.load import LoadRequest, open_target
+from firmlake.delivery.target import LoadTarget
 from postgres import Postgres, serve_postgres
 
 
@@ -26,9 +26,9 @@ class Place:
         return LoadRequest(target=self.address, schema=self.schema, **options)
 
     @contextmanager
-    def open(self) -> Iterator[Warehouse]:
-        with open_target_warehouse(self.request()) as warehouse:
-            yield warehouse
+    def open(self) -> Iterator[LoadTarget]:
+        with open_target(self.request()) as target:
+            yield target
 
 
 @pytest.fixture(scope="session")

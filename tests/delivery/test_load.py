@@ -13,7 +13,7 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.delivery.load import LoadRequest, load
 from firmlake.delivery.statements import comments
-from firmlake.delivery.warehouse import Warehouse
+from firmlake.delivery.target import LoadTarget
 from firmlake.exports.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES, Column, Table
 from firmlake.warehouse.generations import list_generations
@@ -74,7 +74,7 @@ def test_a_load_that_is_killed_changes_nothing_that_readers_see_and_is_resumed(w
         deliver(weeks(each), place)
     seen = "SELECT country, company_number, rank, score FROM firmlake.lookalikes"
     before = texts(place.ask(seen)) if week else []
-    folders, stage = weeks(week), Warehouse.stage
+    folders, stage = weeks(week), LoadTarget.stage
     said = []
 
     def killed(self, load_id, table, *arguments, **options):
@@ -82,10 +82,10 @@ def test_a_load_that_is_killed_changes_nothing_that_readers_see_and_is_resumed(w
             raise KeyboardInterrupt
         return stage(self, load_id, table, *arguments, **options)
 
-    monkeypatch.setattr(Warehouse, "stage", killed)
+    monkeypatch.setattr(LoadTarget, "stage", killed)
     with pytest.raises(KeyboardInterrupt):
         load(folders, place.request(), now)
-    monkeypatch.setattr(Warehouse, "stage", stage)
+    monkeypatch.setattr(LoadTarget, "stage", stage)
 
     if week:
         assert texts(place.ask(seen)) == before
@@ -97,32 +97,32 @@ def test_a_load_that_is_killed_changes_nothing_that_readers_see_and_is_resumed(w
 def test_an_error_while_tables_are_put_in_place_leaves_them_as_they_were(weeks, place, monkeypatch):
     deliver(weeks(0), place)
     held = texts(place.ask("SELECT country, company_number, rank FROM firmlake.lookalikes"))
-    folders, unmark = weeks(1), Warehouse._unmark
+    folders, unmark = weeks(1), LoadTarget._unmark
 
     def fail(self, load_id, name):
         if name == "relationships":
             raise FirmlakeError("cut", "again")
         unmark(self, load_id, name)
 
-    monkeypatch.setattr(Warehouse, "_unmark", fail)
+    monkeypatch.setattr(LoadTarget, "_unmark", fail)
     with pytest.raises(FirmlakeError, match="cut"):
         deliver(folders, place)
     assert texts(place.ask("SELECT country, company_number, rank FROM firmlake.lookalikes")) == held
-    monkeypatch.setattr(Warehouse, "_unmark", unmark)
+    monkeypatch.setattr(LoadTarget, "_unmark", unmark)
     deliver(folders, place)
     assert_same(folders, place)
 
 
 def test_what_another_unfinished_load_wrote_aside_goes(weeks, place, monkeypatch):
-    folders, publish = weeks(0), Warehouse.publish
-    monkeypatch.setattr(Warehouse, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    folders, publish = weeks(0), LoadTarget.publish
+    monkeypatch.setattr(LoadTarget, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         deliver(folders, place)
-    monkeypatch.setattr(Warehouse, "publish", publish)
+    monkeypatch.setattr(LoadTarget, "publish", publish)
     deliver(weeks(1), place)
     assert_same(folders, place)
-    with place.open() as warehouse:
-        assert not [name for name in warehouse._connection.column_names() if name.startswith("_staging_")]
+    with place.open() as target:
+        assert not [name for name in target._connection.column_names() if name.startswith("_staging_")]
 
 
 def test_a_column_that_is_new_is_added_and_views_on_the_table_stay(weeks, place, monkeypatch):
@@ -141,16 +141,16 @@ def test_a_column_that_is_new_is_added_and_views_on_the_table_stay(weeks, place,
 
 def test_tables_and_columns_say_what_they_mean(weeks, place):
     deliver(weeks(0), place, tables=("financials",))
-    with place.open() as warehouse:
+    with place.open() as target:
         if "duckdb" in place.address:
-            said = warehouse._run("SELECT comment FROM duckdb_columns() WHERE table_name = 'financials'")
+            said = target._run("SELECT comment FROM duckdb_columns() WHERE table_name = 'financials'")
         else:
-            said = warehouse._run(f"""
+            said = target._run(f"""
                 SELECT col_description('{place.schema}.financials'::regclass, ordinal_position::int)
                 FROM information_schema.columns WHERE table_schema = '{place.schema}' AND table_name = 'financials'
             """)
     assert {row[0] for row in said} == {column.comment for column in WAREHOUSE_TABLES["financials"].columns}
-    assert len(list(comments("t", WAREHOUSE_TABLES["financials"], warehouse.dialect))) == 1 + len(said)
+    assert len(list(comments("t", WAREHOUSE_TABLES["financials"], target.dialect))) == 1 + len(said)
 
 
 def test_awkward_text_arrives_as_it_is(weeks, place):
@@ -158,18 +158,18 @@ def test_awkward_text_arrives_as_it_is(weeks, place):
     table = Table("awkward", "x", ("id",), (Column("id", "integer", "x"), Column("text", "text", "x", "none")))
     rows = [*enumerate(values), (99, None)]
     batch = pa.RecordBatch.from_pydict({"id": [row[0] for row in rows], "text": [row[1] for row in rows]})
-    with place.open() as warehouse:
-        warehouse.prepare("x")
-        assert warehouse.stage("x", table, [batch], is_whole=True) == len(rows)
-        assert warehouse.stage("y", table._replace(name="b"), [], is_whole=True) == 0
+    with place.open() as target:
+        target.prepare("x")
+        assert target.stage("x", table, [batch], is_whole=True) == len(rows)
+        assert target.stage("y", table._replace(name="b"), [], is_whole=True) == 0
     assert sorted(place.ask("SELECT * FROM firmlake._staging_awkward")) == rows
 
 
 def test_the_rows_of_a_company_can_be_deleted_at_once_everywhere(weeks, place):
     folders = weeks(0)
     deliver(folders, place)
-    with place.open() as warehouse:
-        warehouse.forget([ACME])
+    with place.open() as target:
+        target.forget([ACME])
     for name in ("companies", "financials", "lookalikes", "relationships", "company_state"):
         where = f"country = '{ACME.country}' AND company_number = '{ACME.company_number}'"
         assert place.ask(f"SELECT count(*) FROM firmlake.{name} WHERE {where}") == [(0,)]
@@ -205,8 +205,8 @@ def test_a_target_that_cannot_be_used_is_refused_without_showing_a_secret(weeks,
 
 def test_a_record_can_be_written_and_read_back(weeks, place):
     done = deliver(weeks(0), place)
-    with place.open() as warehouse:
-        assert warehouse.held() == msgspec.structs.replace(done.record)
+    with place.open() as target:
+        assert target.held() == msgspec.structs.replace(done.record)
 
 
 def test_what_was_taken_out_of_all_generations_is_deleted_from_the_target_too(weeks, place):

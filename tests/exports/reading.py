@@ -10,11 +10,11 @@ import duckdb
 import msgspec
 
 from firmlake.core.folders import Folders
-from firmlake.exports.manifest import Latest, Manifest
+from firmlake.exports.manifest import ExportManifest, Latest
 from firmlake.warehouse.generations import open_warehouse
 
 
-def follow(target: Path) -> tuple[Path, Manifest] | None:
+def follow(target: Path) -> tuple[Path, ExportManifest] | None:
     """The folder and manifest that `latest.json` names, every file of it checked; None before the first export."""
     if not (target / "latest.json").exists():
         return None
@@ -22,11 +22,11 @@ def follow(target: Path) -> tuple[Path, Manifest] | None:
     content = (target / latest.manifest).read_bytes()
     assert hashlib.sha256(content).hexdigest() == latest.manifest_sha256
     folder = (target / latest.manifest).parent
-    check(folder, manifest := msgspec.json.decode(content, type=Manifest))
+    check(folder, manifest := msgspec.json.decode(content, type=ExportManifest))
     return folder, manifest
 
 
-def check(folder: Path, manifest: Manifest) -> None:
+def check(folder: Path, manifest: ExportManifest) -> None:
     """An export is what its manifest says, no more and no less."""
     assert (folder / "_SUCCESS").exists()
     stated = {file.path: file for table in manifest.tables for file in table.files}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import yaml
 
 from firmlake.exports.dbt import render_sources
+from firmlake.exports.destination import Folder
 from firmlake.exports.export import Request, export
-from firmlake.exports.targets import Folder
 
 
 def test_the_sources_file_says_what_the_export_holds(lake, tmp_path):

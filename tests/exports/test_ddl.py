@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from firmlake.core.errors import UsageError
 from firmlake.exports.ddl import DIALECTS, render_ddl
+from firmlake.exports.destination import Folder
 from firmlake.exports.export import Request, export
-from firmlake.exports.manifest import Manifest
-from firmlake.exports.targets import Folder
+from firmlake.exports.manifest import ExportManifest
 
 URLS = {"snowflake": "s3://b/p", "bigquery": "gs://b/p", "redshift": "s3://b/p", "databricks": "s3://b/p"}
 MONEY = {"bigquery": "NUMERIC(18, 2)"}
@@ -19,7 +19,7 @@ TEXT = {"redshift": "VARCHAR(MAX)", "bigquery": "STRING", "databricks": "STRING"
 
 
 @pytest.fixture(scope="module")
-def manifests(lake, tmp_path_factory) -> dict[str, Manifest]:
+def manifests(lake, tmp_path_factory) -> dict[str, ExportManifest]:
     """An export in each format that a warehouse loads."""
     target = Folder(tmp_path_factory.mktemp("out"))
     tables = ("financials", "runs", "drift")

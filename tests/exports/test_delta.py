@@ -6,8 +6,8 @@ import pytest
 from deltalake import DeltaTable
 
 from firmlake.core.folders import Folders
+from firmlake.exports.destination import Folder, open_destination
 from firmlake.exports.export import Request, export
-from firmlake.exports.targets import Folder, open_target
 from support import query
 
 from .conftest import add_week
@@ -67,5 +67,5 @@ def test_an_export_killed_after_its_commit_does_not_commit_again(lake, tmp_path)
 
 @pytest.mark.slow
 def test_delta_goes_to_s3(lake, bucket):
-    done = export(lake, Request(format="delta", tables=("financials",)), open_target(bucket))
+    done = export(lake, Request(format="delta", tables=("financials",)), open_destination(bucket))
     assert amounts(f"{bucket}/delta/financials", done.manifest.tables[0].delta_version) == query(lake, AMOUNTS)

@@ -16,10 +16,10 @@ import pytest
 
 from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
 from firmlake.core.folders import Folders
+from firmlake.exports.destination import Folder, open_destination
 from firmlake.exports.export import Request, export
 from firmlake.exports.manifest import folder_of
 from firmlake.exports.selection import EXPORTED_TABLES
-from firmlake.exports.targets import Folder, open_target
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 from support import query
@@ -245,7 +245,7 @@ def test_nothing_published_is_told(folders, tmp_path):
 
 @pytest.mark.parametrize("store", ["bucket", pytest.param("container", marks=pytest.mark.slow)])
 def test_an_export_to_a_store_is_that_to_a_folder(lake, tmp_path, store, request):
-    remote = open_target(request.getfixturevalue(store))
+    remote = open_destination(request.getfixturevalue(store))
     request = Request(tables=("companies", "financials"))
     local = export(lake, request, Folder(tmp_path))
     for is_new in (True, False):

@@ -8,9 +8,9 @@ import pytest
 
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
+from firmlake.exports.destination import Folder
 from firmlake.exports.export import Request, export
 from firmlake.exports.iceberg import CATALOG
-from firmlake.exports.targets import Folder
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from support import query
 
@@ -104,8 +104,8 @@ def test_a_new_column_is_added_to_a_table_that_is_there(lake, tmp_path, monkeypa
 
 
 def test_an_object_store_without_a_catalog_is_refused_with_the_way_to_name_one(lake, bucket, monkeypatch, tmp_path):
-    from firmlake.exports.targets import open_target
+    from firmlake.exports.destination import open_destination
 
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(UsageError, match="PYICEBERG_CATALOG__FIRMLAKE__URI"):
-        export(lake, Request(format="iceberg", tables=TABLES), open_target(bucket))
+        export(lake, Request(format="iceberg", tables=TABLES), open_destination(bucket))

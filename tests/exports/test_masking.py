@@ -7,8 +7,8 @@ import pytest
 
 from firmlake.core.errors import SettingsError
 from firmlake.core.files import sha256_of
+from firmlake.exports.destination import Folder
 from firmlake.exports.export import Request, export
-from firmlake.exports.targets import Folder
 
 
 def table(folder, name):

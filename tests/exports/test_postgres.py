@@ -8,9 +8,9 @@ import pytest
 
 from firmlake.core.folders import Folders
 from firmlake.exports.ddl import render_ddl
+from firmlake.exports.destination import Folder
 from firmlake.exports.export import Request, export
 from firmlake.exports.selection import EXPORTED_TABLES
-from firmlake.exports.targets import Folder
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from postgres import serve_postgres
 from support import ACME, BOLT, answer, found, land, make_run, party, publish_landed, query

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from firmlake.exports.destination import Folder
 from firmlake.exports.export import Request, export
 from firmlake.exports.manifest import folder_of
-from firmlake.exports.targets import Folder
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
 

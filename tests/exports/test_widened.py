@@ -12,8 +12,8 @@ import pytest
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ContractSettings
 from firmlake.exports.ddl import render_ddl
+from firmlake.exports.destination import Folder
 from firmlake.exports.export import Request, export
-from firmlake.exports.targets import Folder
 from firmlake.rebuild.replay import replay
 from support import ACME, DAY, NOON, answer, found, land, make_run, period, publish_landed
 

@@ -14,7 +14,7 @@ import pytest
 from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich import run as runner
-from firmlake.exports.targets import open_target
+from firmlake.exports.destination import open_destination
 from firmlake.rebuild.archive import archive
 from firmlake.rebuild.union import replay_archive
 from firmlake.service_lists.operations import read_service_lists
@@ -178,8 +178,8 @@ def test_a_replay(place: Callable[[str], Place], tmp_path: Path, monkeypatch: py
     assert without_loads(landed.content()) == without_loads(expected)
 
     address = str(tmp_path / "archive")
-    archive(Folders(landed.data), open_target(address))
-    replay_archive(in_python.settings(), open_target(address), "here", "a test")
+    archive(Folders(landed.data), open_destination(address))
+    replay_archive(in_python.settings(), open_destination(address), "here", "a test")
     assert without_loads(in_python.content()) == without_loads(expected)
 
     flow = by_flow.flow("replay")

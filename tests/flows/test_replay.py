@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.exports.targets import open_target
+from firmlake.exports.destination import open_destination
 from firmlake.rebuild.archive import archive
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
@@ -45,7 +45,7 @@ def content(folders: Folders) -> dict[str, Any]:
 
 
 def test_two_workers_of_which_one_is_killed_give_what_one_process_gives(lake: Folders, bucket: str, tmp_path: Path):
-    target = open_target(bucket)
+    target = open_destination(bucket)
     archive(lake, target)
     by_hand, union = ByHand(tmp_path / "by_hand", "replay"), Folders(tmp_path / "union")
 
@@ -67,7 +67,7 @@ def test_two_workers_of_which_one_is_killed_give_what_one_process_gives(lake: Fo
 
 
 def test_a_damaged_run_is_left_out_and_named_and_the_other_is_published(lake: Folders, tmp_path: Path):
-    target, union = open_target(str(tmp_path / "archive")), Folders(tmp_path / "union")
+    target, union = open_destination(str(tmp_path / "archive")), Folders(tmp_path / "union")
     archive(lake, target)
     segment = min((tmp_path / "archive" / "landing").rglob("*.zst"))
     whole = segment.read_bytes()

@@ -9,8 +9,8 @@ import zipfile
 import pytest
 
 from firmlake.core.folders import Folders
+from firmlake.exports.destination import Folder
 from firmlake.exports.export import Request, export
-from firmlake.exports.targets import Folder
 from firmlake.forget.copies import note_archive
 from firmlake.forget.forget import forget
 from firmlake.privacy.tombstones import Subject

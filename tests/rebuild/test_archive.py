@@ -10,7 +10,7 @@ import pytest
 from firmlake.core.errors import DamagedError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PathSettings, RunSettings, Settings
-from firmlake.exports.targets import open_target
+from firmlake.exports.destination import open_destination
 from firmlake.rebuild import archived
 from firmlake.rebuild.archive import archive
 from firmlake.rebuild.archived import collect_staged, fetch_runs, stage_archived
@@ -64,7 +64,7 @@ def portfolios(tmp_path_factory):
 
 @pytest.fixture
 def target(tmp_path):
-    return open_target(str(tmp_path / "archive"))
+    return open_destination(str(tmp_path / "archive"))
 
 
 def load(target, folders, name="replay"):

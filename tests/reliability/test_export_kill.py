@@ -13,8 +13,8 @@ import pytest
 from exports.conftest import add_week
 from exports.reading import follow
 from firmlake.core.folders import Folders
+from firmlake.exports.destination import Folder
 from firmlake.exports.export import Request, export
-from firmlake.exports.targets import Folder
 
 pytestmark = pytest.mark.reliability
 

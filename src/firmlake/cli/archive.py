@@ -21,19 +21,19 @@ def archive(call: Call, target: str) -> int:
     """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
-    from firmlake.exports.targets import open_target
+    from firmlake.exports.destination import open_destination
     from firmlake.forget.copies import note_archive
     from firmlake.rebuild.archive import archive as start
 
     folders = Folders.of(call.settings())
-    place = open_target(target)
+    destination = open_destination(target)
     with lock(folders, "firmlake archive"):
-        note_archive(folders, place.url)
-        done = start(folders, place, call.say)
+        note_archive(folders, destination.url)
+        done = start(folders, destination, call.say)
     count = f"{len(done.runs)} {'run' if len(done.runs) == 1 else 'runs'}"
     damaged = [(run_id, error.message, error.next_step) for run_id, error in done.damaged.items()]
     call.answer(
-        {**done._asdict(), "damaged": damaged, "archive": place.url},
-        lambda: echo(f"{count} archived in {place.url}: {done.file_count:,} files, {done.byte_count:,} bytes"),
+        {**done._asdict(), "damaged": damaged, "archive": destination.url},
+        lambda: echo(f"{count} archived in {destination.url}: {done.file_count:,} files, {done.byte_count:,} bytes"),
     )
     return call.name_damaged(done.damaged)

@@ -10,8 +10,8 @@ from firmlake.cli.call import Call, command
 from firmlake.terminal.echo import echo, echo_data
 
 if TYPE_CHECKING:
+    from firmlake.exports.destination import Destination
     from firmlake.exports.export import Exported
-    from firmlake.exports.targets import Target
 
 __all__ = ["export"]
 
@@ -70,7 +70,7 @@ def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, db
         call.answer(_content(done, place), lambda: echo(f"{place.url}/exports/{done.manifest.export_id}"))
 
 
-def _say(call: Call, done: Exported, place: Target) -> None:
+def _say(call: Call, done: Exported, place: Destination) -> None:
     if done.note:
         call.say(f"Exported whole: {done.note}")
     from firmlake.exports.manifest import describe_rows
@@ -80,7 +80,7 @@ def _say(call: Call, done: Exported, place: Target) -> None:
     call.say(f"Exported: {what}" if done.is_new else f"Nothing to do: {place.url} already has this export ({what})")
 
 
-def _content(done: Exported, place: Target) -> dict[str, Any]:
+def _content(done: Exported, place: Destination) -> dict[str, Any]:
     made = done.manifest
     return {
         "target": place.url,

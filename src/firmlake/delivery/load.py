@@ -23,8 +23,7 @@ from firmlake.delivery.duckdb_file import open_duckdb
 from firmlake.delivery.postgres import open_postgres
 from firmlake.delivery.record import LoadRecord
 from firmlake.delivery.snowflake import open_snowflake
-from firmlake.delivery.warehouse import Warehouse
-from firmlake.exports.formats import Source
+from firmlake.delivery.target import LoadTarget
 from firmlake.exports.selection import (
     BASE,
     EXPORTED_TABLES,
@@ -35,12 +34,13 @@ from firmlake.exports.selection import (
     select_changes,
     select_whole,
 )
+from firmlake.exports.table_files import Source
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.exported import LastExport, lock_name, record_export
 from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["Delivered", "LoadRequest", "load", "open_target_warehouse", "request_of"]
+__all__ = ["Delivered", "LoadRequest", "load", "open_target", "request_of"]
 
 _SCHEMES = ("postgres://", "postgresql://", "duckdb:")
 
@@ -121,27 +121,27 @@ def load(
     """
     with (
         open_warehouse(folders, memory_limit=request.memory_limit) as connection,
-        open_target_warehouse(request) as warehouse,
-        lock(folders, f"a load into {warehouse.name}", lock_name(warehouse.name + request.schema), is_reader=True),
+        open_target(request) as target,
+        lock(folders, f"a load into {target.name}", lock_name(target.name + request.schema), is_reader=True),
     ):
-        held, newest = warehouse.held(), last_load(connection)
-        _check_order(held, newest, warehouse)
+        held, newest = target.held(), last_load(connection)
+        _check_order(held, newest, target)
         made_at = _made_at(folders, newest.generation)
         if held and made_at == held.made_at and _holds(held, newest, request):
-            _remember(folders, request, warehouse, held, now)
-            return Delivered(warehouse.name, held, is_new=False)
+            _remember(folders, request, target, held, now)
+            return Delivered(target.name, held, is_new=False)
         why_whole = _why_whole(connection, folders, request, held)
         selected = select_whole(request.tables) if why_whole is not None else select_changes(request.tables)
-        record = _start(request, warehouse, newest, made_at, held, is_whole=why_whole is not None)
-        counts = _stage(connection, folders, warehouse, record, selected, tell)
+        record = _start(request, target, newest, made_at, held, is_whole=why_whole is not None)
+        counts = _stage(connection, folders, target, record, selected, tell)
         record = msgspec.structs.replace(record, loaded_at=now().replace(tzinfo=None), row_counts=counts)
-        warehouse.publish(record, [WAREHOUSE_TABLES[name] for name in request.tables], held)
-        _remember(folders, request, warehouse, record, now)
-    return Delivered(warehouse.name, record, is_new=True, note=why_whole or "")
+        target.publish(record, [WAREHOUSE_TABLES[name] for name in request.tables], held)
+        _remember(folders, request, target, record, now)
+    return Delivered(target.name, record, is_new=True, note=why_whole or "")
 
 
 @contextmanager
-def open_target_warehouse(request: LoadRequest) -> Iterator[Warehouse]:
+def open_target(request: LoadRequest) -> Iterator[LoadTarget]:
     """Open the target of a request.
 
     Raises:
@@ -151,13 +151,13 @@ def open_target_warehouse(request: LoadRequest) -> Iterator[Warehouse]:
     target = request.target
     if target.startswith(_SCHEMES[:2]):
         with open_postgres(target, request.schema) as server:
-            yield Warehouse(server)
+            yield LoadTarget(server)
     elif target.startswith("snowflake://"):
         with open_snowflake(target, request.schema) as account:
-            yield Warehouse(account)
+            yield LoadTarget(account)
     elif target.startswith("duckdb:"):
         with open_duckdb(Path(target.removeprefix("duckdb:")), request.schema, request.memory_limit) as file:
-            yield Warehouse(file)
+            yield LoadTarget(file)
     else:
         raise UsageError(
             f"{target.partition(':')[0]} is not a supported target",
@@ -169,10 +169,10 @@ def open_target_warehouse(request: LoadRequest) -> Iterator[Warehouse]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _check_order(held: LoadRecord | None, newest: Load, warehouse: Warehouse) -> None:
+def _check_order(held: LoadRecord | None, newest: Load, target: LoadTarget) -> None:
     if held and held.published_at > newest.published_at:
         raise FirmlakeError(
-            f"{warehouse.name} holds a newer load, of generation {held.generation} from {held.published_at} UTC",
+            f"{target.name} holds a newer load, of generation {held.generation} from {held.published_at} UTC",
             "Load from the data folder of that load, or into another schema",
         )
 
@@ -217,10 +217,10 @@ def _made_at(folders: Folders, generation: int) -> str:
 
 
 def _start(
-    request: LoadRequest, warehouse: Warehouse, newest: Load, made_at: str, held: LoadRecord | None, *, is_whole: bool
+    request: LoadRequest, target: LoadTarget, newest: Load, made_at: str, held: LoadRecord | None, *, is_whole: bool
 ) -> LoadRecord:
     """Make the record of a load. Its name is derived from the content, so that an interrupted load can resume."""
-    tables = {name: warehouse.dialect.shape(WAREHOUSE_TABLES[name]) for name in request.tables}
+    tables = {name: target.dialect.shape(WAREHOUSE_TABLES[name]) for name in request.tables}
     mode = "whole" if is_whole else "changes"
     content = (newest.generation, newest.published_at, made_at, mode, held and held.load_id, tables, SCHEMA_VERSION)
     digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:8]
@@ -242,13 +242,13 @@ def _start(
 def _stage(
     connection: duckdb.DuckDBPyConnection,
     folders: Folders,
-    warehouse: Warehouse,
+    target: LoadTarget,
     record: LoadRecord,
     selected: list[Selected],
     tell: Callable[[str], object],
 ) -> dict[str, int]:
     """Stage all tables that are not staged yet, and return the number of rows of each."""
-    counts = warehouse.prepare(record.load_id)
+    counts = target.prepare(record.load_id)
     scratch = folders.state if is_writable(folders.state) else Path(tempfile.gettempdir())
     for each in selected:
         table = each.table
@@ -257,16 +257,16 @@ def _stage(
             continue
         source = Source(connection, each, scratch, file_bytes=0)
         whole = record.mode == "whole"
-        counts[table.name] = warehouse.stage(record.load_id, table, source.batches(table), is_whole=whole)
+        counts[table.name] = target.stage(record.load_id, table, source.batches(table), is_whole=whole)
         tell(f"{table.name}: {counts[table.name]:,} rows{'' if whole else ' changed'}")
     return counts
 
 
 def _remember(
-    folders: Folders, request: LoadRequest, warehouse: Warehouse, record: LoadRecord, now: Callable[[], datetime]
+    folders: Folders, request: LoadRequest, target: LoadTarget, record: LoadRecord, now: Callable[[], datetime]
 ) -> None:
     """Keep the loaded generation, because the next load compares with it."""
     if is_writable(folders.state):
-        target = f"{warehouse.name} {request.schema}"
-        last = LastExport(target=target, export_id=record.load_id, generation=record.generation, exported_at=now())
+        to = f"{target.name} {request.schema}"
+        last = LastExport(target=to, export_id=record.load_id, generation=record.generation, exported_at=now())
         record_export(folders, last)

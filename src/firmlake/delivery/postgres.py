@@ -37,7 +37,7 @@ _COLUMNS = (
 
 
 class PostgresConnection:
-    """A connection that works on one schema; see `firmlake.delivery.warehouse.Connection`."""
+    """A connection that works on one schema; see `firmlake.delivery.target.Connection`."""
 
     dialect = Dialect("postgres", _TYPES)
 

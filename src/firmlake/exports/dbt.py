@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from firmlake.exports.manifest import ColumnShape, ExportedTable, Manifest
+from firmlake.exports.manifest import ColumnShape, ExportedTable, ExportManifest
 from firmlake.exports.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
@@ -33,7 +33,7 @@ def render_package_sources() -> str:
     return "\n".join(lines) + "\n"
 
 
-def render_sources(manifest: Manifest) -> str:
+def render_sources(manifest: ExportManifest) -> str:
     """Write the sources file.
 
     `company_state` tells the age of the data by its newest answer. Every column that is never null has a `not_null`
@@ -49,7 +49,7 @@ _PACKAGE_TEST = ("unique_key", "columns")
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _lines(manifest: Manifest) -> Iterator[str]:
+def _lines(manifest: ExportManifest) -> Iterator[str]:
     yield f"# Made by firmlake from export {manifest.export_id}. `dbt deps` must find dbt_utils."
     yield "version: 2"
     yield "sources:"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from firmlake.core.errors import UsageError
 from firmlake.exports.addresses import address_for
 from firmlake.exports.loads import LOADS, Loaded
-from firmlake.exports.manifest import ColumnShape, ExportedTable, Manifest, folder_of
+from firmlake.exports.manifest import ColumnShape, ExportedTable, ExportManifest, folder_of
 
 __all__ = ["DIALECTS", "render_ddl"]
 
@@ -45,7 +45,7 @@ _MENDED = {
 }
 
 
-def render_ddl(manifest: Manifest, url: str, dialect: str) -> str:
+def render_ddl(manifest: ExportManifest, url: str, dialect: str) -> str:
     """Write the script that creates the tables of an export and loads them.
 
     Raises:

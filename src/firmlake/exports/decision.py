@@ -10,29 +10,29 @@ import msgspec
 from firmlake import __version__
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.exports.manifest import Manifest
+from firmlake.exports.destination import Destination
+from firmlake.exports.manifest import ExportManifest
 from firmlake.exports.request import Request
 from firmlake.exports.selection import BASE, Load, attach, last_load
-from firmlake.exports.targets import Target
 from firmlake.tables.stage import SCHEMA_VERSION
 
 __all__ = ["check_order", "choose_mode", "holds", "start"]
 
 
-def check_order(last: Manifest, load: Load, target: Target) -> None:
-    """Check that a target does not hold a later generation.
+def check_order(last: ExportManifest, load: Load, destination: Destination) -> None:
+    """Check that a destination does not hold a later generation.
 
     Raises:
-        FirmlakeError: The target holds a later generation.
+        FirmlakeError: The destination holds a later generation.
     """
     if last.published_at > load.published_at:
         raise FirmlakeError(
-            f"{target.url} holds a newer export, of generation {last.generation} from {last.published_at} UTC",
-            "Export from the data folder that the newer export came from, or to another target",
+            f"{destination.url} holds a newer export, of generation {last.generation} from {last.published_at} UTC",
+            "Export from the data folder that the newer export came from, or to another destination",
         )
 
 
-def holds(last: Manifest, load: Load, request: Request) -> bool:
+def holds(last: ExportManifest, load: Load, request: Request) -> bool:
     """Tell whether an export has everything that a request asks for."""
     return (
         (last.generation, last.published_at) == (load.generation, load.published_at)
@@ -43,7 +43,7 @@ def holds(last: Manifest, load: Load, request: Request) -> bool:
 
 
 def choose_mode(
-    connection: duckdb.DuckDBPyConnection, folders: Folders, request: Request, last: Manifest | None
+    connection: duckdb.DuckDBPyConnection, folders: Folders, request: Request, last: ExportManifest | None
 ) -> tuple[str, str]:
     """Decide whether changes can be exported; if so, attach the generation that they start from.
 
@@ -68,7 +68,7 @@ def choose_mode(
     return "whole", f"generation {last.generation}, which was exported last, is no longer kept"
 
 
-def start(request: Request, mode: str, load: Load, last: Manifest | None) -> Manifest:
+def start(request: Request, mode: str, load: Load, last: ExportManifest | None) -> ExportManifest:
     """Make the manifest of a new export; its name is derived from everything that goes into it."""
     previous = last.export_id if last and mode == "changes" else ""
     content: tuple[object, ...] = (
@@ -85,7 +85,7 @@ def start(request: Request, mode: str, load: Load, last: Manifest | None) -> Man
         content = (*content, sorted(request.mask.items()))
     digest = hashlib.sha256(msgspec.json.encode((*content, SCHEMA_VERSION, __version__))).hexdigest()[:8]
     run_id = request.as_of if mode == "as_of" else load.run_id
-    return Manifest(
+    return ExportManifest(
         export_id=f"{run_id}-{mode}-{digest}",
         mode=mode,
         format=request.format,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from firmlake.core.errors import FirmlakeError, UsageError
-from firmlake.exports.formats import Source
 from firmlake.exports.selection import arrow_schema
+from firmlake.exports.table_files import Source
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -29,7 +29,7 @@ _MOMENT = "firmlake.published"
 
 
 class Committed(NamedTuple):
-    """A Delta Lake table at the version that holds an export: its path below the target, and the rows of the export."""
+    """A Delta Lake table at the version that holds an export: its path below the destination, and its rows."""
 
     path: str
     version: int

@@ -1,4 +1,4 @@
-"""Exports the newest generation to a target, in an order that makes a kill at any moment harmless.
+"""Exports the newest generation to a destination, in an order that makes a kill at any moment harmless.
 
 Files are written first, then the manifest, then `_SUCCESS`, then `latest.json`. A reader that follows `latest.json`
 sees the previous export or this one, always whole. The name of an export is derived from its content, so that a
@@ -17,10 +17,10 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.exports.decision import check_order, choose_mode, holds, start
-from firmlake.exports.manifest import Manifest, name_latest, read_latest, read_manifest
+from firmlake.exports.destination import Destination, Found, open_destination
+from firmlake.exports.manifest import ExportManifest, name_latest, read_latest, read_manifest
 from firmlake.exports.request import Request, check_request, request_of
 from firmlake.exports.selection import last_load
-from firmlake.exports.targets import Found, Target, open_target
 from firmlake.exports.write import write_export
 from firmlake.warehouse.exported import LastExport, lock_name, record_export
 from firmlake.warehouse.generations import open_warehouse
@@ -36,7 +36,7 @@ class Exported(NamedTuple):
         note: Why the export is whole although changes were requested; empty otherwise.
     """
 
-    manifest: Manifest
+    manifest: ExportManifest
     is_new: bool
     note: str = ""
 
@@ -44,53 +44,53 @@ class Exported(NamedTuple):
 class _Latest(NamedTuple):
     """The export that `latest.json` names, and that file as it was read."""
 
-    manifest: Manifest | None
+    manifest: ExportManifest | None
     file: Found | None
 
 
 def export(
     folders: Folders,
     request: Request,
-    target: Target,
+    destination: Destination,
     tell: Callable[[str], object] = lambda line: None,
     *,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Exported:
-    """Export the newest generation, unless the target has exactly this export already.
+    """Export the newest generation, unless the destination has exactly this export already.
 
     Args:
         folders: The data folder.
         request: What to export.
-        target: The place to write to.
+        destination: The place to write to.
         tell: Receives a line for each table.
         now: The clock, UTC.
 
     Raises:
-        UsageError: The request names an unknown table, run or format, or contradicts what the target holds.
-        LockHeldError: Another process exports from this data folder to this target.
-        FirmlakeError: Nothing is published yet, the target fails, or another export has replaced `latest.json`.
+        UsageError: The request names an unknown table, run or format, or contradicts what the destination holds.
+        LockHeldError: Another process exports from this data folder to this destination.
+        FirmlakeError: Nothing is published yet, the destination fails, or another export has replaced `latest.json`.
     """
     check_request(request)
     with (
         open_warehouse(folders, memory_limit=request.memory_limit, company_list=request.company_list) as connection,
-        lock(folders, f"an export to {target.url}", lock_name(target.url), is_reader=True),
+        lock(folders, f"an export to {destination.url}", lock_name(destination.url), is_reader=True),
     ):
-        latest, load = _read_latest(target), last_load(connection)
+        latest, load = _read_latest(destination), last_load(connection)
         if latest.manifest and request.mode != "as_of":
-            check_order(latest.manifest, load, target)
+            check_order(latest.manifest, load, destination)
         if request.mode == "changes" and latest.manifest and holds(latest.manifest, load, request):
             return Exported(latest.manifest, is_new=False)
         mode, note = choose_mode(connection, folders, request, latest.manifest)
         started = start(request, mode, load, latest.manifest)
-        done = read_manifest(target, started.export_id)
-        manifest = done or write_export(connection, folders, request, target, started, tell)
+        done = read_manifest(destination, started.export_id)
+        manifest = done or write_export(connection, folders, request, destination, started, tell)
         if mode == "as_of" or request.company_list:
             return Exported(manifest, is_new=done is None)
         is_named = latest.manifest is not None and latest.manifest.export_id == manifest.export_id
         if not is_named:
-            name_latest(target, manifest, latest.file)
+            name_latest(destination, manifest, latest.file)
         last = LastExport(
-            target=target.url, export_id=manifest.export_id, generation=manifest.generation, exported_at=now()
+            target=destination.url, export_id=manifest.export_id, generation=manifest.generation, exported_at=now()
         )
         if is_writable(folders.state):
             record_export(folders, last)
@@ -105,7 +105,7 @@ def export_as_set(
     as_of: str = "",
     tell: Callable[[str], object] = lambda line: None,
     company_list: str = "",
-) -> tuple[Exported, Target]:
+) -> tuple[Exported, Destination]:
     """Export as the settings say.
 
     Args:
@@ -115,7 +115,7 @@ def export_as_set(
         company_list: A list; empty for all companies.
 
     Returns:
-        The export, and its target.
+        The export, and its destination.
 
     Raises:
         UsageError: No place is named.
@@ -124,16 +124,16 @@ def export_as_set(
     if not settings.export.target:
         raise UsageError("No place to export to is named", "`firmlake export FOLDER`, or set export.target")
     folders = Folders.of(settings)
-    place = open_target(settings.export.target, folders.readers)
-    return export(folders, request_of(settings, as_of, company_list), place, tell), place
+    destination = open_destination(settings.export.target, folders.readers)
+    return export(folders, request_of(settings, as_of, company_list), destination, tell), destination
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _read_latest(target: Target) -> _Latest:
-    latest = read_latest(target)
+def _read_latest(destination: Destination) -> _Latest:
+    latest = read_latest(destination)
     if latest is None:
         return _Latest(None, None)
-    manifest = read_manifest(target, latest[0].export_id)
+    manifest = read_manifest(destination, latest[0].export_id)
     return _Latest(manifest, latest[1])  # without its manifest, the next export is whole

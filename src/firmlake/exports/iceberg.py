@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from firmlake.core.errors import FirmlakeError, UsageError
-from firmlake.exports.formats import Source
 from firmlake.exports.selection import arrow_schema
+from firmlake.exports.table_files import Source
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

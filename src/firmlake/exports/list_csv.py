@@ -9,7 +9,7 @@ from typing import cast
 import polars as pl
 import pyarrow as pa
 
-from firmlake.exports.formats import guarded
+from firmlake.exports.table_files import guarded
 
 __all__ = ["write_csv"]
 

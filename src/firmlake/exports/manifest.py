@@ -16,15 +16,15 @@ from typing import Any
 import msgspec
 
 from firmlake.core.errors import DamagedError
-from firmlake.exports.targets import Found, Target
+from firmlake.exports.destination import Destination, Found
 
 __all__ = [
     "LATEST",
     "ColumnShape",
+    "ExportManifest",
     "ExportedFile",
     "ExportedTable",
     "Latest",
-    "Manifest",
     "describe_rows",
     "folder_of",
     "name_latest",
@@ -67,7 +67,7 @@ class ExportedTable(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         key: Columns that identify a row; empty if the export lacks one of them.
         changes: Rows by kind of change, in an export of changes.
-        delta_path: Path of the Delta Lake table below the target, if it was written to one.
+        delta_path: Path of the Delta Lake table below the destination, if it was written to one.
         delta_version: Version of the Delta Lake table that holds the export.
         iceberg_table: Name of the Iceberg table in its catalog, if it was written to one.
         iceberg_snapshot: Snapshot of the Iceberg table that holds the export.
@@ -91,7 +91,7 @@ class ExportedTable(msgspec.Struct, frozen=True, omit_defaults=True):
         return sum(file.byte_count for file in self.files)
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class ExportManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The content and the origin of an export.
 
     Attributes:
@@ -135,47 +135,47 @@ class Latest(msgspec.Struct, frozen=True):
     published_at: datetime
 
 
-def describe_rows(part: Manifest | ExportedTable) -> str:
+def describe_rows(part: ExportManifest | ExportedTable) -> str:
     """Describe the size of an export or one of its tables; the bytes of a Delta Lake table are not counted."""
     return f"{part.row_count:,} rows" + (f", {part.byte_count:,} bytes" if part.byte_count else "")
 
 
 def folder_of(export_id: str) -> str:
-    """Return the folder of an export, below the target."""
+    """Return the folder of an export, below the destination."""
     return f"exports/{export_id}"
 
 
-def read_manifest(target: Target, export_id: str) -> Manifest | None:
+def read_manifest(destination: Destination, export_id: str) -> ExportManifest | None:
     """Read the manifest of a complete export; None if the export is incomplete."""
     folder = folder_of(export_id)
-    found = target.read(f"{folder}/_SUCCESS") and target.read(f"{folder}/manifest.json")
-    return _decode(f"{target.url}/{folder}/manifest.json", found.content, Manifest) if found else None
+    found = destination.read(f"{folder}/_SUCCESS") and destination.read(f"{folder}/manifest.json")
+    return _decode(f"{destination.url}/{folder}/manifest.json", found.content, ExportManifest) if found else None
 
 
-def write_manifest(target: Target, manifest: Manifest) -> None:
+def write_manifest(destination: Destination, manifest: ExportManifest) -> None:
     """Write the manifest and the success marker of an export whose files are written."""
     folder = folder_of(manifest.export_id)
-    target.put(f"{folder}/manifest.json", io.BytesIO(_encode(manifest)))
-    target.put(f"{folder}/_SUCCESS", io.BytesIO())
+    destination.put(f"{folder}/manifest.json", io.BytesIO(_encode(manifest)))
+    destination.put(f"{folder}/_SUCCESS", io.BytesIO())
 
 
-def read_latest(target: Target) -> tuple[Latest, Found] | None:
+def read_latest(destination: Destination) -> tuple[Latest, Found] | None:
     """Read which export is the newest; None before the first export."""
-    found = target.read(LATEST)
-    return (_decode(f"{target.url}/{LATEST}", found.content, Latest), found) if found else None
+    found = destination.read(LATEST)
+    return (_decode(f"{destination.url}/{LATEST}", found.content, Latest), found) if found else None
 
 
-def name_latest(target: Target, manifest: Manifest, known: Found | None) -> None:
+def name_latest(destination: Destination, manifest: ExportManifest, known: Found | None) -> None:
     """Make `latest.json` name an export, provided that the file is still the one that was read.
 
     Raises:
         FirmlakeError: Another export has replaced it.
     """
     path = f"{folder_of(manifest.export_id)}/manifest.json"
-    found = target.read(path)
+    found = destination.read(path)
     assert found  # it was written or read before
     latest = Latest(manifest.export_id, path, hashlib.sha256(found.content).hexdigest(), manifest.published_at)
-    target.replace(LATEST, _encode(latest), known)
+    destination.replace(LATEST, _encode(latest), known)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

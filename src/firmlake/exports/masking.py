@@ -1,4 +1,4 @@
-"""Drops or hashes columns of an export, as the setting `export.mask` says for its target."""
+"""Drops or hashes columns of an export, as the setting `export.mask` says for its destination."""
 
 # ruff: noqa: S608 - statements are put together from our own names of tables and columns, never from data
 

@@ -6,9 +6,9 @@ import msgspec
 
 from firmlake.core.errors import UsageError
 from firmlake.core.settings import PrivacySettings, Settings
-from firmlake.exports.formats import FORMATS
 from firmlake.exports.masking import check_mask
 from firmlake.exports.selection import EXPORTED_TABLES
+from firmlake.exports.table_files import FORMATS
 
 __all__ = ["TABLE_FORMATS", "Request", "check_request", "request_of"]
 
@@ -20,7 +20,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What to export.
 
     Attributes:
-        mode: `whole`; `changes` since the last export to the target, or whole if these can no longer be told; `as_of`,
+        mode: `whole`; `changes` since the last export, or `whole` if these can no longer be told; `as_of`,
             the state after the run `as_of`.
         format: A key of `FORMATS`, or one of `TABLE_FORMATS`.
         file_bytes: Approximate size of a Parquet file.

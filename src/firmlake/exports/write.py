@@ -14,12 +14,12 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import is_writable, make_folder
 from firmlake.core.folders import Folders
 from firmlake.exports import delta, iceberg
-from firmlake.exports.formats import FORMATS, Source, TableFile
+from firmlake.exports.destination import Destination
 from firmlake.exports.manifest import (
     ColumnShape,
     ExportedFile,
     ExportedTable,
-    Manifest,
+    ExportManifest,
     describe_rows,
     folder_of,
     write_manifest,
@@ -35,7 +35,7 @@ from firmlake.exports.selection import (
     select_changes,
     select_whole,
 )
-from firmlake.exports.targets import Target
+from firmlake.exports.table_files import FORMATS, Source, TableFile
 from firmlake.privacy.key import read_key
 from firmlake.privacy.tombstones import key_path
 from firmlake.warehouse.load import loaded_runs
@@ -47,16 +47,16 @@ def write_export(
     connection: duckdb.DuckDBPyConnection,
     folders: Folders,
     request: Request,
-    target: Target,
-    started: Manifest,
+    destination: Destination,
+    started: ExportManifest,
     tell: Callable[[str], object],
-) -> Manifest:
+) -> ExportManifest:
     """Write all tables of a request, replacing what a killed export left behind.
 
     Returns:
         `started`, with the tables.
     """
-    target.clear(folder_of(started.export_id))
+    destination.clear(folder_of(started.export_id))
     scratch = folders.state if is_writable(folders.state) else Path(tempfile.gettempdir())
     tables = []
     key = read_key(key_path(request.privacy, folders), "privacy.key_file") if "hash" in request.mask.values() else b""
@@ -65,21 +65,21 @@ def write_export(
         source = Source(connection, selected, scratch, request.file_bytes)
         try:
             make_folder(scratch)
-            table = _write_table(source, target, started)
+            table = _write_table(source, destination, started)
         except (OSError, duckdb.IOException, duckdb.OutOfMemoryException) as error:
             what = f"{source.table.name} cannot be written aside in {scratch}: {str(error).splitlines()[0]}"
             raise FirmlakeError(what, "Make room there, then export again") from error
         tell(f"{table.name}: {describe_rows(table)}")
         tables.append(table)
     manifest = msgspec.structs.replace(started, tables=tuple(tables))
-    write_manifest(target, manifest)
+    write_manifest(destination, manifest)
     return manifest
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _select(connection: duckdb.DuckDBPyConnection, request: Request, started: Manifest) -> list[Selected]:
+def _select(connection: duckdb.DuckDBPyConnection, request: Request, started: ExportManifest) -> list[Selected]:
     if started.mode == "as_of":
         chosen = select_as_of(request.tables, request.as_of, loaded_runs(connection))
     else:
@@ -87,28 +87,28 @@ def _select(connection: duckdb.DuckDBPyConnection, request: Request, started: Ma
     return [as_held(connection, selected) for selected in chosen]
 
 
-def _write_table(source: Source, target: Target, started: Manifest) -> ExportedTable:
+def _write_table(source: Source, destination: Destination, started: ExportManifest) -> ExportedTable:
     changes = dict(source.counts(CHANGE.name)) if started.mode == "changes" else {}
     is_whole = started.mode == "whole"
     if started.format == "delta":
-        made = delta.commit(source, target.url, started.export_id, started.published_at, is_whole=is_whole)
+        made = delta.commit(source, destination.url, started.export_id, started.published_at, is_whole=is_whole)
         described = _describe(source, (), made.row_count, changes)
         return msgspec.structs.replace(described, delta_path=made.path, delta_version=made.version)
     if started.format == "iceberg":
-        done = iceberg.commit(source, target.url, started.export_id, started.published_at, is_whole=is_whole)
+        done = iceberg.commit(source, destination.url, started.export_id, started.published_at, is_whole=is_whole)
         described = _describe(source, (), done.row_count, changes)
         return msgspec.structs.replace(described, iceberg_table=done.name, iceberg_snapshot=done.snapshot)
     folder = folder_of(started.export_id)
-    files = tuple(_put(target, folder, file) for file in FORMATS[started.format](source))
+    files = tuple(_put(destination, folder, file) for file in FORMATS[started.format](source))
     return _describe(source, files, sum(file.row_count for file in files), changes)
 
 
-def _put(target: Target, folder: str, written: TableFile) -> ExportedFile:
+def _put(destination: Destination, folder: str, written: TableFile) -> ExportedFile:
     with written.file as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
         size = file.tell()
         file.seek(0)
-        target.put(f"{folder}/{written.path}", file)
+        destination.put(f"{folder}/{written.path}", file)
     return ExportedFile(written.path, written.row_count, size, sha256, written.country)
 
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from firmlake.core.files import read_json, write_file, write_json
 from firmlake.core.folders import Folders
-from firmlake.exports.manifest import LATEST, Latest, Manifest
-from firmlake.exports.targets import Target
+from firmlake.exports.destination import Destination
+from firmlake.exports.manifest import LATEST, ExportManifest, Latest
 from firmlake.forget.place import Place
 from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
 from firmlake.privacy.frames import clean_frame
@@ -45,11 +45,11 @@ def note_archive(folders: Folders, url: str) -> None:
         write_json(folders.state / "archives.json", (*known, url))
 
 
-def clean_archive(target: Target, forgotten: Forgotten, clean: CleanFolder, *, write: bool) -> list[Place]:
+def clean_archive(destination: Destination, forgotten: Forgotten, clean: CleanFolder, *, write: bool) -> list[Place]:
     """Clean an archive: download it, clean it like a data folder, and upload the changed files, plans last.
 
     Args:
-        target: The archive.
+        destination: The archive.
         forgotten: The forgotten subjects.
         clean: Cleans the landed answers, plans and lists of a data folder.
         write: False only finds the places, and changes nothing.
@@ -60,8 +60,8 @@ def clean_archive(target: Target, forgotten: Forgotten, clean: CleanFolder, *, w
     with tempfile.TemporaryDirectory(prefix="firmlake-") as name:
         folders = Folders(Path(name))
         before = {}
-        for path in (path for folder in _ARCHIVED for path in target.sizes(folder)):
-            found = target.read(path)
+        for path in (path for folder in _ARCHIVED for path in destination.sizes(folder)):
+            found = destination.read(path)
             assert found, "it was listed"
             before[path] = hashlib.sha256(found.content).digest()
             write_file(folders.data / path, lambda aside, content=found.content: aside.write_bytes(content))  # type: ignore[misc]
@@ -76,35 +76,35 @@ def clean_archive(target: Target, forgotten: Forgotten, clean: CleanFolder, *, w
         gone = [path for path in before if path not in after]
         if write:
             for path in sorted(changed, key=lambda path: path.endswith(_PLANS_LAST)):
-                target.put(path, io.BytesIO(after[path]))
+                destination.put(path, io.BytesIO(after[path]))
             for path in gone:
-                target.remove(path)
+                destination.remove(path)
             if changed or gone:
-                target.clear("staged")  # staged tables hold the old values; the next replay makes them again
-    return [Place(f"{target.url}/{path}", "archive", 1) for path in sorted({*changed, *gone})]
+                destination.clear("staged")  # staged tables hold the old values; the next replay makes them again
+    return [Place(f"{destination.url}/{path}", "archive", 1) for path in sorted({*changed, *gone})]
 
 
-def clean_export(target: Target, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean every export of files in a target, also earlier ones, and update their manifests."""
-    manifests = [path for path in target.sizes("exports") if path.endswith("/manifest.json")]
+def clean_export(destination: Destination, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
+    """Clean every export of files in a destination, also earlier ones, and update their manifests."""
+    manifests = [path for path in destination.sizes("exports") if path.endswith("/manifest.json")]
     for path in manifests:
-        found = target.read(path)
+        found = destination.read(path)
         assert found, "it was listed"
-        manifest = msgspec.json.decode(found.content, type=Manifest)
+        manifest = msgspec.json.decode(found.content, type=ExportManifest)
         folder = path.removesuffix("/manifest.json")
         changed: dict[str, tuple[bytes, int]] = {}
         for file in (file for table in manifest.tables for file in table.files):
-            read = target.read(f"{folder}/{file.path}")
+            read = destination.read(f"{folder}/{file.path}")
             if read is None:
                 continue
             content, rows, count = _clean_file(file.path, read.content, file.country, file.row_count, forgotten)
             if count:
                 changed[file.path] = content, rows
-                yield Place(f"{target.url}/{folder}/{file.path}", "export", count)
+                yield Place(f"{destination.url}/{folder}/{file.path}", "export", count)
         if write and changed:
             for name, (content, _) in changed.items():
-                target.put(f"{folder}/{name}", io.BytesIO(content))
-            _renew_manifest(target, path, manifest, changed)
+                destination.put(f"{folder}/{name}", io.BytesIO(content))
+            _renew_manifest(destination, path, manifest, changed)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -157,7 +157,9 @@ def _clean_workbook(content: bytes, forgotten: Forgotten) -> tuple[bytes, int]:
     return (file.getvalue(), count) if count else (content, 0)
 
 
-def _renew_manifest(target: Target, path: str, manifest: Manifest, changed: dict[str, tuple[bytes, int]]) -> None:
+def _renew_manifest(
+    destination: Destination, path: str, manifest: ExportManifest, changed: dict[str, tuple[bytes, int]]
+) -> None:
     """Update sizes and checksums of changed files in the manifest, and the manifest's checksum in `latest.json`."""
     tables = []
     for table in manifest.tables:
@@ -175,13 +177,13 @@ def _renew_manifest(target: Target, path: str, manifest: Manifest, changed: dict
         count = sum(file.row_count for file in files) if files else table.row_count
         tables.append(msgspec.structs.replace(table, files=files, row_count=count))
     content = _as_text(msgspec.structs.replace(manifest, tables=tuple(tables)))
-    target.put(path, io.BytesIO(content))
-    if found := target.read(LATEST):
+    destination.put(path, io.BytesIO(content))
+    if found := destination.read(LATEST):
         latest = msgspec.json.decode(found.content, type=Latest)
         if latest.manifest == path:
             named = msgspec.structs.replace(latest, manifest_sha256=hashlib.sha256(content).hexdigest())
-            target.replace(LATEST, _as_text(named), found)
+            destination.replace(LATEST, _as_text(named), found)
 
 
-def _as_text(content: Manifest | Latest) -> bytes:
+def _as_text(content: ExportManifest | Latest) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"

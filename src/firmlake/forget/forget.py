@@ -15,7 +15,7 @@ import msgspec
 
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings, Settings
-from firmlake.exports.targets import open_target
+from firmlake.exports.destination import open_destination
 from firmlake.forget.copies import clean_archive, clean_export, known_archives
 from firmlake.forget.frozen import clean_documents, clean_inputs, clean_runs, remove_parts
 from firmlake.forget.generations import clean_generations, find_in_generation
@@ -156,10 +156,10 @@ def _clean_copies(
     verb = "Cleaning" if write else "Reading"
     for url in known_archives(folders):
         tell(f"{verb} the archive {url}")
-        yield from clean_archive(open_target(url), forgotten, _clean_folder, write=write)
+        yield from clean_archive(open_destination(url), forgotten, _clean_folder, write=write)
     for last in last_exports(folders):
         tell(f"{verb} exports in {last.target}")
-        yield from clean_export(open_target(last.target, folders.readers), forgotten, write=write)
+        yield from clean_export(open_destination(last.target, folders.readers), forgotten, write=write)
 
 
 def _clean_folder(folders: Folders, forgotten: Forgotten) -> None:

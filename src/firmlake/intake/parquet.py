@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.formats import too_large
+from firmlake.intake.detect import too_large
 from firmlake.intake.table import SAMPLE_ROWS, Table, field
 
 __all__ = ["open_parquet", "open_parquet_folder"]

@@ -8,7 +8,7 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms
 from firmlake.intake.delimited import open_delimited
-from firmlake.intake.formats import find_format, too_large
+from firmlake.intake.detect import find_format, too_large
 from firmlake.intake.ndjson import open_ndjson
 from firmlake.intake.parquet import open_parquet, open_parquet_folder
 from firmlake.intake.table import Table

@@ -18,7 +18,7 @@ import duckdb
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import Settings
-from firmlake.intake.formats import too_large
+from firmlake.intake.detect import too_large
 
 __all__ = ["STDIN", "local_list"]
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.formats import GZIP, too_large
+from firmlake.intake.detect import GZIP, too_large
 
 __all__ = ["MAX_LINE_CHARACTERS", "TextFile", "beginning", "line_blocks", "open_text"]
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 import polars as pl
 
 from firmlake.core.errors import CompanyListError
-from firmlake.intake.formats import only_member
+from firmlake.intake.detect import only_member
 from firmlake.intake.table import Table
 
 __all__ = ["open_member"]

@@ -15,8 +15,8 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import Synonyms, quoted_names
+from firmlake.intake.detect import too_large
 from firmlake.intake.dimensions import measure_sheets
-from firmlake.intake.formats import too_large
 from firmlake.intake.guess import UndecidedError
 from firmlake.intake.header import describe_header, find_header, first_data_line
 from firmlake.intake.sheet import (

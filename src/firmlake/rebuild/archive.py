@@ -25,7 +25,7 @@ import msgspec
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run
-from firmlake.exports.targets import Target
+from firmlake.exports.destination import Destination
 from firmlake.rebuild.finished import read_finished
 from firmlake.tables.stage import check_landed, read_manifest
 from firmlake.warehouse.generations import newest, open_warehouse
@@ -52,7 +52,7 @@ class Archived(NamedTuple):
     damaged: dict[str, DamagedError]
 
 
-def archive(folders: Folders, target: Target, tell: Callable[[str], object] = lambda line: None) -> Archived:
+def archive(folders: Folders, destination: Destination, tell: Callable[[str], object] = lambda line: None) -> Archived:
     """Add published runs, overviews of service lists and contacts that the archive lacks. Call again to resume.
 
     A run that has ended but is not published may still change its outcome, so it is archived later. A run is left out
@@ -60,14 +60,14 @@ def archive(folders: Folders, target: Target, tell: Callable[[str], object] = la
 
     Args:
         folders: The data folder. The caller holds its lock; see `lock`.
-        target: The archive. Several data folders of one service may share it.
+        destination: The archive. Several data folders of one service may share it.
         tell: Called with a line for each run that is added.
 
     Raises:
         DamagedError: An archived file about service lists differs from the file of the same name in the data folder.
             Find out which of the two is right.
     """
-    there = target.sizes("runs") | target.sizes("landing")
+    there = destination.sizes("runs") | destination.sizes("landing")
     runs: list[str] = []
     sizes: list[int] = []
     published = _published(folders)
@@ -78,13 +78,13 @@ def archive(folders: Folders, target: Target, tell: Callable[[str], object] = la
         try:
             _check(run)
             tell(f"Archiving run {run.run_id}")
-            sizes += _add(folders, target, _files_of(run), there)
+            sizes += _add(folders, destination, _files_of(run), there)
             runs.append(run.run_id)
         except DamagedError as error:
             damaged[run.run_id] = error
     for folder in LISTS:
-        sizes += _add(folders, target, _files_below(folders.data / folder), there)
-    sizes += _add_list_names(folders, target)
+        sizes += _add(folders, destination, _files_below(folders.data / folder), there)
+    sizes += _add_list_names(folders, destination)
     return Archived(runs, len(sizes), sum(sizes), damaged)
 
 
@@ -122,45 +122,47 @@ def _files_below(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith(".")]
 
 
-def _add_list_names(folders: Folders, target: Target) -> Iterator[int]:
+def _add_list_names(folders: Folders, destination: Destination) -> Iterator[int]:
     """Create an object for each change of a list's name, named by its content; yield the size of each new one."""
     for change in read_name_changes(folders):
         content = msgspec.json.encode(change)
-        if target.create(f"{LIST_NAMES}/{hashlib.sha256(content).hexdigest()}.json", content):
+        if destination.create(f"{LIST_NAMES}/{hashlib.sha256(content).hexdigest()}.json", content):
             yield len(content)
 
 
-def _add(folders: Folders, target: Target, paths: Iterator[Path] | list[Path], there: dict[str, int]) -> Iterator[int]:
+def _add(
+    folders: Folders, destination: Destination, paths: Iterator[Path] | list[Path], there: dict[str, int]
+) -> Iterator[int]:
     """Create the files that the archive lacks, one by one, and yield the size of each."""
     for path in paths:
         name = path.relative_to(folders.data).as_posix()
         size = path.stat().st_size
         if path.name != "plan.json" and name in there:
             if there[name] != size:
-                raise object_differs(target, name)
+                raise object_differs(destination, name)
             continue
         content = path.read_bytes()
-        if target.create(name, content):
+        if destination.create(name, content):
             yield size
-        elif read_object(target, name) != content:
-            raise object_differs(target, name)
+        elif read_object(destination, name) != content:
+            raise object_differs(destination, name)
 
 
-def read_object(target: Target, name: str) -> bytes:
+def read_object(destination: Destination, name: str) -> bytes:
     """Read an archived object.
 
     Raises:
         DamagedError: It is missing; restore it, or archive again.
     """
-    found = target.read(name)
+    found = destination.read(name)
     if found is None:
-        raise DamagedError(f"{target.url}/{name} is missing", "Restore it, or archive again from the data folder")
+        raise DamagedError(f"{destination.url}/{name} is missing", "Restore it, or archive again from the data folder")
     return found.content
 
 
-def object_differs(target: Target, name: str) -> DamagedError:
+def object_differs(destination: Destination, name: str) -> DamagedError:
     """Return the error for an object that differs from the data folder's file of the same name."""
     return DamagedError(
-        f"{target.url}/{name} differs from the file of the same name in the data folder",
+        f"{destination.url}/{name} differs from the file of the same name in the data folder",
         "Find out which of the two is intact; an archive takes data folders of one service, and each run once",
     )

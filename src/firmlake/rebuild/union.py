@@ -14,7 +14,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.runs import list_runs
 from firmlake.core.settings import Settings
-from firmlake.exports.targets import Target
+from firmlake.exports.destination import Destination
 from firmlake.rebuild.archived import collect_staged, fetch_runs, stage_archived
 from firmlake.rebuild.reload import load_staged
 from firmlake.tables.stage import Manifest
@@ -50,12 +50,12 @@ def list_shards(folders: Folders) -> list[tuple[str, int]]:
     return [(run.run_id, shard) for run in list_runs(folders) for shard in run.shards()]
 
 
-def stage_here(target: Target, name: str, folders: Folders) -> list[StagedShard]:
+def stage_here(destination: Destination, name: str, folders: Folders) -> list[StagedShard]:
     """Stage all shards of an archive in this process, one by one."""
     staged: list[StagedShard] = []
     for run_id, shard in list_shards(folders):
         try:
-            staged.append(StagedShard(run_id, shard, stage_archived(target.url, name, run_id, shard)))
+            staged.append(StagedShard(run_id, shard, stage_archived(destination.url, name, run_id, shard)))
         except DamagedError as error:
             staged.append(StagedShard(run_id, shard, error))
     return staged
@@ -63,17 +63,17 @@ def stage_here(target: Target, name: str, folders: Folders) -> list[StagedShard]
 
 def replay_archive(
     settings: Settings,
-    target: Target,
+    destination: Destination,
     name: str,
     holder: str,
-    stage_all: Callable[[Target, str, Folders], Iterable[StagedShard]] = stage_here,
+    stage_all: Callable[[Destination, str, Folders], Iterable[StagedShard]] = stage_here,
     now: Callable[[], datetime] = utc_now,
 ) -> Replayed:
     """Build one warehouse in `paths.data` from all runs in an archive; damaged runs are left out.
 
     Args:
         settings: The data folder, which holds no run of its own, and the limits of the warehouse.
-        target: The archive.
+        destination: The archive.
         name: The name of this replay. The same name, with the same code, resumes a replay that did not end.
         holder: The text that others see if they find the data folder locked.
         stage_all: Stages all shards, on any number of machines. Gets the archive, the name and the data folder.
@@ -87,12 +87,12 @@ def replay_archive(
     """
     folders = Folders.of(settings)
     with lock(folders, holder):
-        runs, damaged = fetch_runs(target, folders)
-        staged, unstaged = _sort(stage_all(target, name, folders))
+        runs, damaged = fetch_runs(destination, folders)
+        staged, unstaged = _sort(stage_all(destination, name, folders))
         damaged |= unstaged
         for run in (run for run in runs if run.run_id not in damaged):
             try:
-                collect_staged(target, name, run, staged[run.run_id])
+                collect_staged(destination, name, run, staged[run.run_id])
             except DamagedError as error:
                 damaged[run.run_id] = error
         count = sum(run.run_id not in damaged for run in runs)

@@ -29,7 +29,7 @@ from firmlake.delivery.statements import (
 )
 from firmlake.tables.schemas import Table
 
-__all__ = ["Connection", "Warehouse"]
+__all__ = ["Connection", "LoadTarget"]
 
 _MOST_COMPANIES = 1_000
 
@@ -67,7 +67,7 @@ class Connection(Protocol):
         ...
 
 
-class Warehouse:
+class LoadTarget:
     """The tables of one schema in a target."""
 
     def __init__(self, connection: Connection) -> None:

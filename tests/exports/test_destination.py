@@ -7,12 +7,14 @@ import io
 import pytest
 
 from firmlake.core.errors import FirmlakeError, UsageError
-from firmlake.exports.targets import Folder, open_target
+from firmlake.exports.destination import Folder, open_destination
 
 
 @pytest.fixture(params=["folder", "bucket", pytest.param("container", marks=pytest.mark.slow)])
 def target(request, tmp_path):
-    return open_target(str(tmp_path / "out") if request.param == "folder" else request.getfixturevalue(request.param))
+    return open_destination(
+        str(tmp_path / "out") if request.param == "folder" else request.getfixturevalue(request.param)
+    )
 
 
 def test_a_file_is_replaced_only_by_whom_has_read_it(target):
@@ -49,7 +51,7 @@ def test_clearing_a_folder_leaves_the_others(target):
 
 
 def test_a_store_that_refuses_is_told_without_its_secrets(bucket):
-    missing = open_target(bucket.replace("s3://", "s3://no-such-"))
+    missing = open_destination(bucket.replace("s3://", "s3://no-such-"))
     with pytest.raises(FirmlakeError) as caught:
         missing.put("x", io.BytesIO(b"1"))
     assert "s3://no-such-" in str(caught.value)
@@ -58,7 +60,7 @@ def test_a_store_that_refuses_is_told_without_its_secrets(bucket):
 
 def test_what_is_no_address_of_a_store_is_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert isinstance(open_target("some/folder"), Folder)
-    assert open_target(f"file://{tmp_path}/x").url == open_target("x").url == f"{tmp_path}/x"
+    assert isinstance(open_destination("some/folder"), Folder)
+    assert open_destination(f"file://{tmp_path}/x").url == open_destination("x").url == f"{tmp_path}/x"
     with pytest.raises(UsageError, match="ftp:// is no place"):
-        open_target("ftp://host/x")
+        open_destination("ftp://host/x")

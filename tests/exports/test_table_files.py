@@ -11,8 +11,8 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from firmlake.exports.formats import Source, write_csv, write_parquet, write_xlsx
 from firmlake.exports.selection import Selected
+from firmlake.exports.table_files import Source, write_csv, write_parquet, write_xlsx
 from firmlake.tables.schemas import Column, Table
 
 from .conftest import ODD

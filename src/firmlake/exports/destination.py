@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["Bucket", "Folder", "Found", "Target", "open_target"]
+__all__ = ["Bucket", "Destination", "Folder", "Found", "open_destination"]
 
 _SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
@@ -38,7 +38,7 @@ class Found(NamedTuple):
     version: Any
 
 
-class Target(Protocol):
+class Destination(Protocol):
     """A place to write to; paths are relative and use `/`."""
 
     @property
@@ -79,7 +79,7 @@ class Target(Protocol):
         ...
 
 
-def open_target(address: str, readers: int | None = None) -> Target:
+def open_destination(address: str, readers: int | None = None) -> Destination:
     """Open the place that an address names.
 
     Args:
