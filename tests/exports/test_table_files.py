@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from firmlake.core.guard import unguard
 from firmlake.exports.selection import Selected
 from firmlake.exports.table_files import Source, write_csv, write_parquet, write_xlsx
 from firmlake.tables.schemas import Column, Table
@@ -59,8 +60,8 @@ def test_text_in_csv_is_guarded_so_that_it_can_be_undone_and_numbers_are_left_al
     with written.file as file:
         text = file.read().decode()
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    assert not [row["name"] for row in rows if row["name"].startswith(tuple("=+-@\t\r\n"))]
-    names = [row["name"][1:] if row["name"].startswith("'") else row["name"] for row in rows]
+    assert not [row["name"] for row in rows if row["name"].startswith(tuple("=-@\t\r\n"))]
+    names = [unguard(row["name"]) for row in rows]
     assert names == [*ODD, "", ""]
     assert [row["amount"] for row in rows[:4]] == AMOUNTS
     assert [row["count"] for row in rows[:3]] == ["0", "-1", "-2"]

@@ -26,7 +26,7 @@ def test_without_arguments_it_needs_nothing_and_leaves_no_process(by_hand: ByHan
         assert by_hand.processes() == []
     lines = ended.err.splitlines()
     assert lines[0] == "Starting Prefect's temporary server, about 10 s ..."
-    assert lines[1].startswith("data/intake/sample.csv: 78 companies accepted, ")
+    assert lines[1].startswith("sample.csv: 78 companies accepted, ")
     assert lines[2].startswith("To fetch: 78 companies ")
     assert lines[-1].startswith("Fetched: ")
     assert "firmlake query --data data/sandbox " in ended.out

@@ -1,7 +1,8 @@
-"""A reversible guard against spreadsheet formulas in text.
+r"""A reversible guard against spreadsheet formulas in text.
 
-Text that a spreadsheet might read as a formula gets a leading apostrophe, and so does text that already begins with an
-apostrophe. Removing one leading apostrophe therefore restores every text. Plain numbers such as -2 are left alone.
+Text that a spreadsheet might run as a formula gets a leading apostrophe. So does such a text behind apostrophes of its
+own: `unguard` then restores every text. Plain numbers (`-2`), telephone numbers (`+32 2 123 45 67`) and names
+(`'s-Hertogenbosch`) are left alone.
 """
 
 from __future__ import annotations
@@ -9,27 +10,37 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["NUMBER", "RISKY", "guard", "is_risky"]
+__all__ = ["HARMLESS", "RISKY", "guard", "is_risky", "unguard"]
 
-RISKY: Final = "^[=+@\t\r\n'-]"
-"""Matches the start of text that needs the guard. The pattern works in Python, Arrow and DuckDB."""
+RISKY: Final = "^'*[=+@\t\r\n-]"
+"""Matches the start of text that needs the guard. The pattern works in Python, Arrow, DuckDB and PostgreSQL."""
 
-NUMBER: Final = r"^[+-][0-9]+([.,][0-9]+)?$"
-"""Matches numbers with a sign, which begin like a formula and need no guard."""
+HARMLESS: Final = r"^([+-][0-9]+([.,][0-9]+)?|\+[0-9][0-9 ()./-]*)$"
+"""Matches numbers with a sign and telephone numbers, which begin like a formula and need no guard."""
 
-_RISKY, _NUMBER = re.compile(RISKY), re.compile(NUMBER.replace("$", r"\Z"))
+_RISKY, _HARMLESS = re.compile(RISKY), re.compile(HARMLESS.replace("$", r"\Z"))
 
 
 def guard(text: str) -> str:
     r"""Put an apostrophe before text that needs the guard.
 
     Example:
-        >>> [guard(text) for text in ("=1+1", "-2", "'t Hof", "Acme")]
-        ["'=1+1", '-2', "''t Hof", 'Acme']
+        >>> [guard(text) for text in ("=1+1", "-2", "'t Hof", "'=1+1")]
+        ["'=1+1", '-2', "'t Hof", "''=1+1"]
     """
     return f"'{text}" if is_risky(text) else text
 
 
+def unguard(text: str) -> str:
+    r"""Take the apostrophe of `guard` away.
+
+    Example:
+        >>> [unguard(text) for text in ("'=1+1", "-2", "'t Hof", "''=1+1")]
+        ['=1+1', '-2', "'t Hof", "'=1+1"]
+    """
+    return text.removeprefix("'") if _RISKY.match(text) else text
+
+
 def is_risky(text: str) -> bool:
-    """Tell whether a text could be read as a formula, or begins with an apostrophe that could be taken for ours."""
-    return _RISKY.match(text) is not None and _NUMBER.match(text) is None
+    """Tell whether a text could be run as a formula, or could be taken for one that is guarded already."""
+    return _RISKY.match(text) is not None and _HARMLESS.match(text) is None

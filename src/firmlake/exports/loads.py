@@ -131,4 +131,4 @@ def _emptied(loaded: Loaded) -> Iterator[str]:
 
 
 def _unguarded(name: str) -> str:
-    return f"""CASE WHEN "{name}" LIKE '''%' THEN substr("{name}", 2) ELSE "{name}" END"""
+    return f"""regexp_replace("{name}", E'^''(?=''*[=+@\\t\\r\\n-])', '')"""

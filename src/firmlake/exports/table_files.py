@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from firmlake.core.guard import NUMBER, RISKY, is_risky
+from firmlake.core.guard import HARMLESS, RISKY, is_risky
 from firmlake.exports.open_workbook import open_workbook
 from firmlake.exports.selection import Selected, arrow_schema
 from firmlake.tables.schemas import Table
@@ -170,8 +170,8 @@ def guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = []
     for column in batch.columns:
         if pa.types.is_string(column.type):
-            is_number = pc.match_substring_regex(column, NUMBER)
-            risky = pc.and_not(pc.match_substring_regex(column, RISKY), is_number)
+            is_harmless = pc.match_substring_regex(column, HARMLESS)
+            risky = pc.and_not(pc.match_substring_regex(column, RISKY), is_harmless)
             column = pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
             column = pc.replace_substring(column, "\x00", _UNKNOWN)
         columns.append(column)

@@ -44,7 +44,7 @@ _GIVEN_MAX = 60
 def describe_list(companies: CompanyList) -> Iterator[str]:
     """Describe what was read from a company list."""
     yield (
-        f"{shown(str(companies.path))}: {count_of(companies.companies.height, 'company', 'companies')} accepted, "
+        f"{shown(companies.path.name)}: {count_of(companies.companies.height, 'company', 'companies')} accepted, "
         f"{count_of(companies.repaired.height, 'line')} repaired, {companies.refused.height:,} refused, "
         f"{companies.repeated_count} repeated"
     )
@@ -144,7 +144,7 @@ def _whole_content(whole: Whole | None) -> dict[str, Any] | None:
 def describe_refused(companies: CompanyList, name: str) -> Iterator[str]:
     """Describe the first refused lines of a list, and how to see all of the list `name`."""
     for line, given, reason in companies.refused.select("line", "given", "reason").head(_REFUSED_NAMED).rows():
-        yield f"  line {line}: {one_line(str(given), _GIVEN_MAX)}: {reason}"
+        yield f"  line {line}: {one_line(str(given), _GIVEN_MAX) or '(empty)'}: {reason}"
     if companies.refused.height > _REFUSED_NAMED:
         yield f"  and {companies.refused.height - _REFUSED_NAMED:,} more: firmlake list show {shlex.quote(name)}"
 
