@@ -33,9 +33,9 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ApiSettings, DatasetName, Settings
 from firmlake.enrich import run as runner
-from firmlake.enrich.observer import Observer
+from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.plan import Planned
-from firmlake.enrich.run import Published, shortfall
+from firmlake.enrich.run import shortfall
 from firmlake.exports.list_file import FileBack, Written
 from firmlake.intake.source import local_list
 from firmlake.report.page import write_report

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from firmlake.cli import firmlake
 from firmlake.core.failure import LastFailure
-from firmlake.enrich.lookup import Found
+from firmlake.enrich.lookup import HeldCompany
 from firmlake.report.status import _first_step
 from firmlake.report.summary import RunSummary, failure_groups
 from firmlake.terminal import runs
@@ -110,7 +110,7 @@ def test_a_company_is_shown_without_a_broken_figure_and_without_empty_tables(wid
     financials = pl.DataFrame([(AT.date(), *amounts)] * 2, schema=columns, orient="row")
     empty = pl.DataFrame(schema=dict.fromkeys(runs._COMPANY_COLUMNS["lookalikes"], pl.String))
     tables = {"financials": financials, "lookalikes": empty}
-    runs.show_company(Found(ACME, "Acme", "Gent", True, tables, [], None))
+    runs.show_company(HeldCompany(ACME, "Acme", "Gent", True, tables, [], None))
     shown = capsys.readouterr().out
     for amount in amounts:
         assert shown.count(f"{amount:,}") == 2

@@ -14,8 +14,8 @@ from firmlake.terminal.echo import echo
 
 if TYPE_CHECKING:
     from firmlake.core.settings import ApiSettings
+    from firmlake.enrich.observer import Published
     from firmlake.enrich.plan import Planned
-    from firmlake.enrich.run import Published
     from firmlake.exports.list_file import Written
 
 __all__ = ["OnTerminal", "answer"]

@@ -59,7 +59,7 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
     """
     from firmlake.core.files import write_file
     from firmlake.core.folders import Folders
-    from firmlake.terminal.results import FORMATS, Answer, show_answer, write_parquet
+    from firmlake.terminal.results import FORMATS, QueryResult, show_result, write_parquet
     from firmlake.terminal.rows import count_of
     from firmlake.warehouse.generations import asking
 
@@ -69,17 +69,17 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
             count = write_parquet(out, connection, sql)
         else:
             cursor = connection.execute(sql)
-            answer = Answer([column[0] for column in cursor.description or ()], cursor.fetchall())
-            count = len(answer.rows)
+            result = QueryResult([column[0] for column in cursor.description or ()], cursor.fetchall())
+            count = len(result.rows)
     if out:
         if kind != "parquet":
-            text = FORMATS[kind](answer)
+            text = FORMATS[kind](result)
             write_file(out, lambda aside: aside.write_text(text, encoding="utf-8", newline=""))
         call.answer({"rows": count, "file": str(out)}, lambda: call.say(f"{count_of(count, 'row')} in {out}"))
     elif kind == "table":
-        show_answer(answer)
+        show_result(result)
     else:
-        echo_data(FORMATS[kind](answer))
+        echo_data(FORMATS[kind](result))
 
 
 def _format(kind: str | None, out: Path | None, as_json: bool) -> str:

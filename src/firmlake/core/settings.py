@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from firmlake.core.settings_api import ApiSettings, NameSettings, Section
+from firmlake.core.settings_api import ApiSettings, NameSettings, SettingsSection
 from firmlake.core.settings_intake import IntakeSettings
 
 __all__ = [
@@ -30,7 +30,7 @@ SANDBOX = "sandbox"
 """The value of `api.base_url` that starts the embedded service and uses it."""
 
 
-class PathSettings(Section, frozen=True):
+class PathSettings(SettingsSection, frozen=True):
     """Folders and who may read them."""
 
     data: Annotated[
@@ -48,7 +48,7 @@ class PathSettings(Section, frozen=True):
 DatasetName = Literal["financials", "lookalikes", "relationships"]
 
 
-class RunSettings(Section, frozen=True):
+class RunSettings(SettingsSection, frozen=True):
     """What a run does and when it stops."""
 
     datasets: Annotated[tuple[DatasetName, ...], Meta(min_length=1, description="what to fetch for each company")] = (
@@ -142,7 +142,7 @@ class RunSettings(Section, frozen=True):
         return 0.0 if self.fail_on == "any" else float(self.fail_on)
 
 
-class ListSettings(Section, frozen=True):
+class ListSettings(SettingsSection, frozen=True):
     """Service lists: what to keep of their overview, and how to add contacts to them."""
 
     created_by: Annotated[
@@ -165,7 +165,7 @@ class ListSettings(Section, frozen=True):
     ] = 24.0
 
 
-class KeepDaysSettings(Section, frozen=True):
+class KeepDaysSettings(SettingsSection, frozen=True):
     """How long personal data is kept; `firmlake prune` applies it. -1 keeps it for good."""
 
     landing: Annotated[int, Meta(ge=-1, description="landed answers of published runs, days; -1 keeps them")] = -1
@@ -179,7 +179,7 @@ class KeepDaysSettings(Section, frozen=True):
     ] = -1
 
 
-class PrivacySettings(Section, frozen=True):
+class PrivacySettings(SettingsSection, frozen=True):
     """What is kept about natural persons."""
 
     persons: Annotated[
@@ -199,7 +199,7 @@ class PrivacySettings(Section, frozen=True):
     keep_days: KeepDaysSettings = KeepDaysSettings()
 
 
-class ExportSettings(Section, frozen=True):
+class ExportSettings(SettingsSection, frozen=True):
     """Where exports go, and in what form."""
 
     target: Annotated[str, Meta(description='folder, or s3://, gs:// or az:// address; "" exports nothing')] = ""
@@ -223,7 +223,7 @@ class ExportSettings(Section, frozen=True):
     ] = {}  # noqa: RUF012 - msgspec copies it
 
 
-class LoadSettings(Section, frozen=True):
+class LoadSettings(SettingsSection, frozen=True):
     """Which database `firmlake load` writes to."""
 
     target: Annotated[
@@ -241,7 +241,7 @@ Pattern = str
 Examples: `financials.employee_count`, `financials.people.*`."""
 
 
-class ContractSettings(Section, frozen=True):
+class ContractSettings(SettingsSection, frozen=True):
     """How to treat answers that differ from the contract; keys are dataset.column or dataset.path, * for any."""
 
     new_fields: Annotated[
@@ -265,7 +265,7 @@ class ContractSettings(Section, frozen=True):
     ] = field(default_factory=dict)
 
 
-class Settings(Section, frozen=True):
+class Settings(SettingsSection, frozen=True):
     """All settings; immutable and checked at the start."""
 
     api: ApiSettings = ApiSettings()

@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-__all__ = ["ApiSettings", "NameSettings", "Section"]
+__all__ = ["ApiSettings", "NameSettings", "SettingsSection"]
 
 
-class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the TOML file."""
 
 
-class NameSettings(Section, frozen=True):
+class NameSettings(SettingsSection, frozen=True):
     """Names that the specification leaves open; change them if the service answers 400."""
 
     language_header: Annotated[str, Meta(description="header that carries the language")] = "Accept-Language"
@@ -42,7 +42,7 @@ class NameSettings(Section, frozen=True):
     )
 
 
-class ApiSettings(Section, frozen=True):
+class ApiSettings(SettingsSection, frozen=True):
     """The service: its address, its limits, and how long we wait for it."""
 
     base_url: Annotated[

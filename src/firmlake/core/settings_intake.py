@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from firmlake.core.settings_api import Section
+from firmlake.core.settings_api import SettingsSection
 
 __all__ = ["IntakeSettings"]
 
 
-class IntakeSettings(Section, frozen=True):
+class IntakeSettings(SettingsSection, frozen=True):
     """How to read a company list, if firmlake cannot find it out from the file."""
 
     country_column: Annotated[

@@ -22,7 +22,7 @@ _COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_na
 
 
 class DuckdbConnection:
-    """A connection that works on one schema; see `firmlake.delivery.target.Connection`."""
+    """A connection that works on one schema; see `firmlake.delivery.target.TargetConnection`."""
 
     # With a primary key, DuckDB rejects a row that is deleted and inserted again in one transaction.
     dialect = Dialect("duckdb", {kind: exported_type(Column("", kind, "")) for kind in (*_KINDS, "score")}, False)

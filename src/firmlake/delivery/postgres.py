@@ -37,7 +37,7 @@ _COLUMNS = (
 
 
 class PostgresConnection:
-    """A connection that works on one schema; see `firmlake.delivery.target.Connection`."""
+    """A connection that works on one schema; see `firmlake.delivery.target.TargetConnection`."""
 
     dialect = Dialect("postgres", _TYPES)
 

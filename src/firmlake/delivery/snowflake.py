@@ -42,7 +42,7 @@ _OPTION = "adbc.snowflake.sql."
 
 
 class SnowflakeConnection:
-    """A connection that works on one schema; see `firmlake.delivery.target.Connection`."""
+    """A connection that works on one schema; see `firmlake.delivery.target.TargetConnection`."""
 
     # Unquoted names let users write queries without quotes.
     dialect = Dialect("snowflake", _TYPES, has_keys=False, has_quotes=False, commits_ddl=True)

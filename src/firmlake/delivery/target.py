@@ -29,12 +29,12 @@ from firmlake.delivery.statements import (
 )
 from firmlake.tables.schemas import Table
 
-__all__ = ["Connection", "LoadTarget"]
+__all__ = ["LoadTarget", "TargetConnection"]
 
 _MOST_COMPANIES = 1_000
 
 
-class Connection(Protocol):
+class TargetConnection(Protocol):
     """A connection to a target. It raises `FirmlakeError`s, whose messages never hold credentials.
 
     Attributes:
@@ -70,7 +70,7 @@ class Connection(Protocol):
 class LoadTarget:
     """The tables of one schema in a target."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: TargetConnection) -> None:
         self._connection = connection
         self._run = connection.run
         self.name = connection.name

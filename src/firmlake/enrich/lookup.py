@@ -24,10 +24,10 @@ from firmlake.privacy.tombstones import lift
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["Found", "as_content", "fetch_company"]
+__all__ = ["HeldCompany", "as_content", "fetch_company"]
 
 
-class Found(NamedTuple):
+class HeldCompany(NamedTuple):
     """What the warehouse holds about a company after a lookup.
 
     Attributes:
@@ -51,7 +51,7 @@ def fetch_company(
     datasets: Sequence[str],
     observer: Observer | None = None,
     now: Callable[[], datetime] = utc_now,
-) -> Found:
+) -> HeldCompany:
     """Fetch a company, even if it is fresh, and publish the answers. Costs a credit outside its paid window.
 
     Raises:
@@ -74,7 +74,7 @@ def fetch_company(
     return _read(folders, company, datasets, published.run.run_id, shortfall([published]))
 
 
-def as_content(found: Found) -> dict[str, Any]:
+def as_content(found: HeldCompany) -> dict[str, Any]:
     """Convert a lookup to plain values for JSON. Amounts become strings, so that they stay exact."""
     tables = {table: frame.to_dicts() for table, frame in found.tables.items()}
     return {
@@ -88,7 +88,7 @@ def as_content(found: Found) -> dict[str, Any]:
 
 def _read(
     folders: Folders, company: Company, datasets: Sequence[str], run_id: str, undone: FirmlakeError | None
-) -> Found:
+) -> HeldCompany:
     tables = {}
     with open_warehouse(folders) as connection:
         for table in (table for dataset in datasets for table in COMPANY_TABLES[dataset]):
@@ -104,7 +104,7 @@ def _read(
         states = connection.execute(_STATES, [*company]).fetchall()
     name, place = names[0] if names else (None, None)
     is_found = any(status in ("reported", "empty") for (status,) in states) or any(t.height for t in tables.values())
-    return Found(company, name, place, is_found, tables, rejects, undone)
+    return HeldCompany(company, name, place, is_found, tables, rejects, undone)
 
 
 _NAMES = "SELECT name, place FROM companies WHERE country = ? AND company_number = ?"

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from firmlake.core.steps import at_once
 
 if TYPE_CHECKING:
     from firmlake.api.exchange import Answer
+    from firmlake.core.run import Outcome, Run
     from firmlake.core.settings import ApiSettings
     from firmlake.enrich.plan import Planned
-    from firmlake.enrich.run import Published
     from firmlake.exports.list_file import Written
+    from firmlake.report.summary import FailureGroup, RunSummary
 
-__all__ = ["Observer"]
+__all__ = ["Observer", "Published"]
 
 R = TypeVar("R")
+
+
+class Published(NamedTuple):
+    """The result of a published run.
+
+    Attributes:
+        failed: The companies that failed, grouped by dataset and reason; the ten largest groups.
+    """
+
+    run: Run
+    outcome: Outcome
+    summary: RunSummary
+    failed: list[FailureGroup]
 
 
 class Observer:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 
@@ -26,32 +25,19 @@ from firmlake.core.settings import Settings
 from firmlake.enrich import expand
 from firmlake.enrich import plan as planning
 from firmlake.enrich.finish import decide_outcome, publish_run
-from firmlake.enrich.observer import Observer
+from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.start import start_or_resume
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
-from firmlake.report.summary import FailureGroup, RunSummary, failure_groups, summarise
+from firmlake.report.summary import failure_groups, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.generations import LINK, open_warehouse
 from firmlake.warehouse.lists import held_name
 
-__all__ = ["Published", "carry_out", "enrich", "redrive", "shortfall"]
+__all__ = ["carry_out", "enrich", "redrive", "shortfall"]
 
 _FAILED_MAX = 10
 _KEY = ("country", "company_number")
-
-
-class Published(NamedTuple):
-    """The result of a published run.
-
-    Attributes:
-        failed: The companies that failed, grouped by dataset and reason; the ten largest groups.
-    """
-
-    run: Run
-    outcome: Outcome
-    summary: RunSummary
-    failed: list[FailureGroup]
 
 
 def enrich(

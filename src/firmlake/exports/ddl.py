@@ -17,7 +17,7 @@ from firmlake.exports.manifest import ColumnShape, ExportedTable, ExportManifest
 __all__ = ["DIALECTS", "render_ddl"]
 
 
-class Dialect(NamedTuple):
+class DdlDialect(NamedTuple):
     """What a warehouse supports.
 
     Attributes:
@@ -32,11 +32,11 @@ class Dialect(NamedTuple):
 
 
 DIALECTS = {
-    "snowflake": Dialect(("s3", "gs", "az", "abfss"), "parquet", lambda text: f"COMMENT {text}"),
-    "bigquery": Dialect(("gs",), "parquet", lambda text: f"OPTIONS (description={text})"),
-    "redshift": Dialect(("s3",), "parquet", None),
-    "databricks": Dialect(("s3", "gs", "az", "abfss"), "parquet", lambda text: f"COMMENT {text}"),
-    "postgres": Dialect(("",), "csv", None),
+    "snowflake": DdlDialect(("s3", "gs", "az", "abfss"), "parquet", lambda text: f"COMMENT {text}"),
+    "bigquery": DdlDialect(("gs",), "parquet", lambda text: f"OPTIONS (description={text})"),
+    "redshift": DdlDialect(("s3",), "parquet", None),
+    "databricks": DdlDialect(("s3", "gs", "az", "abfss"), "parquet", lambda text: f"COMMENT {text}"),
+    "postgres": DdlDialect(("",), "csv", None),
 }
 
 _MENDED = {

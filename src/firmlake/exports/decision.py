@@ -12,7 +12,7 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.exports.destination import Destination
 from firmlake.exports.manifest import ExportManifest
-from firmlake.exports.request import Request
+from firmlake.exports.request import ExportRequest
 from firmlake.exports.selection import BASE, Load, attach, last_load
 from firmlake.tables.stage import SCHEMA_VERSION
 
@@ -32,7 +32,7 @@ def check_order(last: ExportManifest, load: Load, destination: Destination) -> N
         )
 
 
-def holds(last: ExportManifest, load: Load, request: Request) -> bool:
+def holds(last: ExportManifest, load: Load, request: ExportRequest) -> bool:
     """Tell whether an export has everything that a request asks for."""
     return (
         (last.generation, last.published_at) == (load.generation, load.published_at)
@@ -43,7 +43,7 @@ def holds(last: ExportManifest, load: Load, request: Request) -> bool:
 
 
 def choose_mode(
-    connection: duckdb.DuckDBPyConnection, folders: Folders, request: Request, last: ExportManifest | None
+    connection: duckdb.DuckDBPyConnection, folders: Folders, request: ExportRequest, last: ExportManifest | None
 ) -> tuple[str, str]:
     """Decide whether changes can be exported; if so, attach the generation that they start from.
 
@@ -68,7 +68,7 @@ def choose_mode(
     return "whole", f"generation {last.generation}, which was exported last, is no longer kept"
 
 
-def start(request: Request, mode: str, load: Load, last: ExportManifest | None) -> ExportManifest:
+def start(request: ExportRequest, mode: str, load: Load, last: ExportManifest | None) -> ExportManifest:
     """Make the manifest of a new export; its name is derived from everything that goes into it."""
     previous = last.export_id if last and mode == "changes" else ""
     content: tuple[object, ...] = (

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["Bucket", "Destination", "Folder", "Found", "open_destination"]
+__all__ = ["Bucket", "Destination", "Folder", "StoredFile", "open_destination"]
 
 _SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 
 
-class Found(NamedTuple):
+class StoredFile(NamedTuple):
     """A small file and its version, which tells whether somebody has replaced the file since."""
 
     content: bytes
@@ -58,11 +58,11 @@ class Destination(Protocol):
         """List the files below a folder: path to size in bytes, sorted by path."""
         ...
 
-    def read(self, path: str) -> Found | None:
+    def read(self, path: str) -> StoredFile | None:
         """Read a small file; None if it does not exist."""
         ...
 
-    def replace(self, path: str, content: bytes, known: Found | None) -> None:
+    def replace(self, path: str, content: bytes, known: StoredFile | None) -> None:
         """Replace a small file, provided that it is still the one that was read (None: there was none).
 
         Raises:
@@ -141,14 +141,14 @@ class Folder:
         found = (path for path in sorted((self.path / folder).rglob("*")) if path.is_file() and path.suffix != ".part")
         return {path.relative_to(self.path).as_posix(): path.stat().st_size for path in found}
 
-    def read(self, path: str) -> Found | None:
+    def read(self, path: str) -> StoredFile | None:
         """Read a small file."""
         with suppress(FileNotFoundError):
             content = (self.path / path).read_bytes()
-            return Found(content, hashlib.sha256(content).digest())
+            return StoredFile(content, hashlib.sha256(content).digest())
         return None
 
-    def replace(self, path: str, content: bytes, known: Found | None) -> None:
+    def replace(self, path: str, content: bytes, known: StoredFile | None) -> None:
         """Replace a small file that was read before."""
         make_folder(self.path, self._readers)
         (self.path / ".lock").touch(mode=0o600)
@@ -205,20 +205,20 @@ class Bucket:
 
         return _tried(self._at(folder), find)
 
-    def read(self, path: str) -> Found | None:
+    def read(self, path: str) -> StoredFile | None:
         """Read a small object."""
         import obstore
 
-        def get() -> Found | None:
+        def get() -> StoredFile | None:
             with suppress(FileNotFoundError):
                 found = obstore.get(self._store, path)
                 version = {name: found.meta[name] for name in ("e_tag", "version") if found.meta[name]}
-                return Found(bytes(found.bytes()), version)
+                return StoredFile(bytes(found.bytes()), version)
             return None
 
         return _tried(self._at(path), get)
 
-    def replace(self, path: str, content: bytes, known: Found | None) -> None:
+    def replace(self, path: str, content: bytes, known: StoredFile | None) -> None:
         """Replace a small object that was read before; the store itself refuses if the object has changed."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError

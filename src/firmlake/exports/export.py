@@ -17,15 +17,15 @@ from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.exports.decision import check_order, choose_mode, holds, start
-from firmlake.exports.destination import Destination, Found, open_destination
+from firmlake.exports.destination import Destination, StoredFile, open_destination
 from firmlake.exports.manifest import ExportManifest, name_latest, read_latest, read_manifest
-from firmlake.exports.request import Request, check_request, request_of
+from firmlake.exports.request import ExportRequest, check_request, request_of
 from firmlake.exports.selection import last_load
 from firmlake.exports.write import write_export
 from firmlake.warehouse.exported import LastExport, lock_name, record_export
 from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["Exported", "Request", "export", "export_as_set", "request_of"]
+__all__ = ["ExportRequest", "Exported", "export", "export_as_set", "request_of"]
 
 
 class Exported(NamedTuple):
@@ -45,12 +45,12 @@ class _Latest(NamedTuple):
     """The export that `latest.json` names, and that file as it was read."""
 
     manifest: ExportManifest | None
-    file: Found | None
+    file: StoredFile | None
 
 
 def export(
     folders: Folders,
-    request: Request,
+    request: ExportRequest,
     destination: Destination,
     tell: Callable[[str], object] = lambda line: None,
     *,

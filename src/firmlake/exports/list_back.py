@@ -14,12 +14,12 @@ import duckdb
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.run import open_run
-from firmlake.exports.list_columns import Added, line_columns
+from firmlake.exports.list_columns import AddedColumn, line_columns
 from firmlake.warehouse.named_list import find_named_list
 
 __all__ = ["ListBack", "gather_list", "quoted"]
 
-_UNREAD: Final = Added(
+_UNREAD: Final = AddedColumn(
     "list_lines", "unread_line", "VARCHAR", "The line as it stands, if it cannot be divided into fields"
 )
 
@@ -39,7 +39,7 @@ class ListBack(NamedTuple):
     name: str
     line_count: int
     own: tuple[str, ...]
-    added: dict[str, Added]
+    added: dict[str, AddedColumn]
     query: str
     cells: str
     refused: str
@@ -47,7 +47,7 @@ class ListBack(NamedTuple):
 
 
 def gather_list(
-    connection: duckdb.DuckDBPyConnection, folders: Folders, name: str, chosen: Sequence[Added]
+    connection: duckdb.DuckDBPyConnection, folders: Folders, name: str, chosen: Sequence[AddedColumn]
 ) -> ListBack:
     """Gather the newest version of a list in temporary tables of a connection.
 
@@ -102,7 +102,7 @@ def _delimiter(folders: Folders, run_id: str) -> str:
     return ","
 
 
-def _gather(connection: duckdb.DuckDBPyConnection, name: str, chosen: Mapping[str, Sequence[Added]]) -> None:
+def _gather(connection: duckdb.DuckDBPyConnection, name: str, chosen: Mapping[str, Sequence[AddedColumn]]) -> None:
     """Gather the lines, and the columns of one view after the other; together they would need too much memory."""
     connection.execute(f"CREATE TEMP TABLE back_lines AS FROM list_lines WHERE list_name = {_text(name)}")
     for relation, columns in chosen.items():
@@ -113,16 +113,16 @@ def _gather(connection: duckdb.DuckDBPyConnection, name: str, chosen: Mapping[st
         )
 
 
-def _source(added: Added) -> str:
+def _source(added: AddedColumn) -> str:
     if added is _UNREAD:
         return "CASE WHEN list_lines.reason LIKE 'number of fields%' THEN list_lines.given END"
     return f"{added.relation}.{quoted(added.name)}"
 
 
-def _name_added(added: Sequence[Added], own: Sequence[str]) -> dict[str, Added]:
+def _name_added(added: Sequence[AddedColumn], own: Sequence[str]) -> dict[str, AddedColumn]:
     """Give each added column a name that no other column of the file has."""
     taken = {name.casefold() for name in own}
-    named: dict[str, Added] = {}
+    named: dict[str, AddedColumn] = {}
     for each in added:
         name, number = each.name, 1
         while name.casefold() in taken:

@@ -16,7 +16,7 @@ from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.definitions import Definition, definitions
 from firmlake.warehouse.views import create_views, describe_columns
 
-__all__ = ["DEFAULT", "Added", "choose_added", "line_columns", "list_added"]
+__all__ = ["DEFAULT", "AddedColumn", "choose_added", "line_columns", "list_added"]
 
 DEFAULT: Final = "company_figures"
 """The view whose columns are added where none are chosen."""
@@ -25,7 +25,7 @@ _KEY: Final = ("country", "company_number")
 _OF_COMPANIES: Final = re.compile(r"One row for each company\b(?! (?:and|or|that joined)\b)")
 
 
-class Added(NamedTuple):
+class AddedColumn(NamedTuple):
     """A column to add.
 
     Attributes:
@@ -49,7 +49,7 @@ LINE_COLUMNS: Final = ("status", "reason", "company")
 
 
 @cache
-def list_added() -> tuple[Added, ...]:
+def list_added() -> tuple[AddedColumn, ...]:
     """List every column that can be added: those of the default view first, then view by view."""
     with duckdb.connect() as connection:
         create_tables(connection)
@@ -60,13 +60,13 @@ def list_added() -> tuple[Added, ...]:
 
 
 @cache
-def line_columns() -> tuple[Added, ...]:
+def line_columns() -> tuple[AddedColumn, ...]:
     """Return the columns that are always added."""
     meanings = next(each.columns for each in definitions() if each.name == "list_lines")
-    return tuple(Added("list_lines", name, "VARCHAR", meanings[name]) for name in LINE_COLUMNS)
+    return tuple(AddedColumn("list_lines", name, "VARCHAR", meanings[name]) for name in LINE_COLUMNS)
 
 
-def choose_added(names: Sequence[str]) -> tuple[Added, ...]:
+def choose_added(names: Sequence[str]) -> tuple[AddedColumn, ...]:
     """Choose the columns to add.
 
     Args:
@@ -83,22 +83,22 @@ def choose_added(names: Sequence[str]) -> tuple[Added, ...]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _of_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -> Iterator[Added]:
+def _of_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -> Iterator[AddedColumn]:
     if definition.kind in ("view", "table") and _OF_COMPANIES.match(definition.meaning):
         for name, (kind, meaning) in describe_columns(connection, definition).items():
             if name not in _KEY:
-                yield Added(definition.name, name, kind, meaning)
+                yield AddedColumn(definition.name, name, kind, meaning)
 
 
-def _of_tables() -> Iterator[Added]:
+def _of_tables() -> Iterator[AddedColumn]:
     for table in WAREHOUSE_TABLES.values():
         if table.key == _KEY:
             for column in table.columns:
                 if column.name not in _KEY:
-                    yield Added(table.name, column.name, duckdb_type(column), column.comment)
+                    yield AddedColumn(table.name, column.name, duckdb_type(column), column.comment)
 
 
-def _find(name: str) -> list[Added]:
+def _find(name: str) -> list[AddedColumn]:
     known = list_added()
     if name == "default":
         return [each for each in known if each.relation == DEFAULT]

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from firmlake.core.errors import DamagedError
-from firmlake.exports.destination import Destination, Found
+from firmlake.exports.destination import Destination, StoredFile
 
 __all__ = [
     "LATEST",
@@ -159,13 +159,13 @@ def write_manifest(destination: Destination, manifest: ExportManifest) -> None:
     destination.put(f"{folder}/_SUCCESS", io.BytesIO())
 
 
-def read_latest(destination: Destination) -> tuple[Latest, Found] | None:
+def read_latest(destination: Destination) -> tuple[Latest, StoredFile] | None:
     """Read which export is the newest; None before the first export."""
     found = destination.read(LATEST)
     return (_decode(f"{destination.url}/{LATEST}", found.content, Latest), found) if found else None
 
 
-def name_latest(destination: Destination, manifest: ExportManifest, known: Found | None) -> None:
+def name_latest(destination: Destination, manifest: ExportManifest, known: StoredFile | None) -> None:
     """Make `latest.json` name an export, provided that the file is still the one that was read.
 
     Raises:

@@ -10,13 +10,13 @@ from firmlake.exports.masking import check_mask
 from firmlake.exports.selection import EXPORTED_TABLES
 from firmlake.exports.table_files import FORMATS
 
-__all__ = ["TABLE_FORMATS", "Request", "check_request", "request_of"]
+__all__ = ["TABLE_FORMATS", "ExportRequest", "check_request", "request_of"]
 
 TABLE_FORMATS = {"delta": "Delta Lake", "iceberg": "Iceberg"}
 """Formats that are tables with versions instead of files."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to export.
 
     Attributes:
@@ -40,10 +40,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     privacy: PrivacySettings = PrivacySettings()
 
 
-def request_of(settings: Settings, as_of: str = "", company_list: str = "") -> Request:
+def request_of(settings: Settings, as_of: str = "", company_list: str = "") -> ExportRequest:
     """Make a request from the settings; `as_of` names a run, `company_list` a list."""
     wanted = settings.export
-    return Request(
+    return ExportRequest(
         mode="as_of" if as_of else "changes" if wanted.changes else "whole",
         format=wanted.format,
         as_of=as_of,
@@ -56,7 +56,7 @@ def request_of(settings: Settings, as_of: str = "", company_list: str = "") -> R
     )
 
 
-def check_request(request: Request) -> None:
+def check_request(request: ExportRequest) -> None:
     """Check the format and the mask of a request.
 
     Raises:

@@ -25,7 +25,7 @@ from firmlake.exports.manifest import (
     write_manifest,
 )
 from firmlake.exports.masking import mask_columns
-from firmlake.exports.request import Request
+from firmlake.exports.request import ExportRequest
 from firmlake.exports.selection import (
     CHANGE,
     Selected,
@@ -46,7 +46,7 @@ __all__ = ["write_export"]
 def write_export(
     connection: duckdb.DuckDBPyConnection,
     folders: Folders,
-    request: Request,
+    request: ExportRequest,
     destination: Destination,
     started: ExportManifest,
     tell: Callable[[str], object],
@@ -79,7 +79,7 @@ def write_export(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _select(connection: duckdb.DuckDBPyConnection, request: Request, started: ExportManifest) -> list[Selected]:
+def _select(connection: duckdb.DuckDBPyConnection, request: ExportRequest, started: ExportManifest) -> list[Selected]:
     if started.mode == "as_of":
         chosen = select_as_of(request.tables, request.as_of, loaded_runs(connection))
     else:

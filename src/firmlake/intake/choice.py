@@ -12,7 +12,7 @@ from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import COUNTRY, NUMBER_ROLES, Synonyms, find_columns, quoted_names, role_of
 from firmlake.intake.guess import Choice, Search, UndecidedError, guess_country, guess_number
 from firmlake.intake.hints import hint_of, is_company_name
-from firmlake.intake.table import Table
+from firmlake.intake.table import TextTable
 
 __all__ = ["choose_columns"]
 
@@ -24,7 +24,7 @@ _ADJECTIVES: Final = {"BE": "Belgian", "NL": "Dutch", "FR": "French"}
 
 
 def choose_columns(
-    path: Path, table: Table, options: IntakeSettings, synonyms: Synonyms, mapping: Mapping[str, str]
+    path: Path, table: TextTable, options: IntakeSettings, synonyms: Synonyms, mapping: Mapping[str, str]
 ) -> tuple[Choice, tuple[str, ...]]:
     """Choose the columns for each role of `synonyms`.
 
@@ -71,7 +71,7 @@ def _by_name(path: Path, names: tuple[str, ...], synonyms: Synonyms, wanted: Map
     return {**choice, **dict.fromkeys(NUMBER_ROLES, ()), role: mapped}
 
 
-def _by_position(path: Path, table: Table, wanted: Mapping[str, str]) -> Choice:
+def _by_position(path: Path, table: TextTable, wanted: Mapping[str, str]) -> Choice:
     choice: Choice = {}
     for role, column in wanted.items():
         if not column.isdecimal() or not 1 <= int(column) <= table.width:

@@ -15,7 +15,7 @@ from firmlake.core.settings import IntakeSettings
 from firmlake.intake.columns import Synonyms
 from firmlake.intake.header import describe_header, find_header, first_data_line, known_names
 from firmlake.intake.quoting import is_well_formed, join_quoted_lines, split_fields, unquoted
-from firmlake.intake.table import BLANK, SAMPLE_ROWS, Table, field
+from firmlake.intake.table import BLANK, SAMPLE_ROWS, TextTable, field
 from firmlake.intake.text import MAX_LINE_CHARACTERS, TextFile, line_blocks
 
 __all__ = ["open_delimited"]
@@ -42,7 +42,7 @@ class _Layout(NamedTuple):
     width: int = 0
 
 
-def open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) -> Table:
+def open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
     """Open delimited text.
 
     Raises:
@@ -66,7 +66,9 @@ def open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) 
     sample = pl.DataFrame({"fields": data.filter(data.list.len() <= width)})
     guesses = describe_header(header, records["line"], first)
     delimiter = layout.delimiter.replace(_NO_DELIMITER, "")
-    return Table(names, width, _count_above(layout), sample, partial(_batches, layout), guesses, delimiter=delimiter)
+    return TextTable(
+        names, width, _count_above(layout), sample, partial(_batches, layout), guesses, delimiter=delimiter
+    )
 
 
 def _first_records(layout: _Layout) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from firmlake.intake.columns import COUNTRY, NUMBER_ROLES
 from firmlake.intake.content import Evidence, column_texts, country_shares, number_evidence
 from firmlake.intake.countries import country_codes
 from firmlake.intake.hints import hint_of
-from firmlake.intake.table import Table
+from firmlake.intake.table import TextTable
 
 __all__ = ["Choice", "Search", "UndecidedError", "guess_country", "guess_number"]
 
@@ -49,7 +49,7 @@ class Search:
     """The state of the search for columns in one list."""
 
     path: Path
-    table: Table
+    table: TextTable
     default_country: str | None
     choice: Choice
     guesses: list[str] = field(default_factory=list)

@@ -15,7 +15,7 @@ from firmlake.intake.columns import Synonyms, quoted_names, role_of
 from firmlake.intake.countries import is_country
 from firmlake.intake.table import SAMPLE_ROWS
 
-__all__ = ["Header", "describe_header", "find_header", "first_data_line", "known_names", "locate_header"]
+__all__ = ["HeaderPosition", "describe_header", "find_header", "first_data_line", "known_names", "locate_header"]
 
 _MOST_ROWS: Final = 31
 """Rows in which the header is searched; rows above it are titles."""
@@ -29,7 +29,7 @@ _WIDE: Final = 0.5
 """A header fills at least this share of the cells that the data below it fill; a title fills one or two."""
 
 
-class Header(NamedTuple):
+class HeaderPosition(NamedTuple):
     """The position of the header.
 
     Attributes:
@@ -41,7 +41,9 @@ class Header(NamedTuple):
     data: int
 
 
-def find_header(path: Path, lines: pl.Series, rows: pl.Series, options: IntakeSettings, synonyms: Synonyms) -> Header:
+def find_header(
+    path: Path, lines: pl.Series, rows: pl.Series, options: IntakeSettings, synonyms: Synonyms
+) -> HeaderPosition:
     """Find the row that names the columns, among the first rows that are not blank.
 
     The header is the row with the most known names above the first company number. If no row has a known name, the
@@ -65,11 +67,11 @@ def find_header(path: Path, lines: pl.Series, rows: pl.Series, options: IntakeSe
                 f"{SAMPLE_ROWS:,} lines",
                 "Set intake.header_row to the line with the names of the columns",
             )
-        return Header(row, row + 1)
+        return HeaderPosition(row, row + 1)
     return locate_header(rows.head(_MOST_ROWS).to_list(), options.header, synonyms)
 
 
-def locate_header(rows: Sequence[Sequence[str]], choice: str, synonyms: Synonyms) -> Header:
+def locate_header(rows: Sequence[Sequence[str]], choice: str, synonyms: Synonyms) -> HeaderPosition:
     """Find the header like `find_header`, without a line number from the settings.
 
     Example:
@@ -80,35 +82,35 @@ def locate_header(rows: Sequence[Sequence[str]], choice: str, synonyms: Synonyms
         Header(row=None, data=0)
     """
     if choice == "no" or not rows:
-        return Header(None, 0)
+        return HeaderPosition(None, 0)
     data = next((n for n, row in enumerate(rows) if any(map(_is_number, row))), len(rows))
     known = [known_names(row, synonyms) for row in rows[: max(data, 1)]]
     if any(known):
         row = max(range(len(known)), key=lambda n: (known[n], _filled(rows[n]), -n))
-        return Header(row, _end(rows, known, row))
+        return HeaderPosition(row, _end(rows, known, row))
     header = _by_data(rows)
-    return Header(0, 1) if header == Header(None, 0) and choice == "yes" else header
+    return HeaderPosition(0, 1) if header == HeaderPosition(None, 0) and choice == "yes" else header
 
 
-def _by_data(rows: Sequence[Sequence[str]]) -> Header:
+def _by_data(rows: Sequence[Sequence[str]]) -> HeaderPosition:
     """Find the header by the rows below it, if no name is known."""
     data = next((n for n, row in enumerate(rows) if any(_is_number(cell) or is_country(cell) for cell in row)), None)
     if data == 0:
-        return Header(None, 0)
+        return HeaderPosition(None, 0)
     width = max(map(_filled, rows)) if data is None else _filled(rows[data])
     wide = [n for n, row in enumerate(rows[:data]) if _filled(row) >= width * _WIDE]
     if not wide:
-        return Header(None, data or 0)
+        return HeaderPosition(None, data or 0)
     row = wide[0] if data is None else wide[-1]
-    return Header(row, row + 1)
+    return HeaderPosition(row, row + 1)
 
 
-def first_data_line(header: Header, lines: pl.Series) -> int:
+def first_data_line(header: HeaderPosition, lines: pl.Series) -> int:
     """Give the line of the first row of data; blank lines above it are part of the header, like the titles."""
     return int(lines[header.data] if header.data < len(lines) else lines[-1] + 1)
 
 
-def describe_header(header: Header, lines: pl.Series, names: Sequence[str] | None) -> tuple[str, ...]:
+def describe_header(header: HeaderPosition, lines: pl.Series, names: Sequence[str] | None) -> tuple[str, ...]:
     """Return a sentence about the position of the header, unless it is the first filled line."""
     if header.data <= 1:
         return ()

@@ -10,7 +10,7 @@ import msgspec
 import polars as pl
 
 from firmlake.core.errors import CompanyListError
-from firmlake.intake.table import BLANK, SAMPLE_ROWS, Table, field
+from firmlake.intake.table import BLANK, SAMPLE_ROWS, TextTable, field
 from firmlake.intake.text import TextFile, line_blocks
 
 __all__ = ["open_ndjson"]
@@ -18,7 +18,7 @@ __all__ = ["open_ndjson"]
 _NO_OBJECT: Final = "not a JSON object: write one object on each line"
 
 
-def open_ndjson(file: TextFile) -> Table:
+def open_ndjson(file: TextFile) -> TextTable:
     """Open NDJSON; the columns are the keys of the first objects.
 
     Raises:
@@ -36,7 +36,7 @@ def open_ndjson(file: TextFile) -> Table:
             f"{path} looks like JSON, but has no object on a line", "Write one object on each line (NDJSON)"
         )
     sample = first.select(fields=pl.concat_list(_value(key).fill_null("") for key in keys))
-    return Table(tuple(keys), len(keys), 0, sample, partial(_batches, file, tuple(keys)))
+    return TextTable(tuple(keys), len(keys), 0, sample, partial(_batches, file, tuple(keys)))
 
 
 def _batches(file: TextFile, keys: Sequence[str], positions: Sequence[int]) -> Iterator[pl.DataFrame]:

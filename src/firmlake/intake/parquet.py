@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.detect import too_large
-from firmlake.intake.table import SAMPLE_ROWS, Table, field
+from firmlake.intake.table import SAMPLE_ROWS, TextTable, field
 
 __all__ = ["open_parquet", "open_parquet_folder"]
 
@@ -36,7 +36,7 @@ class _Part(NamedTuple):
     values: dict[str, str | None]
 
 
-def open_parquet(path: Path, options: IntakeSettings) -> Table:
+def open_parquet(path: Path, options: IntakeSettings) -> TextTable:
     """Open a Parquet file; rows are numbered from 1.
 
     Raises:
@@ -45,7 +45,7 @@ def open_parquet(path: Path, options: IntakeSettings) -> Table:
     return _open(path, [_Part(path, {})], options)
 
 
-def open_parquet_folder(path: Path, options: IntakeSettings) -> Table:
+def open_parquet_folder(path: Path, options: IntakeSettings) -> TextTable:
     """Open the Parquet files below a folder as one list, in the order of their paths.
 
     Folders named `key=value` add a column, as Hive and DuckDB write them. Rows are numbered from 1 across all files.
@@ -64,7 +64,7 @@ def _partition(folders: Sequence[str]) -> dict[str, str | None]:
     return {unquote(key): None if value == _NO_PARTITION else unquote(value) for key, _, value in pairs}
 
 
-def _open(path: Path, parts: Sequence[_Part], options: IntakeSettings) -> Table:
+def _open(path: Path, parts: Sequence[_Part], options: IntakeSettings) -> TextTable:
     names: dict[str, None] = {}
     unusable: dict[str, tuple[str, str]] = {}
     row_count = byte_count = 0
@@ -92,7 +92,7 @@ def _open(path: Path, parts: Sequence[_Part], options: IntakeSettings) -> Table:
     texts = pl.concat_list(pl.col(field(position)).fill_null("") for position in positions)
     sample = first.head(SAMPLE_ROWS).select(fields=texts) if first.height else _NOTHING
     where = {position: unusable[name] for position, name in enumerate(columns) if name in unusable}
-    return Table(columns, len(columns), 0, sample, batches, unusable=where)
+    return TextTable(columns, len(columns), 0, sample, batches, unusable=where)
 
 
 _NOTHING: Final = pl.DataFrame(schema={"fields": pl.List(pl.String)})

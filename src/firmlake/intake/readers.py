@@ -11,7 +11,7 @@ from firmlake.intake.delimited import open_delimited
 from firmlake.intake.detect import find_format, too_large
 from firmlake.intake.ndjson import open_ndjson
 from firmlake.intake.parquet import open_parquet, open_parquet_folder
-from firmlake.intake.table import Table
+from firmlake.intake.table import TextTable
 from firmlake.intake.text import beginning, open_text
 from firmlake.intake.unpack import open_member
 from firmlake.intake.workbook import open_workbook
@@ -19,7 +19,7 @@ from firmlake.intake.workbook import open_workbook
 __all__ = ["open_table"]
 
 
-def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
+def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
     """Open a list of any format as a table.
 
     Args:
@@ -38,7 +38,7 @@ def open_table(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table
     return table
 
 
-def _open(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
+def _open(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
     match find_format(path, options):
         case "parquet":
             return open_parquet(path, options)
@@ -54,7 +54,7 @@ def _open(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
             return _open_text(path, options, synonyms)
 
 
-def _open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> Table:
+def _open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextTable:
     file = open_text(path, options)
     start = beginning(file)
     if start.startswith("{"):

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["BATCH_ROWS", "BLANK", "SAMPLE_ROWS", "Table", "field", "unique_names"]
+__all__ = ["BATCH_ROWS", "BLANK", "SAMPLE_ROWS", "TextTable", "field", "unique_names"]
 
 BATCH_ROWS: Final = 500_000
 SAMPLE_ROWS: Final = 1_000
@@ -19,7 +19,7 @@ BLANK: Final = "blank"
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A list as a table of texts.
 
     Attributes:

@@ -14,7 +14,7 @@ import polars as pl
 
 from firmlake.core.errors import CompanyListError
 from firmlake.intake.detect import only_member
-from firmlake.intake.table import Table
+from firmlake.intake.table import TextTable
 
 __all__ = ["open_member"]
 
@@ -27,7 +27,7 @@ class _Folder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-def open_member(path: Path, open_file: Callable[[Path], Table]) -> Table:
+def open_member(path: Path, open_file: Callable[[Path], TextTable]) -> TextTable:
     """Open the only file of an archive as a table; error messages name the archive.
 
     Args:

@@ -27,12 +27,12 @@ from firmlake.intake.sheet import (
     load_sheets,
     sheet_names,
 )
-from firmlake.intake.table import BATCH_ROWS, BLANK, SAMPLE_ROWS, Table, field
+from firmlake.intake.table import BATCH_ROWS, BLANK, SAMPLE_ROWS, TextTable, field
 
 __all__ = ["open_workbook"]
 
 
-def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is_xlsx: bool) -> Table:
+def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is_xlsx: bool) -> TextTable:
     """Open one worksheet; rows keep their numbers.
 
     Args:
@@ -68,13 +68,13 @@ def _sheets(path: Path, options: IntakeSettings, *, is_xlsx: bool) -> Iterator[S
         yield from load_sheets(path, name) if is_small else load_guarded(path, name, options.max_cells)
 
 
-def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Iterator[Sheet]) -> Table:
+def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Iterator[Sheet]) -> TextTable:
     """Return the wanted sheet, or the first with the columns sought, or the first with any content.
 
     Raises:
         CompanyListError: An earlier sheet may hold the numbers too, or the sheet is missing or empty.
     """
-    tables: list[tuple[str, Table]] = []
+    tables: list[tuple[str, TextTable]] = []
     undecided: dict[str, UndecidedError] = {}
     seen: list[Sheet] = []
     for sheet in sheets:
@@ -106,7 +106,7 @@ def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Ite
     return tables[0][1]
 
 
-def _described(table: Table, name: str, before: Sequence[str]) -> Table:
+def _described(table: TextTable, name: str, before: Sequence[str]) -> TextTable:
     if not before:
         return table
     guess = f"Worksheet {name!r} is read: {quoted_names(before)} has no company numbers; another one: intake.sheet"
@@ -130,7 +130,7 @@ def _no_sheet(path: Path, wanted: str) -> CompanyListError:
     return CompanyListError(f"{path} has no worksheet {wanted!r}", hint)
 
 
-def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms) -> Table | None:
+def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms) -> TextTable | None:
     """Return one sheet as a table; None if it is empty."""
     is_blank = pl.all_horizontal(pl.lit(value=True), pl.all().fill_null("").str.strip_chars() == "")
     texts = sheet.cells.rename({name: field(position) for position, name in enumerate(sheet.cells.columns)})
@@ -144,7 +144,7 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
     names: list[str] | None = None if header.row is None else fields[header.row].to_list()
     start = first_data_line(header, first["line"])
     data = rows.filter(pl.col("line") >= start)
-    return Table(
+    return TextTable(
         None if names is None else tuple(name.strip() for name in names),
         sheet.cells.width,
         start - 1,

@@ -21,7 +21,7 @@ from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES, find
 from firmlake.intake.countries import country_codes
 from firmlake.intake.numbers import identify_column
 from firmlake.intake.readers import open_table
-from firmlake.intake.table import BLANK, Table, field, unique_names
+from firmlake.intake.table import BLANK, TextTable, field, unique_names
 from firmlake.match.layouts import NAME_WORDS, PLACE_WORDS, POSTCODE_WORDS, VAT_WORDS, find_column
 from firmlake.match.lookup import CANDIDATES, find_candidates
 from firmlake.match.names import normal_name, normal_place, postcode, vat_key
@@ -95,7 +95,7 @@ def match_names(
     return Matched(out, dict(counts), said, {role: table.columns[n] for role, n in columns.items()})
 
 
-def _columns(path: Path, table: Table, mapping: Mapping[str, str]) -> dict[str, int]:
+def _columns(path: Path, table: TextTable, mapping: Mapping[str, str]) -> dict[str, int]:
     """Return the position of the column for each role; a name or a VAT number is required."""
     names = table.names or tuple(str(position + 1) for position in range(table.width))
     found = {role: find_column(names, words) for role, words in ROLES.items()}
@@ -111,7 +111,7 @@ def _columns(path: Path, table: Table, mapping: Mapping[str, str]) -> dict[str, 
     return chosen
 
 
-def _wanted(table: Table, columns: Mapping[str, int]) -> Iterator[pl.DataFrame]:
+def _wanted(table: TextTable, columns: Mapping[str, int]) -> Iterator[pl.DataFrame]:
     """Yield the `wanted` frames of `find_candidates`."""
     known = [(position, role_of(name, COMPANY_COLUMNS)) for position, name in enumerate(table.names or ())]
     numbers = {position: role for position, role in known if role in NUMBER_ROLES}
@@ -190,7 +190,7 @@ def _decide(candidates: pl.DataFrame, lines: pl.DataFrame, accept: float) -> pl.
     return best
 
 
-def _matched_lines(table: Table, best: pl.DataFrame, counts: Counter[str]) -> Iterator[pl.DataFrame]:
+def _matched_lines(table: TextTable, best: pl.DataFrame, counts: Counter[str]) -> Iterator[pl.DataFrame]:
     """Yield every line with its match, a batch at a time, and count the kinds of match."""
     added = ["country", "company_number", "match", "score", *best.columns[5:]]
     names = unique_names((*added, *table.columns))[len(added) :]

@@ -16,7 +16,7 @@ from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES
 from firmlake.intake.countries import country_codes
 from firmlake.intake.numbers import identify_column
 from firmlake.intake.readers import open_table
-from firmlake.intake.table import Table, field
+from firmlake.intake.table import TextTable, field
 from firmlake.intake.words import fold
 from firmlake.match.layouts import (
     NAME_WORDS,
@@ -79,7 +79,7 @@ def _load_file(connection: duckdb.DuckDBPyConnection, path: Path, options: Intak
     return f"{path}: {what}, " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def _known(table: Table, layout: Layout) -> Iterator[pl.DataFrame]:
+def _known(table: TextTable, layout: Layout) -> Iterator[pl.DataFrame]:
     """Yield the rows of a file with a known layout: country, number, names (a list), places (a list), postcode, vat."""
     place_of = {fold(column): position for position, column in enumerate(table.columns)}
     wanted = [layout.number, *layout.names, *layout.person, *layout.places, layout.postcode, layout.vat]
@@ -106,7 +106,7 @@ def _known(table: Table, layout: Layout) -> Iterator[pl.DataFrame]:
         )
 
 
-def _any(path: Path, table: Table, options: IntakeSettings) -> Iterator[pl.DataFrame]:
+def _any(path: Path, table: TextTable, options: IntakeSettings) -> Iterator[pl.DataFrame]:
     """Yield the rows of a list whose columns are found by name, such as an export of the KVK."""
     choice, _ = choose_columns(path, table, options, COMPANY_COLUMNS, {})
     role, number = next((role, choice[role][0]) for role in NUMBER_ROLES if choice.get(role))

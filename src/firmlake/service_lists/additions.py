@@ -29,8 +29,8 @@ from firmlake.service_lists.outcomes import read_outcomes
 __all__ = [
     "SETTLED",
     "Applied",
+    "ContactStatus",
     "Remark",
-    "Standing",
     "added_to",
     "list_applied",
     "merge_standings",
@@ -41,7 +41,7 @@ __all__ = [
 SETTLED = ("added", "failed", "company_failed")
 
 
-class Standing(NamedTuple):
+class ContactStatus(NamedTuple):
     """The status of a contact that was sent.
 
     Attributes:
@@ -82,7 +82,7 @@ class Applied:
 
     def __init__(self, plan: ContactPlan) -> None:
         self.plan = plan
-        self.standings: dict[Contact, Standing] = {}
+        self.standings: dict[Contact, ContactStatus] = {}
         self.in_list: set[Contact] = set()
         self.remarks: list[Remark] = []
         self._sent: dict[str, list[Contact]] = {}
@@ -100,7 +100,7 @@ class Applied:
             found["added" if is_added else standing.status if standing else "pending"] += 1
         return found
 
-    def lacking(self) -> list[tuple[Contact, Standing]]:
+    def lacking(self) -> list[tuple[Contact, ContactStatus]]:
         """List the contacts that were sent and are not known to be added."""
         return [
             (contact, standing)
@@ -147,7 +147,7 @@ class Applied:
             status, message = outcomes.get(contact, ("unknown", reason))
             if before and before.status in SETTLED and status == "unknown":
                 status, message = before.status, before.message
-            self.standings[contact] = Standing(
+            self.standings[contact] = ContactStatus(
                 status,
                 message,
                 (before.sent_count if before else 0) + sent,
@@ -199,9 +199,9 @@ def read_applied(folders: Folders, until: datetime | None = None) -> tuple[list[
     return applied, damaged
 
 
-def merge_standings(applied: Iterable[Applied]) -> dict[tuple[int, Contact], Standing]:
+def merge_standings(applied: Iterable[Applied]) -> dict[tuple[int, Contact], ContactStatus]:
     """Merge the status of each contact of each list over all plans: added wins, otherwise the latest status does."""
-    merged: dict[tuple[int, Contact], Standing] = {}
+    merged: dict[tuple[int, Contact], ContactStatus] = {}
     for progress in applied:
         for contact, standing in progress.standings.items():
             key = progress.plan.list_id, contact
@@ -225,7 +225,7 @@ def added_to(list_id: int, applied: Iterable[Applied]) -> set[Contact]:
 _ENTRIES = msgspec.json.Decoder(tuple[Entry, ...])
 
 
-def _later(first: Standing, second: Standing) -> Standing:
+def _later(first: ContactStatus, second: ContactStatus) -> ContactStatus:
     late = max(first, second, key=lambda one: (one.status == "added", one.changed_at))
     if first.status == second.status == "added":
         late = min(first, second, key=lambda one: one.changed_at)

@@ -19,7 +19,7 @@ from firmlake.core.run import new_run_id
 from firmlake.core.settings import ApiSettings, NameSettings, Settings
 from firmlake.core.text import one_line
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
-from firmlake.service_lists.additions import Applied, Standing, added_to, list_applied, merge_standings
+from firmlake.service_lists.additions import Applied, ContactStatus, added_to, list_applied, merge_standings
 from firmlake.service_lists.contact_list import ContactList
 from firmlake.service_lists.contact_plan import Contact, ContactPlan, Entry, Refused, as_entries
 from firmlake.service_lists.overview import take_overview
@@ -83,7 +83,7 @@ def plan_redrive(
     return _make(settings, entry, ContactList(Path(REDRIVE), again, [], 0, 0), set(), now())
 
 
-def is_not_found(standing: Standing, names: NameSettings) -> bool:
+def is_not_found(standing: ContactStatus, names: NameSettings) -> bool:
     """Tell whether a contact failed because it or its company does not exist."""
     known = (names.not_found_message.casefold(), names.contact_not_found_message.casefold())
     return standing.status in ("failed", "company_failed") and standing.message.casefold() in known

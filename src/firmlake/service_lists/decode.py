@@ -11,7 +11,7 @@ from msgspec import Raw
 from firmlake.api.contract import Addition, FailedEntry, ListEntry, ListPage
 from firmlake.core.errors import UnusableAnswerError
 
-__all__ = ["Added", "Difference", "Listed", "read_addition", "read_list_page"]
+__all__ = ["AddedContacts", "Difference", "Listed", "read_addition", "read_list_page"]
 
 
 class Difference(NamedTuple):
@@ -36,7 +36,7 @@ class Listed(NamedTuple):
     differences: tuple[Difference, ...]
 
 
-class Added(NamedTuple):
+class AddedContacts(NamedTuple):
     """The answer to a request that adds contacts.
 
     Attributes:
@@ -69,7 +69,7 @@ def read_list_page(body: bytes) -> tuple[list[Listed], int]:
     return [_read_list(raw, place) for place, raw in enumerate(page.data)], page.pagination.total
 
 
-def read_addition(body: bytes) -> Added:
+def read_addition(body: bytes) -> AddedContacts:
     """Read the answer to a request that adds contacts; a failure that cannot be read does not affect the others.
 
     Raises:
@@ -87,7 +87,9 @@ def read_addition(body: bytes) -> Added:
             differences += _differences(_FIELDS.decode(raw), FailedEntry, "failed[]")
         except _UNREADABLE:
             continue
-    return Added(answer.success, answer.message or "", failed, len(answer.failed) - len(failed), tuple(differences))
+    return AddedContacts(
+        answer.success, answer.message or "", failed, len(answer.failed) - len(failed), tuple(differences)
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------

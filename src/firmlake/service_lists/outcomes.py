@@ -10,7 +10,7 @@ from typing import NamedTuple
 from firmlake.api.contract import FailedEntry
 from firmlake.core.company import Company, normal_form
 from firmlake.service_lists.contact_plan import Contact
-from firmlake.service_lists.decode import Added
+from firmlake.service_lists.decode import AddedContacts
 
 __all__ = ["Outcomes", "read_outcomes"]
 
@@ -45,7 +45,7 @@ class _Failures(NamedTuple):
     unread: list[str]
 
 
-def read_outcomes(sent: Sequence[Contact], answer: Added) -> Outcomes:
+def read_outcomes(sent: Sequence[Contact], answer: AddedContacts) -> Outcomes:
     """Work out the status of each contact of a request from its answer, without guessing.
 
     - A contact that a failure names has failed.
@@ -74,7 +74,7 @@ def read_outcomes(sent: Sequence[Contact], answer: Added) -> Outcomes:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _read_failures(sent: Sequence[Contact], answer: Added) -> _Failures:
+def _read_failures(sent: Sequence[Contact], answer: AddedContacts) -> _Failures:
     by_company: defaultdict[Company, list[Contact]] = defaultdict(list)
     for contact in sent:
         by_company[contact.company].append(contact)
@@ -110,7 +110,9 @@ def _sort_failure(entry: FailedEntry, named: str, contacts: list[Contact], failu
             failures.statuses.setdefault(one, ("failed", failed.message or _NO_REASON))
 
 
-def _remarks(answer: Added, failures: _Failures, added_count: int) -> Iterator[tuple[str, str, str | None, int]]:
+def _remarks(
+    answer: AddedContacts, failures: _Failures, added_count: int
+) -> Iterator[tuple[str, str, str | None, int]]:
     for difference, times in Counter(answer.differences).items():
         yield *difference, times
     if failures.foreign:

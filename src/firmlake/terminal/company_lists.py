@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from firmlake.exports.list_columns import Added, line_columns
+from firmlake.exports.list_columns import AddedColumn, line_columns
 from firmlake.exports.list_file import Written
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import count_of, show_rows
@@ -28,7 +28,7 @@ def describe_written(written: Written) -> Iterator[str]:
     yield f"Written: {count_of(written.line_count, 'line')} to {written.path}{refused}"
 
 
-def show_addable(columns: Sequence[Added]) -> None:
+def show_addable(columns: Sequence[AddedColumn]) -> None:
     """Print the columns that can be added to a list."""
     relations = dict.fromkeys(each.relation for each in columns)
     always = [(each.name, each.meaning) for each in line_columns()]

@@ -21,7 +21,7 @@ from firmlake.core.text import shown
 from firmlake.terminal.echo import echo
 from firmlake.terminal.rows import count_of, screen_width, show_table, text_of
 
-__all__ = ["FORMATS", "Answer", "show_answer", "show_whole", "write_parquet"]
+__all__ = ["FORMATS", "QueryResult", "show_result", "show_whole", "write_parquet"]
 
 _VERTICAL_ROWS: Final = 3
 """Up to this many rows are shown one value per line if they are too wide for the screen."""
@@ -32,62 +32,62 @@ _FRAME: Final = 3
 """Characters that a column takes in addition to its content."""
 
 
-class Answer(NamedTuple):
+class QueryResult(NamedTuple):
     """Columns and rows."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
 
 
-def show_answer(answer: Answer) -> None:
-    """Print an answer so that it fits the screen: as a table, with one value per line, or cut."""
-    columns, rows = answer
-    cells, widths = _measure(answer)
+def show_result(result: QueryResult) -> None:
+    """Print a result so that it fits the screen: as a table, with one value per line, or cut."""
+    columns, rows = result
+    cells, widths = _measure(result)
     if _fits(widths):
         show_table(columns, rows)
     elif len(rows) <= _VERTICAL_ROWS:
         _show_vertically(columns, cells)
     else:
-        _show_cut(answer, cells, widths)
+        _show_cut(result, cells, widths)
     echo(count_of(len(rows), "row"))
 
 
-def show_whole(answer: Answer, title: str) -> None:
-    """Print an answer uncut: as a table if it fits the screen, else with one value per line. No rows print nothing."""
-    if not answer.rows:
+def show_whole(result: QueryResult, title: str) -> None:
+    """Print a result uncut: as a table if it fits the screen, else with one value per line. No rows print nothing."""
+    if not result.rows:
         return
-    cells, widths = _measure(answer)
+    cells, widths = _measure(result)
     if _fits(widths):
-        show_table(*answer, title)
+        show_table(*result, title)
     else:
         echo(title)
-        _show_vertically(answer.columns, cells)
+        _show_vertically(result.columns, cells)
 
 
-def as_csv(answer: Answer) -> str:
-    """Write an answer as CSV. Text that a spreadsheet would run as a formula is guarded."""
+def as_csv(result: QueryResult) -> str:
+    """Write a result as CSV. Text that a spreadsheet would run as a formula is guarded."""
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(answer.columns)
-    writer.writerows([guard(_plain(value)) if value is not None else None for value in row] for row in answer.rows)
+    writer.writerow(result.columns)
+    writer.writerows([guard(_plain(value)) if value is not None else None for value in row] for row in result.rows)
     return file.getvalue()
 
 
-def as_json(answer: Answer) -> str:
-    """Write an answer as a JSON array of objects. Amounts become strings, so that they stay exact."""
-    rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+def as_json(result: QueryResult) -> str:
+    """Write a result as a JSON array of objects. Amounts become strings, so that they stay exact."""
+    rows = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
     return msgspec.json.format(msgspec.json.encode(rows, enc_hook=str), indent=2).decode() + "\n"
 
 
-def as_markdown(answer: Answer) -> str:
-    """Write an answer as a table in Markdown."""
-    rows = [answer.columns, ["---"] * len(answer.columns)]
-    rows += [["" if value is None else _plain(value) for value in row] for row in answer.rows]
+def as_markdown(result: QueryResult) -> str:
+    """Write a result as a table in Markdown."""
+    rows = [result.columns, ["---"] * len(result.columns)]
+    rows += [["" if value is None else _plain(value) for value in row] for row in result.rows]
     return "".join(f"| {' | '.join(map(_in_markdown, row))} |\n" for row in rows)
 
 
-FORMATS: dict[str, Callable[[Answer], str]] = {"csv": as_csv, "json": as_json, "markdown": as_markdown}
-"""The text formats of an answer. Parquet is not among them, since it is written in batches."""
+FORMATS: dict[str, Callable[[QueryResult], str]] = {"csv": as_csv, "json": as_json, "markdown": as_markdown}
+"""The text formats of a result. Parquet is not among them, since it is written in batches."""
 
 
 def write_parquet(path: Path, connection: duckdb.DuckDBPyConnection, sql: str) -> int:
@@ -115,10 +115,10 @@ def write_parquet(path: Path, connection: duckdb.DuckDBPyConnection, sql: str) -
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _measure(answer: Answer) -> tuple[list[list[str]], list[int]]:
+def _measure(result: QueryResult) -> tuple[list[list[str]], list[int]]:
     """Return the texts of all cells, and the width of each column."""
-    cells = [[text_of(value) for value in row] for row in answer.rows]
-    return cells, [max(map(len, column)) for column in zip(answer.columns, *cells, strict=True)]
+    cells = [[text_of(value) for value in row] for row in result.rows]
+    return cells, [max(map(len, column)) for column in zip(result.columns, *cells, strict=True)]
 
 
 def _fits(widths: Sequence[int]) -> bool:
@@ -134,7 +134,7 @@ def _show_vertically(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> 
             echo(f"{shown(column):>{margin}}  {shown(cell)}")
 
 
-def _show_cut(answer: Answer, cells: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+def _show_cut(result: QueryResult, cells: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
     """Print as many columns as fit, and cut long cells."""
     fitting, room = 0, screen_width() - 1
     for width in widths:
@@ -145,10 +145,10 @@ def _show_cut(answer: Answer, cells: Sequence[Sequence[str]], widths: Sequence[i
     fitting = max(fitting, 1)
     rows = [
         [_cut(cell) if len(cell) > _CELL_WIDTH else value for value, cell in zip(row, line, strict=True)][:fitting]
-        for row, line in zip(answer.rows, cells, strict=True)
+        for row, line in zip(result.rows, cells, strict=True)
     ]
-    show_table(answer.columns[:fitting], rows)
-    rest = answer.columns[fitting:]
+    show_table(result.columns[:fitting], rows)
+    rest = result.columns[fitting:]
     if rest:
         echo(f"{count_of(len(rest), 'column')} more: {', '.join(map(shown, rest))}")
     echo("Cut to fit the screen; --format csv, json or markdown shows everything, --out FILE writes it")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from firmlake.core.text import one_line, shown
-from firmlake.enrich.lookup import Found
+from firmlake.enrich.lookup import HeldCompany
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.sample import Whole
 from firmlake.enrich.targets import count_companies
@@ -20,7 +20,7 @@ from firmlake.report.feed import Event, describe
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
-from firmlake.terminal.results import Answer, show_whole
+from firmlake.terminal.results import QueryResult, show_whole
 from firmlake.terminal.rows import count_of, show_table
 
 __all__ = [
@@ -196,7 +196,7 @@ def first_query(summary: RunSummary) -> str:
     return f'{name} query --data {shlex.quote(str(summary.warehouse.parents[1]))} "{_QUERY}"'
 
 
-def show_company(found: Found) -> None:
+def show_company(found: HeldCompany) -> None:
     """Print the data of one company."""
     if not found.is_found:
         echo(f"{found.company}: the service knows no such company")
@@ -205,7 +205,7 @@ def show_company(found: Found) -> None:
     for table, columns in _COMPANY_COLUMNS.items():
         frame = found.tables.get(table)
         if frame is not None:
-            answer = Answer([name.replace("_", " ") for name in columns], frame.select(columns).rows())
+            answer = QueryResult([name.replace("_", " ") for name in columns], frame.select(columns).rows())
             show_whole(answer, f"{table} ({frame.height})")
     for dataset, path, reason in found.rejects:
         echo(f"Does not fit in {dataset}: {path or 'a record'}: {reason}")
