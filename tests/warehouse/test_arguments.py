@@ -28,6 +28,7 @@ CALLS = {
     "peers_of": ["'NL'", "'00000002'"],
     "percentiles": ["2024"],
     "prospects": ["'companies'", "1"],
+    "tops_of": ["'NL'", "'00000002'", "0.5"],
     "ultimate_parents": ["'NL'", "'00000002'", "0.5"],
     "zone_migration": ["DATE '2023-12-31'", "DATE '2025-01-01'"],
     **{name: ["'r'"] for name in ("financials_as_of", "generation_at", "runs_as_of")},

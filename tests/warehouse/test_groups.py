@@ -428,6 +428,21 @@ def test_effective_stakes_are_the_sum_over_all_paths_in_any_graph(seed):
             assert graph.effective(int(one[2:]))[key(start)] == stake
 
 
+def test_contradictory_stakes_in_one_large_ring_come_to_an_end():
+    """All owners of all: stakes add up to far more than the whole, and ways multiply at each step."""
+    graph = Owners()
+    for company in range(300):
+        for owner in (company + 1, company + 7, company + 31, company + 101):
+            graph.names_parent(company, owner % 300, 0.6)
+    graph.made()
+    assert graph.tops(5, 0.5) == [key(0)]
+    assert set(graph.members(5)) == {key(company) for company in range(300)}
+    for relation in ("owners_of", "holdings_of"):
+        rows = graph.ask(f"SELECT id, effective_fraction, is_in_ring FROM {relation}('NL', '00000005')")
+        assert len(rows) == 299
+        assert all(stake <= 1 and is_in_ring for _, stake, is_in_ring in rows)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [100, 300, 1000])
 def test_rings_and_chains_of_any_length_come_to_an_end(length):

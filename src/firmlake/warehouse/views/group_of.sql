@@ -13,7 +13,7 @@ WITH RECURSIVE asked(country, company_number, least_stake) AS (
     SELECT of_country, of_number, threshold
 ),
 heads AS MATERIALIZED (
-    SELECT * FROM ultimate_parents(of_country, of_number, threshold)
+    SELECT * FROM tops_of(of_country, of_number, threshold)
 ),
 members(head_id, id) AS (
     SELECT id, id FROM heads
@@ -23,39 +23,43 @@ members(head_id, id) AS (
     JOIN shareholdings s ON s.parent_id = m.id
     JOIN asked ON s.stake >= asked.least_stake
 ),
-walk(head_id, id, stake, step_count) AS (
-    SELECT id, id, 1::DOUBLE, 0 FROM heads
-    UNION ALL
-    SELECT w.head_id, s.child_id, sum(w.stake * s.stake), w.step_count + 1
-    FROM walk w JOIN shareholdings s ON s.parent_id = w.id
-    WHERE s.child_id <> w.head_id AND w.step_count < 1000
-    GROUP BY w.head_id, s.child_id, w.step_count
-    HAVING sum(w.stake * s.stake) > 1e-9
-),
-stakes AS (
-    SELECT head_id, id, sum(stake) AS stake FROM walk GROUP BY ALL
+-- A member with more than the whole, which cannot be, passes nothing more on.
+stakes(head_id, id, stake, more, step) USING KEY (head_id, id) AS (
+    SELECT id, id, 1::DOUBLE, 1::DOUBLE, 0 FROM heads
+    UNION
+    SELECT
+        w.head_id, s.child_id, coalesce(known.stake, 0) + sum(w.more * s.stake), sum(w.more * s.stake), w.step + 1
+    FROM stakes w
+    JOIN shareholdings s ON s.parent_id = w.id
+    LEFT JOIN recurring.stakes known ON known.head_id = w.head_id AND known.id = s.child_id
+    WHERE s.child_id <> w.head_id AND w.step < 1000 AND w.stake - w.more <= 1.000001
+    GROUP BY w.head_id, s.child_id, known.stake, w.step
+    HAVING sum(w.more * s.stake) > 1e-9
 )
 SELECT
     h.id AS head_id,
-    h.name AS head_name,
+    coalesce(top.name, c.name) AS head_name,
     h.is_ring,
     m.id,
     CASE WHEN p.id IS NULL THEN q.country ELSE p.country END AS country,
     CASE WHEN p.id IS NULL THEN q.company_number ELSE p.company_number END AS company_number,
-    coalesce(p.name, h.name) AS name,
+    coalesce(p.name, c.name) AS name,
     least(round(coalesce(s.stake, 0), 6), 1)::DECIMAL(9, 6) AS effective_fraction,
     a.end_date IS NOT NULL AS is_held,
     a.end_date, a.health_indicator, a.employee_count, a.revenue, a.total_assets, a.equity, a.debt
 FROM members m
 CROSS JOIN asked q
 JOIN heads h ON h.id = m.head_id
+LEFT JOIN companies c ON c.country = q.country AND c.company_number = q.company_number
+LEFT JOIN parties top ON top.id = h.id
 LEFT JOIN parties p ON p.id = m.id
 LEFT JOIN stakes s ON s.head_id = m.head_id AND s.id = m.id
 LEFT JOIN (
     -- As in latest_accounts, but only for the members, since ranking the periods of all companies takes long.
     SELECT f.*
     FROM financials f
-    SEMI JOIN members ON members.id = f.country || f.company_number
+    SEMI JOIN (SELECT * FROM parties SEMI JOIN members USING (id) UNION ALL BY NAME FROM asked) n
+        ON n.country = f.country AND n.company_number = f.company_number
     QUALIFY row_number() OVER (
         PARTITION BY f.country, f.company_number
         ORDER BY f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date, f.dup_no DESC

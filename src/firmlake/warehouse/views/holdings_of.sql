@@ -11,14 +11,20 @@
 WITH RECURSIVE asked(id) AS (
     SELECT of_country || of_number
 ),
-walk(start_id, id, stake, step_count) AS (
-    SELECT id, id, 1::DOUBLE, 0 FROM asked
-    UNION ALL
-    SELECT w.start_id, s.child_id, sum(w.stake * s.stake), w.step_count + 1
-    FROM walk w JOIN shareholdings s ON s.parent_id = w.id
-    WHERE s.child_id <> w.start_id AND w.step_count < 1000
-    GROUP BY w.start_id, s.child_id, w.step_count
-    HAVING sum(w.stake * s.stake) > 1e-9
+-- A company of which more than the whole is held, which cannot be, passes nothing more on.
+ways(id, stake, more, step_count, step) USING KEY (id) AS (
+    SELECT id, 1::DOUBLE, 1::DOUBLE, 0, 0 FROM asked
+    UNION
+    SELECT
+        s.child_id, coalesce(known.stake, 0) + sum(w.more * s.stake), sum(w.more * s.stake),
+        coalesce(known.step_count, w.step + 1), w.step + 1
+    FROM ways w
+    JOIN shareholdings s ON s.parent_id = w.id
+    ANTI JOIN asked ON asked.id = s.child_id
+    LEFT JOIN recurring.ways known ON known.id = s.child_id
+    WHERE w.step < 1000 AND w.stake - w.more <= 1.000001
+    GROUP BY s.child_id, known.stake, known.step_count, w.step
+    HAVING sum(w.more * s.stake) > 1e-9
 ),
 back(id) AS (
     SELECT id FROM asked
@@ -33,10 +39,7 @@ SELECT
     e.step_count,
     p.id IN (SELECT id FROM back) AS is_in_ring
 FROM (
-    SELECT start_id, id, sum(stake) AS stake, min(step_count) AS step_count
-    FROM walk
-    WHERE step_count > 0
-    GROUP BY start_id, id
+    SELECT w.*, asked.id AS start_id FROM ways w CROSS JOIN asked WHERE w.step_count > 0
 ) e
 JOIN parties p USING (id)
 LEFT JOIN shareholdings d ON d.parent_id = e.start_id AND d.child_id = e.id

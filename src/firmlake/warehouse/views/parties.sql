@@ -1,5 +1,5 @@
--- view parties
--- One row for each company or person in ownership, with its name.
+-- table parties
+-- One row for each company or person in ownership, with its name. Made at load, as ownership is.
 --
 -- id: As parent_id and child_id in ownership
 -- country: Country. Null: it has no identifier
