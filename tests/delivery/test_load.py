@@ -165,17 +165,6 @@ def test_awkward_text_arrives_as_it_is(weeks, place):
     assert sorted(place.ask("SELECT * FROM firmlake._staging_awkward")) == rows
 
 
-def test_the_rows_of_a_company_can_be_deleted_at_once_everywhere(weeks, place):
-    folders = weeks(0)
-    deliver(folders, place)
-    with place.open() as target:
-        target.forget([ACME])
-    for name in ("companies", "financials", "lookalikes", "relationships", "company_state"):
-        where = f"country = '{ACME.country}' AND company_number = '{ACME.company_number}'"
-        assert place.ask(f"SELECT count(*) FROM firmlake.{name} WHERE {where}") == [(0,)]
-    assert place.ask("SELECT count(*) > 0 FROM firmlake.companies") == [(True,)]
-
-
 def test_a_target_never_goes_back_in_time(weeks, place, tmp_path):
     older = Folders(tmp_path / "older")
     shutil.copytree(weeks(0).data, older.data, symlinks=True)

@@ -37,8 +37,8 @@ def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
             yield path, json.dumps(table.to_pylist(), default=str, ensure_ascii=False).encode()
         elif path.suffix == ".duckdb":
             with duckdb.connect(path, read_only=True) as connection:
-                for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
-                    rows = connection.execute(f'FROM "{name}"').fetchall()
+                for name in connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall():
+                    rows = connection.execute('FROM "{}"."{}"'.format(*name)).fetchall()
                     yield path, json.dumps(rows, default=str, ensure_ascii=False).encode()
                 yield path, str(connection.execute("SELECT sql FROM duckdb_views()").fetchall()).encode()
 

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import zipfile
+from unittest.mock import Mock
 
+import boto3
+import polars as pl
 import pytest
+import zstandard
+from pyiceberg.catalog import load_catalog
 
 from firmlake.core.folders import Folders
-from firmlake.exports.destination import Folder
+from firmlake.exports.destination import Folder, open_destination
 from firmlake.exports.export import Request, export
 from firmlake.forget.copies import note_archive
 from firmlake.forget.forget import forget
+from firmlake.forget.versioned import VersionedTable
 from firmlake.privacy.tombstones import Subject
 from firmlake.rebuild.archive import archive
 from firmlake.rebuild.union import replay_archive
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
-from support import BOLT
+from support import BOLT, query
 
 from .everything import places_of
-from .support import NAME, SPELLED, make_weeks, now, settings_of
+from .support import NAME, SPELLED, make_weeks, now, settings_of, week
 
 
 @pytest.fixture
@@ -62,3 +69,73 @@ def test_archives_and_exports_follow(copied, tmp_path):
     assert {name: ours[name] for name in ("relationships", "financials", "rejects")} == {
         name: theirs[name] for name in ("relationships", "financials", "rejects")
     }
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_tables_with_versions_follow_and_lose_their_past(folders, tmp_path, form, monkeypatch):
+    """After a kill between the new version and the end of the old ones, the next forget ends them."""
+    out = tmp_path / form
+    for number in range(2):
+        week(folders, number)
+    export(folders, Request(format=form), Folder(out), now=now)
+    week(folders, 2)
+    export(folders, Request(format=form, mode="changes"), Folder(out), now=now)
+    assert len(places_of(out, *SPELLED)) > 3
+    with monkeypatch.context() as patch:
+        patch.setattr(VersionedTable, "drop_past", Mock(side_effect=[None, KeyboardInterrupt]))
+        with pytest.raises(KeyboardInterrupt):
+            forget(settings_of(folders), [Subject("person", NAME), Subject("company", "", BOLT)], now)
+    assert places_of(out, *SPELLED)
+    done = forget(settings_of(folders), [], now)
+    assert done.is_complete, done.out_of_reach
+    assert "export" in {place.what for place in done.places}
+    assert places_of(out, *SPELLED, BOLT.company_number) == set()
+    left = sorted(read_versioned(out, form, "relationships").select("country", "company_number", "position").rows())
+    assert left == query(folders, "SELECT country, company_number, position FROM relationships ORDER BY ALL")
+    week(folders, 3)
+    forget(settings_of(folders), [], now)
+    again = export(folders, Request(format=form, mode="changes"), Folder(out), now=now)
+    assert again.manifest.mode == "changes"
+    assert places_of(out, *SPELLED, BOLT.company_number) == set()
+
+
+def read_versioned(out, form, name) -> pl.DataFrame:
+    if form == "delta":
+        return pl.read_delta(str(out / "delta" / name))
+    catalog = load_catalog("firmlake", type="sql", uri=f"sqlite:///{out}/iceberg/catalog.db")
+    return pl.DataFrame(pl.from_arrow(catalog.load_table(f"firmlake.{name}").scan().to_arrow()))
+
+
+@pytest.mark.slow
+def test_old_versions_of_objects_go_from_a_bucket(folders, bucket):
+    client = boto3.client("s3")
+    name, _, prefix = bucket.removeprefix("s3://").partition("/")
+    client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    make_weeks(folders, 1)
+    archive(folders, open_destination(f"{bucket}/archive"))
+    note_archive(folders, f"{bucket}/archive")
+    export(folders, Request(format="csv"), open_destination(f"{bucket}/export"), now=now)
+    client.put_object(Bucket=name, Key="elsewhere", Body=b"1")
+    client.put_object(Bucket=name, Key="elsewhere", Body=b"2")
+    before = list(versions_of(client, name))
+    assert any(b"belacker" in body for _, body in before)
+    done = forget(settings_of(folders), [Subject("person", NAME), Subject("company", "", BOLT)], now)
+    assert done.is_complete, done.out_of_reach
+    after = list(versions_of(client, name))
+    assert not [key for key, body in after if b"belacker" in body.lower() or BOLT.company_number.encode() in body]
+    below = [key for key, _ in after if key.startswith(prefix)]
+    assert len(below) == len(set(below))
+    assert {key for key in before if key[0] == "elsewhere"} == {key for key in after if key[0] == "elsewhere"}
+
+
+def versions_of(client, bucket):
+    """Every version of every object, and its unpacked content."""
+    page = client.list_object_versions(Bucket=bucket)
+    assert not page["IsTruncated"]
+    for each in page["Versions"]:
+        held = client.get_object(Bucket=bucket, Key=each["Key"], VersionId=each["VersionId"])["Body"].read()
+        if each["Key"].endswith(".zst"):
+            held = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(held), read_across_frames=True).read()
+        yield each["Key"], held

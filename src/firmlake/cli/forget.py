@@ -9,6 +9,7 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.clock import utc_now
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED
 
 __all__ = ["forget"]
 
@@ -29,7 +30,7 @@ def forget(
     company: tuple[str, str] | None,
     file: Path | None,
     dry_run: bool,
-) -> None:
+) -> int:
     """Forget a person (NAME), a contact (ID) or a company (COUNTRY NUMBER).
 
     \b
@@ -60,5 +61,7 @@ def forget(
         "finished_count": done.finished_count,
         "places": [{**place._asdict(), "path": str(place.path)} for place in done.places],
         "out_of_reach": done.out_of_reach,
+        "is_complete": done.is_complete,
     }
     call.answer(content, lambda: show_forgetting(done, is_dry=dry_run))
+    return EXIT_DONE if done.is_complete else EXIT_FAILED

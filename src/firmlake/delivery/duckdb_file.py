@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
+from firmlake.core.files import sync_folder
 from firmlake.delivery.statements import Dialect
 from firmlake.exports.selection import arrow_schema, exported_type
 from firmlake.tables.schemas import Column, Table
@@ -18,6 +19,8 @@ from firmlake.tables.schemas import Column, Table
 __all__ = ["DuckdbConnection", "open_duckdb"]
 
 _KINDS = ("text", "json", "integer", "count", "date", "timestamp", "boolean", "money", "ratio", "fraction", "decimal")
+_ROWS = 50_000
+_VERSION = "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'held'"
 _COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = ? ORDER BY column_index"
 
 
@@ -30,6 +33,7 @@ class DuckdbConnection:
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, schema: str) -> None:
         self._connection = connection
         self._schema = schema
+        self.is_to_rewrite = False
         self.name = f"duckdb:{path}"
         self.schema = '"' + schema.replace('"', '""') + '"'
 
@@ -49,6 +53,18 @@ class DuckdbConnection:
             finally:
                 self._connection.unregister("rows_to_load")
         return int(count)
+
+    def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+        """Run a query and yield its rows in parts."""
+        with _told(self.name):
+            cursor = self._connection.cursor().execute(statement)
+            while rows := cursor.fetchmany(_ROWS):
+                yield rows
+
+    def reclaim(self, tables: Sequence[str]) -> str:  # noqa: ARG002
+        """Write the whole file again when it is closed: its free blocks hold deleted rows."""
+        self.is_to_rewrite = True
+        return ""
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -91,10 +107,30 @@ def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbCo
             raise LockHeldError(f"{path} is open in another process", "Close it there, then load again") from None
         raise FirmlakeError(f"{path} cannot be opened: {_first(error)}", "Name another file") from None
     with connection:
-        yield DuckdbConnection(connection, path, schema)
+        yield (opened := DuckdbConnection(connection, path, schema))
+    if opened.is_to_rewrite:
+        _rewrite(path, memory_limit)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _rewrite(path: Path, memory_limit: str) -> None:
+    """Copy everything in a file, also what others made there, into a new file, which replaces it."""
+    aside = path.with_name(f".{path.name}.part")
+    aside.unlink(missing_ok=True)
+    with _told(f"duckdb:{path}"), duckdb.connect(config={"memory_limit": memory_limit}) as connection:
+        connection.execute(f"ATTACH {_text(path)} AS held (READ_ONLY)")
+        ((version,),) = connection.execute(_VERSION).fetchall()
+        connection.execute(f"ATTACH {_text(aside)} AS rewritten (STORAGE_VERSION {_text(version.rstrip('+'))})")
+        connection.execute("COPY FROM DATABASE held TO rewritten")
+    aside.chmod(path.stat().st_mode & 0o777)
+    aside.replace(path)
+    sync_folder(path.parent)
+
+
+def _text(value: object) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
 
 
 @contextmanager

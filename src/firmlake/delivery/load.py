@@ -267,6 +267,14 @@ def _remember(
 ) -> None:
     """Keep the loaded generation, because the next load compares with it."""
     if is_writable(folders.state):
-        to = f"{target.name} {request.schema}"
-        last = LastExport(target=to, export_id=record.load_id, generation=record.generation, exported_at=now())
+        to, address = f"{target.name} {request.schema}", request.target
+        if address.startswith("duckdb:"):
+            address = f"duckdb:{Path(address.removeprefix('duckdb:')).absolute()}"
+        last = LastExport(
+            target=to,
+            export_id=record.load_id,
+            generation=record.generation,
+            exported_at=now(),
+            address=address,
+        )
         record_export(folders, last)

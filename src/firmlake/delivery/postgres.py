@@ -30,6 +30,7 @@ _TYPES = {
     "decimal": "numeric(23,4)",
     "score": "double precision",
 }
+_ROWS = 50_000
 _LOCK = 0x6669_726D_6C61  # "firmla"
 _COLUMNS = (
     "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s ORDER BY ordinal_position"
@@ -66,6 +67,20 @@ class PostgresConnection:
                 copy.write(_as_csv(batch))
                 count += batch.num_rows
         return count
+
+    def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+        """Run a query and yield its rows in parts, by a cursor of the server."""
+        with _told(self.name), self._connection.transaction(), self._connection.cursor("firmlake_rows") as cursor:
+            cursor.execute(statement)
+            while rows := cursor.fetchmany(_ROWS):
+                yield rows
+
+    def reclaim(self, tables: Sequence[str]) -> str:
+        """Write the tables again without the rows that were deleted; wait a minute for those who read them."""
+        self.run("SET lock_timeout = '60s'")
+        for table in tables:
+            self.run(f"VACUUM (FULL) {table}")
+        return f"The backups and the WAL archive of {self.name}, if there are any, hold earlier rows until they expire"
 
     def transaction(self) -> Any:
         """Begin a transaction. An error rolls it back."""

@@ -36,6 +36,7 @@ _TYPES = {
     "decimal": "NUMBER(23,4)",
     "score": "FLOAT",
 }
+_ROWS = 50_000
 _KEY_FILE = "SNOWFLAKE_PRIVATE_KEY_PATH"
 _PASSWORD = "SNOWFLAKE_PASSWORD"  # noqa: S105 - the name of the variable
 _OPTION = "adbc.snowflake.sql."
@@ -74,6 +75,17 @@ class SnowflakeConnection:
                 "FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE) MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE"
             )
         return count
+
+    def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+        """Run a query and yield its rows in parts."""
+        with _told(self.name), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            while rows := cursor.fetchmany(_ROWS):
+                yield rows
+
+    def reclaim(self, tables: Sequence[str]) -> str:  # noqa: ARG002
+        """Tell how long Snowflake itself keeps deleted rows."""
+        return f"{self.name} keeps deleted rows for its Time Travel (DATA_RETENTION_TIME_IN_DAYS), then for Fail-safe"
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from firmlake.delivery.record import Shape
@@ -18,7 +18,6 @@ __all__ = [
     "apply_changes",
     "comments",
     "create_table",
-    "delete_companies",
     "replace_rows",
 ]
 
@@ -96,12 +95,6 @@ def apply_changes(name: str, staged: str, table: Table, dialect: Dialect) -> Ite
     columns = _names(table, dialect)
     yield f"DELETE FROM {name} WHERE EXISTS (SELECT 1 FROM {staged} WHERE {_same_key(name, staged, table, dialect)})"
     yield f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {staged} WHERE {CHANGE.name} <> 'delete'"
-
-
-def delete_companies(name: str, companies: Sequence[tuple[str, str]]) -> str:
-    """Delete all rows of these companies: country and number in normal form."""
-    listed = ", ".join(f"({_text(country)}, {_text(number)})" for country, number in companies)
-    return f"DELETE FROM {name} WHERE (country, company_number) IN ({listed})"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

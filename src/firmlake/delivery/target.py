@@ -9,7 +9,7 @@ _firmlake_loads     one row for each load, written in the transaction that publi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -24,14 +24,11 @@ from firmlake.delivery.statements import (
     apply_changes,
     comments,
     create_table,
-    delete_companies,
     replace_rows,
 )
 from firmlake.tables.schemas import Table
 
 __all__ = ["LoadTarget", "TargetConnection"]
-
-_MOST_COMPANIES = 1_000
 
 
 class TargetConnection(Protocol):
@@ -52,6 +49,14 @@ class TargetConnection(Protocol):
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
         """Write batches into an empty table, and return the number of rows."""
+        ...
+
+    def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+        """Run a query and yield its rows in parts, so that a large table need not fit into memory."""
+        ...
+
+    def reclaim(self, tables: Sequence[str]) -> str:
+        """Overwrite or free the space of deleted rows; return what of them is left elsewhere, or an empty text."""
         ...
 
     def transaction(self) -> AbstractContextManager[object]:
@@ -158,15 +163,14 @@ class LoadTarget:
         for name in aside if self.dialect.commits_ddl else ():
             self._run(f"DROP TABLE {name}")
 
-    def forget(self, companies: Sequence[tuple[str, str]]) -> int:
-        """Delete all rows of these companies from the loaded tables, and return the number of tables with companies."""
-        held = self.held()
-        tables = [name for name, shape in held.tables.items() if "company_number" in dict(shape)] if held else []
-        with self._connection.transaction():
-            for name in tables:
-                for start in range(0, len(companies), _MOST_COMPANIES):
-                    self._run(delete_companies(self._at(name), companies[start : start + _MOST_COMPANIES]))
-        return len(tables)
+    def read(self, table: Table) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows of a loaded table in parts."""
+        columns = ", ".join(self.dialect.quoted(column.name) for column in table.columns)
+        yield from self._connection.read(f"SELECT {columns} FROM {self._at(table.name)}")
+
+    def reclaim(self, tables: Sequence[str]) -> str:
+        """Overwrite or free the space of deleted rows; return what of them is left elsewhere, or an empty text."""
+        return self._connection.reclaim([self._at(name) for name in tables])
 
     # -----------------------------------------------------------------------------------------------------------------
 

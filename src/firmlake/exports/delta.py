@@ -9,23 +9,27 @@ that was killed after its commit finds that record and does not commit again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.exports.destination import Destination
 from firmlake.exports.selection import arrow_schema
 from firmlake.exports.table_files import Source
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["Committed", "commit"]
+__all__ = ["Committed", "commit", "drop_past", "overwrite", "read_batches"]
 
 _NAME = "firmlake"
 _MOMENT = "firmlake.published"
+_FORGOT = "firmlake.forgot"
+"""Marks a version that `firmlake forget` wrote, with the number of rows of the export before it."""
 
 
 class Committed(NamedTuple):
@@ -43,14 +47,11 @@ def commit(source: Source, url: str, export_id: str, published_at: datetime, *, 
         UsageError: The library deltalake is missing.
         FirmlakeError: The table cannot be written.
     """
-    try:
-        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-        from deltalake.exceptions import DeltaError
-    except ImportError:
-        raise UsageError("Delta Lake needs the library deltalake", "`pip install 'firmlake[delta]'`") from None
     path = f"delta/{source.table.name}" + ("" if is_whole else "_changes")
     where = f"{url}/{path}"
-    try:
+    with _told(where):
+        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
         moment = int(published_at.replace(tzinfo=UTC).timestamp() * 1e6)
         if DeltaTable.is_deltatable(where):
             table = DeltaTable(where)
@@ -72,6 +73,79 @@ def commit(source: Source, url: str, export_id: str, published_at: datetime, *, 
             commit_properties=properties,
         )
         return Committed(path, DeltaTable(where).version(), count[0])
+
+
+def read_batches(where: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the newest version of a table.
+
+    Raises:
+        UsageError: The library deltalake is missing.
+        FirmlakeError: The table cannot be read.
+    """
+    with _told(where):
+        from deltalake import DeltaTable
+
+        if DeltaTable.is_deltatable(where):
+            yield from DeltaTable(where).to_pyarrow_dataset().to_batches()
+
+
+def overwrite(where: str, clean: Callable[[pa.RecordBatch], pa.RecordBatch]) -> int:
+    """Overwrite all rows by what `clean` makes of them, and return the new version. `commit` still finds its record."""
+    with _told(where):
+        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+        table = DeltaTable(where)
+        dataset, moment = table.to_pyarrow_dataset(), table.transaction_version(_NAME)
+        count = next(
+            (_row_count(entry) for entry in table.history() if moment and entry.get(_MOMENT) == str(moment)), 0
+        )
+        metadata = {_FORGOT: str(count), **({_MOMENT: str(moment)} if moment else {})}
+        write_deltalake(
+            where,
+            pa.RecordBatchReader.from_batches(dataset.schema, map(clean, dataset.to_batches())),
+            partition_by=table.metadata().partition_columns or None,
+            mode="overwrite",
+            commit_properties=CommitProperties(
+                app_transactions=[Transaction(_NAME, moment)] if moment else None, custom_metadata=metadata
+            ),
+        )
+        return DeltaTable(where).version()
+
+
+def drop_past(destination: Destination, path: str) -> None:
+    """Remove the versions before the last `overwrite`: their files, and their log, which holds values of columns."""
+    where = f"{destination.url}/{path}"
+    with _told(where):
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(where):
+            return
+        table = DeltaTable(where)
+        last = next((int(entry["version"]) for entry in table.history() if _FORGOT in entry), 0)
+        log = destination.sizes(f"{path}/_delta_log")
+        old = {file: number for file in log if (number := file.rpartition("/")[2][:20]).isdecimal()}
+        if not any(int(number) < last for number in old.values()):
+            return
+        table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+        table = DeltaTable(where)
+        table.create_checkpoint()
+        for file, number in old.items():
+            if int(number) < last:
+                destination.remove(file)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Raise an error of the library as one line: where it happened, what it is, and the next step."""
+    try:
+        from deltalake.exceptions import DeltaError
+    except ImportError:
+        raise UsageError("Delta Lake needs the library deltalake", "`pip install 'firmlake[delta]'`") from None
+    try:
+        yield
     except (DeltaError, OSError) as error:
         why = str(error).partition("\n")[0].partition("?")[0][:200]
         raise FirmlakeError(
@@ -89,5 +163,10 @@ def _committed(table: DeltaTable, path: str, moment: int) -> Committed:
     """Find the version that holds a generation's rows, and how many they are."""
     for entry in table.history():
         if entry.get(_MOMENT) == str(moment):
-            return Committed(path, int(entry["version"]), int(entry["operationMetrics"]["num_added_rows"]))
+            return Committed(path, int(entry["version"]), _row_count(entry))
     raise FirmlakeError(f"{path}: its log no longer says which version holds the generation", "Name another folder")
+
+
+def _row_count(entry: dict[str, Any]) -> int:
+    """Return the number of rows of the export that a version holds."""
+    return int(entry.get(_FORGOT) or entry["operationMetrics"]["num_added_rows"])

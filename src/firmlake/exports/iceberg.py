@@ -11,7 +11,8 @@ export that was killed after its commit finds that record and does not commit ag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.exports.destination import open_destination
 from firmlake.exports.selection import arrow_schema
 from firmlake.exports.table_files import Source
 
@@ -26,13 +28,15 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table as IcebergTable
 
-__all__ = ["CATALOG", "Committed", "commit"]
+__all__ = ["CATALOG", "Committed", "commit", "drop_past", "overwrite", "read_batches"]
 
 CATALOG: Final = "firmlake"
 """The name of the catalog in pyiceberg's configuration, and of the namespace in it."""
 
 _MOMENT: Final = "firmlake.published"
 _ROWS: Final = "firmlake.rows"
+_FORGOT: Final = "firmlake.forgot"
+"""Marks the snapshots that `firmlake forget` wrote."""
 _ROWS_AT_ONCE: Final = 500_000
 """Rows of one data file for each country; they are held in memory while it is written."""
 
@@ -61,12 +65,8 @@ def commit(source: Source, url: str, export_id: str, published_at: datetime, *, 
         UsageError: The library pyiceberg is missing, or an object store has no catalog.
         FirmlakeError: The table cannot be written.
     """
-    try:
-        from pyiceberg.exceptions import NotInstalledError, RESTError
-    except ImportError:
-        raise UsageError("Iceberg needs the library pyiceberg", "`pip install 'firmlake[iceberg]'`") from None
     name = f"{CATALOG}.{source.table.name}{'' if is_whole else '_changes'}"
-    try:
+    with _told(name):
         table = _open_table(_open_catalog(url), name, source)
         moment = str(int(published_at.replace(tzinfo=UTC).timestamp() * 1e6))
         for snapshot in reversed(table.snapshots()):
@@ -74,6 +74,77 @@ def commit(source: Source, url: str, export_id: str, published_at: datetime, *, 
             if properties.get(_MOMENT) == moment and _ROWS in properties:
                 return Committed(name, snapshot.snapshot_id, int(properties[_ROWS]))
         return _write(table, name, source, {"firmlake.export": export_id, _MOMENT: moment}, is_whole=is_whole)
+
+
+def read_batches(url: str, name: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the newest snapshot of a table.
+
+    Raises:
+        UsageError: The library pyiceberg is missing, or an object store has no catalog.
+        FirmlakeError: The table cannot be read.
+    """
+    with _told(name):
+        catalog = _open_catalog(url)
+        if catalog.table_exists(name):
+            yield from catalog.load_table(name).scan().to_arrow_batch_reader()
+
+
+def overwrite(url: str, name: str, clean: Callable[[pa.RecordBatch], pa.RecordBatch]) -> int:
+    """Overwrite all rows by what `clean` makes of them. `commit` still finds its record.
+
+    Returns:
+        The new snapshot.
+    """
+    with _told(name):
+        table = _open_catalog(url).load_table(name)
+        held = table.current_snapshot()
+        old = held.summary.additional_properties if held and held.summary else {}
+        kept = {key: old[key] for key in ("firmlake.export", _MOMENT, _ROWS) if key in old} | {_FORGOT: "true"}
+        schema, is_first = table.schema().as_arrow(), True
+        with table.transaction() as transaction:
+            for batch in table.scan().to_arrow_batch_reader():
+                rows = pa.Table.from_batches([clean(batch)]).cast(schema)
+                (transaction.overwrite if is_first else transaction.append)(rows, snapshot_properties=kept)
+                is_first = False
+        snapshot = table.refresh().current_snapshot()
+        assert snapshot
+        return snapshot.snapshot_id
+
+
+def drop_past(url: str, name: str) -> None:
+    """Expire the snapshots before the last `overwrite`, and remove the files that only they needed."""
+    with _told(name):
+        catalog = _open_catalog(url)
+        if not catalog.table_exists(name):
+            return
+        table = catalog.load_table(name)
+        every = table.snapshots()
+        forgot = [n for n, one in enumerate(every) if one.summary and _FORGOT in one.summary.additional_properties]
+        if not forgot:
+            return
+        old = [each.snapshot_id for each in every[: forgot[-1]]]
+        if old:
+            table.maintenance.expire_snapshots().by_ids(old).commit()
+            table = table.refresh()
+        needed = _files_of(table)
+        place = open_destination(table.location().removesuffix("/"))
+        for path in place.sizes(""):
+            if f"{table.location().removesuffix('/')}/{path}" not in needed:
+                place.remove(path)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Raise an error of the library as one line: where it happened, what it is, and the next step."""
+    try:
+        from pyiceberg.exceptions import NotInstalledError, RESTError
+    except ImportError:
+        raise UsageError("Iceberg needs the library pyiceberg", "`pip install 'firmlake[iceberg]'`") from None
+    try:
+        yield
     except (NotInstalledError, RESTError, OSError, ValueError) as error:
         why = str(error).partition("\n")[0].partition("?")[0][:200]
         raise FirmlakeError(
@@ -81,7 +152,15 @@ def commit(source: Source, url: str, export_id: str, published_at: datetime, *, 
         ) from error
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+def _files_of(table: IcebergTable) -> set[str]:
+    """Return the addresses of all files that a table needs."""
+    needed = {table.metadata_location}
+    for snapshot in table.snapshots():
+        needed.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            needed.add(manifest.manifest_path)
+            needed |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+    return needed
 
 
 def _open_catalog(url: str) -> Catalog:

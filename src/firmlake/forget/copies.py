@@ -8,7 +8,7 @@ import io
 import re
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -21,37 +21,42 @@ from firmlake.core.folders import Folders
 from firmlake.exports.destination import Destination
 from firmlake.exports.manifest import LATEST, ExportManifest, Latest
 from firmlake.forget.place import Place
+from firmlake.forget.sources import clean_sources
+from firmlake.forget.versioned import versioned_tables, with_version
 from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
 from firmlake.privacy.frames import clean_frame
 
-__all__ = ["clean_archive", "clean_export", "known_archives", "note_archive"]
+__all__ = ["archives_record", "clean_archive", "clean_export", "known_archives", "note_archive"]
 
 _ARCHIVED = ("runs", "landing", "state")
+_MANIFEST = "/manifest.json"
 _PLANS_LAST = ("plan.json", "outcome.json")
 _CELL = re.compile(r"(<t(?: [^>]*)?>)(.*?)(</t>)", re.DOTALL)
-
-CleanFolder = Callable[[Folders, Forgotten], object]
 
 
 def known_archives(folders: Folders) -> list[str]:
     """List the archives that this data folder was copied to."""
-    path = folders.state / "archives.json"
+    path = archives_record(folders)
     return list(read_json(path, tuple[str, ...])) if path.exists() else []
 
 
 def note_archive(folders: Folders, url: str) -> None:
     """Record an archive, so that `firmlake forget` cleans it too."""
     if url not in (known := known_archives(folders)):
-        write_json(folders.state / "archives.json", (*known, url))
+        write_json(archives_record(folders), (*known, url))
 
 
-def clean_archive(destination: Destination, forgotten: Forgotten, clean: CleanFolder, *, write: bool) -> list[Place]:
+def archives_record(folders: Folders) -> Path:
+    """Return the file that lists the archives."""
+    return folders.state / "archives.json"
+
+
+def clean_archive(destination: Destination, forgotten: Forgotten, *, write: bool) -> list[Place]:
     """Clean an archive: download it, clean it like a data folder, and upload the changed files, plans last.
 
     Args:
         destination: The archive.
         forgotten: The forgotten subjects.
-        clean: Cleans the landed answers, plans and lists of a data folder.
         write: False only finds the places, and changes nothing.
 
     Returns:
@@ -65,33 +70,43 @@ def clean_archive(destination: Destination, forgotten: Forgotten, clean: CleanFo
             assert found, "it was listed"
             before[path] = hashlib.sha256(found.content).digest()
             write_file(folders.data / path, lambda aside, content=found.content: aside.write_bytes(content))  # type: ignore[misc]
-        clean(folders, forgotten)
+        for _ in clean_sources(folders, forgotten, write=True):
+            pass
         after = {
-            path.relative_to(folders.data).as_posix(): path.read_bytes()
+            path.relative_to(folders.data).as_posix(): hashlib.sha256(path.read_bytes()).digest()
             for folder in _ARCHIVED
             for path in sorted((folders.data / folder).rglob("*"))
             if path.is_file()
         }
-        changed = [path for path, content in after.items() if hashlib.sha256(content).digest() != before.get(path)]
+        changed = [path for path, digest in after.items() if digest != before.get(path)]
         gone = [path for path in before if path not in after]
-        if write:
+        if write and (changed or gone):
+            destination.clear("staged")  # staged tables hold the old values; the next replay makes them again
             for path in sorted(changed, key=lambda path: path.endswith(_PLANS_LAST)):
-                destination.put(path, io.BytesIO(after[path]))
+                destination.put(path, io.BytesIO((folders.data / path).read_bytes()))
             for path in gone:
                 destination.remove(path)
-            if changed or gone:
-                destination.clear("staged")  # staged tables hold the old values; the next replay makes them again
     return [Place(f"{destination.url}/{path}", "archive", 1) for path in sorted({*changed, *gone})]
 
 
 def clean_export(destination: Destination, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean every export of files in a destination, also earlier ones, and update their manifests."""
-    manifests = [path for path in destination.sizes("exports") if path.endswith("/manifest.json")]
-    for path in manifests:
-        found = destination.read(path)
-        assert found, "it was listed"
-        manifest = msgspec.json.decode(found.content, type=ExportManifest)
-        folder = path.removesuffix("/manifest.json")
+    """Clean every export in a destination, also earlier ones, and update their manifests.
+
+    The earlier versions of Delta Lake and Iceberg tables are removed, since their files hold the forgotten values.
+    """
+    manifests = {
+        path: _read_manifest(destination, path) for path in destination.sizes("exports") if path.endswith(_MANIFEST)
+    }
+    versions: dict[str, int] = {}
+    for each in sorted({each for manifest in manifests.values() for each in versioned_tables(destination, manifest)}):
+        if count := each.count(forgotten):
+            if write:
+                versions[each.name] = each.overwrite(forgotten)
+            yield Place(f"{destination.url}/{each.name}", "export", count)
+        if write:
+            each.drop_past()
+    for path, manifest in manifests.items():
+        folder = path.removesuffix(_MANIFEST)
         changed: dict[str, tuple[bytes, int]] = {}
         for file in (file for table in manifest.tables for file in table.files):
             read = destination.read(f"{folder}/{file.path}")
@@ -101,13 +116,19 @@ def clean_export(destination: Destination, forgotten: Forgotten, *, write: bool)
             if count:
                 changed[file.path] = content, rows
                 yield Place(f"{destination.url}/{folder}/{file.path}", "export", count)
-        if write and changed:
+        if write and (changed or versions):
             for name, (content, _) in changed.items():
                 destination.put(f"{folder}/{name}", io.BytesIO(content))
-            _renew_manifest(destination, path, manifest, changed)
+            _renew_manifest(destination, path, manifest, changed, versions)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _read_manifest(destination: Destination, path: str) -> ExportManifest:
+    found = destination.read(path)
+    assert found, "it was listed"
+    return msgspec.json.decode(found.content, type=ExportManifest)
 
 
 def _clean_file(path: str, content: bytes, country: str, rows: int, forgotten: Forgotten) -> tuple[bytes, int, int]:
@@ -158,9 +179,13 @@ def _clean_workbook(content: bytes, forgotten: Forgotten) -> tuple[bytes, int]:
 
 
 def _renew_manifest(
-    destination: Destination, path: str, manifest: ExportManifest, changed: dict[str, tuple[bytes, int]]
+    destination: Destination,
+    path: str,
+    manifest: ExportManifest,
+    changed: dict[str, tuple[bytes, int]],
+    versions: dict[str, int],
 ) -> None:
-    """Update sizes and checksums of changed files in the manifest, and the manifest's checksum in `latest.json`."""
+    """Update sizes, checksums and versions in the manifest, and the manifest's checksum in `latest.json`."""
     tables = []
     for table in manifest.tables:
         files = tuple(
@@ -175,8 +200,12 @@ def _renew_manifest(
             for file in table.files
         )
         count = sum(file.row_count for file in files) if files else table.row_count
-        tables.append(msgspec.structs.replace(table, files=files, row_count=count))
-    content = _as_text(msgspec.structs.replace(manifest, tables=tuple(tables)))
+        table = msgspec.structs.replace(table, files=files, row_count=count)
+        tables.append(with_version(table, versions))
+    renewed = msgspec.structs.replace(manifest, tables=tuple(tables))
+    if renewed == manifest:
+        return
+    content = _as_text(renewed)
     destination.put(path, io.BytesIO(content))
     if found := destination.read(LATEST):
         latest = msgspec.json.decode(found.content, type=Latest)

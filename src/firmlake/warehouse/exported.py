@@ -1,4 +1,4 @@
-"""The last export to each place. Its generation is kept, since the next export of changes starts from it."""
+"""The last export or load to each place. Its generation is kept, since the next export of changes starts from it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,46 @@ import msgspec
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 
-__all__ = ["LastExport", "exported_generations", "last_exports", "lock_name", "record_export"]
+__all__ = ["LastExport", "export_record", "exported_generations", "last_exports", "lock_name", "record_export"]
+
+
+_DATABASES = ("postgres://", "postgresql://", "snowflake://", "duckdb:")
 
 
 class LastExport(msgspec.Struct, frozen=True, kw_only=True):
-    """The last export to a place."""
+    """The last export to a place, or the last load into a schema of a database.
+
+    Attributes:
+        target: The place; for a load, the database without credentials and the schema, with a space between them.
+        address: For a load, the address of the database; empty in records of earlier versions.
+    """
 
     target: str
     export_id: str
     generation: int
     exported_at: datetime
+    address: str = ""
+
+    @property
+    def is_load(self) -> bool:
+        """Whether this is a load into a database."""
+        return self.target.startswith(_DATABASES)
+
+    @property
+    def database(self) -> tuple[str, str]:
+        """The address of the database and the schema of a load."""
+        name, _, schema = self.target.rpartition(" ")
+        return self.address or name, schema
 
 
 def record_export(folders: Folders, last: LastExport) -> None:
     """Record an export. It replaces the record of the previous export to the same place."""
-    write_json(_folder(folders) / f"{_name(last.target)}.json", last)
+    write_json(export_record(folders, last.target), last)
+
+
+def export_record(folders: Folders, target: str) -> Path:
+    """Return the file that records the last export or load to a place."""
+    return _folder(folders) / f"{_name(target)}.json"
 
 
 def lock_name(target: str) -> str:

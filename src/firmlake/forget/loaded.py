@@ -1,0 +1,87 @@
+"""Clean the databases that `firmlake load` wrote to: load the cleaned generation, then free the space of old rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from firmlake.core.folders import Folders
+from firmlake.core.settings import Settings
+from firmlake.delivery.load import LoadRequest, load, open_target
+from firmlake.delivery.record import LoadRecord
+from firmlake.delivery.target import LoadTarget
+from firmlake.forget.place import Place, count_changed
+from firmlake.privacy.forgotten import Forgotten
+from firmlake.privacy.frames import clean_frame
+from firmlake.tables.schemas import WAREHOUSE_TABLES
+from firmlake.warehouse.exported import LastExport
+
+__all__ = ["clean_load"]
+
+_TEXTS = ("text", "json")
+
+
+def clean_load(
+    folders: Folders,
+    last: LastExport,
+    forgotten: Forgotten,
+    settings: Settings,
+    now: Callable[[], datetime],
+    remarks: list[str],
+    *,
+    write: bool,
+) -> Iterator[Place]:
+    """Clean a database, after the generations of the data folder were cleaned.
+
+    Args:
+        folders: The data folder.
+        last: The last load into the database.
+        forgotten: The forgotten subjects.
+        settings: The memory limit of DuckDB.
+        now: The clock, UTC.
+        remarks: Receives a sentence about deleted rows that the database keeps elsewhere.
+        write: False only finds the places.
+
+    Yields:
+        A place for each table that names a forgotten subject.
+
+    Raises:
+        FirmlakeError: The database cannot be reached, or holds a later load from another data folder.
+    """
+    address, schema = last.database
+    if address.startswith("duckdb:") and not Path(address.removeprefix("duckdb:")).exists():
+        return
+    request = LoadRequest(target=address, schema=schema, is_whole=True, memory_limit=settings.run.duckdb_memory)
+    with open_target(request) as target:
+        held = target.held()
+        places = list(_find(target, held, forgotten)) if held else []
+    if write and held and (places or not forgotten.register.is_done):
+        tables = tuple(name for name in held.tables if name in WAREHOUSE_TABLES)
+        if places:
+            load(folders, msgspec.structs.replace(request, tables=tables), now)
+        with open_target(request) as target:
+            if remark := target.reclaim(tables):
+                remarks.append(remark)
+    yield from places
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _find(target: LoadTarget, held: LoadRecord, forgotten: Forgotten) -> Iterator[Place]:
+    for name in held.tables:
+        loaded = dict(held.tables[name])
+        known = WAREHOUSE_TABLES[name].columns if name in WAREHOUSE_TABLES else ()
+        texts = tuple(column for column in known if column.type in _TEXTS and column.name in loaded)
+        if not texts:
+            continue
+        count = 0
+        for rows in target.read(WAREHOUSE_TABLES[name]._replace(columns=texts)):
+            frame = pl.DataFrame(rows, schema={column.name: pl.String for column in texts}, orient="row")
+            count += count_changed(frame, clean_frame(frame, forgotten))
+        if count:
+            yield Place(f"{target.name} {name}", "load", count)

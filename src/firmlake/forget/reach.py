@@ -1,0 +1,123 @@
+"""The copies outside the data folder that firmlake made: archives, exports and loaded databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from firmlake.core.errors import FirmlakeError
+from firmlake.core.folders import Folders
+from firmlake.core.lock import lock
+from firmlake.core.settings import Settings
+from firmlake.exports.destination import Destination, open_destination
+from firmlake.exports.versions import delete_versions
+from firmlake.forget.copies import archives_record, clean_archive, clean_export, known_archives
+from firmlake.forget.loaded import clean_load
+from firmlake.forget.place import Place
+from firmlake.privacy.forgotten import Forgotten
+from firmlake.warehouse.exported import LastExport, export_record, last_exports, lock_name
+
+__all__ = ["Copies"]
+
+_ALWAYS = (
+    "Copies and backups of the data folder: after restoring one, clean it with `firmlake forget` or `replay`",
+    "Files written by `--out`, `--log` and `report --to`, and databases that exports were loaded into",
+)
+Clean = Callable[[], Iterator[Place]]
+
+
+class Copies:
+    """The copies recorded in a data folder, and what could not be cleaned in them.
+
+    Args:
+        folders: The data folder.
+        forgotten: The forgotten subjects.
+        settings: Limits of DuckDB.
+        now: The clock, UTC.
+        tell: Receives a line for each copy.
+    """
+
+    def __init__(
+        self,
+        folders: Folders,
+        forgotten: Forgotten,
+        settings: Settings,
+        now: Callable[[], datetime],
+        tell: Callable[[str], object] = lambda line: None,
+    ) -> None:
+        self._folders, self._forgotten, self._settings = folders, forgotten, settings
+        self._now, self._tell = now, tell
+        self.failed: dict[str, str] = {}
+        self._remarks: list[str] = []
+
+    def clean(self, *, write: bool) -> list[Place]:
+        """Clean every copy; one that fails is recorded in `failed` and does not stop the others.
+
+        Args:
+            write: False only finds the places.
+
+        Returns:
+            The places that named a forgotten subject.
+        """
+        self.failed, self._remarks = {}, []
+        places: list[Place] = []
+        for name, record, clean in self._all(write=write):
+            self._tell(f"{'Cleaning' if write else 'Reading'} {name}")
+            try:
+                places += clean()
+            except FirmlakeError as error:
+                why = f"{error.message}. {error.next_step}".removesuffix(". ")
+                self.failed[name] = (
+                    f"{why}. Then run `firmlake forget`; if it is gone for good, delete it from {record}"
+                )
+        return places
+
+    def out_of_reach(self) -> list[str]:
+        """Name what could not be cleaned, and what nobody but the operator can, one sentence each."""
+        nested = sorted(self._folders.data.glob("portfolios/*/state"))
+        return [
+            *(f"{name[0].upper()}{name[1:]} was not cleaned: {why}" for name, why in self.failed.items()),
+            *self._remarks,
+            *(f"{path.parent} is a data folder of its own: forget there too, with --data" for path in nested),
+            *_ALWAYS,
+        ]
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _all(self, *, write: bool) -> Iterator[tuple[str, Path, Clean]]:
+        """Yield the name of each copy, the file that records it, and the function that cleans it."""
+        for url in known_archives(self._folders):
+            yield f"the archive {url}", archives_record(self._folders), partial(self._archive, url, write=write)
+        for last in last_exports(self._folders):
+            record = export_record(self._folders, last.target)
+            if last.is_load:
+                yield f"the database {last.target}", record, partial(self._load, last, write=write)
+            else:
+                yield f"the export in {last.target}", record, partial(self._export, last, write=write)
+
+    def _archive(self, url: str, *, write: bool) -> Iterator[Place]:
+        destination = open_destination(url)
+        places = list(clean_archive(destination, self._forgotten, write=write))
+        self._drop_versions(destination, places, write=write)
+        yield from places
+
+    def _export(self, last: LastExport, *, write: bool) -> Iterator[Place]:
+        destination = open_destination(last.target, self._folders.readers)
+        what = f"firmlake forget in {destination.url}"
+        with lock(self._folders, what, lock_name(destination.url), is_reader=True) if write else nullcontext():
+            places = list(clean_export(destination, self._forgotten, write=write))
+            self._drop_versions(destination, places, write=write)
+        yield from places
+
+    def _load(self, last: LastExport, *, write: bool) -> Iterator[Place]:
+        yield from clean_load(
+            self._folders, last, self._forgotten, self._settings, self._now, self._remarks, write=write
+        )
+
+    def _drop_versions(self, destination: Destination, places: list[Place], *, write: bool) -> None:
+        """Delete old versions of objects, also those that a killed call left."""
+        if write and (places or not self._forgotten.register.is_done) and (remark := delete_versions(destination.url)):
+            self._remarks.append(remark)

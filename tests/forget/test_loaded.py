@@ -1,0 +1,81 @@
+"""Databases that were loaded follow a forget at once; one that cannot be reached is named, and cleaned by the next."""
+
+from __future__ import annotations
+
+import re
+
+import duckdb
+import pytest
+
+from firmlake.core.folders import Folders
+from firmlake.delivery.load import LoadRequest, load
+from firmlake.forget.forget import forget
+from firmlake.privacy.tombstones import Subject
+from postgres import serve_postgres
+from support import BOLT, DAY
+
+from .everything import places_of
+from .support import NAME, SPELLED, make_weeks, now, settings_of
+
+SUBJECTS = [Subject("person", NAME), Subject("company", "", BOLT)]
+
+
+@pytest.fixture
+def loaded(folders: Folders, tmp_path):
+    make_weeks(folders, 1)
+    target = tmp_path / "target.duckdb"
+    with duckdb.connect(target) as connection:  # so that a search of the bytes finds what is there
+        connection.execute("CREATE SCHEMA ours; CREATE TABLE ours.t AS SELECT 1 AS a; COMMENT ON TABLE ours.t IS 'x'")
+        connection.execute("CREATE VIEW ours.v AS FROM ours.t")
+    load(folders, LoadRequest(target=f"duckdb:{target}"), lambda: now() - DAY)
+    return folders, target
+
+
+def test_a_loaded_database_follows_at_once_and_what_others_made_there_stays(loaded, tmp_path):
+    folders, target = loaded
+    assert places_of(tmp_path, *SPELLED) >= {"target.duckdb"}
+    done = forget(settings_of(folders), SUBJECTS, now)
+    assert done.is_complete
+    assert "load" in {place.what for place in done.places}
+    assert places_of(tmp_path, *SPELLED, BOLT.company_number) == set()
+    assert not re.search(rb"(?i)belacker|24202194", target.read_bytes())
+    with duckdb.connect(target, read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM firmlake.relationships").fetchone() > (0,)
+        assert connection.execute("FROM ours.v").fetchall() == [(1,)]
+    assert not load(folders, LoadRequest(target=f"duckdb:{target}"), now).is_new
+
+
+def test_a_database_out_of_reach_is_named_and_the_next_forget_cleans_it(loaded, tmp_path):
+    folders, target = loaded
+    moved = target.rename(tmp_path / "moved")
+    target.write_bytes(b"no database")
+    done = forget(settings_of(folders), SUBJECTS, now)
+    assert not done.is_complete
+    [failed] = [line for line in done.out_of_reach if "was not cleaned" in line]
+    assert str(target) in failed
+    assert "run `firmlake forget`" in failed
+    assert places_of(folders.data, *SPELLED) == set()
+    moved.replace(target)
+    assert forget(settings_of(folders), [], now).is_complete
+    assert places_of(tmp_path, *SPELLED, BOLT.company_number) == set()
+
+
+@pytest.mark.slow
+def test_a_loaded_server_follows(folders):
+    import psycopg
+
+    with serve_postgres() as server:
+        make_weeks(folders, 1)
+        load(folders, LoadRequest(target=server.url), now)
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+            held = [path for path in (server.home / "data" / "base").rglob("*") if path.is_file()]
+            assert any(b"belacker" in path.read_bytes() for path in held)
+            done = forget(settings_of(folders), SUBJECTS, now)
+            assert done.is_complete
+            rows = connection.execute("SELECT related_name, extra_json FROM firmlake.relationships").fetchall()
+            assert rows
+            assert not re.search("(?i)belacker", str(rows))
+            connection.execute("CHECKPOINT")
+        held = [path for path in (server.home / "data" / "base").rglob("*") if path.is_file()]
+        assert not [path for path in held if re.search(rb"(?i)belacker|24202194", path.read_bytes())]
