@@ -16,7 +16,7 @@ from pyiceberg.catalog import load_catalog
 
 from firmlake.core.folders import Folders
 from firmlake.exports.destination import Folder, open_destination
-from firmlake.exports.export import Request, export
+from firmlake.exports.export import ExportRequest, export
 from firmlake.forget.copies import note_archive
 from firmlake.forget.forget import forget
 from firmlake.forget.versioned import VersionedTable
@@ -37,7 +37,7 @@ def copied(folders, tmp_path):
     archive(folders, Folder(tmp_path / "archive"))
     note_archive(folders, str(tmp_path / "archive"))
     for form in ("parquet", "csv", "xlsx"):
-        export(folders, Request(format=form), Folder(tmp_path / form))
+        export(folders, ExportRequest(format=form), Folder(tmp_path / form))
     return folders
 
 
@@ -79,9 +79,9 @@ def test_tables_with_versions_follow_and_lose_their_past(folders, tmp_path, form
     out = tmp_path / form
     for number in range(2):
         week(folders, number)
-    export(folders, Request(format=form), Folder(out), now=now)
+    export(folders, ExportRequest(format=form), Folder(out), now=now)
     week(folders, 2)
-    export(folders, Request(format=form, mode="changes"), Folder(out), now=now)
+    export(folders, ExportRequest(format=form, mode="changes"), Folder(out), now=now)
     assert len(places_of(out, *SPELLED)) > 3
     with monkeypatch.context() as patch:
         patch.setattr(VersionedTable, "drop_past", Mock(side_effect=[None, KeyboardInterrupt]))
@@ -96,7 +96,7 @@ def test_tables_with_versions_follow_and_lose_their_past(folders, tmp_path, form
     assert left == query(folders, "SELECT country, company_number, position FROM relationships ORDER BY ALL")
     week(folders, 3)
     forget(settings_of(folders), [], now)
-    again = export(folders, Request(format=form, mode="changes"), Folder(out), now=now)
+    again = export(folders, ExportRequest(format=form, mode="changes"), Folder(out), now=now)
     assert again.manifest.mode == "changes"
     assert places_of(out, *SPELLED, BOLT.company_number) == set()
 
@@ -116,7 +116,7 @@ def test_old_versions_of_objects_go_from_a_bucket(folders, bucket):
     make_weeks(folders, 1)
     archive(folders, open_destination(f"{bucket}/archive"))
     note_archive(folders, f"{bucket}/archive")
-    export(folders, Request(format="csv"), open_destination(f"{bucket}/export"), now=now)
+    export(folders, ExportRequest(format="csv"), open_destination(f"{bucket}/export"), now=now)
     client.put_object(Bucket=name, Key="elsewhere", Body=b"1")
     client.put_object(Bucket=name, Key="elsewhere", Body=b"2")
     before = list(versions_of(client, name))
