@@ -81,7 +81,9 @@ def service_lists_by_hand(kind: str, config: str | None, flags: tuple[str, ...])
 
 @click.command()
 @click.argument("contacts", metavar="FILE")
-@click.option("--list", "list_id", type=int, required=True, metavar="ID", help="The static list to add them to.")
+@click.option(
+    "--service-list", "--list", "list_id", type=int, required=True, metavar="ID", help="The static list to add them to."
+)
 @_with_settings
 def add_contacts_by_hand(contacts: str, list_id: int, config: str | None, flags: tuple[str, ...]) -> NoReturn:
     """Plan and add the contacts of FILE. With lists.needs_approval, a person must approve the plan in Prefect first."""

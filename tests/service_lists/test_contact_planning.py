@@ -75,7 +75,7 @@ def test_redrive_takes_up_what_may_succeed_and_on_demand_what_was_not_found(desk
     assert desk.redrive() is None
     progress = desk.apply(desk.plan([*good, *absent]))
     assert desk.redrive() is None
-    assert "redrive --list 1002 --also-not-found`" in name_next_step(progress, desk.settings.api.names)
+    assert "redrive --service-list 1002 --also-not-found`" in name_next_step(progress, desk.settings.api.names)
     plan = desk.redrive(also_not_found=True)
     assert plan
     assert sorted(plan.contacts()) == sorted(absent)

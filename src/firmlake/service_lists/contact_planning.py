@@ -94,7 +94,7 @@ def name_next_step(progress: Applied, names: NameSettings) -> str:
     lacking = [standing for _, standing in progress.lacking()]
     if any(standing.status == "unknown" for standing in lacking):
         return "Apply the plan again to settle what is unknown"
-    redrive = f"firmlake contacts redrive --list {progress.plan.list_id}"
+    redrive = f"firmlake contacts redrive --service-list {progress.plan.list_id}"
     if lacking and all(is_not_found(standing, names) for standing in lacking):
         return f"Once the service has them, `{redrive} --also-not-found` plans them again"
     return f"`{redrive}` plans what is worth trying again" if lacking else ""
