@@ -21,7 +21,7 @@ def doubts_of(folders, dataset, *elements):
     publish_landed(run)
     with_views(folders)
     with open_warehouse(folders) as connection:
-        return find_doubts(connection, run.run_id), make_report(connection, NOON)
+        return find_doubts(connection, run.run_id), make_report(connection, NOON).html
 
 
 @pytest.mark.parametrize(("unknown", "known", "is_doubtful"), [(3, 0, True), (2, 0, False), (3, 1, False)])

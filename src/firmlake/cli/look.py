@@ -100,7 +100,7 @@ def _format(kind: str | None, out: Path | None, as_json: bool) -> str:
 @_LIST
 @command
 def report(call: Call, path: Path | None, company_list: str) -> None:
-    """Write a report as one HTML file: runs and cost, coverage, changes, health, groups, findings."""
+    """Write a report as one HTML file: the portfolio in charts, movers, changes, groups, findings, runs and cost."""
     from firmlake.core.folders import Folders
     from firmlake.report.page import write_report
 

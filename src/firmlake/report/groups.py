@@ -93,14 +93,14 @@ GROUPS = (
         "Companies reached from a head over stakes of at least half. Sums are over the members whose accounts we hold, "
         "without consolidation.",
         """
-        SELECT p.name AS head, is_ring, count(*) AS members, count(s.country) AS held,
-            sum(s.employee_count) AS employees, sum(s.total_assets) AS total_assets, sum(s.debt) AS debt
+        SELECT p.name AS head, p.country || ' ' || p.company_number AS number, is_ring, count(*) AS members,
+            count(s.country) AS held, sum(s.employee_count) AS employees, sum(s.total_assets) AS total_assets_eur,
+            sum(s.debt) AS debt_eur, count(*) OVER () AS total
         FROM members g
         JOIN parties p ON p.id = g.head_id
         LEFT JOIN shown s ON s.country || s.company_number = g.id
-        GROUP BY g.head_id, p.name, is_ring ORDER BY members DESC, g.head_id LIMIT 8
+        GROUP BY g.head_id, p.name, number, is_ring ORDER BY members DESC, g.head_id LIMIT 8
         """,
-        bars="members",
     ),
     Section(
         "",
@@ -133,26 +133,5 @@ GROUPS = (
         ORDER BY l.member_count DESC, t.head_id, t.depth, t.stake DESC, t.id
         """,
         draw=draw_groups,
-    ),
-    Section(
-        "",
-        "The largest group",
-        "Each member once, on its shortest path from the head, with the stake of the company above it. At most 40.",
-        """
-        WITH RECURSIVE tree(id, way, stake) USING KEY (id) AS (
-            SELECT head.id, [head.id], NULL::DOUBLE
-            FROM (SELECT head_id AS id FROM members GROUP BY head_id ORDER BY count(*) DESC, head_id LIMIT 1) head
-            UNION
-            SELECT s.child_id, list_append(min(t.way), s.child_id), arg_min(s.stake, t.way)
-            FROM tree t
-            JOIN shareholdings s ON s.parent_id = t.id
-            LEFT JOIN recurring.tree known ON known.id = s.child_id
-            WHERE s.stake >= 0.5 AND known.id IS NULL
-            GROUP BY s.child_id
-        )
-        SELECT len(way) - 1 AS depth, p.name AS company, stake AS stake_fraction
-        FROM tree JOIN parties p USING (id)
-        ORDER BY way LIMIT 40
-        """,
     ),
 )

@@ -1,0 +1,225 @@
+"""Charts: a data frame in, an Altair chart out, and from that an SVG drawing without any request.
+
+Colours are CSS variables of the page, so that one drawing serves light and dark; `in_colours` exchanges them for
+colours that need no page. Altair takes half a second to import, so each function imports it when it is called.
+"""
+
+# Altair does not type the results of its methods.
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from firmlake.report.svg import clean_svg
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = [
+    "AMOUNT",
+    "LIGHT",
+    "ZONES",
+    "bars",
+    "in_colours",
+    "lines",
+    "matrix",
+    "quartiles",
+    "ranges",
+    "scatter",
+    "to_svg",
+]
+
+WIDTH, HEIGHT = 340, 230
+"""Size of a drawing in pixels, axes included: the width of a phone, so that texts are not shrunk there."""
+
+PLUS, MINUS, SOFT, INK = "var(--plus)", "var(--minus)", "var(--soft)", "var(--ink)"
+AMOUNT = "replace(replace(format(datum.value, '~s'), 'G', ' bn'), 'M', ' M')"
+"""Labels of an axis of amounts: 10k, 10 M, 10 bn."""
+ZONES = {"safe": PLUS, "grey": "var(--middle)", "distress": MINUS, "no score": "var(--faint)"}
+"""The colour of each of Altman's zones."""
+LIGHT = {
+    "plus": "#2f6f79", "minus": "#b4532a", "soft": "#5c666b", "ink": "#1d2326", "line": "#e2ded5", "middle": "#d9a441",
+    "faint": "#cfcbc1",
+}  # fmt: skip
+"""The variables of the page in its light colours."""
+
+
+def bars(
+    frame: pl.DataFrame,
+    x: str,
+    y: str,
+    *,
+    colours: Mapping[str, str] | None = None,
+    shares: bool = False,
+    formatted: str = ",.0f",
+) -> alt.Chart:
+    """Draw upright bars in the order of the rows.
+
+    Args:
+        frame: One row per bar, or per part of a bar if `colours` is given.
+        x: Column of texts: what the bars stand for.
+        y: Column of numbers: their heights.
+        colours: The parts of a bar, bottom last, with their colours; the column `part` names the part of a row.
+        shares: Draw each bar at full height, its parts as shares of it.
+        formatted: Format of the vertical axis, as in d3-format.
+    """
+    import altair as alt
+
+    names = frame[x].unique(maintain_order=True).to_list()
+    across = alt.X(x, type="nominal", sort=names, title=None, axis=alt.Axis(values=_thinned(names)))
+    up = alt.Y(y, type="quantitative", stack="normalize" if shares else "zero", title=None)
+    up = up.axis(format="%" if shares else formatted, tickCount=4)
+    mark = alt.Chart(frame).mark_bar(width={"band": 0.8})
+    if not colours:
+        return _sized(mark.encode(x=across, y=up, color=alt.value(PLUS)))
+    parts = list(colours)
+    colour = alt.Color("part", type="nominal", title=None, sort=parts).scale(domain=parts, range=list(colours.values()))
+    ranks = pl.col("part").replace_strict(parts, range(len(parts)), return_dtype=pl.Int64)
+    mark = alt.Chart(frame.with_columns(ranks.alias("rank"))).mark_bar(width={"band": 0.8})
+    return _sized(mark.encode(x=across, y=up, color=colour, order=alt.Order("rank", type="quantitative")))
+
+
+def quartiles(frame: pl.DataFrame, x: str, *, formatted: str = "%") -> alt.LayerChart:
+    """Draw a median as a line within the band of the middle half: columns p25, p50 and p75 over the texts of `x`."""
+    import altair as alt
+
+    across = alt.X(x, type="nominal", sort=None, title=None, axis=alt.Axis(values=_thinned(frame[x].to_list())))
+    axis = alt.Axis(format=formatted, tickCount=4)
+    base = alt.Chart(frame).encode(x=across)
+    band = base.mark_area(opacity=0.22, color=PLUS).encode(
+        y=alt.Y("p25", type="quantitative", title=None, axis=axis), y2=alt.Y2("p75")
+    )
+    line = base.mark_line(color=PLUS, point={"color": PLUS, "size": 22}).encode(y=alt.Y("p50", type="quantitative"))
+    return _sized(alt.layer(band, line))
+
+
+def lines(frame: pl.DataFrame, x: str, series: Mapping[str, str], *, formatted: str = "") -> alt.Chart:
+    """Draw lines with points; a missing value breaks the line.
+
+    Args:
+        frame: One row per point: `x` (a text), `series` (its name) and `value`.
+        x: Column of texts, in order.
+        series: The names of the series with their colours.
+        formatted: Format of the vertical axis, as in d3-format; empty for amounts.
+    """
+    import altair as alt
+
+    axis = alt.Axis(format=formatted, tickCount=4) if formatted else alt.Axis(labelExpr=AMOUNT, tickCount=4)
+    names = frame[x].unique(maintain_order=True).to_list()
+    colour = alt.Color("series", type="nominal", title=None).scale(domain=list(series), range=list(series.values()))
+    chart = alt.Chart(frame).mark_line(point={"size": 26, "filled": True}, strokeWidth=2)
+    return _sized(
+        chart.encode(
+            x=alt.X(x, type="nominal", sort=names, title=None, axis=alt.Axis(values=_thinned(names))),
+            y=alt.Y("value", type="quantitative", title=None, axis=axis),
+            color=colour if len(series) > 1 else alt.value(next(iter(series.values()))),
+        )
+    )
+
+
+def scatter(frame: pl.DataFrame, x: alt.X, y: alt.Y, colours: Mapping[str, str]) -> alt.Chart:
+    """Draw a point per row, coloured by the column `part`; the column `about` is the tooltip of the point."""
+    import altair as alt
+
+    colour = alt.Color("part", type="nominal", title=None).scale(domain=list(colours), range=list(colours.values()))
+    points = alt.Chart(frame).mark_circle(size=16, opacity=0.6, aria=True)
+    return _sized(points.encode(x=x, y=y, color=colour, description=alt.Description("about", type="nominal")))
+
+
+def matrix(frame: pl.DataFrame, names: Sequence[str], *, across: str, down: str) -> alt.LayerChart:
+    """Draw counts as a matrix of shaded fields.
+
+    Args:
+        frame: One row per field: `row`, `column`, `count`, and `shade` from 0 to 1.
+        names: Rows and columns in order.
+        across: Title of the columns.
+        down: Title of the rows.
+    """
+    import altair as alt
+
+    rows = [name for name in [*names, "no accounts"] if name in frame["row"].to_list()]
+    base = alt.Chart(frame).encode(
+        x=alt.X("column", type="nominal", sort=list(names), title=across).axis(orient="top", labelAngle=0, ticks=False),
+        y=alt.Y("row", type="nominal", sort=rows, title=down).axis(ticks=False),
+    )
+    shade = alt.Opacity("shade", type="quantitative", legend=None).scale(domain=[0, 1], range=[0.06, 0.75])
+    fields = base.mark_rect(color=PLUS, cornerRadius=3, stroke="var(--card)", strokeWidth=2).encode(opacity=shade)
+    return _sized(fields + base.mark_text(color=INK, fontSize=12).encode(text=alt.Text("count:Q", format=",")))
+
+
+def ranges(frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw where values stand among others: one line per `name`, from 0 to 1, with a point at `percentile`."""
+    import altair as alt
+
+    base = alt.Chart(frame.with_columns(start=0.0, end=1.0, low=0.25, high=0.75))
+    y = alt.Y("name", type="nominal", sort=None, title=None).axis(labelLimit=170, ticks=False, domain=False)
+    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format="%", grid=True)
+    x = alt.X("start", type="quantitative", title=None, scale=alt.Scale(domain=[0, 1]), axis=axis)
+    whole = base.mark_bar(height=3, color="var(--line)").encode(x=x, x2="end", y=y)
+    half = base.mark_bar(height=7, color="var(--faint)").encode(x=alt.X("low", type="quantitative"), x2="high", y=y)
+    point = base.mark_circle(size=70, color=PLUS, opacity=1).encode(x=alt.X("percentile", type="quantitative"), y=y)
+    return _sized(alt.layer(whole, half, point), height=26 * frame.height + 30)
+
+
+def to_svg(chart: alt.TopLevelMixin, label: str) -> str:
+    """Draw a chart as an SVG element for an HTML page: it loads nothing, and texts in it stay texts.
+
+    Args:
+        chart: A chart of this module, or any chart of Altair.
+        label: What the chart shows, for readers that see no pictures.
+    """
+    import vl_convert
+
+    return clean_svg(vl_convert.vegalite_to_svg(chart.to_dict(), config=CONFIG | {"background": None}), label)
+
+
+def in_colours(chart: alt.Chart, colours: Mapping[str, str] = LIGHT) -> alt.Chart:
+    """Exchange the variables of the page in a chart, such as for a notebook, which draws on a canvas."""
+    import altair as alt
+
+    text = json.dumps(chart.to_dict() | {"config": CONFIG | {"background": "transparent"}})
+    for name, colour in colours.items():
+        text = text.replace(f"var(--{name})", colour)
+    return alt.Chart.from_dict(json.loads(text))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_AXIS, _LETTER, _GAP = 300, 6.5, 8
+"""Width of a horizontal axis, of a letter, and between two labels, in pixels."""
+_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
+
+CONFIG: dict[str, Any] = {
+    "aria": False,
+    "font": _FONT,
+    "padding": 2,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": SOFT, "titleColor": SOFT, "titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 11,
+        "domainColor": "var(--line)", "tickColor": "var(--line)", "gridColor": "var(--line)", "labelLimit": 110,
+    },
+    "axisX": {"grid": False, "labelAngle": 0, "labelFlush": False, "labelPadding": 5},
+    "axisXQuantitative": {"labelFlush": True},
+    "axisY": {"domain": False, "ticks": False},
+    "legend": {
+        "orient": "top", "labelColor": SOFT, "labelFontSize": 11, "symbolType": "circle", "symbolSize": 60,
+        "symbolOpacity": 1, "title": None, "offset": 4, "columnPadding": 12,
+    },
+}  # fmt: skip
+
+
+def _sized(chart: Any, height: int = HEIGHT) -> Any:
+    fit: Any = {"type": "fit", "contains": "padding"}
+    return chart.properties(width=WIDTH, height=height, autosize=fit)
+
+
+def _thinned(names: Sequence[str]) -> list[str]:
+    """Choose the labels of an axis, so that they do not overlap: all, or every second or third, and the last."""
+    room = max(int(_AXIS / (_LETTER * max(map(len, names), default=1) + _GAP)), 1)
+    step = max(-(-len(names) // room), 1)
+    return list(names)[::-1][::step][::-1]

@@ -1,0 +1,76 @@
+"""The report's chapter on movers: who grew and shrank, who lost equity or money, and who is late."""
+
+# ruff: noqa: S608 - statements are put together from texts of this module
+
+from __future__ import annotations
+
+from firmlake.report.section import Section
+
+__all__ = ["MOVERS"]
+
+_NUMBER = "country || ' ' || company_number AS number, count(*) OVER () AS total"
+_GROWTH = f"""
+    SELECT name AS company, {_NUMBER}, end_date AS accounts_to,
+        revenue_annual / (1 + revenue_growth) AS revenue_before_eur, revenue_annual AS revenue_eur, revenue_growth
+    FROM shown
+    WHERE is_comparable AND revenue_growth {{}}
+        AND NOT 1 + revenue_growth::DOUBLE BETWEEN 300 AND 3000
+        AND NOT 1 + revenue_growth::DOUBLE BETWEEN 1 / 3000 AND 1 / 300
+    ORDER BY revenue_growth {{}}, country, company_number LIMIT 8
+"""
+
+MOVERS = (
+    Section(
+        "Movers",
+        "Grew most",
+        "Annual revenue against the period before. Accounts whose figures do not compare (see `quality`) and leaps by "
+        "a factor of 300 to 3,000 (see `leaps`) are left out.",
+        _GROWTH.format("> 0", "DESC"),
+    ),
+    Section(
+        "", "Shrank most", "Annual revenue against the period before, in the same terms.", _GROWTH.format("< 0", "")
+    ),
+    Section(
+        "",
+        "Negative equity",
+        "Debts exceed what the company owns: the deepest first. Doubtful figures are left out.",
+        f"""
+        SELECT name AS company, {_NUMBER}, end_date AS accounts_to, equity AS equity_eur,
+            total_assets AS total_assets_eur, equity_fraction
+        FROM shown WHERE equity < 0 AND is_comparable ORDER BY equity_fraction, country, company_number LIMIT 8
+        """,
+    ),
+    Section(
+        "",
+        "Losses in a row",
+        "Two periods or more, back from the newest.",
+        f"""
+        SELECT name AS company, {_NUMBER}, end_date AS accounts_to, loss_period_count AS losses,
+            net_profit AS last_result_eur, equity AS equity_eur
+        FROM shown WHERE loss_period_count > 1 AND is_comparable
+        ORDER BY losses DESC, net_profit, country, company_number LIMIT 8
+        """,
+    ),
+    Section(
+        "",
+        "Late accounts",
+        "Accounts that were due, by the company's usual filing date, before this warehouse was published.",
+        f"""
+        SELECT name AS company, {_NUMBER}, end_date AS newest_accounts, expected_date AS expected,
+            overdue_days AS days_late
+        FROM overdue((SELECT max(published_at)::DATE FROM loads))
+        ORDER BY overdue_days DESC, country, company_number LIMIT 8
+        """,
+    ),
+    Section(
+        "",
+        "Figures left out as doubtful",
+        "Newest accounts that do not compare with the company's others. Nothing is corrected: see `quality` and "
+        "`unit_errors`.",
+        f"""
+        SELECT name AS company, {_NUMBER}, end_date AS accounts_to, incomparable_because AS because,
+            total_assets AS total_assets_eur
+        FROM shown WHERE NOT is_comparable ORDER BY total_assets DESC NULLS LAST, country, company_number LIMIT 8
+        """,
+    ),
+)

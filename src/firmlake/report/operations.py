@@ -1,0 +1,139 @@
+"""The report's chapters on our own work: what we hold, what the runs did, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from firmlake.report import charts
+from firmlake.report.document import Tile, draw_tiles
+from firmlake.report.section import Section
+
+if TYPE_CHECKING:
+    import altair as alt
+    import polars as pl
+
+__all__ = ["OPERATIONS"]
+
+
+def _tiles(rows: Sequence[dict[str, Any]]) -> str:
+    (row,) = rows
+    shown = {name: f"{value:,}" if isinstance(value, int) else value for name, value in row.items()}
+    return draw_tiles([Tile(name, "-" if value is None else str(value)) for name, value in shown.items()])
+
+
+def _due(frame: pl.DataFrame) -> alt.Chart:
+    parts = {"credits": charts.PLUS, "free refreshes": "var(--faint)"}
+    return charts.bars(frame, "day", "count", colours=parts)
+
+
+OPERATIONS = (
+    Section(
+        "What we hold",
+        "Coverage and freshness",
+        "Companies by dataset and status. The age is that of the answers held, in days.",
+        """
+        SELECT dataset, status, company_count AS companies, oldest_at::TIMESTAMP_S AS oldest_answer,
+            median_age_days AS median_age
+        FROM freshness ORDER BY dataset, companies DESC, status
+        """,
+    ),
+    Section(
+        "What the runs did",
+        "The last run, and credits",
+        "",
+        """
+        SELECT
+            (SELECT replace(max_by(outcome, finished_at), '_', ' ') FROM runs) AS "Last run",
+            (SELECT strftime(max(finished_at), '%d %b %Y') FROM runs) AS "Ended",
+            (SELECT sum(credit_count)::BIGINT FROM runs) AS "Credits charged",
+            (SELECT sum(free_refresh_count)::BIGINT FROM runs) AS "Credits saved",
+            (SELECT arg_max(credits_remaining, fetched_at) FROM requests) AS "Credits left",
+            (SELECT count(*) FROM company_state WHERE status IN ('failed', 'forbidden', 'unavailable'))
+                AS "Failed datasets"
+        """,
+        draw=_tiles,
+    ),
+    Section(
+        "",
+        "Unexplained bills",
+        "Runs for which the service charged more or less than our ledger expects. Ask the service before the next run.",
+        """
+        SELECT started_at::TIMESTAMP_S AS started, run_id AS run, credit_count AS credits,
+            expected_credit_count AS expected_credits, bill, count(*) OVER () AS total
+        FROM spend WHERE unexplained_credit_count <> 0 ORDER BY started_at DESC LIMIT 10
+        """,
+    ),
+    Section(
+        "",
+        "Runs",
+        "The last five. Our ledger expects one credit for each company found outside its paid window.",
+        """
+        SELECT started_at::TIMESTAMP_S AS started, list_name, outcome, company_count AS companies,
+            target_count AS asked, request_count AS requests, credit_count AS credits,
+            expected_credit_count AS expected_credits, free_refresh_count AS free_refreshes, bill, reason,
+            next_step AS what_to_do, count(*) OVER () AS total
+        FROM spend ORDER BY started_at DESC LIMIT 5
+        """,
+    ),
+    Section(
+        "",
+        "The next four weeks",
+        "Credits by the day on which they fall due, and companies refreshed for free in the last days of their paid "
+        "window. A schedule that runs less often than daily pays on its next run.",
+        """
+        SELECT strftime(day, '%d %b') AS day, part, count FROM (
+            SELECT day, 'credits' AS part, credits AS count FROM due
+            UNION ALL SELECT day, 'free refreshes', free_refreshes FROM due
+        ) AS each ORDER BY each.day, part
+        """,
+        chart=_due,
+    ),
+    Section(
+        "",
+        "What failed in the last run, and what to do",
+        "The next run asks for these again; `firmlake redrive` asks only for these.",
+        """
+        SELECT dataset, reason, count(*) AS companies, min(country || ' ' || company_number) AS for_example,
+            count(*) OVER () AS total,
+            CASE
+                WHEN any_value(status) = 'forbidden' THEN 'Get a token that may use it, then redrive; or leave it out '
+                    'of run.datasets'
+                WHEN regexp_matches(reason, 'status 4[0-9][0-9]') THEN 'The service refuses the request: look at its '
+                    'message, correct the list or the names in api.names, then redrive'
+                WHEN regexp_matches(reason, 'answer has another shape|not a JSON array|body') THEN 'The answer could '
+                    'not be read: it is kept in landing; ask the service about it, then redrive'
+                ELSE 'The service had trouble: redrive later'
+            END AS what_to_do
+        FROM dead_letters JOIN last_run USING (run_id)
+        LEFT JOIN company_state USING (run_id, country, company_number, dataset)
+        GROUP BY dataset, reason ORDER BY companies DESC, dataset, reason LIMIT 10
+        """,
+    ),
+    Section(
+        "",
+        "Values that do not fit",
+        "A value that does not fit is null in its column and kept in `extra_json`. A record is left out if the value "
+        "that identifies it does not fit. The table `rejects` lists both.",
+        """
+        SELECT dataset, path, if(effect = 'record', 'record', 'value') AS lost, min(reason) AS reason,
+            count(*) AS records, min(country || ' ' || company_number) AS for_example, count(*) OVER () AS total
+        FROM rejects JOIN last_run USING (run_id)
+        GROUP BY dataset, path, lost ORDER BY records DESC, dataset, path, lost LIMIT 10
+        """,
+    ),
+    Section(
+        "",
+        "Lines of the list that could not be used",
+        "Correct them in the list.",
+        "SELECT line::VARCHAR AS line, given, reason, count(*) OVER () AS total "
+        "FROM refused_lines r JOIN last_run USING (run_id) ORDER BY r.line LIMIT 10",
+    ),
+    Section(
+        "",
+        "Differences between answers and the known contract",
+        "",
+        "SELECT dataset, kind, path, example, record_count AS records, count(*) OVER () AS total "
+        "FROM drift JOIN last_run USING (run_id) ORDER BY ALL LIMIT 10",
+    ),
+)

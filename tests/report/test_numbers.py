@@ -1,0 +1,74 @@
+"""Numbers as people read them, and drawings that pass on shapes and texts and nothing else."""
+
+from __future__ import annotations
+
+import html
+import re
+from decimal import Decimal
+
+import altair as alt
+import polars as pl
+import pytest
+
+from firmlake.report import charts
+from firmlake.report.numbers import heading, shown_change, shown_number
+from firmlake.report.svg import clean_svg
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("revenue_eur", Decimal("1234567.89"), "1.2 M"), ("revenue_eur", 999_499, "999 k"),
+        ("revenue_eur", 999_960, "1.0 M"),
+        ("revenue_eur", -85_100, "-85.1 k"), ("revenue_eur", 9_999, "9,999"), ("revenue_eur", 5.3e12, "5,300 bn"),
+        ("companies", 1234567, "1,234,567"), ("equity_fraction", Decimal("0.4039"), "40.4%"),
+        ("net_margin", -0.1, "-10.0%"),
+        ("current_ratio", 1.2345, "1.23"), ("debt_to_equity", 2, "2.00"),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_column_decides_how_a_number_is_shown(name, value, shown):
+    assert shown_number(name, value) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "now", "shown"),
+    [
+        ("companies", 10, 12, "+2"), ("distress", 12, 10, "\N{MINUS SIGN}2"), ("distress", 10, 10, ""),
+        ("growth", None, 1, ""),
+        ("equity_fraction", 0.40, 0.42, "+2.0 points"), ("equity_fraction", 0.40001, 0.40002, ""),
+        ("revenue_eur", Decimal("1000000"), Decimal("3500000"), "+2.5 M"),
+    ],
+)  # fmt: skip
+def test_a_change_has_a_sign_and_shares_change_by_points(name, before, now, shown):
+    assert shown_change(name, before, now) == shown
+
+
+def test_a_heading_tells_the_unit_of_amounts():
+    assert heading("total_assets_eur") == "total assets, EUR"
+
+
+def test_a_drawing_keeps_shapes_and_texts_and_nothing_that_acts():
+    drawing = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" onload="a()"><script>b()</script>
+        <style>@import url(c)</style><image href="http://d/"/><foreignObject><b>e</b></foreignObject>
+        <a href="javascript:f()"><text>g</text></a><path d="M0,0h0v0h0Z"/>
+        <path d="M1,1h1" fill="red" onclick="h()" style="background:url(i)" aria-label="&lt;script&gt;"/>
+        <text x="1" class="j">&lt;b&gt;&#x202e;</text></svg>"""
+    assert clean_svg(drawing, 'k"') == (
+        '<svg class="chart" role="img" aria-label="k&quot;" viewBox="0 0 9 9" width="9" height="9">'
+        '<path d="M1,1h1" fill="red"><title>&lt;script&gt;</title></path><text x="1">&lt;b&gt;\u202e</text></svg>'
+    )
+
+
+def test_names_in_a_chart_stay_texts_of_the_drawing():
+    names = ["</title><script>alert(1)</script>", "\u202ecompany", "a & b", "\x00\x1b", "{{datum}}"]
+    frame = pl.DataFrame({"x": [1, 2, 3, 4, 5], "part": "safe", "about": names})
+    drawing = charts.to_svg(charts.scatter(frame, alt.X("x:Q"), alt.Y("x:Q"), charts.ZONES), "a chart")
+    shown = re.findall("<title>(.*?)</title>", drawing)
+    assert shown == [html.escape(name.replace("\x00\x1b", "\ufffd\ufffd")) for name in names]
+
+
+def test_a_chart_without_a_page_has_colours_of_its_own():
+    frame = pl.DataFrame({"class": ["a"], "companies": [1]})
+    text = charts.in_colours(charts.bars(frame, "class", "companies")).to_json()
+    assert "var(--" not in text
+    assert charts.LIGHT["plus"] in text

@@ -1,0 +1,195 @@
+"""The figures of the report, computed once more in plain Python."""
+
+from __future__ import annotations
+
+import random
+from statistics import median, quantiles
+
+import pytest
+
+from firmlake.core.folders import Folders
+from firmlake.report.figures import Figures as ReportFigures
+from firmlake.report.figures import read_figures
+from firmlake.report.sections import PREPARE, SECTIONS
+from firmlake.warehouse.generations import open_warehouse
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DAY,
+    MINUTE,
+    NOON,
+    answer,
+    found,
+    land,
+    make_run,
+    not_found,
+    period,
+    publish_landed,
+    with_views,
+)
+from warehouse.figures import Figures
+
+COMPANIES = range(1, 13)
+YEARS = (2022, 2023, 2024)
+IN_THOUSANDS = 12
+"""The newest accounts of this company are in thousands, so they do not compare."""
+
+
+def draw_accounts():
+    chance = random.Random(3)
+    made = {}
+    for company in COMPANIES:
+        for year in YEARS:
+            revenue, assets = chance.randint(200_000, 900_000), chance.randint(1_000_000, 2_000_000)
+            made[company, year] = {
+                "revenue": revenue, "net_profit": chance.randint(-90_000, 90_000), "total_assets": assets,
+                "equity": chance.randint(-200_000, 900_000), "employee_count": chance.randint(1, 99),
+                "debt": assets // 2, "cash": assets // 9, "capital": assets // 5,
+                "health_indicator": chance.randint(0, 99),
+                "net_working_capital": chance.randint(-90_000, 900_000), "ebit": chance.randint(-90_000, 200_000),
+                "retained_earnings": chance.randint(-90_000, 200_000),
+            }  # fmt: skip
+    unit = ("revenue", "net_profit", "total_assets", "equity", "debt", "cash", "capital")
+    made[IN_THOUSANDS, 2024] |= {name: made[IN_THOUSANDS, 2023][name] / 1000 for name in unit}
+    return made
+
+
+ACCOUNTS = draw_accounts()
+NEWEST = {company: ACCOUNTS[company, 2024] for company in COMPANIES}
+COMPARED = {company: accounts for company, accounts in NEWEST.items() if company != IN_THOUSANDS}
+
+
+def growth(company, year):
+    return ACCOUNTS[company, year]["revenue"] / ACCOUNTS[company, year - 1]["revenue"] - 1
+
+
+@pytest.fixture(scope="module")
+def world():
+    made = Figures()
+    for (company, year), figures in ACCOUNTS.items():
+        made.files(company, f"{year}-12-31", f"{year}-01-01", date_received=f"{year + 1}-02-01", **figures)
+    made.connection.execute(
+        "INSERT INTO loads BY NAME SELECT 1 AS generation, 'r' AS run_id, TIMESTAMP '2026-01-05' AS published_at, "
+        "1 AS changed_company_count, '{}' AS row_counts, 1 AS schema_version"
+    )
+    made.made().connection.execute(PREPARE)
+    return made
+
+
+def rows_of(world, title):
+    section = next(section for section in SECTIONS if section.title == title)
+    relation = world.connection.sql(section.sql)
+    return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+
+
+def test_the_tiles_sum_and_count_the_newest_accounts_and_leave_doubtful_ones_out(world):
+    figures = read_figures(world.connection)
+    assert (figures.before, figures.run_at) == ({}, None)
+    now = figures.now
+    assert (now["companies"], now["with_accounts"]) == (12, 12)
+    assert now["revenue_eur"] == sum(accounts["revenue"] for accounts in COMPARED.values())
+    assert now["employees"] == sum(accounts["employee_count"] for accounts in COMPARED.values())
+    assert now["growth"] == pytest.approx(median(growth(company, 2024) for company in COMPARED), abs=1e-5)
+    shares = [accounts["equity"] / accounts["total_assets"] for accounts in NEWEST.values()]
+    assert now["equity_fraction"] == pytest.approx(median(shares), abs=1e-5)
+    assert now["negative_equity"] == sum(accounts["equity"] < 0 for accounts in NEWEST.values())
+
+
+def test_the_trend_has_median_and_middle_half_of_each_year(world):
+    rows = {row["year"]: row for row in rows_of(world, "Revenue growth by year")}
+    assert sorted(rows) == ["2023", "2024"]
+    for year in (2023, 2024):
+        compared = COMPANIES if year == 2023 else COMPARED
+        expected = quantiles((growth(company, year) for company in compared), n=4, method="inclusive")
+        assert [rows[str(year)][name] for name in ("p25", "p50", "p75")] == pytest.approx(expected, abs=1e-5)
+
+
+def test_zones_move_between_two_dates_as_their_scores_say(world):
+    def zone(accounts):
+        parts = [accounts[name] / accounts["total_assets"] for name in ("net_working_capital", "retained_earnings")]
+        z = 6.56 * parts[0] + 3.26 * parts[1] + 6.72 * accounts["ebit"] / accounts["total_assets"]
+        z += 1.05 * accounts["equity"] / (accounts["total_assets"] - accounts["equity"])
+        return "safe" if z > 2.6 else "distress" if z < 1.1 else "grey"
+
+    expected = dict.fromkeys(
+        [(old, new) for old in ("safe", "grey", "distress") for new in ("safe", "grey", "distress", "no score")], 0
+    )
+    for company in COMPANIES:
+        expected[zone(ACCOUNTS[company, 2023]), zone(ACCOUNTS[company, 2024])] += 1
+    rows = rows_of(world, "Zones a year before and today")
+    found = {(row["row"], row["column"]): row["count"] for row in rows}
+    assert {fields: count for fields, count in found.items() if count} == {f: c for f, c in expected.items() if c}
+    assert max(row["shade"] for row in rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("title", "over", "low", "high", "width"),
+    [
+        ("Equity by total assets", ("equity", "total_assets"), -20, 100, 10),
+        ("Net margin", ("net_profit", "revenue"), -30, 30, 5),
+    ],
+)
+def test_a_histogram_counts_every_company_once(world, title, over, low, high, width):
+    expected = dict.fromkeys((f"{end}%" for end in range(low, high, width)), 0)
+    for accounts in NEWEST.values():
+        share = 100 * accounts[over[0]] / accounts[over[1]]
+        expected[f"{min(max(int(share // width * width), low), high - width)}%"] += 1
+    rows = rows_of(world, title)
+    assert [(row["class"], row["companies"]) for row in rows] == list(expected.items())
+
+
+def test_movers_leave_out_doubtful_figures_and_say_how_many_there_are(world):
+    shrank = sorted((growth(company, 2024), f"NL {company:08}") for company in COMPARED if growth(company, 2024) < 0)
+    rows = rows_of(world, "Shrank most")
+    assert [row["number"] for row in rows] == [number for _, number in shrank[:8]]
+    assert {row["total"] for row in rows} == {len(shrank)}
+    assert [row["number"] for row in rows_of(world, "Figures left out as doubtful")] == [f"NL {IN_THOUSANDS:08}"]
+
+
+def test_a_leap_by_a_thousand_leads_no_list(world):
+    rows = rows_of(world, "Grew most")
+    with world.connection.cursor() as aside:
+        aside.execute("CREATE TEMP TABLE shown AS FROM portfolio")
+        aside.execute("UPDATE shown SET revenue_growth = 999 WHERE company_number = ?", [rows[0]["number"][3:]])
+        section = next(section for section in SECTIONS if section.title == "Grew most")
+        numbers = [row[1] for row in aside.sql(section.sql).fetchall()]
+    assert numbers[:7] == [row["number"] for row in rows[1:]]
+
+
+def test_the_table_by_year_sums_what_compares(world):
+    first, *_ = rows_of(world, "The portfolio by year")
+    assert (first["year"], first["companies"]) == ("2024", 11)
+    assert float(first["total_assets_eur"]) == sum(accounts["total_assets"] for accounts in COMPARED.values())
+    assert first["loss_making_share"] == pytest.approx(
+        sum(accounts["net_profit"] < 0 for accounts in COMPARED.values()) / 11, abs=1e-5
+    )
+
+
+def read_now(folders: Folders) -> ReportFigures:
+    with_views(folders)
+    with open_warehouse(folders) as connection:
+        connection.execute(PREPARE)
+        return read_figures(connection)
+
+
+def test_the_figures_before_the_last_run_are_those_that_were_read_then(folders):
+    """The second run adds a period, restates one in thousands, finds a company no more and asks for a new one."""
+    weeks = (
+        {ACME: [period(2023), period(2022)], BOLT: [period(2023), period(2022)]},
+        {ACME: [period(2024, people__employees=30), period(2023), period(2022)], CIRC: [period(2024)]},
+    )
+    read = []
+    for week, asked in enumerate(weeks):
+        at = NOON + 7 * week * DAY
+        companies = [ACME, BOLT, CIRC] if week else list(asked)
+        run = make_run(folders, companies, ["financials"], run_id=f"2026010{week + 1}T120000Z-0000", at=at)
+        elements = [found(c, "financials", *asked[c]) if c in asked else not_found(c) for c in companies]
+        land(run, answer("financials", *elements, at=at, offset=0))
+        publish_landed(run, at=at + MINUTE)
+        read.append(read_now(folders))
+    assert read[0].before == {}
+    assert read[1].before == read[0].now
+    assert read[1].now["employees"] != read[0].now["employees"]
+    notes = {tile.name: tile.note for tile in read[1].tiles()}
+    assert notes["Companies"] == "+1 since 05 Jan 2026"
