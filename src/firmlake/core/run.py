@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from firmlake.core.alert_rule import AlertRule
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import read_json, sha256_of, write_json
@@ -74,6 +75,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The service's names, frozen because a replay reads the landed answers with them."""
     contract: ContractSettings = ContractSettings()
     """How answers are read; `Run.read_by` replaces it."""
+    alert_rules: tuple[AlertRule, ...] | None = None
+    """The rules that raise alerts, frozen because a replay raises them again; None leaves all alerts as they are."""
 
     @property
     def subject(self) -> tuple[str, tuple[str, ...], str]:

@@ -8,8 +8,14 @@ from firmlake.core.settings import SANDBOX
 
 __all__ = ["SAMPLE_SETTINGS", "find_sample"]
 
-SAMPLE_SETTINGS = {"api.base_url": SANDBOX, "paths.data": "data/sandbox"}
-"""Settings of the sample list by dotted key; settings of the user override them."""
+SAMPLE_SETTINGS = {
+    "api.base_url": SANDBOX,
+    "paths.data": "data/sandbox",
+    "paths.alert_rules": str(Path(__file__).with_name("watch.toml")),
+}
+"""Settings of the sample list by dotted key; settings of the user override them.
+
+The rules of alerts are those of config/watch.toml."""
 _SAMPLE = Path("data/intake/sample.csv")
 _PACKAGED = Path(__file__).with_name("sample.csv")
 

@@ -43,6 +43,10 @@ class PathSettings(SettingsSection, frozen=True):
             '"" is only their owner'
         ),
     ] = ""
+    alert_rules: Annotated[
+        str,
+        Meta(description='file of the rules that raise alerts, such as config/watch.toml; "" raises none'),
+    ] = ""
 
 
 DatasetName = Literal["financials", "lookalikes", "relationships"]

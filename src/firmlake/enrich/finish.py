@@ -63,7 +63,8 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
         load_run(connection, run, manifest, outcome, number, now, refuse_vanished(settings, run, now))
-        create_views(connection)
+        if run.plan.alert_rules is None:  # otherwise the rules needed the views
+            create_views(connection)
 
     return publish(
         run.folders,

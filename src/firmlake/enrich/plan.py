@@ -31,6 +31,7 @@ from firmlake.report.bill import Bill, read_bill
 from firmlake.tables.leaves import check_contract
 from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.rules import read_rules
 
 __all__ = ["Planned", "forecast", "plan", "plan_companies", "plan_redrive"]
 
@@ -73,9 +74,11 @@ def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
 
     Raises:
         CompanyListError: The list cannot be used.
-        SettingsError: The data folder belongs to another service, or a pattern of `contract` names no field.
+        SettingsError: The data folder belongs to another service, a pattern of `contract` names no field, or a
+            rule of alerts is wrong.
     """
     check_contract(settings.contract)
+    read_rules(settings.paths.alert_rules)
     folders = Folders.of(settings)
     check_service(settings, folders)
     companies = without_forgotten(

@@ -21,6 +21,7 @@ from firmlake.enrich.without_forgotten import clean_members
 from firmlake.intake.company_list import CompanyList
 from firmlake.intake.members import list_name_of, open_members, write_members
 from firmlake.privacy.forgotten import open_forgotten
+from firmlake.warehouse.rules import read_rules
 
 __all__ = ["start_or_resume"]
 
@@ -30,6 +31,7 @@ def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
 
     Raises:
         UsageError: The unfinished run may still cost more than the budget allows now; raise it to finish.
+        SettingsError: A rule of `paths.alert_rules` is wrong.
     """
     if planned.unfinished:
         _check_budget(planned.budget, planned.unfinished, planned.estimate.credit_count)
@@ -60,6 +62,7 @@ def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
         budget=planned.budget.limit,
         names=settings.api.names,
         contract=settings.contract,
+        alert_rules=read_rules(settings.paths.alert_rules),
         resume=planned.resume,
     )
     frozen, tables = _list_tables(settings, companies, frozen)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import cache
@@ -13,7 +12,7 @@ import duckdb
 from firmlake.core.errors import UsageError
 from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
 from firmlake.warehouse.create import create_tables
-from firmlake.warehouse.definitions import Definition, definitions
+from firmlake.warehouse.definitions import Definition, definitions, is_of_companies
 from firmlake.warehouse.views import create_views, describe_columns
 
 __all__ = ["DEFAULT", "AddedColumn", "choose_added", "line_columns", "list_added"]
@@ -22,7 +21,6 @@ DEFAULT: Final = "company_figures"
 """The view whose columns are added where none are chosen."""
 
 _KEY: Final = ("country", "company_number")
-_OF_COMPANIES: Final = re.compile(r"One row for each company\b(?! (?:and|or|that joined)\b)")
 
 
 class AddedColumn(NamedTuple):
@@ -84,7 +82,7 @@ def choose_added(names: Sequence[str]) -> tuple[AddedColumn, ...]:
 
 
 def _of_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -> Iterator[AddedColumn]:
-    if definition.kind in ("view", "table") and _OF_COMPANIES.match(definition.meaning):
+    if is_of_companies(definition):
         for name, (kind, meaning) in describe_columns(connection, definition).items():
             if name not in _KEY:
                 yield AddedColumn(definition.name, name, kind, meaning)

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
-__all__ = ["SEVERITIES", "Definition", "definitions", "find_meaning", "quote"]
+__all__ = ["SEVERITIES", "Definition", "definitions", "find_meaning", "is_of_companies", "quote"]
 
 SEVERITIES = ("error", "warning", "note")
 """The severities of findings: the figures cannot be right; the figures are unlikely; they need a second look."""
@@ -82,6 +82,11 @@ def find_meaning(definition: Definition, column: str) -> str:
     return ""
 
 
+def is_of_companies(definition: Definition) -> bool:
+    """Tell whether a view has one row for each company, by the first words of its description."""
+    return definition.kind in ("view", "table") and bool(_OF_COMPANIES.match(definition.meaning))
+
+
 def quote(text: str) -> str:
     """Write text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
@@ -90,6 +95,7 @@ def quote(text: str) -> str:
 _FOLDER = Path(__file__).with_name("views")
 _FIRST = re.compile(r"-- (\w+) (\w+)(?:\((.*)\)|, (\w+))?")
 _COLUMN = re.compile(r"(\w+): (.*)")
+_OF_COMPANIES = re.compile(r"One row for each company\b(?! (?:and|or|that joined)\b)")
 
 
 def _read(text: str) -> Definition:

@@ -11,7 +11,7 @@ from firmlake.warehouse.definitions import Definition, definitions, find_meaning
 from firmlake.warehouse.lists import create_list_views
 from firmlake.warehouse.marks import Mark
 
-__all__ = ["VIEWS_MARK", "create_views", "describe_columns"]
+__all__ = ["VIEWS_MARK", "create_view", "create_views", "describe_columns"]
 
 VIEWS_MARK = Mark("views_hash", lambda: (WAREHOUSE_TABLES, definitions()))
 
@@ -26,12 +26,17 @@ def create_views(connection: duckdb.DuckDBPyConnection) -> None:
         _drop_other_kinds(connection)
     made = [each for each in definitions() if each.kind == "table" or (not is_made and each.kind != "check")]
     for definition in made:
-        connection.execute(_CREATE[definition.kind].format(definition))
+        create_view(connection, definition)
     create_list_views(connection)
     for statement in _comments(connection, made):
         connection.execute(statement)
     if not is_made:
         VIEWS_MARK.set(connection)
+
+
+def create_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -> None:
+    """Create a view, macro or derived table, or create it again. What it reads must exist."""
+    connection.execute(_CREATE[definition.kind].format(definition))
 
 
 def describe_columns(connection: duckdb.DuckDBPyConnection, definition: Definition) -> dict[str, tuple[str, str]]:

@@ -5,6 +5,7 @@ Polars and DuckDB schemas, comments and the data dictionary are generated from t
 
 from __future__ import annotations
 
+from firmlake.tables.schemas.alerts import TABLES_OF_ALERTS
 from firmlake.tables.schemas.companies import TABLES_OF_COMPANIES
 from firmlake.tables.schemas.company_lists import TABLES_OF_COMPANY_LISTS
 from firmlake.tables.schemas.runs import TABLES_OF_FAILURES, TABLES_OF_RUNS
@@ -40,6 +41,7 @@ _ALL = (
     *TABLES_OF_FAILURES,
     *TABLES_OF_SERVICE_LISTS,
     *TABLES_OF_RUNS,
+    *TABLES_OF_ALERTS,
 )
 
 TABLES = {table.name: table for table in _ALL}

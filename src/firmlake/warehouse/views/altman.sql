@@ -15,8 +15,8 @@
 -- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
 SELECT
     *,
-    round(6.56 * x1 + 3.26 * x2 + 6.72 * x3 + 1.05 * x4, 4) AS z,
-    CASE WHEN z > 2.6 THEN 'safe' WHEN z < 1.1 THEN 'distress' WHEN z IS NOT NULL THEN 'grey' END AS zone
+    altman_z(x1, x2, x3, x4) AS z,
+    altman_zone(z) AS zone
 FROM (
     SELECT
         country, company_number, start_date, end_date, period_days,

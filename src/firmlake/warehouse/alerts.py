@@ -1,0 +1,139 @@
+"""Alerts: evaluate the rules of a run on what it loaded; open an alert, keep it open, or close it.
+
+A company that meets a rule has one open alert of that rule. The run that first finds it opens the alert, and the run
+that no longer does closes it; if the company meets the rule again later, that is another alert. All of it follows from
+the rows of the warehouse, the rules frozen with the run and the end of the run, so that a replay makes the same alerts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+
+from firmlake.core.alert_rule import AlertRule
+from firmlake.warehouse.definitions import quote
+from firmlake.warehouse.history import compare, count_rows, merge, supersede
+from firmlake.warehouse.rules import WATCHED, compared_columns, to_sql
+from firmlake.warehouse.views import create_views
+
+__all__ = ["raise_alerts"]
+
+
+def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRule], run_id: str) -> int:
+    """Evaluate the rules of a run, and open, continue and close alerts.
+
+    Args:
+        connection: The connection of a load, after the run was loaded. What was loaded before is checkpointed.
+        rules: The rules of the run. Alerts of other rules are closed.
+        run_id: The run. Alerts are dated by the last answer that the warehouse holds, and so is what depends on a day.
+
+    Returns:
+        The number of alerts that the run opened.
+    """
+    create_views(connection)
+    connection.execute(_MOMENT)
+    (day,) = connection.execute(_DAY).fetchall()[0]
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE watched AS FROM {WATCHED}(DATE '{day}')")
+    connection.execute(_NO_HITS)
+    connection.execute(_NO_RULES)
+    for position, rule in enumerate(rules):
+        _find(connection, rule, position, run_id)
+    if count_rows(connection, _RULES_DIFFER):
+        supersede(connection, "alert_rules", ("rule",), _ALL_RULES, "met_rules", run_id)
+    compare(connection, "alerts", _ALERTS.format(run=quote(run_id)))
+    merge(connection, "alerts", run_id)
+    return count_rows(connection, "SELECT count(*) FROM alerts WHERE opened_run = ?", run_id)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_MOMENT = "CREATE OR REPLACE TEMP TABLE moment AS SELECT max(finished_at) AS judged_at FROM runs"
+_DAY = "SELECT judged_at::DATE FROM moment"
+_NO_HITS = """
+    CREATE OR REPLACE TEMP TABLE hits AS
+    SELECT rule, country, company_number, evidence FROM alerts LIMIT 0
+"""
+_NO_RULES = "CREATE OR REPLACE TEMP TABLE met_rules AS SELECT * EXCLUDE (valid_from_run) FROM alert_rules LIMIT 0"
+_ALL_RULES = "(SELECT rule FROM alert_rules UNION SELECT rule FROM met_rules)"
+_RULES_DIFFER = """
+    SELECT count(*) FROM (
+        (SELECT * EXCLUDE (run_id) FROM met_rules EXCEPT SELECT * EXCLUDE (run_id, valid_from_run) FROM alert_rules)
+        UNION ALL
+        (SELECT * EXCLUDE (run_id, valid_from_run) FROM alert_rules EXCEPT SELECT * EXCLUDE (run_id) FROM met_rules)
+    )
+"""
+
+_HITS = """
+    INSERT INTO hits BY NAME
+    SELECT {rule} AS rule, country, company_number, json_object({evidence}) AS evidence
+    FROM {relation} WHERE {condition} {members}
+"""
+_MEMBERS = """
+    AND (country, company_number) IN (
+        SELECT (country, company_number) FROM list_members WHERE lower(list_name) = lower({name})
+    )
+"""
+_PERIODS = ("accounts_from", "accounts_to", "accounts_to_before", "start_date", "end_date")
+"""Columns that say which periods the figures are of: part of the evidence where the relation has them."""
+
+# Every open alert and every hit; both in one row where a company still meets a rule.
+_ALERTS = """
+    SELECT rule, country, company_number,
+           coalesce(a.opened_run, {run}) AS opened_run,
+           coalesce(a.opened_at, judged_at) AS opened_at,
+           CASE WHEN NOT is_hit THEN 'closed' WHEN coalesce(a.opened_run, {run}) = {run} THEN 'opened'
+                ELSE 'still open' END AS state,
+           if(is_hit, r.says, a.says) AS says,
+           if(is_hit, r.severity, a.severity) AS severity,
+           if(is_hit, r.list_name, a.list_name) AS list_name,
+           if(is_hit, r.condition, a.condition) AS condition,
+           if(is_hit, h.evidence, a.evidence) AS evidence,
+           if(is_hit, w.incomparable_because, a.doubt) AS doubt,
+           if(is_hit, {run}, a.seen_run) AS seen_run,
+           if(is_hit, judged_at, a.seen_at) AS seen_at,
+           if(is_hit, NULL, {run}) AS closed_run,
+           if(is_hit, NULL, judged_at) AS closed_at,
+           CASE WHEN is_hit THEN NULL
+                WHEN r.rule IS NULL THEN 'rule removed'
+                WHEN (r.condition, r.list_name) IS DISTINCT FROM (a.condition, a.list_name) THEN 'rule changed'
+                WHEN r.list_name IS NOT NULL AND m.company_number IS NULL THEN 'left the list'
+                ELSE 'no longer true' END AS closed_because,
+           a AS held, a.held_row
+    FROM hits h
+    FULL JOIN (SELECT *, rowid AS held_row FROM alerts WHERE closed_run IS NULL) a
+        USING (rule, country, company_number)
+    CROSS JOIN moment
+    CROSS JOIN LATERAL (SELECT h.evidence IS NOT NULL AS is_hit)
+    LEFT JOIN met_rules r USING (rule)
+    LEFT JOIN watched w USING (country, company_number)
+    LEFT JOIN (SELECT DISTINCT lower(list_name) AS listed, country, company_number FROM list_members) m
+        ON m.listed = lower(r.list_name)
+        AND m.country = coalesce(h.country, a.country)
+        AND m.company_number = coalesce(h.company_number, a.company_number)
+"""
+
+
+def _find(connection: duckdb.DuckDBPyConnection, rule: AlertRule, position: int, run_id: str) -> None:
+    """Add a rule and the companies that meet it. A rule whose columns an earlier version had counts as removed."""
+    relation = "watched" if rule.view == WATCHED else rule.view
+    found = connection.execute("SELECT column_name FROM duckdb_columns() WHERE table_name = ?", [relation]).fetchall()
+    columns = {name for (name,) in found}
+    compared = compared_columns(rule)
+    if not columns.issuperset(compared):
+        return
+    shown = [*compared, *(name for name in _PERIODS if name in columns and name not in compared)]
+    connection.execute(
+        _HITS.format(
+            rule=quote(rule.name),
+            evidence=", ".join(f'{quote(name)}, "{name}"::VARCHAR' for name in shown),
+            relation=relation,
+            condition=to_sql(rule),
+            members=_MEMBERS.format(name=quote(rule.list_name)) if rule.list_name else "",
+        )
+    )
+    connection.execute(
+        "INSERT INTO met_rules BY NAME SELECT ? AS rule, ? AS position, ? AS says, ? AS severity, "
+        "nullif(?, '') AS list_name, ? AS condition, ? AS run_id",
+        [rule.name, position, rule.says, rule.severity, rule.list_name, rule.condition, run_id],
+    )

@@ -1,0 +1,78 @@
+-- macro watched_figures(on_date)
+-- example: watched_figures(DATE '2026-01-01')
+-- One row for each company ever accepted from a list, as of a day: its newest accounts beside those before, how late the
+-- next ones are, and what changed among its owners. Rules of alerts compare these columns. Growth, and columns that end
+-- in before, are null if the figures of one of the two periods do not compare, see quality.
+--
+-- accounts_from: First day of the newest accounts. Null: no accounts are held
+-- accounts_to: Last day of the newest accounts. Null: no accounts are held
+-- accounts_to_before: Last day of the accounts before. Null: there are none, or the figures of one of the two do not compare
+-- incomparable_because: Why the newest figures do not compare with those of other periods. Null: they do
+-- revenue_growth: Growth of annual revenue since the accounts before, 0.1 is 10 %, as in trend
+-- total_assets_growth: Growth of total assets since the accounts before
+-- employee_growth: Growth of employees since the accounts before
+-- revenue_before: Revenue in the accounts before
+-- ebitda_before: EBITDA in the accounts before
+-- net_profit_before: Net profit in the accounts before
+-- equity_before: Equity in the accounts before
+-- equity_fraction: Equity by total assets
+-- health_indicator_before: Health indicator in the accounts before
+-- z: Altman's Z'', see altman. Null: a part is missing
+-- z_before: The same of the accounts before
+-- zone: safe, grey or distress, see altman. Null: there is no score
+-- zone_before: The same of the accounts before
+-- overdue_days: Days since the next accounts were expected, as in overdue. Null: they are not overdue
+-- owner_change_stake: Largest stake, before or after, among the owners that came, went or changed their stake, as found by
+-- runs in the 30 days up to the day. Null: none did, or no stake is stated
+-- owner_change_on: Day of the last of these changes
+WITH periods AS MATERIALIZED (FROM two_newest)
+SELECT
+    c.country, c.company_number, c.name,
+    n.start_date AS accounts_from,
+    n.end_date AS accounts_to,
+    b.end_date AS accounts_to_before,
+    n.incomparable_because,
+    n.revenue,
+    b.revenue AS revenue_before,
+    growth(n.revenue_annual, b.revenue_annual) AS revenue_growth,
+    n.ebitda,
+    b.ebitda AS ebitda_before,
+    n.net_profit,
+    b.net_profit AS net_profit_before,
+    n.total_assets,
+    growth(n.total_assets, b.total_assets) AS total_assets_growth,
+    n.equity,
+    b.equity AS equity_before,
+    CASE WHEN n.total_assets > 0 THEN ratio(n.equity, n.total_assets) END AS equity_fraction,
+    n.debt, n.current_ratio, n.employee_count,
+    growth(n.employee_count, b.employee_count) AS employee_growth,
+    n.health_indicator,
+    b.health_indicator AS health_indicator_before,
+    n.z,
+    b.z AS z_before,
+    altman_zone(n.z) AS zone,
+    altman_zone(b.z) AS zone_before,
+    CASE
+        WHEN due_by > (n.end_date + INTERVAL 1 YEAR)::DATE + ceil(n.usual_days_to_file)::INTEGER
+            THEN due_by - (n.end_date + INTERVAL 1 YEAR)::DATE - ceil(n.usual_days_to_file)::INTEGER
+    END AS overdue_days,
+    o.owner_change_stake, o.owner_change_on
+FROM (SELECT on_date AS due_by) asked
+CROSS JOIN companies c
+LEFT JOIN (FROM periods WHERE recency = 1) n USING (country, company_number)
+LEFT JOIN (FROM periods WHERE recency = 2 AND incomparable_because IS NULL) b
+    ON b.country = n.country AND b.company_number = n.company_number AND n.incomparable_because IS NULL
+LEFT JOIN (
+    SELECT
+        e.country, e.company_number,
+        max(greatest(
+            try_cast(e.old_value AS DECIMAL(9, 6)), try_cast(e.new_value AS DECIMAL(9, 6))
+        )) AS owner_change_stake,
+        max(r.finished_at)::DATE AS owner_change_on
+    FROM (SELECT on_date AS last_day) until
+    CROSS JOIN changes e
+    JOIN runs r USING (run_id)
+    WHERE e.kind IN ('parent_in', 'parent_out', 'stake_changed') AND e.direction = 'parent'
+        AND r.finished_at >= last_day - 30 AND r.finished_at < last_day + 1
+    GROUP BY e.country, e.company_number
+) o USING (country, company_number)

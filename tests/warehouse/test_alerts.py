@@ -1,0 +1,269 @@
+"""A run opens an alert for a company that begins to meet a rule, and closes it when the company no longer does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import date, datetime, timedelta
+
+import duckdb
+import msgspec
+import pytest
+
+from firmlake.core.alert_rule import AlertRule
+from firmlake.core.freeze import freeze_again
+from firmlake.core.settings_layers import load_settings
+from firmlake.forget.forget import forget
+from firmlake.privacy.tombstones import Subject
+from firmlake.rebuild.replay import replay
+from firmlake.rebuild.verify import verify
+from firmlake.tables.schemas import TABLES
+from firmlake.warehouse.alerts import raise_alerts
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DAY,
+    MINUTE,
+    NOON,
+    answer,
+    found,
+    land,
+    make_run,
+    period,
+    publish_landed,
+    query,
+)
+
+WEEK = timedelta(days=7)
+RUN_COUNTS = [column.name for column in TABLES["runs"].columns if column.name.endswith("_count")]
+RUNS = [f"2026010{day}T120000Z-000{day}" for day in range(1, 8)]
+
+
+def rule(name="poor", when=None, **values):
+    values = {"says": name, "severity": "high", "view": "watched_figures", **values}
+    return AlertRule(name=name, when=when or {"equity": "< 0"}, **values)
+
+
+POOR = (rule(),)
+
+
+class Weeks:
+    """A warehouse whose rows are those of one week after another."""
+
+    def __init__(self, connection):
+        self.connection, self.count = connection, 0
+        connection.execute("BEGIN")
+
+    def run(self, *periods, rules=POOR, at=None, events=(), listed=()):
+        """Replace the rows of companies, and raise the alerts of a run.
+
+        Args:
+            periods: Company, year and equity of periods, and other columns by name.
+            events: Company, kind, old and new stake of owners, as the run found them.
+            listed: The companies on the list `customers`.
+        """
+        name, at = RUNS[self.count], at or NOON + self.count * WEEK
+        self.count += 1
+        for table in ("companies", "financials", "list_members"):
+            self.connection.execute(f"DELETE FROM {table}")
+        for company in dict.fromkeys(each[0] for each in (*periods, *events)):
+            self._insert("companies", **_key(company), name="A", run_id="r", valid_from_run="r")
+        for company, year, equity, *others in periods:
+            given = {"start_date": date(year, 1, 1), "end_date": date(year, 12, 31), "dup_no": 0, "position": 0}
+            given |= {"date_received": date(year + 1, 6, 30), "equity": equity, **dict(*others)}
+            self._insert("financials", **_key(company), **given, fetched_at=at, run_id="r", valid_from_run="r")
+        for place, (company, kind, old, new) in enumerate(events):
+            row = {"position": place, "kind": kind, "direction": "parent", "old_value": old, "new_value": new}
+            self._insert("changes", **_key(company), **row, run_id=name)
+        for line, company in enumerate(listed):
+            row = {"list_name": "Customers", "line": line, "status": "accepted", "columns": "{}", "run_id": "r"}
+            self._insert("list_members", **_key(company), **row, valid_from_run="r")
+        numbers = dict.fromkeys(RUN_COUNTS, 0)
+        texts = dict.fromkeys(("list_name", "list_sha256", "service", "language", "datasets", "firmlake_version"), "x")
+        ended = {"started_at": at.replace(tzinfo=None), "finished_at": at.replace(tzinfo=None), "outcome": "done"}
+        self._insert("runs", run_id=name, **ended, **numbers, **texts)
+        if rules is not None:
+            raise_alerts(self.connection, rules, name)
+
+    def _insert(self, table, **row):
+        names = ", ".join(f'"{name}"' for name in row)
+        values = [value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in row.values()]
+        self.connection.execute(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(row))})", values)
+
+    def alerts(self, columns="rule, country, state, opened_run, seen_run, closed_run, closed_because"):
+        return self.connection.execute(f"SELECT {columns} FROM alerts ORDER BY opened_at, rule, country").fetchall()
+
+
+def _key(company):
+    return {"country": company.country, "company_number": company.company_number}
+
+
+@pytest.fixture
+def weeks(empty_warehouse, tmp_path):
+    shutil.copyfile(empty_warehouse("latest"), tmp_path / "some.duckdb")
+    with duckdb.connect(tmp_path / "some.duckdb") as connection:
+        yield Weeks(connection)
+
+
+def test_an_alert_opens_stays_open_closes_and_opens_again(weeks):
+    first, second, third, fourth = RUNS[:4]
+    weeks.run((ACME, 2024, -1), (BOLT, 2024, 1))
+    assert weeks.alerts() == [("poor", "BE", "opened", first, first, None, None)]
+    weeks.run((ACME, 2024, -1), (BOLT, 2024, -1))
+    assert weeks.alerts() == [
+        ("poor", "BE", "still open", first, second, None, None),
+        ("poor", "NL", "opened", second, second, None, None),
+    ]
+    weeks.run((ACME, 2024, 1), (BOLT, 2024, -1))
+    assert weeks.alerts() == [
+        ("poor", "BE", "closed", first, second, third, "no longer true"),
+        ("poor", "NL", "still open", second, third, None, None),
+    ]
+    weeks.run((ACME, 2024, -1), (BOLT, 2024, -1))
+    assert weeks.alerts() == [
+        ("poor", "BE", "closed", first, second, third, "no longer true"),
+        ("poor", "NL", "still open", second, fourth, None, None),
+        ("poor", "BE", "opened", fourth, fourth, None, None),
+    ]
+
+
+def test_a_run_that_is_loaded_twice_opens_and_closes_nothing_twice(weeks):
+    weeks.run((ACME, 2024, -1), (BOLT, 2024, -1))
+    weeks.run((ACME, 2024, 1), (BOLT, 2024, -1), (CIRC, 2024, -1))
+    before = weeks.alerts("*")
+    raise_alerts(weeks.connection, POOR, RUNS[1])
+    assert weeks.alerts("*") == before
+
+
+def test_the_evidence_has_the_figures_and_their_periods(weeks):
+    turned = (rule(when={"equity": "< 0", "equity_before": ">= 0"}),)
+    weeks.run(
+        (ACME, 2024, "-1.01"), (ACME, 2023, "12.5"), (BOLT, 2024, -1), (CIRC, 2024, -1), (CIRC, 2023, -1), rules=turned
+    )
+    ((evidence, doubt, says, severity, condition),) = weeks.alerts("evidence, doubt, says, severity, condition")
+    assert json.loads(evidence) == {
+        "equity": "-1.01", "equity_before": "12.50",
+        "accounts_from": "2024-01-01", "accounts_to": "2024-12-31", "accounts_to_before": "2023-12-31",
+    }  # fmt: skip
+    assert (doubt, says, severity) == (None, "poor", "high")
+    assert condition == "watched_figures: equity < 0 and equity_before >= 0"
+
+
+def test_figures_in_doubt_raise_no_alert_about_a_change_and_say_the_doubt_otherwise(weeks):
+    whole = dict.fromkeys(("total_assets", "debt", "retained_earnings"), 7000000)
+    thousands = dict.fromkeys(whole, 7000)
+    shrunk, small = rule("shrunk", {"total_assets_growth": "< -0.2"}), rule("small", {"total_assets": "< 100000"})
+    years = [(ACME, year, 7_000_000, whole) for year in range(2018, 2024)]
+    weeks.run((ACME, 2024, 7_000, thousands), *years, rules=(shrunk, small))
+    assert weeks.alerts("rule, doubt") == [("small", "presumably in thousands, see unit_errors")]
+
+
+def test_a_rule_that_is_removed_or_changed_closes_its_alerts_and_says_so(weeks):
+    weeks.run((ACME, 2024, -1), (BOLT, 2024, 500), rules=(rule("low", {"equity": "< 1000"}), rule("gone")))
+    weeks.run((ACME, 2024, -1), (BOLT, 2024, 500), rules=(rule("low", {"equity": "< 100"}),))
+    assert weeks.alerts("rule, country, state, closed_because") == [
+        ("gone", "BE", "closed", "rule removed"),
+        ("low", "BE", "still open", None),
+        ("low", "NL", "closed", "rule changed"),
+    ]
+    rules = weeks.connection.execute("SELECT rule, condition FROM alert_rules").fetchall()
+    assert rules == [("low", "watched_figures: equity < 100")]
+
+
+def test_a_run_without_rules_leaves_the_alerts_as_they_are_and_an_empty_file_closes_all(weeks):
+    weeks.run((ACME, 2024, -1))
+    before = weeks.alerts()
+    weeks.run((ACME, 2024, 1), rules=None)
+    assert weeks.alerts() == before
+    weeks.run((ACME, 2024, -1), rules=())
+    assert weeks.alerts("state, closed_because") == [("closed", "rule removed")]
+
+
+def test_a_rule_of_an_earlier_version_whose_columns_are_gone_counts_as_removed(weeks):
+    weeks.run((ACME, 2024, -1))
+    weeks.run((ACME, 2024, -1), rules=(rule(when={"no_such_column": "< 0"}), rule("x", view="no_view")))
+    assert weeks.alerts("closed_because") == [("rule removed",)]
+
+
+def test_a_rule_for_a_list_watches_its_companies_alone(weeks):
+    of_customers = (rule(list_name="customers"),)
+    weeks.run((ACME, 2024, -1), (BOLT, 2024, -1), rules=of_customers, listed=[ACME])
+    weeks.run((ACME, 2024, -1), (BOLT, 2024, -1), rules=of_customers, listed=[BOLT])
+    assert weeks.alerts("country, list_name, closed_because") == [
+        ("BE", "customers", "left the list"),
+        ("NL", "customers", None),
+    ]
+
+
+def test_what_depends_on_the_day_is_judged_by_the_last_answer(weeks):
+    """Accounts of 2024 came 181 days after their end, so those of 2025 are expected on 2026-06-30."""
+    late = (rule("late", {"overdue_days": "> 90"}),)
+    for day, expected in ((NOON, []), (NOON + 266 * DAY, []), (NOON + 267 * DAY, ["opened"])):
+        weeks.run((ACME, 2024, 1), rules=late, at=day)
+        assert [state for (state,) in weeks.alerts("state")] == expected
+    weeks.run((ACME, 2025, 1), (ACME, 2024, 1), rules=late, at=NOON + 270 * DAY)
+    assert weeks.alerts("state") == [("closed",)]
+
+
+def test_an_owner_who_comes_goes_or_changes_raises_an_alert_for_thirty_days(weeks):
+    owner = (rule("owner", {"owner_change_stake": ">= 0.25"}),)
+    for day, events, expected in (
+        (0, [(ACME, "parent_in", None, "0.1"), (ACME, "child_in", None, "0.9")], []),
+        (2, [(ACME, "parent_out", "0.6", None)], ["opened"]),
+        (31, [(ACME, "stake_changed", "0.1", "0.15")], ["still open"]),
+        (33, [(ACME, "parent_in", None, None)], ["closed"]),
+        (34, [(ACME, "stake_changed", "0.3", "0.2")], ["closed", "opened"]),
+    ):
+        weeks.run(events=events, rules=owner, at=NOON + day * DAY)
+        assert [state for (state,) in weeks.alerts("state")] == expected
+    assert json.loads(weeks.alerts("evidence")[0][0])["owner_change_stake"] == "0.600000"
+
+
+def test_a_rule_may_read_another_view_with_one_row_for_each_company(weeks):
+    losses = (rule("losses", {"loss_period_count": ">= 2"}, view="loss_streaks"),)
+    weeks.run(
+        *((ACME, year, 1, {"net_profit": -1}) for year in (2023, 2024)),
+        (BOLT, 2024, 1, {"net_profit": -1}),
+        rules=losses,
+    )
+    assert weeks.alerts("country, evidence") == [("BE", '{"loss_period_count":"2"}')]
+
+
+# --- through the whole pipeline --------------------------------------------------------------------------------------
+
+
+def publish_accounts(folders, number, **equities):
+    """Publish a run that is answered with accounts of 2024 with these equities, by country."""
+    companies = [one for one in (ACME, BOLT) if one.country in equities]
+    at = NOON + number * WEEK
+    run = make_run(folders, companies, ["financials"], run_id=RUNS[number], at=at)
+    run = freeze_again(run, msgspec.structs.replace(run.plan, alert_rules=POOR), {})
+    periods = [found(one, "financials", period(solvency__equity=equities[one.country])) for one in companies]
+    land(run, answer("financials", *periods, at=at))
+    publish_landed(run, at=at + MINUTE)
+
+
+def test_a_replay_raises_the_same_alerts_and_verify_agrees(folders):
+    publish_accounts(folders, 0, BE=-1, NL=1)
+    publish_accounts(folders, 1, BE=1, NL=-1)
+    told = [f"FROM {table} ORDER BY ALL" for table in ("alerts", "alerts_history", "alert_rules")]
+    held = [query(folders, sql) for sql in told]
+    later = NOON + 99 * DAY
+    checks = verify(folders, lambda: later, memory_limit="256MB")
+    assert [check for check in checks if not check.agrees] == []
+    replay(folders, lambda: later, memory_limit="256MB", keep=5)
+    assert [query(folders, sql) for sql in told] == held
+    as_of = "SELECT rule, country, closed_run FROM alerts_as_of('{}') ORDER BY ALL"
+    assert query(folders, as_of.format(RUNS[0])) == [("poor", "BE", None)]
+    assert query(folders, as_of.format(RUNS[1])) == [("poor", "BE", RUNS[1]), ("poor", "NL", None)]
+
+
+@pytest.mark.slow
+def test_a_company_that_is_forgotten_has_no_alert(folders):
+    publish_accounts(folders, 0, BE=-1, NL=-1)
+    publish_accounts(folders, 1, BE=-1, NL=1)
+    settings = load_settings(flags={"paths.data": str(folders.data)}, environment={})[0]
+    forget(settings, [Subject("company", "", BOLT)], lambda: NOON + 20 * DAY)
+    assert query(folders, "SELECT country, state FROM alerts") == [("BE", "still open")]
+    assert query(folders, "SELECT count(*) FROM alerts_history WHERE country = 'NL'") == [(0,)]

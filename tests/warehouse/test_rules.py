@@ -1,0 +1,109 @@
+"""A file of rules is read whole or refused with a message that names the file, the rule, the key and what is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from firmlake.core.errors import SettingsError
+from firmlake.core.sample import SAMPLE_SETTINGS
+from firmlake.warehouse.rules import column_kinds, compared_columns, read_rules, to_sql, watchable
+
+CONFIG = Path(__file__).parents[2] / "config" / "watch.toml"
+
+
+def refuse(tmp_path, text):
+    file = tmp_path / "watch.toml"
+    file.write_text(text, "utf-8")
+    with pytest.raises(SettingsError) as error:
+        read_rules(str(file))
+    assert str(file) in error.value.message
+    return str(error.value)
+
+
+def test_the_rules_that_are_shipped_are_read_and_the_demo_has_the_same():
+    rules = read_rules(str(CONFIG))
+    assert rules
+    assert len({rule.name for rule in rules}) >= 8
+    assert Path(SAMPLE_SETTINGS["paths.alert_rules"]).read_text("utf-8") == CONFIG.read_text("utf-8")
+
+
+def test_the_rule_in_the_comment_of_the_shipped_file_is_read_too(tmp_path):
+    commented = CONFIG.read_text("utf-8").rpartition("\n# [")[2]
+    (tmp_path / "watch.toml").write_text("[" + commented.replace("\n# ", "\n"), "utf-8")
+    (rule,) = read_rules(str(tmp_path / "watch.toml")) or ()
+    assert (rule.list_name, len(rule.when)) == ("customers", 2)
+
+
+def test_the_shipped_file_names_every_view_that_a_rule_may_read():
+    text = " ".join(CONFIG.read_text("utf-8").replace("#", " ").split())
+    assert all(name in text for name in watchable())
+
+
+def test_a_comparison_becomes_the_sql_that_it_says(tmp_path):
+    (tmp_path / "watch.toml").write_text("""
+        [one]
+        when = { equity = "<-0.5", zone = "!= zone_before", accounts_to = ">= 2024-01-31", z = "is not null" }
+        [two]
+        view = "portfolio"
+        when = { is_comparable = "= false", zone = " =  'safe -- '" }
+    """)
+    one, two = read_rules(str(tmp_path / "watch.toml")) or ()
+    assert to_sql(one) == (
+        '"equity" < -0.5 AND "zone" != "zone_before" AND "accounts_to" >= DATE \'2024-01-31\' AND "z" is not null'
+    )
+    assert to_sql(two) == '"is_comparable" = false AND "zone" = \'safe -- \''
+    assert compared_columns(one) == ["equity", "zone", "zone_before", "accounts_to", "z"]
+    assert (one.says, one.severity, one.list_name) == (one.condition, "medium", "")
+
+
+def test_no_file_is_no_rules_and_an_empty_file_is_none_of_them(tmp_path):
+    (tmp_path / "watch.toml").touch()
+    assert read_rules("") is None
+    assert read_rules(str(tmp_path / "watch.toml")) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[a]\nwhen = { equty = '< 0' }", "rule a: when: watched_figures has no column equty. Did you mean equity"),
+        ("[a]\nsevrity = 'high'\nwhen = { z = '< 0' }", "rule a: there is no key sevrity. Did you mean severity?"),
+        ("[a]\nseverity = 'urgent'\nwhen = { z = '< 0' }", "severity 'urgent'. Choose from high, medium, low"),
+        (
+            "[a]\nview = 'portfolo'\nwhen = { z = '< 0' }",
+            "no rule can read the view portfolo. Did you mean portfolio",
+        ),
+        ("[a]\nview = 'company_figures'\nwhen = { overdue_days = '> 0' }", "no rule can read the view company_figures"),
+        ("[a]\nsays = 'x'", "rule a: when is missing"),
+        ("[a]\nwhen = 'equity < 0'", "rule a: when has another form. Write when = "),
+        ("[a]\nwhen = { equity = 0 }", "equity = 0 is no comparison. Write an operator"),
+        ("[a]\nwhen = { equity = '0' }", "equity = '0' is no comparison"),
+        ("[a]\nwhen = { equity = '< 0 OR 1 = 1' }", "is no comparison"),
+        ("[a]\nwhen = { equity = '< (SELECT 1)' }", "is no comparison"),
+        ("[a]\nwhen = { equity = 'is 0' }", "is no comparison"),
+        ("[a]\nwhen = { equity = '= null' }", "is no comparison"),
+        ("[a]\nwhen = { zone = \"= 'it''s'\" }", "is no comparison"),
+        ("[a]\nwhen = { zone = '= distress' }", "compared with distress, which is no column of watched_figures"),
+        ("[a]\nwhen = { zone = '< 5' }", "zone = '< 5' compares a text with a number"),
+        ("[a]\nwhen = { equity = '< zone' }", "equity = '< zone' compares a number with a text"),
+        ("[a]\nwhen = { accounts_to = '< 2024-02-30' }", "names no day"),
+        ("a = 1", "rule a is no table. Begin it with [a]"),
+        ("['a\\u001b[2J']\nwhen = { z = '< 0' }", "this is no name"),
+        ("[a", "is not TOML"),
+    ],
+)
+def test_a_wrong_rule_is_refused_with_the_remedy(tmp_path, text, said):
+    assert said in refuse(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(SettingsError, match=r"nowhere\.toml: No such file"):
+        read_rules(str(tmp_path / "nowhere.toml"))
+
+
+@pytest.mark.parametrize("view", watchable())
+def test_every_column_that_a_rule_may_name_has_a_kind(view):
+    kinds = column_kinds(view)
+    assert {"country", "company_number"} <= kinds.keys()
+    assert set(kinds.values()) <= {"number", "text", "day", "boolean"}
