@@ -20,17 +20,19 @@ from firmlake.warehouse.views import create_views
 __all__ = ["raise_alerts"]
 
 
-def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRule], run_id: str) -> int:
+def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRule] | None, run_id: str) -> int:
     """Evaluate the rules of a run, and open, continue and close alerts.
 
     Args:
         connection: The connection of a load, after the run was loaded. What was loaded before is checkpointed.
-        rules: The rules of the run. Alerts of other rules are closed.
+        rules: The rules of the run. Alerts of other rules are closed. None leaves all alerts as they are.
         run_id: The run. Alerts are dated by the last answer that the warehouse holds, and so is what depends on a day.
 
     Returns:
         The number of alerts that the run opened.
     """
+    if rules is None:
+        return 0
     create_views(connection)
     connection.execute(_MOMENT)
     (day,) = connection.execute(_DAY).fetchall()[0]

@@ -102,8 +102,7 @@ def load_run(
         counts[table] = _insert(connection, table, _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}")
     counts["drift"] += note_vanished(connection, run.run_id, vanished)
     _add_run(connection, run, outcome, expected_credits, count_rows(connection, _REFRESHED))
-    if run.plan.alert_rules is not None:
-        counts["alerts"] = raise_alerts(connection, run.plan.alert_rules, run.run_id)
+    counts["alerts"] = raise_alerts(connection, run.plan.alert_rules, run.run_id)
     connection.execute(
         "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, ?::TIMESTAMP AS published_at, "
         "? AS changed_company_count, ? AS row_counts, ? AS schema_version",
