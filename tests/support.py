@@ -13,6 +13,7 @@ import duckdb
 import msgspec
 import polars as pl
 
+from firmlake.core.alert_rule import AlertRule
 from firmlake.core.company import Company
 from firmlake.core.folders import Folders
 from firmlake.core.freeze import freeze_again, freeze_run
@@ -152,6 +153,7 @@ def make_run(
     shard_companies: int = 5000,
     expected: dict[tuple[Company, str], int] | None = None,
     failed_before: Sequence[tuple[Company, str]] = (),
+    alert_rules: tuple[AlertRule, ...] | None = None,
 ) -> Run:
     """Freeze a run; `waiting` are the companies that a budget leaves out."""
     everybody = [*companies, *waiting]
@@ -193,6 +195,7 @@ def make_run(
         target_count=len(everybody),
         shard_count=max((row[0] for row in rows), default=0),
         firmlake_version="0",
+        alert_rules=alert_rules,
     )
     lines = pl.DataFrame(refused, schema={"line": pl.Int64, "given": pl.String, "reason": pl.String}, orient="row")
     accepted = pl.DataFrame(everybody, schema={"country": pl.String, "company_number": pl.String}, orient="row")

@@ -7,11 +7,9 @@ import shutil
 from datetime import date, datetime, timedelta
 
 import duckdb
-import msgspec
 import pytest
 
 from firmlake.core.alert_rule import AlertRule
-from firmlake.core.freeze import freeze_again
 from firmlake.core.settings_layers import load_settings
 from firmlake.forget.forget import forget
 from firmlake.privacy.tombstones import Subject
@@ -237,8 +235,7 @@ def publish_accounts(folders, number, **equities):
     """Publish a run that is answered with accounts of 2024 with these equities, by country."""
     companies = [one for one in (ACME, BOLT) if one.country in equities]
     at = NOON + number * WEEK
-    run = make_run(folders, companies, ["financials"], run_id=RUNS[number], at=at)
-    run = freeze_again(run, msgspec.structs.replace(run.plan, alert_rules=POOR), {})
+    run = make_run(folders, companies, ["financials"], run_id=RUNS[number], at=at, alert_rules=POOR)
     periods = [found(one, "financials", period(solvency__equity=equities[one.country])) for one in companies]
     land(run, answer("financials", *periods, at=at))
     publish_landed(run, at=at + MINUTE)

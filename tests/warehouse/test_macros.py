@@ -8,6 +8,7 @@ from datetime import date, timedelta
 import duckdb
 import pytest
 
+from firmlake.core.alert_rule import AlertRule
 from firmlake.core.folders import Folders
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.warehouse.create import create_tables
@@ -35,6 +36,10 @@ from support import (
 )
 
 HISTORIED = [name for name, table in TABLES.items() if table.volatile is not None and "country" in table.key]
+ALONE = AlertRule(
+    name="alone", says="", severity="low", view="watched_figures",
+    when={"equity": "is not null", "equity_before": "is null"},
+)  # fmt: skip
 WEEK = 7 * DAY
 RUNS = [f"2026010{5 + week}T120000Z-000{week}" for week in range(5)]
 
@@ -42,7 +47,7 @@ RUNS = [f"2026010{5 + week}T120000Z-000{week}" for week in range(5)]
 def fetch(folders, week, elements, *, at=None, datasets=DATASETS):
     """A run in which each company answers: {company: {dataset: records}}, or None where it is not found."""
     at = at or NOON + week * WEEK
-    run = make_run(folders, list(elements), datasets, run_id=RUNS[week], at=at)
+    run = make_run(folders, list(elements), datasets, run_id=RUNS[week], at=at, alert_rules=(ALONE,))
     for dataset in datasets:
         answers = [
             not_found(company, dataset) if records is None else found(company, dataset, *records.get(dataset, []))
