@@ -20,7 +20,8 @@ COPY requirements-runtime.lock ./
 RUN pip install --no-cache-dir --no-deps --require-hashes --requirement requirements-runtime.lock
 # flows/replay.py needs Dask, which every Prefect server would import: `docker build --build-arg DASK=yes`.
 ARG DASK=
-RUN if [ -n "$DASK" ]; then pip install --no-cache-dir "prefect-dask>=0.3.7" "cloudpickle>=3"; fi
+RUN if [ -n "$DASK" ]; then pip freeze > /tmp/locked \
+    && pip install --no-cache-dir --constraint /tmp/locked "prefect-dask>=0.3.7" "cloudpickle>=3"; fi
 COPY --from=build /wheels /wheels
 COPY flows ./flows
 COPY config ./config

@@ -4,7 +4,7 @@
     python flows/deploy.py --check    # only checks that the variables in prefect.yaml are set
 
 The command deploys prefect.yaml and applies automations.yaml. Automations send notices to the notification block that
-`--block` names, whatever its type.
+`--block` names, whatever its type. A schedule that was paused or resumed on the server stays so.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
+from uuid import UUID
 
 import click
 import yaml
@@ -80,7 +81,9 @@ def _apply(block: str, pool_type: str) -> None:
         described = yaml.safe_load(_DEPLOYMENTS.read_text())["deployments"]
         for pool in sorted({each["work_pool"]["name"] for each in described}):
             _make_pool(client, pool, pool_type)
+        active = _read_schedules(client)
         _deploy_all()
+        _restore_schedules(client, active)
         notices = _find_block(client, block)
         for made in yaml.safe_load(_AUTOMATIONS.read_text())["automations"]:
             _put_automation(client, made, notices)
@@ -122,6 +125,22 @@ def _deploy_all() -> None:
     echo(f"Deployments: {', '.join(names)}")
 
 
+def _read_schedules(client: SyncPrefectClient) -> dict[tuple[UUID, str | None], bool]:
+    """Read which schedules are active, by deployment and slug."""
+    found = client.read_deployments()
+    return {(each.id, schedule.slug): schedule.active for each in found for schedule in each.schedules}
+
+
+def _restore_schedules(client: SyncPrefectClient, active: dict[tuple[UUID, str | None], bool]) -> None:
+    """Pause or resume schedules as they were: Prefect sets those in prefect.yaml to what the file says."""
+    for deployment in client.read_deployments():
+        for schedule in deployment.schedules:
+            was_active = active.get((deployment.id, schedule.slug), schedule.active)
+            if was_active != schedule.active:
+                client.update_deployment_schedule(deployment.id, schedule.id, active=was_active)
+                echo(f"Schedule of {deployment.name}: stays {'active' if was_active else 'paused'}")
+
+
 def _find_block(client: SyncPrefectClient, name: str) -> str | None:
     """Find the id of a notification block by its name alone."""
     blocks = client.request("POST", "/block_documents/filter", json={"limit": _BLOCKS_MAX}).json()
@@ -129,7 +148,10 @@ def _find_block(client: SyncPrefectClient, name: str) -> str | None:
 
 
 def _put_automation(client: SyncPrefectClient, described: dict[str, Any], block: str | None) -> None:
-    """Create an automation, or update the one with its name and remove others with this name."""
+    """Create an automation, or update the one with its name and remove others with this name.
+
+    One that has not changed is left alone: an update would begin its time to wait anew.
+    """
     from prefect.events.schemas.automations import AutomationCore
 
     name = described["name"]
@@ -144,11 +166,11 @@ def _put_automation(client: SyncPrefectClient, described: dict[str, Any], block:
     found = client.read_automations_by_name(name)
     for other in found[1:]:
         client.delete_automation(other.id)
-    if found:
-        client.update_automation(found[0].id, wanted)
-    else:
+    if not found:
         client.create_automation(wanted)
-    echo(f"Automation {name}: {'updated' if found else 'created'}")
+    elif is_changed := wanted != AutomationCore.model_validate(found[0].model_dump(exclude={"id"})):
+        client.update_automation(found[0].id, wanted)
+    echo(f"Automation {name}: {'created' if not found else 'updated' if is_changed else 'unchanged'}")
 
 
 if __name__ == "__main__":

@@ -45,14 +45,15 @@ def upkeep(
         overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
 
     Returns:
-        The last line that the command printed.
+        The last line that the command printed, or the file that `metrics` wrote.
     """
     settings = read_settings(config, overrides)
     if command == "archive" and not target:
         return end("", "Skipped: no place to archive to is named. Set LAKE_ARCHIVE and run `python flows/deploy.py`")
-    arguments = [*_arguments(command, target, settings), *(options or ()), *_settings(config, overrides)]
+    arguments = _arguments(command, target, settings)
+    flags = [*(options or ()), *_settings(config, overrides)]
     done = subprocess.run(  # noqa: S603 - our own command, without a shell
-        [sys.executable, "-m", "firmlake", *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "firmlake", *arguments, *flags], capture_output=True, text=True, check=False
     )
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     for line in lines:
@@ -64,7 +65,8 @@ def upkeep(
         error = FirmlakeError(said or (lines or [""])[-1] or f"{command} ended with {done.returncode}")
         error.exit_code = done.returncode
         raise error
-    return end((lines or [""])[-1], f"{command}: {(lines or ['done'])[-1]}")
+    last = arguments[-1] if command == "metrics" else (lines or ["done"])[-1]
+    return end(last, f"{command}: {last}")
 
 
 def _arguments(command: Command, target: str, settings: Settings) -> list[str]:

@@ -41,9 +41,10 @@ def test_schedules_have_a_time_zone():
     assert all(schedule["timezone"] for schedule in schedules)
 
 
-def test_an_enrichment_that_may_have_published_starts_the_export():
-    [export] = [each for each in DEPLOYMENTS if each["entrypoint"].startswith("flows/export.py")]
-    [trigger] = export["triggers"]
+@pytest.mark.parametrize("flow", ["export", "load"])
+def test_an_enrichment_that_may_have_published_starts_the_export_and_the_load(flow):
+    [started] = [each for each in DEPLOYMENTS if each["entrypoint"].startswith(f"flows/{flow}.py")]
+    [trigger] = started["triggers"]
     assert trigger["expect"] == ["prefect.flow-run.Completed", "prefect.flow-run.Failed"]
     enrich = {each["name"] for each in DEPLOYMENTS if each["entrypoint"] == "flows/enrich.py:enrich"}
     assert trigger["match_related"]["prefect.resource.name"] in enrich
@@ -57,11 +58,19 @@ def test_automations_watch_the_runs_that_the_deployments_tag():
 
 
 def test_the_automation_for_a_missing_generation_waits_for_the_event_that_the_flow_emits():
+    """From the last event on, or if there never was one; see the comment in the file."""
     [stale] = [each["trigger"] for each in AUTOMATIONS if each["name"] == "firmlake stale"]
-    assert stale["within"] == 8 * 86_400
+    assert [trigger["after"] == trigger["expect"] for trigger in stale["triggers"]] == [True, False]
     text = (ROOT / "flows/enrich.py").read_text()
-    assert f'"{stale["expect"][0]}"' in text
-    assert f'"{stale["match"]["prefect.resource.id"].removesuffix("*")}' in text.replace('f"', '"')
+    for trigger in stale["triggers"]:
+        assert trigger["within"] == stale["within"] == 8 * 86_400
+        assert f'"{trigger["expect"][0]}"' in text
+        assert f'"{trigger["match"]["prefect.resource.id"].removesuffix("*")}' in text.replace('f"', '"')
+
+
+def test_names_of_deployments_are_unique_since_triggers_go_by_them():
+    names = [each["name"] for each in DEPLOYMENTS]
+    assert len(set(names)) == len(names)
 
 
 def test_every_automation_tells_somebody_or_ends_the_run_which_is_told():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -12,6 +13,9 @@ from click.testing import CliRunner
 from firmlake.core.errors import UsageError
 
 from .support import ROOT
+
+if TYPE_CHECKING:
+    from prefect import Flow
 
 AUTOMATIONS = yaml.safe_load((ROOT / "automations.yaml").read_text())["automations"]
 
@@ -61,6 +65,44 @@ def test_automations_are_updated_not_made_twice_and_those_made_twice_earlier_go(
         assert client.read_automations_by_name("notice") == []
     assert capsys.readouterr().out.splitlines() == [
         "Automation twice: updated",
-        "Automation twice: updated",
+        "Automation twice: unchanged",
         "Automation notice: skipped, because it needs a notification block",
+    ]
+
+
+def test_a_schedule_that_was_paused_or_resumed_on_the_server_stays_so(
+    enrich: Flow[..., Any], capsys: pytest.CaptureFixture[str]
+):
+    """Otherwise a deployment after an upgrade would start the runs that somebody has paused."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import DeploymentScheduleCreate
+    from prefect.client.schemas.schedules import CronSchedule
+
+    from deploy import _read_schedules, _restore_schedules
+
+    with get_client(sync_client=True) as client:
+        flow_id = client.create_flow(enrich)
+
+        def deploy() -> Any:
+            schedules = [
+                DeploymentScheduleCreate(schedule=CronSchedule(cron=cron), active=active, slug=slug)
+                for cron, active, slug in (("0 3 * * 1", True, "night"), ("0 6 * * *", False, "morning"))
+            ]
+            deployment_id = client.create_deployment(flow_id, name="schedules", schedules=schedules)
+            return client.read_deployment(deployment_id)
+
+        made = deploy()
+        for schedule in made.schedules:
+            client.update_deployment_schedule(made.id, schedule.id, active=not schedule.active)
+        active = _read_schedules(client)
+        deploy()
+        _restore_schedules(client, active)
+        assert {each.slug: each.active for each in client.read_deployment(made.id).schedules} == {
+            "night": False,
+            "morning": True,
+        }
+        client.delete_deployment(made.id)
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        "Schedule of schedules: stays active",
+        "Schedule of schedules: stays paused",
     ]

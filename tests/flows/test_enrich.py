@@ -13,7 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from firmlake.core.errors import AuthorizationError, CompanyListError, DriftError, LockHeldError, SettingsError, Stopped
+from firmlake.core.errors import (
+    AuthorizationError,
+    CompanyListError,
+    DriftError,
+    FirmlakeError,
+    LockHeldError,
+    SettingsError,
+    Stopped,
+)
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.runs import list_runs
@@ -220,3 +228,31 @@ def test_a_query_is_a_list_whose_lines_are_kept_to_resume(run_flow: RunFlow, com
     assert run.state == "Completed"
     assert len(list(folders.inputs.glob("*/query.parquet"))) == 1
     assert ask(folders, "SELECT count(*) FROM lists.query")[1] == [(5,)]
+
+
+def test_the_exit_code_of_a_run_that_is_retried_is_that_of_its_last_try(enrich):
+    """Somebody who presses Retry on the page of a failed run lets a worker carry out the same flow run again."""
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.flow_engine import run_flow
+    from prefect.states import AwaitingRetry
+
+    from job import EXIT_CODE_LABEL, in_one_line
+
+    tries = []
+
+    @flow(persist_result=False)
+    @in_one_line
+    def twice() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            raise FirmlakeError("It broke", "Again")
+        return "whole"
+
+    failed = twice(return_state=True)
+    run_id = failed.state_details.flow_run_id
+    with get_client(sync_client=True) as client:
+        assert (failed.name, client.read_flow_run(run_id).labels[EXIT_CODE_LABEL]) == ("Failed", 1)
+        client.set_flow_run_state(run_id, AwaitingRetry(), force=True)
+        state = run_flow(twice, flow_run=client.read_flow_run(run_id), return_type="state")
+        assert (state.name, client.read_flow_run(run_id).labels[EXIT_CODE_LABEL]) == ("Completed", 0)

@@ -34,20 +34,7 @@ def load(call: Call, target: str | None, schema: str | None, tables: tuple[str, 
 
     settings = call.settings(load__target=target, load__schema=schema, load__tables=",".join(tables) or None)
     done = carry_out(Folders.of(settings), request_of(settings, is_whole=whole), utc_now, call.say)
-    call.answer(_content(done), lambda: _say(call, done))
-
-
-def _say(call: Call, done: Delivered) -> None:
-    record = done.record
-    if done.note:
-        call.say(f"Loaded whole: {done.note}")
-    what = f"run {record.run_id}, generation {record.generation}"
-    if not done.is_new:
-        call.say(f"Nothing to do: {done.target} has this already ({what})")
-        return
-    count = sum(record.row_counts.values())
-    rows = f"{count:,} rows" if record.mode == "whole" else f"{count:,} changed rows"
-    call.say(f"Loaded into {done.target}: {rows}, {what}")
+    call.answer(_content(done), lambda: call.say(done.describe()))
 
 
 def _content(done: Delivered) -> dict[str, Any]:

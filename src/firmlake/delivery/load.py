@@ -79,6 +79,15 @@ class Delivered(NamedTuple):
     is_new: bool
     note: str = ""
 
+    def describe(self) -> str:
+        """Describe the load in one line."""
+        record = self.record
+        what = f"run {record.run_id}, generation {record.generation}"
+        if not self.is_new:
+            return f"Already there: {self.target} holds {what}"
+        rows = f"{sum(record.row_counts.values()):,} {'rows' if record.mode == 'whole' else 'changed rows'}"
+        return f"Loaded into {self.target}: {rows}, {what}" + (f" (whole, because {self.note})" if self.note else "")
+
 
 def request_of(settings: Settings, *, is_whole: bool = False) -> LoadRequest:
     """Make a request from the settings.

@@ -222,6 +222,8 @@ def show_checks(checks: Sequence[TableCheck]) -> None:
     """Print whether the warehouse and the landed answers agree, table by table."""
     rows = [(c.table, c.rows, c.replayed_rows, "same" if c.agrees else "DIFFERENT") for c in checks]
     show_table(("table", "rows in the warehouse", "rows from the landed answers", "content"), rows)
+    if all(check.agrees for check in checks):
+        echo(f"The landed answers and the warehouse agree in all {count_of(len(checks), 'table')}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,50 @@
+"""The load under Prefect: put the newest generation into the tables of `load.target` after each enrichment.
+
+    flows/load.py:load      its entrypoint, for deployments; by hand, use `firmlake load`
+
+A load that the target already holds is not repeated, so it does no harm if Prefect starts the flow twice.
+"""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from artifacts import show_table
+from firmlake import __version__
+from firmlake.core.folders import Folders
+from firmlake.core.steps import utc_now
+from firmlake.delivery.load import load as carry_out
+from firmlake.delivery.load import request_of
+from job import as_task, end, in_one_line, is_deployed, read_settings, tell
+from names import run_name
+
+
+@flow(
+    version=__version__,
+    flow_run_name=run_name,
+    timeout_seconds=12 * 3600,
+    persist_result=False,
+    retries=0,
+)
+@in_one_line
+def load(whole: bool = False, config: str | None = None, overrides: dict[str, str] | None = None) -> str:
+    """Load the newest generation, or its changes since the last load, into `load.target`.
+
+    Args:
+        whole: Compare all rows, even if the changes since the last load would do.
+        config: A settings file. None reads config/firmlake.toml.
+        overrides: Settings by dotted key. Prefect stores and shows all parameters: pass no secrets.
+
+    Returns:
+        The name of the load; empty if a deployed run has no target.
+    """
+    settings = read_settings(config, overrides)
+    if is_deployed() and not settings.load.target:
+        return end("", "Skipped: no target is named. Set FIRMLAKE_LOAD__TARGET to load after each run")
+    request = request_of(settings, is_whole=whole)
+    done = as_task("load", lambda: carry_out(Folders.of(settings), request, utc_now, tell))
+    message = done.describe()
+    show_table(
+        "load-tables", [{"table": name, "rows": count} for name, count in done.record.row_counts.items()], message
+    )
+    return end(done.record.load_id, message)
