@@ -11,8 +11,8 @@ from prefect import flow
 
 from artifacts import show_table
 from firmlake import __version__
+from firmlake.core.clock import utc_now
 from firmlake.core.folders import Folders
-from firmlake.core.steps import utc_now
 from firmlake.delivery.load import load as carry_out
 from firmlake.delivery.load import request_of
 from job import as_task, end, in_one_line, is_deployed, read_settings, tell
