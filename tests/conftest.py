@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -29,6 +31,11 @@ hypothesis.settings.register_profile("firmlake", deadline=None, derandomize=True
 hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("firmlake")
 
+
+# A warehouse is flushed to disk at every step, for which a test would wait. Tests that need another file system say so.
+_MEMORY = Path("/dev/shm")
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 _LOOK_AT_EMPTY_WAREHOUSES = {f"test_{name}.py" for name in ("generations", "marks", "pages", "tables_made", "views")}
 

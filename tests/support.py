@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
-from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.definitions import quote
+from firmlake.warehouse.generations import newest
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
@@ -314,9 +316,23 @@ def publish_staged(run: Run, manifest: Manifest, ended: Outcome, *, at: datetime
     )
 
 
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
 def query(folders: Folders, sql: str) -> list[tuple[Any, ...]]:
-    with open_warehouse(folders) as connection:
-        return connection.execute(sql).fetchall()
+    """Query the newest generation, attached to one database of this process: starting one takes longer than most queries."""
+    path = newest(folders)
+    assert path
+    with _database().cursor() as cursor:
+        cursor.execute(f"ATTACH {quote(str(path))} AS warehouse (READ_ONLY)")
+        try:
+            cursor.execute("USE warehouse")
+            return cursor.execute(sql).fetchall()
+        finally:
+            cursor.execute("USE memory")
+            cursor.execute("DETACH warehouse")
 
 
 def edit_warehouse(folders: Folders, sql: str) -> None:
@@ -336,5 +352,5 @@ def plain(value: Any) -> Any:
 
 def storage_version(folders: Folders) -> str:
     """Say from which DuckDB on the newest generation can be read."""
-    ((tags,),) = query(folders, "SELECT tags FROM duckdb_databases() WHERE NOT internal")
+    ((tags,),) = query(folders, "SELECT tags FROM duckdb_databases() WHERE database_name = 'warehouse'")
     return str(tags["storage_version"])

@@ -511,6 +511,7 @@ def test_replay_needs_no_service(call: Call, monkeypatch):
     assert call("query", "SELECT sum(revenue) AS revenue, count(*) AS n FROM financials", "--json").content == before
 
 
+@pytest.mark.slow
 def test_what_changed_from_one_week_to_the_next_is_told(call: Call, sandbox: firmlake_sandbox.Sandbox):
     """By the service's own weeks: the feed has what the tables differ in."""
     for week in (0, 1):

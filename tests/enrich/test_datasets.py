@@ -75,8 +75,8 @@ def desk(tmp_path, monkeypatch):
 FINE = {(dataset, "reported") for dataset in DATASETS}
 
 
-# By default each way of being broken with one dataset, and each dataset at least once; `-m slow` tries every pair.
-_USUAL = {(403, "financials"), (500, "lookalikes"), ("html", "relationships"), (404, "financials"), (400, "lookalikes")}
+# By default one way of being forbidden and one of being unavailable; `-m slow` tries every pair.
+_USUAL = {(403, "financials"), (500, "lookalikes")}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_dataset_that_is_not_to_be_had_ends_no_run(desk, dataset, broken):
     assert len(desk.service.charged) == COUNT
 
 
-@pytest.mark.parametrize("broken", [404, 410])
+@pytest.mark.parametrize("broken", [404, pytest.param(410, marks=pytest.mark.slow)])
 def test_where_the_service_offers_no_dataset_the_settings_do_not_fit(desk, broken):
     desk.service.broken = dict.fromkeys(DATASETS, broken)
     code, _, said = desk.run()
@@ -121,7 +121,7 @@ def test_where_the_service_offers_no_dataset_the_settings_do_not_fit(desk, broke
     all_is_well(desk)
 
 
-@pytest.mark.parametrize("broken", [403, 500])
+@pytest.mark.parametrize("broken", [403, pytest.param(500, marks=pytest.mark.slow)])
 def test_old_rows_stay_when_a_dataset_is_no_longer_to_be_had(desk, broken):
     assert desk.run()[0] == 0
     rows = query(desk.folders, "FROM lookalikes ORDER BY ALL")
@@ -246,6 +246,7 @@ def test_cause_a_record_was_rejected(desk):
     all_is_well(desk)
 
 
+@pytest.mark.slow
 def test_cause_the_credits_ran_out(desk):
     desk.service.allowed_credits = 0
     agree(desk, 4, "credits are used up", "Add credits and run again")
@@ -254,7 +255,7 @@ def test_cause_the_credits_ran_out(desk):
     all_is_well(desk)
 
 
-@pytest.mark.parametrize("budget", [0, 10])
+@pytest.mark.parametrize("budget", [0, pytest.param(10, marks=pytest.mark.slow)])
 def test_cause_the_budget_of_credits(desk, budget):
     left = COUNT - budget
     said = agree(
@@ -271,6 +272,7 @@ def test_cause_the_budget_of_credits(desk, budget):
     all_is_well(desk)
 
 
+@pytest.mark.slow
 def test_cause_the_budget_of_requests(desk):
     agree(desk, 4, "run.max_requests = 1 is used up", "Run again to continue", "--max-requests", "1")
     assert desk.run()[0] == 0
@@ -294,6 +296,7 @@ def test_cause_the_token_is_refused(desk):
     all_is_well(desk)
 
 
+@pytest.mark.slow
 def test_cause_a_field_vanished(desk):
     assert desk.run()[0] == 0
     rows = query(desk.folders, "FROM financials ORDER BY ALL")
@@ -307,6 +310,7 @@ def test_cause_a_field_vanished(desk):
     all_is_well(desk)
 
 
+@pytest.mark.slow
 def test_cause_a_field_vanished_for_good(desk):
     """What is named as the other way out publishes the same answers without a request."""
     assert desk.run()[0] == 0
@@ -322,6 +326,7 @@ def test_cause_a_field_vanished_for_good(desk):
     all_is_well(desk)
 
 
+@pytest.mark.slow
 def test_cause_an_interrupt(desk):
     command = [sys.executable, "-m", "firmlake", "run", str(desk.list)]
     environment = {**os.environ, **desk.environment}
@@ -357,6 +362,7 @@ def test_cause_the_store_of_the_throttle_is_away(desk, monkeypatch):
     all_is_well(desk)
 
 
+@pytest.mark.slow
 def test_an_unfinished_step_outward_names_the_list_and_the_option(desk):
     with_steps = ["--expand", "lookalikes", "--depth", "1"]
     agree(desk, 4, "leaves out 1 company", "run list.csv again with --expand lookalikes --depth 1",

@@ -63,6 +63,7 @@ def test_a_complete_run_is_completed_and_its_page_tells_what_it_came_to(
     assert f"firmlake query --data {folders.data} " in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_without_a_list_the_sample_runs_on_the_embedded_service(run_flow: RunFlow, folders: Folders):
     run = run_flow(None, api__base_url="sandbox")
     assert run.state == "Completed"
@@ -141,6 +142,7 @@ def test_a_refused_token_fails_the_run_after_one_request_and_is_not_shown(
     assert not [name for name in run.tasks() if name.startswith("stage")]
 
 
+@pytest.mark.slow
 def test_answers_that_lost_a_field_are_not_published(
     run_flow: RunFlow, company_list: Path, folders: Folders, sandbox: Sandbox
 ):
@@ -171,6 +173,7 @@ def test_what_is_wrong_from_the_start_fails_the_run_with_its_line(
     assert request_count(sandbox) == 0
 
 
+@pytest.mark.slow
 def test_prefect_keeps_neither_the_work_of_a_step_nor_its_result(enrich):
     """It keeps every task until the process ends, and a shard's records take hundreds of MB."""
     from prefect import flow
@@ -205,8 +208,8 @@ def test_its_parameters_hold_no_secret(enrich):
         pytest.param(
             {"kind": "status", "status": 403, "endpoint": "lookalikes"}, {}, id="forbidden", marks=pytest.mark.slow
         ),
-        pytest.param({"kind": "status", "status": 401}, {}, id="token", marks=pytest.mark.slow),
-        pytest.param(None, {"run__max_credits": 7}, id="budget"),
+        pytest.param({"kind": "status", "status": 401}, {}, id="token"),
+        pytest.param(None, {"run__max_credits": 7}, id="budget", marks=pytest.mark.slow),
     ],
 )
 def test_the_message_of_the_state_is_the_line_of_the_terminal(

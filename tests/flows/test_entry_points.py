@@ -121,10 +121,10 @@ def enrich_by_hand(at: Place, **settings: object) -> None:
 @pytest.mark.parametrize(
     ("start", "settings"),
     [
-        pytest.param(enrich_by_command, EXPAND, id="command-expand"),
-        pytest.param(enrich_by_flow, PLAIN, id="flow-list"),
+        pytest.param(enrich_by_command, EXPAND, id="command-expand", marks=pytest.mark.slow),
+        pytest.param(enrich_by_flow, PLAIN, id="flow-list", marks=pytest.mark.slow),
         pytest.param(enrich_by_command, PLAIN, id="command-list", marks=pytest.mark.slow),
-        pytest.param(enrich_by_flow, EXPAND, id="flow-expand", marks=pytest.mark.slow),
+        pytest.param(enrich_by_flow, EXPAND, id="flow-expand"),
         pytest.param(enrich_by_hand, PLAIN, id="by-hand-list", marks=pytest.mark.slow),
         pytest.param(enrich_by_hand, EXPAND, id="by-hand-expand", marks=pytest.mark.slow),
     ],
@@ -154,7 +154,12 @@ def lists_by_hand(at: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "start", [lists_by_command, lists_by_flow, pytest.param(lists_by_hand, marks=pytest.mark.slow)]
+    "start",
+    [
+        lists_by_flow,
+        pytest.param(lists_by_command, marks=pytest.mark.slow),
+        pytest.param(lists_by_hand, marks=pytest.mark.slow),
+    ],
 )
 def test_the_overview_of_the_lists(place: Callable[[str], Place], start: Start):
     expected, found = place("python"), place("other")
@@ -166,6 +171,7 @@ def test_the_overview_of_the_lists(place: Callable[[str], Place], start: Start):
     assert len(content["service_lists"]) == 20
 
 
+@pytest.mark.slow
 def test_a_replay(place: Callable[[str], Place], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """By command from what has landed; from an archive in this process, and by the flow on workers."""
     from prefect.task_runners import ThreadPoolTaskRunner

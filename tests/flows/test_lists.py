@@ -52,6 +52,7 @@ def puts(sandbox: Sandbox) -> int:
     return sum(sandbox.ledger(summary=True)["summary"]["by_endpoint"].get("lists.contacts", {}).values())
 
 
+@pytest.mark.slow
 def test_the_overview_shows_what_changed_on_the_page_of_its_run(run: Run, sandbox: Sandbox):
     assert run("service_lists", "OVERVIEW").state == "Completed"
     sandbox.set_faults([{"kind": "change_lists", "change": "vanish", "list": STATIC, "times": 1}])
@@ -61,6 +62,7 @@ def test_the_overview_shows_what_changed_on_the_page_of_its_run(run: Run, sandbo
     assert (event["list_id"], event["kind"]) == (STATIC, "list_gone")
 
 
+@pytest.mark.slow
 def test_contacts_are_planned_shown_and_added(run: Run, contacts: Path, sandbox: Sandbox, tmp_path: Path):
     done = run("add_contacts", str(contacts), STATIC)
     assert (done.state, done.message) == ("Completed", f"3 contacts added to list {STATIC}")
