@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import msgspec
 import polars as pl
+import pytest
 
 from firmlake.core.alert_rule import AlertRule
 from firmlake.core.company import Company
@@ -40,6 +41,12 @@ LISTS = {"service_lists", "service_list_columns", "list_changes", "contact_addit
 COMPANY_LISTS = {"company_lists", "list_members"}
 STAGED = TABLES.keys() - LISTS - COMPANY_LISTS - {"runs", "loads", "changes", "alerts", "alert_rules"}
 """Tables whose rows a run stages; those of lists come another way, the others are made by the load."""
+
+
+def slow(*cases: Any) -> list[Any]:
+    """Cases of a test that only `-m slow` runs."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow) for case in cases]
+
 
 # --- answers ---------------------------------------------------------------------------------------------------------
 
@@ -322,7 +329,7 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def query(folders: Folders, sql: str) -> list[tuple[Any, ...]]:
-    """Query the newest generation, attached to one database of this process: starting one takes longer than most queries."""
+    """Query the newest generation, attached to one database of this process: each start of one takes 20 ms."""
     path = newest(folders)
     assert path
     with _database().cursor() as cursor:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 import firmlake_sandbox
 from firmlake_sandbox import Sandbox
 
@@ -64,6 +66,7 @@ def modes(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode) for path in paths}
 
 
+@pytest.mark.slow
 def test_nobody_but_the_owner_reads_what_is_written(sandbox, tmp_path):
     do_everything(tmp_path, sandbox, umask=0o022)
     found = modes(tmp_path)
@@ -71,6 +74,7 @@ def test_nobody_but_the_owner_reads_what_is_written(sandbox, tmp_path):
     assert {path: oct(mode) for path, mode in found.items() if mode & 0o077} == {}
 
 
+@pytest.mark.slow
 def test_a_stricter_umask_is_respected(sandbox, tmp_path):
     (tmp_path / "list.csv").write_text("BE0403227515\n")
     call(tmp_path, sandbox, ["run", "list.csv"], umask=0o277)

@@ -94,6 +94,7 @@ def test_a_run_accounts_for_every_company_in_each_dataset(call: Call):
     assert call("verify", "--json").content["agrees"] is True
 
 
+@pytest.mark.slow
 def test_a_rerun_asks_for_nothing_and_is_done(call: Call, sandbox: firmlake_sandbox.Sandbox):
     call("run", "list.csv")
     before = sandbox.ledger()["summary"]["requests"]
@@ -251,6 +252,7 @@ def test_a_field_that_vanished_is_exit_6_and_publishes_nothing_until_it_is_accep
     assert {("vanished_field", "profitability.revenue"), ("new_field", "profitability.revenueV2")} <= kinds
 
 
+@pytest.mark.slow
 def test_a_run_that_was_refused_for_a_lost_field_does_not_stand_in_the_way_of_the_next(call: Call, sandbox):
     write_few(20)
     assert call("run", "few.csv").code == 0
@@ -303,6 +305,7 @@ def test_a_signal_ends_a_run_in_time_and_the_next_one_goes_on(environment, sandb
     assert sandbox.ledger()["summary"]["requests"] == result.content["request_count"]
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_does_not_outspend_a_budget_that_was_set_since(call: Call, sandbox, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setenv("FIRMLAKE_API_TOKEN", "wrong")
@@ -336,6 +339,7 @@ def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(call: Call,
     assert call("verify").code == 0
 
 
+@pytest.mark.slow
 def test_what_is_left_of_an_unfinished_run_is_priced(call: Call, sandbox: firmlake_sandbox.Sandbox):
     write_few(130, "many.csv")
     sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
@@ -435,6 +439,7 @@ def test_a_service_that_never_answered_leaves_the_data_folder_free(call: Call):
     assert call("run", "few.csv", *wrong).code == 2
 
 
+@pytest.mark.slow
 def test_status_says_what_to_do_next(call: Call, sandbox: firmlake_sandbox.Sandbox):
     assert "firmlake run LIST" in call("status", "--json").content["next_step"]
     call("run", "list.csv", "--max-credits", "10")

@@ -60,6 +60,7 @@ def test_combinations_give_every_value(seed: int, make_contact: Any, world: Lake
     assert_same(make_contact, world, f"seed:{seed}")
 
 
+@pytest.mark.slow
 def test_nothing_differs_with_the_service_that_was_assumed(make_contact: Any) -> None:
     contact = make_contact()
     assert set(contact.verdicts.values()) == {"as_assumed", "not_observed"}
@@ -73,6 +74,7 @@ def test_nothing_differs_with_the_service_that_was_assumed(make_contact: Any) ->
     assert (requests > 15, charged) == (True, 2), "what was asked before the run landed in it"
 
 
+@pytest.mark.slow
 def test_a_second_check_costs_nothing(make_contact: Any) -> None:
     contact = make_contact(runs=False)
     spent = contact.lake.ledger()["credits_charged"]

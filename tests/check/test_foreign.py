@@ -74,7 +74,7 @@ def _plain(value: Any) -> Any:
     return Decimal(value).normalize() if isinstance(value, int | Decimal) else value if value is None else str(value)
 
 
-_SLOW = ("as the specification", "a validator's names", "silent and closing")
+_SLOW = ("pydantic and small", "as the specification", "a validator's names", "silent and closing")
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,7 @@ def test_children_of_a_shape_nobody_knows_are_kept_as_json(tmp_path: Path) -> No
     assert count == kept == sum(len(truth(*company)["relationships"]["children"]) for company in lake.numbers)  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_a_forbidden_dataset_of_a_service_that_never_heard_of_us_costs_that_dataset_alone(tmp_path: Path) -> None:
     with foreign(forbidden="lookalikes") as service:
         lake, checked, run = first_contact(tmp_path, service)

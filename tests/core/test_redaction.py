@@ -74,6 +74,7 @@ def test_a_secret_at_the_edge_of_a_window_is_found():
         assert redact_whole(b" " * before + spelled) == b" " * before + b"[token]"
 
 
+@pytest.mark.slow
 def test_a_body_that_encodes_everything_takes_no_memory():
     """A window at a time is decoded: some MB, whatever the size of the body."""
     keep_secret(TOKEN)

@@ -132,6 +132,7 @@ def test_as_many_companies_are_bought_as_credits_are_left(
     assert ended.summary.expected_credit_count == 60
 
 
+@pytest.mark.slow
 def test_the_bill_of_four_weeks_names_the_day(schedule: Schedule):
     bought = schedule.run(0).summary.expected_credit_count
     schedule.go(10)

@@ -49,10 +49,10 @@ def held(folders):
     publish_landed(run)
 
     def read(after, refresh=30, window=30, free=0):
-        with open_warehouse(folders) as connection:
-            return read_held(connection, NOON + after, refresh, window, (), free)
+        return read_held(connection, NOON + after, refresh, window, (), free)
 
-    return read
+    with open_warehouse(folders) as connection:
+        yield read
 
 
 def fresh(held):

@@ -37,11 +37,13 @@ def test_the_next_sample_is_of_the_next_companies_and_the_whole_run_buys_only_th
     assert lake.run("--sample", "5").code == 0, "nobody is left to ask"
 
 
+@pytest.mark.slow
 def test_a_sample_larger_than_the_list_is_the_list(lake: Lake) -> None:
     assert lake.run("--sample", "500").code == 0
     assert lake.query("SELECT count(*) FROM companies") == [(30,)]
 
 
+@pytest.mark.slow
 def test_a_budget_holds_for_a_sample_too(lake: Lake) -> None:
     run = lake.run("--sample", "10", "--max-credits", "4")
     assert run.code == 4

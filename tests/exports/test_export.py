@@ -168,6 +168,7 @@ class Mortal(Folder):
             raise KilledError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_killed_at_any_step_shows_the_export_before_or_the_new_one_and_goes_on(lake, tmp_path, before):
     request = Request(tables=("companies", "runs"))

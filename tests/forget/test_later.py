@@ -45,6 +45,7 @@ def made(tmp_path_factory, sandbox_process):
         yield settings, folder
 
 
+@pytest.mark.slow
 def test_who_was_forgotten_comes_back_by_no_way(made, now):
     settings, folder = made
     folders = Folders.of(settings)

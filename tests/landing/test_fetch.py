@@ -23,7 +23,7 @@ from firmlake.core.settings import Settings
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.landed import load_progress, read_landed
 from firmlake.tables.flatten import flatten_shard
-from support import DATASETS, NOON, make_run
+from support import DATASETS, NOON, make_run, slow
 
 COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
 POISON = COMPANIES[137]
@@ -180,7 +180,7 @@ def test_what_has_landed_is_not_asked_for_again(sandbox, folders, fetch):
     assert sorted(folders.data.rglob("*.zst")) == files
 
 
-@pytest.mark.parametrize("stop_after", [0, 1, 2, 5, 9])
+@pytest.mark.parametrize("stop_after", [2, *slow(0, 1, 5, 9)])
 def test_a_run_that_was_stopped_goes_on_where_it_was(sandbox, folders, fetch, stop_after):
     """No record is asked for twice; only what was half known by then is packed less well."""
     whole = make_run(folders, COMPANIES, run_id="20260105T120000Z-0009")
@@ -221,7 +221,7 @@ def test_known_totals_take_no_more_requests(sandbox, folders, fetch):
     assert statuses(again)["pending"] == 0
 
 
-@pytest.mark.parametrize("is_resumed", [False, True], ids=["at once", "resumed"])
+@pytest.mark.parametrize("is_resumed", [*slow(False), True], ids=["at once", "resumed"])
 def test_what_is_staged_from_memory_is_what_has_landed(sandbox, folders, fetch, is_resumed):
     """All tables, in all their rows and in the same order, also of what was odd."""
     sandbox.set_faults(

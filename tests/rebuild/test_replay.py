@@ -42,17 +42,13 @@ from support import (
     period,
     publish_landed,
     query,
+    slow,
     stage,
     storage_version,
 )
 
 FIRST, SECOND = "20260105T120000Z-0001", "20260106T120000Z-0002"
 RECORDS = {"financials": period(), "lookalikes": lookalike(), "relationships": party()}
-
-
-def slow(*cases):
-    """Each takes a replay of everything."""
-    return [pytest.param(case, marks=pytest.mark.slow) for case in cases]
 
 
 def clock():
@@ -124,6 +120,7 @@ def test_replay_needs_neither_staged_files_nor_a_warehouse(two_runs):
     assert [row[0] for row in query(two_runs, "SELECT run_id FROM loads ORDER BY generation")] == [FIRST, SECOND]
 
 
+@pytest.mark.slow
 def test_replay_mends_a_damaged_generation(two_runs):
     before, path = content(two_runs), newest(two_runs)
     path.chmod(0o644)
@@ -291,6 +288,7 @@ def _rewrite_manifest(run, manifest, path):
     write_json(folder / "manifest.json", msgspec.structs.replace(manifest, files=files))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", ["remove", pytest.param("damage", marks=pytest.mark.slow)])
 def test_verify_names_a_run_whose_manifest_is_gone(two_runs, harm):
     path = two_runs.staged(FIRST) / "manifest.json"
@@ -308,6 +306,7 @@ def test_verify_names_a_loaded_run_that_is_no_longer_known(two_runs, name):
         verified(two_runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [pytest.param("remove", marks=pytest.mark.slow), "damage"])
 def test_replay_takes_from_the_warehouse_how_a_run_ended(two_runs, harm):
     before, path = content(two_runs), two_runs.run(FIRST) / "outcome.json"
@@ -355,6 +354,7 @@ def test_a_segment_that_is_not_what_landed_is_named_and_nothing_published(two_ru
     assert not [path for path in two_runs.data.iterdir() if path.name.startswith(".verify")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", [verified, pytest.param(replay, marks=pytest.mark.slow)])
 def test_one_can_do_without_a_damaged_segment_on_purpose(two_runs, check):
     """By the steps that the error names, whichever command finds it."""
@@ -371,6 +371,7 @@ def test_one_can_do_without_a_damaged_segment_on_purpose(two_runs, check):
     assert all(check.agrees for check in verified(two_runs))
 
 
+@pytest.mark.slow
 def test_the_warehouse_is_left_alone_by_verify(two_runs):
     before = sorted(path.name for path in two_runs.warehouse.iterdir())
     verified(two_runs)

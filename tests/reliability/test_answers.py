@@ -37,9 +37,9 @@ def others(lake: Lake, table: str, company: tuple[str, str]) -> list[Any]:
     return lake.query(f"SELECT {columns} FROM {table} WHERE (country, company_number) != {company!r} ORDER BY ALL")
 
 
-@pytest.mark.parametrize("body", sized(["error"], [*((b, n) for b in BODIES for n in (1, 2, 3)), ("gzip_bomb", 2)]))
+@pytest.mark.parametrize("body", sized([], [*((b, n) for b in BODIES for n in (1, 2, 3)), ("gzip_bomb", 2)]))
 def test_a_wrong_body_that_passes_is_asked_for_again(body, sandbox, make_lake, undisturbed):
-    kind, n = body if isinstance(body, tuple) else (body, 2)
+    kind, n = body
     expected = undisturbed(COUNT)
     lake = make_lake(COUNT)
     with faults(sandbox, _body(kind) | {"nth": [n]}):
@@ -48,7 +48,7 @@ def test_a_wrong_body_that_passes_is_asked_for_again(body, sandbox, make_lake, u
     assert_whole(lake, expected)
 
 
-@pytest.mark.parametrize("kind", sized(["nested"], [*BODIES, "gzip_bomb"]))
+@pytest.mark.parametrize("kind", sized([], [*BODIES, "gzip_bomb"]))
 def test_a_wrong_body_that_one_company_causes_costs_that_company_alone(kind, sandbox, make_lake, undisturbed):
     undisturbed(COUNT)
     lake = _finished(make_lake, sandbox)
@@ -131,6 +131,7 @@ def test_pages_that_do_not_fit_together_are_fetched_until_they_do(rule, count, s
     assert_whole(lake, expected)
 
 
+@pytest.mark.reliability
 def test_totals_that_never_agree_cost_only_companies_of_several_pages(sandbox, make_lake, undisturbed):
     expected = undisturbed(COUNT)
     lake = make_lake(COUNT)
@@ -145,7 +146,7 @@ def test_totals_that_never_agree_cost_only_companies_of_several_pages(sandbox, m
     assert lake.content() == expected.content
 
 
-@pytest.mark.parametrize("case", sized([("text", "revenue")], product(DRIFTS, FIELDS)))
+@pytest.mark.parametrize("case", sized([], product(DRIFTS, FIELDS)))
 def test_a_field_that_drifts_in_one_company_harms_no_other_and_is_reported(case, sandbox, make_lake, undisturbed):
     change, field = case
     undisturbed(COUNT)
@@ -185,7 +186,7 @@ LITERALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("literal", sized(["9007199254740993.01", str(10**30), "12.345", "{}"], LITERALS))
+@pytest.mark.parametrize("literal", sized(["9007199254740993.01"], [str(10**30), *LITERALS]))
 def test_a_number_is_exact_or_discarded(literal, sandbox, make_lake):
     """And costs neither its record nor the run."""
     lake = make_lake(8, run__datasets="financials")

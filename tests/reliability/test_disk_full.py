@@ -32,7 +32,7 @@ def small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a small disk")
-@pytest.mark.parametrize("kilobytes", sized([300], FULL))
+@pytest.mark.parametrize("kilobytes", sized([], [300, *FULL]))
 def test_a_full_disk_ends_the_run_in_one_line_and_the_next_run_goes_on(
     kilobytes, make_lake, undisturbed, record_property
 ):

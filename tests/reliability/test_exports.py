@@ -10,7 +10,10 @@ import pytest
 
 from .test_disk_full import small_disk
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a small disk")
+pytestmark = [
+    pytest.mark.reliability,
+    pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a small disk"),
+]
 
 
 def fill(folder: Path) -> None:

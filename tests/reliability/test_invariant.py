@@ -49,7 +49,7 @@ def _bounded(rule):
 @pytest.mark.parametrize(
     "examples",
     [
-        pytest.param(2, id="slice"),
+        pytest.param(2, id="slice", marks=pytest.mark.reliability),
         pytest.param(150, id="full", marks=[pytest.mark.reliability, pytest.mark.timeout(900)]),
     ],
 )

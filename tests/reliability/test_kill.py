@@ -18,7 +18,7 @@ COUNT = 400
 SHARD = 100
 THREADS = 4
 KILLS = 4
-"""Of one lake, so that a run is killed again while it recovers."""
+"""Of one lake, so that a run is killed again while it recovers; by default one."""
 SLOW = {"kind": "delay", "seconds": 0.04}
 SHARDS_PARTLY_FULL = COUNT // SHARD * 2
 """Smaller shards fill their last requests worse than the undisturbed run's single one."""
@@ -50,15 +50,16 @@ def kill_at_file_call(lake: Lake, process: subprocess.Popen[str], chance: random
 WAYS = (kill_after_first_file, kill_at_file_call, kill_while_loading, kill_while_staging)
 
 
-@pytest.mark.parametrize("seed", sized(range(1), range(100, 170)))
+@pytest.mark.parametrize("case", sized([(0, 1)], [(seed, KILLS) for seed in (0, *range(100, 170))]))
 def test_killed_runs_are_continued_and_nothing_is_lost_double_or_paid_twice(
-    seed, sandbox, make_lake, undisturbed, record_property
+    case, sandbox, make_lake, undisturbed, record_property
 ):
+    seed, kills = case
     expected, chance = undisturbed(COUNT), random.Random(seed)
     lake = make_lake(COUNT, run__shard_companies=SHARD)
     killed: Counter[str] = Counter()
     with faults(sandbox, SLOW):
-        for turn in range(KILLS):
+        for turn in range(kills):
             way = WAYS[(seed + turn) % len(WAYS)]
             killed.update(_kill(lake, way, chance))
     result = lake.run()

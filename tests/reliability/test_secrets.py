@@ -142,7 +142,7 @@ class _Echo(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.mark.parametrize("status", [401, 404])
+@pytest.mark.parametrize("status", [401, pytest.param(404, marks=pytest.mark.reliability)])
 @pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
 def test_the_token_in_any_spelling_of_the_service_is_written_nowhere(spell, status, echo, make_lake):
     """Neither on stderr, into the log, the folder of failures, what status says, nor the landed answers."""

@@ -29,6 +29,7 @@ from support import (
     period,
     publish_landed,
     query,
+    slow,
 )
 
 FIRST, SECOND = "20260105T120000Z-0001", "20260112T120000Z-0002"
@@ -183,7 +184,7 @@ def test_a_period_that_is_gone_is_told(folders):
     assert rows == [("period_removed", None, None)]
 
 
-@pytest.mark.parametrize(("after", "kind"), [(8, "health_up"), (6, "health_down")])
+@pytest.mark.parametrize(("after", "kind"), [(8, "health_up"), *slow((6, "health_down"))])
 def test_health_is_compared_between_the_newest_periods_that_state_it(folders, after, kind):
     newest, silent = period(2024, healthIndicator=after), period(2025, healthIndicator=None)
     rows = two_weeks(folders, "financials", [period(2023)], [silent, newest, period(2023)])

@@ -11,6 +11,7 @@ import pytest
 
 from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.views import create_views
+from support import slow
 
 NOW = "2026-01-05 12:00:00"
 
@@ -373,7 +374,7 @@ def find_tops(edges, company):
     return {min({one, *over[one]}) for one in tops}
 
 
-SEEDS = [0, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 24))]
+SEEDS = [0, *slow(*range(3, 24))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

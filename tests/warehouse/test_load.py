@@ -31,6 +31,7 @@ from support import (
     period,
     publish_landed,
     query,
+    slow,
 )
 
 FIRST, SECOND, THIRD = "20260105T120000Z-0001", "20260106T120000Z-0002", "20260107T120000Z-0003"
@@ -127,7 +128,7 @@ UNREAD = {
 }
 
 
-@pytest.mark.parametrize("dataset", UNREAD)
+@pytest.mark.parametrize("dataset", ["financials", *slow(*(name for name in UNREAD if name != "financials"))])
 def test_a_record_that_cannot_be_read_retires_nothing_that_it_may_have_been(folders, dataset):
     sql, before, after, held = UNREAD[dataset]
     answered(folders, dataset, *before)
@@ -164,7 +165,7 @@ def test_what_was_not_asked_retires_nothing(folders):
     assert state(folders, ACME) == ("waiting", 1, naive(NOON), SECOND)
 
 
-@pytest.mark.parametrize(("later", "status"), [(gone, "not_found"), (similar, "empty")])
+@pytest.mark.parametrize(("later", "status"), [(gone, "not_found"), *slow((similar, "empty"))])
 def test_rows_go_when_the_service_no_longer_has_them(folders, later, status):
     run_of(folders, similar(ACME, 0.9), similar(BOLT, 0.5))
     run_of(folders, later(ACME, at=LATER), similar(BOLT, 0.5, at=LATER), run_id=SECOND, at=LATER)
@@ -333,7 +334,7 @@ def test_loading_a_run_again_changes_nothing_but_the_ledger(folders):
     assert {name: query(folders, f"SELECT * FROM {name} ORDER BY ALL") for name in before} == before
 
 
-@pytest.mark.parametrize("name", ["a b", "it's", "br[1]*", "\u00fc"])
+@pytest.mark.parametrize("name", ["it's", *slow("a b", "br[1]*", "\u00fc")])
 def test_a_data_folder_may_have_any_name(tmp_path, name):
     folders = Folders(tmp_path / name)
     run_of(folders, similar(ACME, 0.9))

@@ -33,6 +33,7 @@ from support import (
     period,
     publish_landed,
     query,
+    slow,
 )
 
 HISTORIED = [name for name, table in TABLES.items() if table.volatile is not None and "country" in table.key]
@@ -176,7 +177,7 @@ def test_what_the_service_withdrew_is_known_until_it_did(folders):
     assert [year for year, _ in known(folders, "2026-01-12")] == [2024]
 
 
-@pytest.mark.parametrize("received", ["2025-06-30", "2026-01-10"])
+@pytest.mark.parametrize("received", ["2025-06-30", *slow("2026-01-10")])
 def test_a_period_whose_end_was_corrected_counts_once(folders, received):
     """Before our first answer as first seen, then as held; received anew, it counts from that day."""
     corrected = period(2024, endDate="2025-03-31", dateReceived=received, profitability__revenue=2)
@@ -187,6 +188,7 @@ def test_a_period_whose_end_was_corrected_counts_once(folders, received):
     assert revenues == [[], [1234567.89], [1234567.89], [1234567.89] if received < "2026" else [2], [2]]
 
 
+@pytest.mark.slow
 def test_a_correction_that_was_corrected_counts_once(folders):
     for week, end in enumerate(["2024-12-31", "2025-03-31", "2024-12-30"]):
         accounts = [period(2024, endDate=end, profitability__revenue=week)]

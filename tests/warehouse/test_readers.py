@@ -43,8 +43,10 @@ with firmlake.open_warehouse(data) as first:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("publishes", "readers"), [(3, 1), pytest.param(100, 2, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
+    ("publishes", "readers"),
+    [(3, 1), pytest.param(100, 2, marks=pytest.mark.timeout(1800))],
 )
 def test_readers_and_loads_never_meet(folders, tmp_path, publishes, readers):
     def load(number):

@@ -9,7 +9,7 @@ from firmlake.core.errors import DriftError
 from firmlake.core.settings import RunSettings, Settings
 from firmlake.enrich.finish import decide_outcome, publish_run
 from firmlake.rebuild.verify import verify
-from support import ACME, BOLT, DAY, NOON, answer, found, land, lookalike, make_run, party, period, query, stage
+from support import ACME, BOLT, DAY, NOON, answer, found, land, lookalike, make_run, party, period, query, slow, stage
 
 YEARS = range(2000, 2012)
 VANISHED = "SELECT dataset, path, record_count FROM drift WHERE kind = 'vanished_field' ORDER BY ALL"
@@ -69,7 +69,7 @@ def test_a_setting_publishes_it_and_drift_says_what_vanished(folders):
     assert all(check.agrees for check in verify(folders, lambda: NOON + DAY, memory_limit="100MB"))
 
 
-@pytest.mark.parametrize("settings", [{}, {"vanished_records_min": 3, "vanished_share_max": 0.5}])
+@pytest.mark.parametrize("settings", [{}, *slow({"vanished_records_min": 3, "vanished_share_max": 0.5})])
 def test_a_few_records_may_lose_a_field(folders, settings):
     run_of(folders, "financials", FULL)
     assert run_of(folders, "financials", LACKING[:3] + FULL[3:], day=1, **settings) == "done"
@@ -108,7 +108,7 @@ def test_a_score_that_vanished(folders):
         run_of(folders, "lookalikes", [without(one, "score") for one in similar], day=1)
 
 
-@pytest.mark.parametrize("path", [("percentage",), ("name",), ("identifier", "companyNumber")])
+@pytest.mark.parametrize("path", [("percentage",), *slow((("name",),), (("identifier", "companyNumber"),))])
 def test_what_a_related_party_lost(folders, path):
     """It cannot be told from another one without its name, so parties of a company count together."""
     parents = [party(BOLT._replace(company_number=f"{number:08}"), name=f"P{number}") for number in range(12)]

@@ -76,6 +76,9 @@ def has_one_entry_for_each_parent(node: int) -> bool:
     return len(owners) == len(set(owners))
 
 
+pytestmark = pytest.mark.slow  # test_recomputed.py does the same with invented weeks
+
+
 @pytest.fixture(scope="module")
 def weeks(tmp_path_factory):
     """Run the pipeline in every fourth week: the data folder, the companies, and what the service showed of them."""
