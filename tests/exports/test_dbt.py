@@ -6,11 +6,11 @@ import yaml
 
 from firmlake.exports.dbt import render_sources
 from firmlake.exports.destination import Folder
-from firmlake.exports.export import Request, export
+from firmlake.exports.export import ExportRequest, export
 
 
 def test_the_sources_file_says_what_the_export_holds(lake, tmp_path):
-    manifest = export(lake, Request(), Folder(tmp_path)).manifest
+    manifest = export(lake, ExportRequest(), Folder(tmp_path)).manifest
     [source] = yaml.safe_load(render_sources(manifest))["sources"]
     tables = {table["name"]: table for table in source["tables"]}
     for table in manifest.tables:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from firmlake.core.errors import UsageError
 from firmlake.exports.ddl import DIALECTS, render_ddl
 from firmlake.exports.destination import Folder
-from firmlake.exports.export import Request, export
+from firmlake.exports.export import ExportRequest, export
 from firmlake.exports.manifest import ExportManifest
 
 URLS = {"snowflake": "s3://b/p", "bigquery": "gs://b/p", "redshift": "s3://b/p", "databricks": "s3://b/p"}
@@ -23,7 +23,9 @@ def manifests(lake, tmp_path_factory) -> dict[str, ExportManifest]:
     """An export in each format that a warehouse loads."""
     target = Folder(tmp_path_factory.mktemp("out"))
     tables = ("financials", "runs", "drift")
-    return {name: export(lake, Request(format=name, tables=tables), target).manifest for name in ("parquet", "csv")}
+    return {
+        name: export(lake, ExportRequest(format=name, tables=tables), target).manifest for name in ("parquet", "csv")
+    }
 
 
 @pytest.fixture(params=DIALECTS)

@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 
 from firmlake.core.folders import Folders
 from firmlake.exports.destination import Folder, open_destination
-from firmlake.exports.export import Request, export
+from firmlake.exports.export import ExportRequest, export
 from support import query
 
 from .conftest import add_week
@@ -38,7 +38,7 @@ def test_a_whole_export_overwrites_and_changes_are_appended(tmp_path):
     held = []
     for week in range(3):
         add_week(folders, week)
-        request = Request(format="delta", tables=TABLES, mode="changes" if week == 2 else "whole")
+        request = ExportRequest(format="delta", tables=TABLES, mode="changes" if week == 2 else "whole")
         done = export(folders, request, Folder(out))
         assert export(folders, request, Folder(out)).manifest == done.manifest
         held.append(done.manifest.tables[0])
@@ -53,7 +53,7 @@ def test_a_whole_export_overwrites_and_changes_are_appended(tmp_path):
 
 
 def test_an_export_killed_after_its_commit_does_not_commit_again(lake, tmp_path):
-    request = Request(format="delta", tables=TABLES)
+    request = ExportRequest(format="delta", tables=TABLES)
     for _ in range(2):
         with pytest.raises(KilledError):
             export(lake, request, DiesBeforeManifest(tmp_path))
@@ -67,5 +67,5 @@ def test_an_export_killed_after_its_commit_does_not_commit_again(lake, tmp_path)
 
 @pytest.mark.slow
 def test_delta_goes_to_s3(lake, bucket):
-    done = export(lake, Request(format="delta", tables=("financials",)), open_destination(bucket))
+    done = export(lake, ExportRequest(format="delta", tables=("financials",)), open_destination(bucket))
     assert amounts(f"{bucket}/delta/financials", done.manifest.tables[0].delta_version) == query(lake, AMOUNTS)

@@ -17,7 +17,7 @@ import pytest
 from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.exports.destination import Folder, open_destination
-from firmlake.exports.export import Request, export
+from firmlake.exports.export import ExportRequest, export
 from firmlake.exports.manifest import folder_of
 from firmlake.exports.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
@@ -28,14 +28,14 @@ from .conftest import RUNS, add_week
 from .reading import check, exported_rows, follow, rows, warehouse_rows
 
 ALL = tuple(WAREHOUSE_TABLES)
-CHANGES = Request(mode="changes")
+CHANGES = ExportRequest(mode="changes")
 
 
 @pytest.fixture(scope="module")
 def whole(lake, tmp_path_factory):
     """A whole export of every table, and its folder."""
     target = tmp_path_factory.mktemp("whole")
-    done = export(lake, Request(tables=ALL), Folder(target))
+    done = export(lake, ExportRequest(tables=ALL), Folder(target))
     return target / folder_of(done.manifest.export_id), done.manifest
 
 
@@ -79,15 +79,15 @@ def test_the_manifest_states_every_file(whole):
 
 
 def test_the_same_export_again_does_nothing(lake, tmp_path):
-    first = export(lake, Request(), Folder(tmp_path))
+    first = export(lake, ExportRequest(), Folder(tmp_path))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    again = export(lake, Request(), Folder(tmp_path))
+    again = export(lake, ExportRequest(), Folder(tmp_path))
     assert (first.is_new, again.is_new, again.manifest) == (True, False, first.manifest)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_as_of_a_run_is_what_the_warehouse_held_then(lake, tmp_path):
-    done = export(lake, Request(mode="as_of", as_of=RUNS[0]), Folder(tmp_path))
+    done = export(lake, ExportRequest(mode="as_of", as_of=RUNS[0]), Folder(tmp_path))
     folder = tmp_path / folder_of(done.manifest.export_id)
     for table in ("companies", "financials", "lookalikes", "relationships", "company_state"):
         with open_warehouse(lake) as connection:
@@ -135,7 +135,7 @@ def test_changes_are_whole_where_their_start_is_no_longer_kept(tmp_path):
 
 @pytest.mark.parametrize("other", [{"tables": ("companies",)}, {"format": "csv"}])
 def test_changes_are_whole_where_the_last_export_was_another(lake, tmp_path, other):
-    export(lake, msgspec.structs.replace(Request(), **other), Folder(tmp_path))
+    export(lake, msgspec.structs.replace(ExportRequest(), **other), Folder(tmp_path))
     assert export(lake, CHANGES, Folder(tmp_path)).manifest.mode == "whole"
 
 
@@ -171,7 +171,7 @@ class Mortal(Folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_killed_at_any_step_shows_the_export_before_or_the_new_one_and_goes_on(lake, tmp_path, before):
-    request = Request(tables=("companies", "runs"))
+    request = ExportRequest(tables=("companies", "runs"))
     old = export(_before(lake, tmp_path), request, Folder(tmp_path / "old"))
     undisturbed = export(lake, request, Folder(tmp_path / "undisturbed")).manifest
     step = 0
@@ -197,11 +197,11 @@ def test_an_export_that_came_between_is_not_overwritten(lake, tmp_path):
 
     class Slow(Folder):
         def replace(self, path, content, held):
-            export(elsewhere, Request(tables=("companies",)), Folder(target))
+            export(elsewhere, ExportRequest(tables=("companies",)), Folder(target))
             super().replace(path, content, held)
 
     with pytest.raises(FirmlakeError, match="Another export has replaced"):
-        export(lake, Request(tables=("runs",)), Slow(target))
+        export(lake, ExportRequest(tables=("runs",)), Slow(target))
     assert [table.name for table in follow(target)[1].tables] == ["companies"]
 
 
@@ -209,17 +209,17 @@ def test_two_exports_to_one_place_at_once_do_not_clear_each_others_files(lake, t
     class Slow(Folder):
         def put(self, path, file):
             with pytest.raises(LockHeldError, match=f"an export to {tmp_path}, process"):
-                export(lake, Request(tables=("companies",)), Folder(tmp_path))
+                export(lake, ExportRequest(tables=("companies",)), Folder(tmp_path))
             super().put(path, file)
 
-    done = export(lake, Request(tables=("companies",)), Slow(tmp_path))
+    done = export(lake, ExportRequest(tables=("companies",)), Slow(tmp_path))
     assert follow(tmp_path)[1] == done.manifest
 
 
 def test_a_newer_export_is_not_replaced_by_an_older_one(lake, tmp_path):
-    newer = export(lake, Request(), Folder(tmp_path / "out"))
+    newer = export(lake, ExportRequest(), Folder(tmp_path / "out"))
     with pytest.raises(FirmlakeError, match="holds a newer export"):
-        export(_before(lake, tmp_path), Request(), Folder(tmp_path / "out"))
+        export(_before(lake, tmp_path), ExportRequest(), Folder(tmp_path / "out"))
     assert follow(tmp_path / "out")[1] == newer.manifest
 
 
@@ -235,19 +235,19 @@ def test_a_newer_export_is_not_replaced_by_an_older_one(lake, tmp_path):
 )
 def test_what_there_is_not_is_refused(lake, tmp_path, wanted, words):
     with pytest.raises(UsageError, match=words):
-        export(lake, Request(**wanted), Folder(tmp_path))
+        export(lake, ExportRequest(**wanted), Folder(tmp_path))
     assert follow(tmp_path) is None
 
 
 def test_nothing_published_is_told(folders, tmp_path):
     with pytest.raises(FirmlakeError, match="does not exist yet"):
-        export(folders, Request(), Folder(tmp_path))
+        export(folders, ExportRequest(), Folder(tmp_path))
 
 
 @pytest.mark.parametrize("store", ["bucket", pytest.param("container", marks=pytest.mark.slow)])
 def test_an_export_to_a_store_is_that_to_a_folder(lake, tmp_path, store, request):
     remote = open_destination(request.getfixturevalue(store))
-    request = Request(tables=("companies", "financials"))
+    request = ExportRequest(tables=("companies", "financials"))
     local = export(lake, request, Folder(tmp_path))
     for is_new in (True, False):
         done = export(lake, request, remote)

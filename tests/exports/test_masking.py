@@ -8,7 +8,7 @@ import pytest
 from firmlake.core.errors import SettingsError
 from firmlake.core.files import sha256_of
 from firmlake.exports.destination import Folder
-from firmlake.exports.export import Request, export
+from firmlake.exports.export import ExportRequest, export
 
 
 def table(folder, name):
@@ -17,9 +17,9 @@ def table(folder, name):
 
 
 def test_columns_are_dropped_or_hashed_with_one_hash_for_equal_values(lake, tmp_path):
-    export(lake, Request(), Folder(tmp_path / "plain"))
+    export(lake, ExportRequest(), Folder(tmp_path / "plain"))
     mask = {"person": "hash", "*.company_number": "hash", "companies.name": "drop", "*.extra_json": "drop"}
-    manifest = export(lake, Request(mask=mask), Folder(tmp_path / "masked")).manifest
+    manifest = export(lake, ExportRequest(mask=mask), Folder(tmp_path / "masked")).manifest
     plain, masked = table(tmp_path / "plain", "companies"), table(tmp_path / "masked", "companies")
     assert set(plain.columns) - set(masked.columns) == {"name"}
     assert plain.height == masked.height
@@ -40,10 +40,10 @@ def test_columns_are_dropped_or_hashed_with_one_hash_for_equal_values(lake, tmp_
 
 def test_another_mask_is_another_export(lake, tmp_path):
     target = Folder(tmp_path)
-    first = export(lake, Request(mode="changes", mask={"person": "hash"}), target).manifest
-    again = export(lake, Request(mode="changes", mask={"person": "hash"}), target)
+    first = export(lake, ExportRequest(mode="changes", mask={"person": "hash"}), target).manifest
+    again = export(lake, ExportRequest(mode="changes", mask={"person": "hash"}), target)
     assert not again.is_new
-    other = export(lake, Request(mode="changes", mask={"person": "drop"}), target)
+    other = export(lake, ExportRequest(mode="changes", mask={"person": "drop"}), target)
     assert other.is_new
     assert (other.manifest.mode, other.note) == ("whole", "the last export had another mask")
     assert first.export_id != other.manifest.export_id
@@ -52,4 +52,4 @@ def test_another_mask_is_another_export(lake, tmp_path):
 
 def test_a_mask_that_names_no_column_is_refused(lake, tmp_path):
     with pytest.raises(SettingsError, match=r"export.mask: relationships.related_nam names no column"):
-        export(lake, Request(mask={"relationships.related_nam": "drop"}), Folder(tmp_path))
+        export(lake, ExportRequest(mask={"relationships.related_nam": "drop"}), Folder(tmp_path))

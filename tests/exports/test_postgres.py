@@ -9,7 +9,7 @@ import pytest
 from firmlake.core.folders import Folders
 from firmlake.exports.ddl import render_ddl
 from firmlake.exports.destination import Folder
-from firmlake.exports.export import Request, export
+from firmlake.exports.export import ExportRequest, export
 from firmlake.exports.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from postgres import serve_postgres
@@ -26,7 +26,7 @@ def psql():
 
 
 def test_every_value_arrives_and_loading_twice_changes_nothing(lake, tmp_path, psql):
-    manifest = export(lake, Request(format="csv"), Folder(tmp_path)).manifest
+    manifest = export(lake, ExportRequest(format="csv"), Folder(tmp_path)).manifest
     script = render_ddl(manifest, str(tmp_path), "postgres")
     for _ in range(2):
         psql(script)
@@ -38,7 +38,7 @@ def test_every_value_arrives_and_loading_twice_changes_nothing(lake, tmp_path, p
 
 
 def test_comments_arrive(lake, tmp_path, psql):
-    psql(render_ddl(export(lake, Request(format="csv"), Folder(tmp_path)).manifest, str(tmp_path), "postgres"))
+    psql(render_ddl(export(lake, ExportRequest(format="csv"), Folder(tmp_path)).manifest, str(tmp_path), "postgres"))
     found = psql("SELECT col_description('financials'::regclass, ordinal_position) FROM information_schema.columns "
                  "WHERE table_name = 'financials' AND column_name = 'revenue'")  # fmt: skip
     assert found.startswith("Revenue, in the currency of the accounts")
@@ -50,7 +50,7 @@ def test_a_name_with_a_character_that_no_database_takes_arrives_with_a_mark_in_i
     record = party(BOLT, name='Ac\x00me "Zoo"', identifier__name="\x00")
     land(run, answer("relationships", found(ACME, "relationships", record)))
     publish_landed(run)
-    request = Request(format="csv", tables=("relationships",))
+    request = ExportRequest(format="csv", tables=("relationships",))
     psql(render_ddl(export(folders, request, Folder(tmp_path)).manifest, str(tmp_path), "postgres"))
     arrived = psql("SELECT related_name, related_identifier_name FROM relationships WHERE related_name LIKE 'Ac%'")
     assert arrived == 'Ac\ufffdme "Zoo"|\ufffd\n'

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from firmlake.exports.destination import Folder
-from firmlake.exports.export import Request, export
+from firmlake.exports.export import ExportRequest, export
 from firmlake.exports.manifest import folder_of
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.generations import open_warehouse
@@ -23,7 +23,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def folder(lake, tmp_path_factory):
     target = tmp_path_factory.mktemp("out")
-    return target / folder_of(export(lake, Request(tables=tuple(WAREHOUSE_TABLES)), Folder(target)).manifest.export_id)
+    return target / folder_of(
+        export(lake, ExportRequest(tables=tuple(WAREHOUSE_TABLES)), Folder(target)).manifest.export_id
+    )
 
 
 def columns_of(table: str) -> list[str]:

@@ -13,7 +13,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings import ContractSettings
 from firmlake.exports.ddl import render_ddl
 from firmlake.exports.destination import Folder
-from firmlake.exports.export import Request, export
+from firmlake.exports.export import ExportRequest, export
 from firmlake.rebuild.replay import replay
 from support import ACME, DAY, NOON, answer, found, land, make_run, period, publish_landed
 
@@ -37,7 +37,7 @@ def widened(tmp_path_factory):
 
 
 def test_parquet_and_its_manifest_have_the_decimal(widened, tmp_path):
-    done = export(widened, Request(tables=TABLES), Folder(tmp_path)).manifest
+    done = export(widened, ExportRequest(tables=TABLES), Folder(tmp_path)).manifest
     [file] = tmp_path.rglob("*.parquet")
     column = pq.read_table(file, columns=["employee_count"])["employee_count"]
     assert (column.type, column.to_pylist()) == (pa.decimal128(23, 4), [Decimal("13.2500")])
@@ -46,7 +46,7 @@ def test_parquet_and_its_manifest_have_the_decimal(widened, tmp_path):
 
 
 def test_csv_and_its_ddl_have_the_decimal(widened, tmp_path):
-    done = export(widened, Request(format="csv", tables=TABLES), Folder(tmp_path)).manifest
+    done = export(widened, ExportRequest(format="csv", tables=TABLES), Folder(tmp_path)).manifest
     [file] = tmp_path.rglob("*.csv")
     assert duckdb.sql(f"SELECT employee_count FROM read_csv('{file}')").fetchall() == [(13.25,)]
     script = render_ddl(done, str(tmp_path), "postgres")
@@ -55,10 +55,12 @@ def test_csv_and_its_ddl_have_the_decimal(widened, tmp_path):
 
 
 def test_tables_as_of_a_run_and_delta_have_the_decimal(widened, tmp_path):
-    export(widened, Request(tables=TABLES, mode="as_of", as_of="20260105T120000Z-0001"), Folder(tmp_path / "past"))
+    export(
+        widened, ExportRequest(tables=TABLES, mode="as_of", as_of="20260105T120000Z-0001"), Folder(tmp_path / "past")
+    )
     [file] = (tmp_path / "past").rglob("*.parquet")
     assert pq.read_table(file)["employee_count"].to_pylist() == [Decimal("12.5000")]
-    export(widened, Request(format="delta", tables=TABLES), Folder(tmp_path / "delta"))
+    export(widened, ExportRequest(format="delta", tables=TABLES), Folder(tmp_path / "delta"))
     [file] = (tmp_path / "delta").rglob("*.parquet")
     assert pq.ParquetFile(file).read(["employee_count"])["employee_count"].to_pylist() == [Decimal("13.2500")]
 
@@ -71,7 +73,7 @@ def test_changes_since_a_generation_with_whole_numbers_have_the_decimal(tmp_path
         record = period(2024, people__employees=count)
         land(run, answer("financials", found(ACME, "financials", record), offset=0, at=at))
         publish_landed(run.read_by(contract), at=at)
-        request = Request(format="parquet", tables=TABLES, mode="changes" if day else "whole")
+        request = ExportRequest(format="parquet", tables=TABLES, mode="changes" if day else "whole")
         done = export(folders, request, Folder(tmp_path / "out")).manifest
     assert done.tables[0].changes == {"update": 1}
     values = [pq.read_table(file)["employee_count"].to_pylist() for file in (tmp_path / "out").rglob("*.parquet")]

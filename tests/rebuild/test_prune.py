@@ -10,7 +10,7 @@ import pytest
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.exports.destination import Folder
-from firmlake.exports.export import Request, export
+from firmlake.exports.export import ExportRequest, export
 from firmlake.rebuild.prune import find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
@@ -73,11 +73,11 @@ def test_a_look_changes_nothing(three):
 
 def test_the_generation_that_changes_start_from_stays(folders, tmp_path):
     add_run(folders, 0)
-    export(folders, Request(mode="changes"), Folder(tmp_path / "out"))
+    export(folders, ExportRequest(mode="changes"), Folder(tmp_path / "out"))
     for day in (1, 2):
         add_run(folders, day, keep=1)
     assert names(removable(folders, keep_generations=1)) == []
-    assert export(folders, Request(mode="changes"), Folder(tmp_path / "out")).manifest.mode == "changes"
+    assert export(folders, ExportRequest(mode="changes"), Folder(tmp_path / "out")).manifest.mode == "changes"
     assert names(removable(folders, keep_generations=1)) == [("generation", "gen_000001.duckdb")]
 
 

@@ -14,7 +14,7 @@ from exports.conftest import add_week
 from exports.reading import follow
 from firmlake.core.folders import Folders
 from firmlake.exports.destination import Folder
-from firmlake.exports.export import Request, export
+from firmlake.exports.export import ExportRequest, export
 
 pytestmark = pytest.mark.reliability
 
@@ -26,7 +26,7 @@ def lake(tmp_path_factory):
     """A folder of one generation that was exported, and then a second generation."""
     folders = Folders(tmp_path_factory.mktemp("lake") / "data")
     add_week(folders, 0)
-    first = export(folders, Request(), Folder(folders.data / "out")).manifest
+    first = export(folders, ExportRequest(), Folder(folders.data / "out")).manifest
     add_week(folders, 1)
     return folders, first
 
@@ -36,7 +36,7 @@ def lake(tmp_path_factory):
 def test_a_killed_export_is_harmless(lake, tmp_path, mode):
     folders, first = lake
     chance, target = random.Random(mode), tmp_path / "out"
-    expected = export(folders, Request(mode=mode), _copied(folders, tmp_path / "undisturbed")).manifest
+    expected = export(folders, ExportRequest(mode=mode), _copied(folders, tmp_path / "undisturbed")).manifest
     kills = 0
     for _ in range(KILLS):
         _copied(folders, target)
