@@ -20,6 +20,7 @@ from prefect.artifacts import (
 )
 
 from firmlake.core.text import one_line
+from firmlake.report.alerts import describe_counts, describe_evidence, read_alerts
 from firmlake.report.page import Report
 from firmlake.report.summary import FailureGroup, RunSummary, failures, shown_statuses
 from firmlake.service_lists.contact_plan import ContactPlan
@@ -31,6 +32,7 @@ from job import is_cancelled, record, tell
 
 __all__ = [
     "ProgressArtifact",
+    "alert_rows",
     "failure_lines",
     "failure_rows",
     "plan_markdown",
@@ -106,12 +108,20 @@ class ProgressArtifact:
             self._id = None
 
 
-def show_on_page(summary: RunSummary, rows: list[dict[str, Any]]) -> None:
-    """Show the summary of a run on its page. Prefect also has a page per key that compares runs."""
+def show_on_page(summary: RunSummary, rows: list[dict[str, Any]], alerts: list[dict[str, Any]]) -> None:
+    """Show the summary of a run on its page. Prefect also has a page per key that compares runs.
+
+    Args:
+        summary: The summary.
+        rows: What failed, see `failure_rows`.
+        alerts: The alerts, see `alert_rows`; their table is shown if the run has rules of alerts.
+    """
 
     def create() -> None:
         create_markdown_artifact(summary_markdown(summary), key="enrich-summary", description=summary_line(summary))
         create_table_artifact(rows, key="enrich-failures", description=f"What failed in run {summary.run_id}")
+        if summary.alerts:
+            create_table_artifact(alerts, key="enrich-alerts", description=f"Alerts: {describe_counts(summary.alerts)}")
 
     _takes("summary", create)
 
@@ -121,7 +131,7 @@ def summary_line(summary: RunSummary) -> str:
     return (
         f"Run {summary.run_id}: {_count(summary.target_count)} of {_count(summary.company_count)} companies asked for, "
         f"{_count(summary.request_count)} requests, {_credits(summary)} credits, "
-        f"generation {summary.generation}"
+        f"generation {summary.generation}{f'; alerts: {describe_counts(summary.alerts)}' if summary.alerts else ''}"
     )
 
 
@@ -137,6 +147,7 @@ def summary_markdown(summary: RunSummary) -> str:
         "rejected records": _count(summary.reject_count),
         "discarded values": _count(summary.discard_count),
         "companies changed": _count(summary.changed_company_count),
+        **({"alerts": describe_counts(summary.alerts)} if summary.alerts else {}),
         "warehouse": f"`{summary.warehouse}`, generation {summary.generation}",
     }
     shown = shown_statuses(summary.datasets)
@@ -229,6 +240,25 @@ def failure_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dic
         for *row, path, reason in connection.execute(_REJECTS, [run_id, _ROWS_MAX]).fetchall()
     ]
     return failed + rejected
+
+
+def alert_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[str, Any]]:
+    """List the first alerts: those that the run opened, those that it closed, and those still open."""
+    found = read_alerts(connection, with_closed=True)
+    groups = {
+        "opened": [alert for alert in found if alert.opened_run == run_id and not alert.closed_run],
+        "closed": [alert for alert in found if alert.closed_run == run_id],
+        "still open": [alert for alert in found if alert.opened_run != run_id and not alert.closed_run],
+    }
+    rows = [
+        {
+            "alert": name, "severity": alert.severity, "what": alert.says, "name": alert.name or "",
+            "country": alert.country, "company_number": alert.company_number,
+            "evidence": alert.closed_because or describe_evidence(alert),
+        }
+        for name, alerts in groups.items() for alert in alerts
+    ]  # fmt: skip
+    return rows[:_ROWS_MAX]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

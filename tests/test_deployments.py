@@ -73,6 +73,14 @@ def test_names_of_deployments_are_unique_since_triggers_go_by_them():
     assert len(set(names)) == len(names)
 
 
+def test_the_automation_for_alerts_waits_for_the_event_that_the_flow_emits_and_tells_what_it_has():
+    [alerts] = [each for each in AUTOMATIONS if each["name"] == "firmlake alerts"]
+    text = (ROOT / "flows/enrich.py").read_text()
+    assert f'"{alerts["trigger"]["expect"][0]}"' in text
+    assert "{{ event.payload.text }}" in alerts["actions"][0]["body"]
+    assert '"text": text' in text
+
+
 def test_every_automation_tells_somebody_or_ends_the_run_which_is_told():
     told = {event for each in AUTOMATIONS if each["name"] == "firmlake failed" for event in each["trigger"]["expect"]}
     for automation in AUTOMATIONS:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from firmlake.report.alerts import AlertCounts
 from firmlake.report.summary import RunSummary
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -52,6 +53,15 @@ def test_the_summary_accounts_for_every_company():
     assert summary_line(SUMMARY) == (
         "Run 20260105T120000Z-0000: 1,500 of 2,000 companies asked for, 1,234 requests, unknown credits, generation 4"
     )
+
+
+def test_a_run_with_rules_says_what_became_of_its_alerts():
+    from artifacts import summary_line, summary_markdown
+
+    with_alerts = msgspec.structs.replace(SUMMARY, alerts=AlertCounts(opened=3, opened_high=1, open=9, closed=2))
+    said = "3 opened (1 of high severity), 2 closed, 9 open"
+    assert summary_line(with_alerts).endswith(f"generation 4; alerts: {said}")
+    assert f"| alerts | {said} |" in summary_markdown(with_alerts)
 
 
 def test_names_from_outside_cannot_break_out_of_their_cell():

@@ -13,6 +13,7 @@ from typing import NoReturn
 import click
 
 from firmlake import __version__
+from firmlake.cli.alerts import alerts
 from firmlake.cli.archive import archive
 from firmlake.cli.around import config, sandbox
 from firmlake.cli.changes import changes
@@ -69,6 +70,7 @@ _GROUPS: dict[str, dict[click.Command, str]] = {
         status: "Show the last run, what is open and what to do next",
         query: "Query the warehouse with DuckDB SQL, read-only",
         changes: "Show what changed, from accounts to lists",
+        alerts: "Show the companies that meet a rule",
         report: "Write a report as one HTML file",
     },
     "Lists": {

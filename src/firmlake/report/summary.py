@@ -10,6 +10,7 @@ from typing import NamedTuple
 import duckdb
 import msgspec
 
+from firmlake.report.alerts import AlertCounts, count_alerts
 from firmlake.report.doubts import find_doubts
 from firmlake.tables.schemas import COMPANY_TABLES
 
@@ -52,6 +53,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         reject_count: Records left out because a value that identifies them does not fit.
         discard_count: Values that did not fit and are null in their columns.
         drift: Differences from the contract: dataset, kind, path, records.
+        alerts: What the run did to the alerts; None if there are neither rules nor alerts.
         doubts: What a person should look at, although the run ended as it should; see `find_doubts`.
         reason: Why it is not done; empty where it is.
         next_step: What to do about that.
@@ -80,6 +82,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     reject_count: int
     discard_count: int
     drift: list[tuple[str, str, str, int]]
+    alerts: AlertCounts | None = None
     doubts: list[str] = []
     generation: int
     warehouse: Path
@@ -121,6 +124,7 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
         reject_count=reject_count,
         discard_count=discard_count,
         drift=drift,
+        alerts=count_alerts(connection, run_id),
         doubts=find_doubts(connection, run_id),
         warehouse=warehouse,
     )

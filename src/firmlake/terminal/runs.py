@@ -16,6 +16,7 @@ from firmlake.enrich.sample import Whole
 from firmlake.enrich.targets import count_companies
 from firmlake.intake.company_list import CompanyList
 from firmlake.rebuild.verify import TableCheck
+from firmlake.report.alerts import describe_counts
 from firmlake.report.feed import Event, describe
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
 from firmlake.terminal.echo import echo
@@ -181,6 +182,8 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resu
         rows = [[f.dataset, f.company_count, f.reason, ", ".join(_examples(f))] for f in failed]
         show_table(("failed dataset", "companies", "because", "such as"), rows)
         echo("`firmlake query 'FROM dead_letters'` has every one of them")
+    if summary.alerts:
+        echo(f"Alerts: {describe_counts(summary.alerts)}; `firmlake alerts` lists them")
     for line in summary.doubts:
         echo(line)
     echo(f"Warehouse: {summary.warehouse} (generation {summary.generation}, run {summary.run_id}, {summary.outcome})")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from firmlake.forget.retention import Expired
 from firmlake.rebuild.prune import Removable
+from firmlake.report.alerts import describe_counts
 from firmlake.report.status import Status
-from firmlake.report.summary import shown_statuses
+from firmlake.report.summary import RunSummary, shown_statuses
 from firmlake.terminal.bill import describe_bill
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
@@ -33,9 +34,7 @@ def show_status(status: Status, now: datetime) -> None:
         )
     else:
         echo("Last run: none was published yet")
-    if last and last.unexplained_bill:
-        echo(last.unexplained_bill)
-    for line in last.doubts if last else ():
+    for line in _remarks(last) if last else ():
         echo(line)
     if status.failure:
         failure, when = status.failure, "Failed since" if last else "Failed"
@@ -91,6 +90,15 @@ def show_removable(removable: Sequence[Removable], is_dry: bool, expired: Sequen
 def _show_bill(status: Status) -> None:
     for line in describe_bill(status.bill) if status.bill else ():
         echo(line)
+
+
+def _remarks(last: RunSummary) -> Iterator[str]:
+    """Yield what a person should know of the last run, beyond how it ended."""
+    if last.unexplained_bill:
+        yield last.unexplained_bill
+    if last.alerts:
+        yield f"Alerts: {describe_counts(last.alerts)}; `firmlake alerts` lists them"
+    yield from last.doubts
 
 
 def _ago(now: datetime, at: datetime) -> str:

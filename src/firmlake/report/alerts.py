@@ -1,0 +1,224 @@
+"""Alerts for people and programs: select them from a generation, count them, and write them as CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from difflib import get_close_matches
+
+import duckdb
+import msgspec
+
+from firmlake.core.company import Company
+from firmlake.core.errors import UsageError
+from firmlake.core.guard import guard
+from firmlake.report.section import Section
+
+__all__ = [
+    "ALERTS",
+    "ALERT_RULES",
+    "WRITERS",
+    "Alert",
+    "AlertCounts",
+    "count_alerts",
+    "describe_counts",
+    "describe_evidence",
+    "read_alerts",
+]
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """One row of the table `alerts`, with the name of its company.
+
+    Attributes:
+        evidence: The figures compared and the days of their periods, as text by column.
+    """
+
+    rule: str
+    says: str
+    severity: str
+    list_name: str | None
+    country: str
+    company_number: str
+    name: str | None
+    state: str
+    evidence: dict[str, str | None]
+    doubt: str | None
+    opened_run: str
+    opened_at: datetime
+    seen_run: str
+    seen_at: datetime
+    closed_run: str | None
+    closed_at: datetime | None
+    closed_because: str | None
+    condition: str
+
+
+class AlertCounts(msgspec.Struct, frozen=True):
+    """What a run did to the alerts: opened and closed by it, and open after it; `opened_high` are the grave ones."""
+
+    opened: int
+    opened_high: int
+    open: int
+    closed: int
+
+
+def read_alerts(
+    connection: duckdb.DuckDBPyConnection,
+    company: Company | None = None,
+    *,
+    rules: Sequence[str] = (),
+    with_closed: bool = False,
+    limit: int | None = None,
+) -> list[Alert]:
+    """Read alerts: open ones before closed ones, the most severe first, and of these the newest.
+
+    Args:
+        connection: A generation; if it is restricted to a company list, alerts of its companies. One that was made by
+            a version without alerts has none.
+        company: Only alerts of this company; None reads those of all.
+        rules: Only alerts of these rules; empty reads all.
+        with_closed: Whether to read closed alerts too.
+        limit: The number of alerts to read; None reads all.
+
+    Raises:
+        UsageError: There is no such rule. The message suggests a similar name.
+    """
+    if not connection.execute(_HAS_ALERTS).fetchall():
+        return []
+    known = [rule for (rule,) in connection.execute(_RULES).fetchall()]
+    for rule in rules:
+        if rule not in known:
+            near = get_close_matches(rule, known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known) or 'none'}"
+            raise UsageError(f"No rule {rule} has raised an alert or was in the last run", hint)
+    country, number = company or (None, None)
+    cursor = connection.execute(
+        _ALERTS, {"rules": list(rules), "closed": with_closed, "country": country, "number": number, "limit": limit}
+    )
+    names = [column[0] for column in cursor.description or ()]
+    return [_alert(dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+
+
+def count_alerts(connection: duckdb.DuckDBPyConnection, run_id: str) -> AlertCounts | None:
+    """Count what a run did to the alerts; None if there are neither rules nor alerts."""
+    if not connection.execute(_HAS_ALERTS).fetchall():
+        return None
+    *counts, rule_count = connection.execute(_COUNTS, {"run": run_id}).fetchall()[0]
+    return AlertCounts(*counts) if rule_count or any(counts) else None
+
+
+def describe_counts(counts: AlertCounts) -> str:
+    """Describe in a phrase what a run did to the alerts."""
+    grave = f" ({counts.opened_high:,} of high severity)" if counts.opened_high else ""
+    return f"{counts.opened:,} opened{grave}, {counts.closed:,} closed, {counts.open:,} open"
+
+
+def describe_evidence(alert: Alert) -> str:
+    """Describe the evidence of an alert, and its doubt, for people to read."""
+    figures = {name: value for name, value in alert.evidence.items() if name not in _PERIODS}
+    parts = []
+    for name, value in figures.items():
+        base, before = name.removesuffix("_before"), f"{name}_before"
+        if base == name or base not in figures:
+            parts.append(
+                f"{name.replace('_', ' ')} {_text(figures[before]) + ' → ' if before in figures else ''}{_text(value)}"
+            )
+    period = alert.evidence.get("accounts_to") or alert.evidence.get("end_date")
+    parts += [f"accounts to {period}"] if period else []
+    return "; ".join(parts) + (f" (in doubt: {alert.doubt})" if alert.doubt else "")
+
+
+def as_csv(alerts: Sequence[Alert]) -> str:
+    """Write alerts as CSV. Text that a spreadsheet would run as a formula is guarded (`firmlake.core.guard`)."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(Alert.__struct_fields__)
+    writer.writerows([_cell(getattr(alert, name)) for name in Alert.__struct_fields__] for alert in alerts)
+    return file.getvalue()
+
+
+def as_json(alerts: Sequence[Alert]) -> str:
+    """Write alerts as a JSON array of objects."""
+    return msgspec.json.format(msgspec.json.encode(list(alerts)), indent=2).decode() + "\n"
+
+
+WRITERS: dict[str, Callable[[Sequence[Alert]], str]] = {"csv": as_csv, "json": as_json}
+"""The writer for each format; the format is also the ending of the file name."""
+
+ALERT_RULES = Section(
+    "",
+    "Alerts by rule",
+    "The rules of the last run that had any: alerts that are open, and those that the run opened and closed.",
+    """
+    SELECT r.says AS watched_for, r.severity, coalesce(r.list_name, 'all companies') AS companies_of,
+        count(a.rule) FILTER (a.closed_run IS NULL) AS open,
+        count(a.rule) FILTER (a.opened_run = last_run.run_id) AS opened_by_last_run,
+        count(a.rule) FILTER (a.closed_run = last_run.run_id) AS closed_by_last_run
+    FROM alert_rules r CROSS JOIN last_run LEFT JOIN alerts a USING (rule)
+    GROUP BY r.position, r.says, r.severity, r.list_name ORDER BY r.position
+    """,
+)
+"""A section of the report; needs its table `last_run`."""
+
+ALERTS = Section(
+    "",
+    "Alerts",
+    "Open alerts, the most severe and newest first; `firmlake alerts` lists all of them. Figures in doubt say so.",
+    """
+    SELECT coalesce(c.name, '-') AS company, a.country || ' ' || a.company_number AS number, a.says AS alert,
+        a.severity, a.state,
+        (SELECT string_agg(replace(key, '_', ' ') || ' ' || coalesce(a.evidence->>key, '-'), '; ')
+         FROM (SELECT unnest(json_keys(a.evidence)) AS key)) AS evidence,
+        a.doubt, a.opened_at::DATE AS since, count(*) OVER () AS total
+    FROM alerts a LEFT JOIN companies c USING (country, company_number)
+    WHERE a.closed_run IS NULL
+    ORDER BY list_position(['high', 'medium', 'low'], a.severity), a.opened_at DESC, a.rule, a.country, a.company_number
+    LIMIT 20
+    """,
+)
+"""A section of the report."""
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_PERIODS = ("accounts_from", "accounts_to", "accounts_to_before", "start_date", "end_date")
+_HAS_ALERTS = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'alerts' AND schema_name = 'main'"
+_RULES = "SELECT rule FROM alert_rules UNION SELECT rule FROM alerts ORDER BY rule"
+_ALERTS = """
+    SELECT rule, says, severity, list_name, country, company_number, name, state, evidence, doubt, opened_run,
+           opened_at, seen_run, seen_at, closed_run, closed_at, closed_because, condition
+    FROM alerts LEFT JOIN (SELECT country, company_number, name FROM companies) USING (country, company_number)
+    WHERE ($closed OR closed_run IS NULL) AND (len($rules) = 0 OR rule IN $rules)
+      AND ($country IS NULL OR (country = $country AND company_number = $number))
+    ORDER BY closed_run IS NOT NULL, closed_at DESC, list_position(['high', 'medium', 'low'], severity), opened_at DESC,
+             rule, country, company_number
+    LIMIT $limit
+"""
+_COUNTS = """
+    SELECT count(*) FILTER (opened_run = $run), count(*) FILTER (opened_run = $run AND severity = 'high'),
+           count(*) FILTER (closed_run IS NULL), count(*) FILTER (closed_run = $run),
+           (SELECT count(*) FROM alert_rules)
+    FROM alerts
+"""
+
+
+def _alert(row: dict[str, object]) -> Alert:
+    return Alert(**{**row, "evidence": json.loads(str(row["evidence"]))})
+
+
+def _text(value: str | None) -> str:
+    if value is None:
+        return "-"
+    return f"{Decimal(value):,}" if _NUMBER.fullmatch(value) else value
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    return guard(value) if isinstance(value, str) else value

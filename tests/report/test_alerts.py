@@ -1,0 +1,120 @@
+"""Alerts are listed for people and programs: whose they are, and what was found."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import duckdb
+import pytest
+
+from firmlake.core.alert_rule import AlertRule
+from firmlake.core.errors import UsageError
+from firmlake.core.folders import Folders
+from firmlake.report.alerts import (
+    ALERT_RULES,
+    ALERTS,
+    AlertCounts,
+    as_csv,
+    as_json,
+    count_alerts,
+    describe_counts,
+    describe_evidence,
+    read_alerts,
+)
+from firmlake.report.summary import summarise
+from firmlake.warehouse.create import create_tables
+from firmlake.warehouse.generations import open_warehouse
+from support import ACME, BOLT, DAY, MINUTE, NOON, answer, found, land, make_run, period, publish_landed
+
+RULES = (
+    AlertRule(
+        name="turned", says="Equity turned negative", severity="high", view="watched_figures",
+        when={"equity": "< 0", "equity_before": ">= 0"},
+    ),
+    AlertRule(name="losses", says="Losses", severity="low", view="portfolio", when={"loss_period_count": ">= 1"}),
+)  # fmt: skip
+RUNS = "20260105T120000Z-0001", "20260112T120000Z-0002"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two weeks: one alert is closed, one is still open, one is opened."""
+    folders = Folders(tmp_path_factory.mktemp("alerts") / "data")
+    weeks = ((-1.5, 1.5), (1, 2)), ((1, 2), (-1234567.5, 2))
+    for name, at, equities in zip(RUNS, (NOON, NOON + 7 * DAY), weeks, strict=True):
+        run = make_run(folders, [ACME, BOLT], ["financials"], run_id=name, at=at, alert_rules=RULES)
+        periods = [
+            found(one, "financials", period(2024, solvency__equity=equity[0]), period(2023, solvency__equity=equity[1]))
+            for one, equity in zip((ACME, BOLT), equities, strict=True)
+        ]
+        land(run, answer("financials", *periods, at=at))
+        publish_landed(run, at=at + MINUTE)
+    return folders
+
+
+@pytest.fixture
+def connection(folders):
+    with open_warehouse(folders) as connection:
+        yield connection
+
+
+def test_open_alerts_come_before_closed_ones_and_the_gravest_first(connection):
+    found = read_alerts(connection, with_closed=True)
+    assert [(one.rule, one.country, one.state) for one in found] == [
+        ("turned", "NL", "opened"),
+        ("losses", "BE", "still open"),
+        ("losses", "NL", "still open"),
+        ("turned", "BE", "closed"),
+    ]
+    assert [one.closed_because for one in found] == [None, None, None, "no longer true"]
+    assert [one.country for one in read_alerts(connection, limit=1)] == ["NL"]
+    assert {one.rule for one in read_alerts(connection, ACME)} == {"losses"}
+    assert [one.name for one in read_alerts(connection, rules=["turned"])] == ["NL name"]
+
+
+def test_the_evidence_reads_as_a_sentence_with_the_figure_before(connection):
+    [first] = read_alerts(connection, rules=["turned"])
+    assert describe_evidence(first) == "equity 2.00 → -1,234,567.50; accounts to 2024-12-31"
+
+
+def test_a_rule_that_never_was_is_an_error_that_names_a_similar_one(connection):
+    with pytest.raises(UsageError, match="Did you mean turned"):
+        read_alerts(connection, rules=["turnd"])
+
+
+def test_csv_and_json_hold_every_field(connection):
+    found = read_alerts(connection, with_closed=True)
+    rows = list(csv.DictReader(io.StringIO(as_csv(found), newline="")))
+    content = json.loads(as_json(found))
+    assert len(rows) == len(content) == 4
+    assert rows[0].keys() == content[0].keys()
+    assert json.loads(rows[0]["evidence"]) == content[0]["evidence"] == found[0].evidence
+
+
+def test_a_run_counts_what_it_opened_and_closed(connection):
+    assert count_alerts(connection, RUNS[1]) == AlertCounts(opened=1, opened_high=1, open=3, closed=1)
+    summary = summarise(connection, RUNS[1], "warehouse")
+    assert describe_counts(summary.alerts) == "1 opened (1 of high severity), 1 closed, 3 open"
+
+
+def test_a_warehouse_without_rules_or_of_an_earlier_version_has_no_alerts(connection):
+    with duckdb.connect() as earlier:
+        assert read_alerts(earlier) == []
+        assert count_alerts(earlier, "run") is None
+        create_tables(earlier)
+        assert count_alerts(earlier, "run") is None
+
+
+def test_the_sections_of_the_report_count_and_list_the_open_alerts(connection):
+    connection.execute("CREATE TEMP TABLE last_run AS SELECT max_by(run_id, finished_at) AS run_id FROM runs")
+    rules = connection.execute(ALERT_RULES.sql).fetchall()
+    assert rules == [
+        ("Equity turned negative", "high", "all companies", 1, 1, 1),
+        ("Losses", "low", "all companies", 2, 0, 0),
+    ]
+    names = [column[0] for column in connection.execute(ALERTS.sql).description]
+    first = dict(zip(names, connection.fetchone(), strict=True))
+    assert (first["number"], first["state"], first["total"]) == ("NL 24202194", "opened", 3)
+    assert first["evidence"].startswith("equity -1234567.50; equity before 2.00; ")
