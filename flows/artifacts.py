@@ -20,7 +20,7 @@ from prefect.artifacts import (
 )
 
 from firmlake.core.text import one_line
-from firmlake.report.alerts import describe_counts, describe_evidence, read_alerts
+from firmlake.report.alerts import describe_counts
 from firmlake.report.page import Report
 from firmlake.report.summary import FailureGroup, RunSummary, failures, shown_statuses
 from firmlake.service_lists.contact_plan import ContactPlan
@@ -32,7 +32,6 @@ from job import is_cancelled, record, tell
 
 __all__ = [
     "ProgressArtifact",
-    "alert_rows",
     "failure_lines",
     "failure_rows",
     "plan_markdown",
@@ -114,7 +113,7 @@ def show_on_page(summary: RunSummary, rows: list[dict[str, Any]], alerts: list[d
     Args:
         summary: The summary.
         rows: What failed, see `failure_rows`.
-        alerts: The alerts, see `alert_rows`; their table is shown if the run has rules of alerts.
+        alerts: The alerts, see `notices.alert_rows`; their table is shown if the run has rules of alerts.
     """
 
     def create() -> None:
@@ -240,25 +239,6 @@ def failure_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dic
         for *row, path, reason in connection.execute(_REJECTS, [run_id, _ROWS_MAX]).fetchall()
     ]
     return failed + rejected
-
-
-def alert_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[dict[str, Any]]:
-    """List the first alerts: those that the run opened, those that it closed, and those still open."""
-    found = read_alerts(connection, with_closed=True)
-    groups = {
-        "opened": [alert for alert in found if alert.opened_run == run_id and not alert.closed_run],
-        "closed": [alert for alert in found if alert.closed_run == run_id],
-        "still open": [alert for alert in found if alert.opened_run != run_id and not alert.closed_run],
-    }
-    rows = [
-        {
-            "alert": name, "severity": alert.severity, "what": alert.says, "name": alert.name or "",
-            "country": alert.country, "company_number": alert.company_number,
-            "evidence": alert.closed_because or describe_evidence(alert),
-        }
-        for name, alerts in groups.items() for alert in alerts
-    ]  # fmt: skip
-    return rows[:_ROWS_MAX]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

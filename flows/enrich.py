@@ -17,16 +17,14 @@ if __name__ == "__main__":
     # Before Prefect is imported, since it reads its environment on import. Imports this file again, and never returns.
     run_by_hand()
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
-import msgspec
 from prefect import flow
-from prefect.events import emit_event
 
-from artifacts import ProgressArtifact, alert_rows, failure_lines, failure_rows, show_on_page, show_report, summary_line
+from artifacts import ProgressArtifact, failure_lines, failure_rows, show_on_page, show_report, summary_line
 from firmlake import __version__
 from firmlake.api.exchange import Answer
 from firmlake.core.clock import utc_now
@@ -39,7 +37,6 @@ from firmlake.enrich.plan import Planned
 from firmlake.enrich.run import shortfall
 from firmlake.exports.list_file import FileBack, Written
 from firmlake.intake.source import local_list
-from firmlake.report.alerts import describe_counts
 from firmlake.report.page import write_report
 from firmlake.terminal.company_lists import describe_written
 from firmlake.terminal.progress import Counter, show_progress
@@ -47,6 +44,7 @@ from firmlake.terminal.runs import describe_list, describe_plan, show_summary
 from firmlake.warehouse.generations import open_warehouse
 from job import as_task, end, in_one_line, read_job, record, show, tell
 from names import run_name
+from notices import alert_rows, announce
 
 
 @flow(
@@ -93,10 +91,6 @@ def enrich(
     return conclude(published)
 
 
-_ALERTS_TOLD = 10
-"""A notice tells this many alerts; the page of the run has more, and `firmlake alerts` all."""
-
-
 class OnPage(Observer):
     """The observer that shows a run on its page in Prefect: steps as tasks, progress and results as artifacts."""
 
@@ -141,28 +135,6 @@ class OnPage(Observer):
         """Log which file was written."""
         for line in describe_written(written):
             tell(line)
-
-
-def announce(published: Published, alerts: Sequence[Mapping[str, str]] = ()) -> None:
-    """Emit the events that the automations `firmlake stale` and `firmlake alerts` wait for.
-
-    Args:
-        published: The run.
-        alerts: Its alerts, as `alert_rows` lists them; the first that it opened are told.
-    """
-    folder, summary = published.run.folders.data.resolve(), published.summary
-    resource = {"prefect.resource.id": f"firmlake.warehouse.{folder}", "prefect.resource.name": folder.name}
-    payload = {"generation": summary.generation, "run_id": published.run.run_id}
-    emit_event("firmlake.generation.published", resource=resource, payload=payload)
-    if summary.alerts and summary.alerts.opened:
-        opened = [alert for alert in alerts if alert["alert"] == "opened"][:_ALERTS_TOLD]
-        lines = [
-            f"{each['what']}: {each['name']} ({each['country']} {each['company_number']}): {each['evidence']}"
-            for each in opened
-        ]
-        text = "\n".join([describe_counts(summary.alerts), *lines])
-        counts = msgspec.structs.asdict(summary.alerts)
-        emit_event("firmlake.alerts.opened", resource=resource, payload={**payload, **counts, "text": text})
 
 
 def report(settings: Settings, published: Sequence[Published]) -> None:
