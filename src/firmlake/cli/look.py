@@ -115,13 +115,23 @@ def report(call: Call, path: Path | None, company_list: str) -> None:
 @click.argument("country", type=click.Choice(["BE", "NL", "FR"], case_sensitive=False))
 @click.argument("company_number")
 @click.option("--dataset", "datasets", multiple=True, type=click.Choice(["financials", "lookalikes", "relationships"]))
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write what the warehouse holds as HTML; ask nothing.",
+)
 @click.option("--sandbox", "is_demo", is_flag=True, help="Ask the embedded service.")
 @command
-def company(call: Call, country: str, company_number: str, datasets: tuple[str, ...], is_demo: bool) -> int:
+def company(
+    call: Call, country: str, company_number: str, datasets: tuple[str, ...], page: Path | None, is_demo: bool
+) -> int:
     """Fetch one company, publish its data and print it. Costs a credit outside its paid window.
 
-    The answers land in the data folder like those of any run; --sandbox uses the data folder of the demo.
+    The answers land in the data folder like those of any run; --sandbox uses the data folder of the demo. With --page,
+    nothing is fetched: the page has figures over ten years, peers, owners, changes, and where each figure came from.
     """
+    from firmlake.core.folders import Folders
     from firmlake.enrich import lookup
     from firmlake.intake.identifiers import read_company
     from firmlake.terminal.runs import show_company
@@ -129,6 +139,12 @@ def company(call: Call, country: str, company_number: str, datasets: tuple[str, 
     demo = {key.replace(".", "__"): value for key, value in SAMPLE_SETTINGS.items()} if is_demo else {}
     settings = call.settings(**demo)
     wanted = read_company(country.upper(), company_number)
+    if page:
+        from firmlake.report.company_page import write_company_page
+
+        write_company_page(Folders.of(settings), wanted, utc_now(), page, memory_limit=settings.run.duckdb_memory)
+        call.answer({"page": str(page)}, lambda: echo(str(page)))
+        return EXIT_DONE
     found = lookup.fetch_company(settings, wanted, datasets or settings.run.datasets)
     call.answer(lookup.as_content(found), lambda: show_company(found))
     if found.shortfall:

@@ -127,7 +127,7 @@ def scatter(frame: pl.DataFrame, x: alt.X, y: alt.Y, colours: Mapping[str, str])
     import altair as alt
 
     colour = alt.Color("part", type="nominal", title=None).scale(domain=list(colours), range=list(colours.values()))
-    points = alt.Chart(frame).mark_circle(size=16, opacity=0.6, aria=True)
+    points = alt.Chart(frame).mark_circle(size=16 if frame.height > _MANY else 40, opacity=0.6, aria=True)
     return _sized(points.encode(x=x, y=y, color=colour, description=alt.Description("about", type="nominal")))
 
 
@@ -163,7 +163,7 @@ def ranges(frame: pl.DataFrame) -> alt.LayerChart:
     whole = base.mark_bar(height=3, color="var(--line)").encode(x=x, x2="end", y=y)
     half = base.mark_bar(height=7, color="var(--faint)").encode(x=alt.X("low", type="quantitative"), x2="high", y=y)
     point = base.mark_circle(size=70, color=PLUS, opacity=1).encode(x=alt.X("percentile", type="quantitative"), y=y)
-    return _sized(alt.layer(whole, half, point), height=26 * frame.height + 30)
+    return _sized(alt.layer(whole, half, point), height=19 * frame.height + 40)
 
 
 def to_svg(chart: alt.TopLevelMixin, label: str) -> str:
@@ -190,6 +190,8 @@ def in_colours(chart: alt.Chart, colours: Mapping[str, str] = LIGHT) -> alt.Char
 
 # ---------------------------------------------------------------------------------------------------------------------
 
+_MANY = 300
+"""From so many points on they are drawn smaller."""
 _AXIS, _LETTER, _GAP = 300, 6.5, 8
 """Width of a horizontal axis, of a letter, and between two labels, in pixels."""
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
@@ -197,14 +199,14 @@ _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
 CONFIG: dict[str, Any] = {
     "aria": False,
     "font": _FONT,
-    "padding": 2,
+    "padding": {"left": 10, "right": 14, "top": 2, "bottom": 2},  # fonts of browsers are wider than those measured
     "view": {"stroke": None},
     "axis": {
         "labelColor": SOFT, "titleColor": SOFT, "titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 11,
         "domainColor": "var(--line)", "tickColor": "var(--line)", "gridColor": "var(--line)", "labelLimit": 110,
     },
     "axisX": {"grid": False, "labelAngle": 0, "labelFlush": False, "labelPadding": 5},
-    "axisXQuantitative": {"labelFlush": True},
+    "axisXQuantitative": {"labelBound": True},
     "axisY": {"domain": False, "ticks": False},
     "legend": {
         "orient": "top", "labelColor": SOFT, "labelFontSize": 11, "symbolType": "circle", "symbolSize": 60,

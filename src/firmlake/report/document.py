@@ -16,10 +16,14 @@ from firmlake import __version__
 from firmlake.report.numbers import heading, is_number, shown_number
 from firmlake.report.section import Section, shown_text
 
-__all__ = ["TOO_LARGE", "Tile", "document", "draw_tiles", "marked", "sections"]
+__all__ = ["TOO_LARGE", "Figure", "Tile", "document", "draw_table", "draw_tiles", "marked", "sections"]
 
 TOO_LARGE = "Not computed: it takes more memory than run.duckdb_memory."
 """Shown instead of a section that is too costly, for a very large ownership graph or warehouse."""
+
+
+class Figure(str):
+    """A number that is written already; its column aligns right."""
 
 
 class Tile(NamedTuple):
@@ -53,18 +57,22 @@ def document(title: str, head: str, body: str) -> str:
     return _PAGE.format(title=shown_text(title), style=style, head=head, body=body, version=escape(__version__))
 
 
-def sections(connection: duckdb.DuckDBPyConnection, each: Sequence[Section], values: Any = None) -> str:
+def sections(connection: duckdb.DuckDBPyConnection, each: Sequence[Section]) -> str:
     """Ask the questions of sections, and write their answers as HTML.
 
     Args:
         connection: A generation.
         each: The sections, in order.
-        values: Values of the parameters of their queries; None if they have none.
 
     Raises:
         duckdb.Error: DuckDB cannot compute a figure. A section that takes too much memory says so instead.
     """
-    return "\n".join(part for section in each for part in _section(connection, section, values))
+    return "\n".join(part for section in each for part in _section(connection, section))
+
+
+def draw_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Write rows as a table. The names of their columns are the headings; see `Section.sql` for special ones."""
+    return _table(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def draw_tiles(tiles: Sequence[Tile]) -> str:
@@ -105,7 +113,11 @@ in euro with few exceptions. k: thousand, M: million, bn: thousand million; the 
 
 _CODE = re.compile("`(.*?)`")
 _LONG = 60
+_ID = re.compile(r"[^\s]{1,24}")
+_MANY = 9
 _HIDDEN = ("depth", "number", "total")
+_IF_ANY = ("doubtful_because", "reason")
+"""Columns that are left out if no row has a value."""
 
 
 def _tile(tile: Tile) -> str:
@@ -113,12 +125,12 @@ def _tile(tile: Tile) -> str:
     return f'<div class="tile">{shown_text(tile.name)}<b>{shown_text(tile.shown)}</b>{note}</div>'
 
 
-def _section(connection: duckdb.DuckDBPyConnection, section: Section, values: Any) -> Iterator[str]:
+def _section(connection: duckdb.DuckDBPyConnection, section: Section) -> Iterator[str]:
     if section.chapter:
         yield f"<h2>{escape(section.chapter)}</h2>"
     title = f"<h3>{escape(section.title)}</h3>"
     try:
-        relation = connection.sql(section.sql, params=values)
+        relation = connection.sql(section.sql)
         frame = _frame(relation) if section.chart else None
         rows = relation.fetchall() if frame is None else frame.rows()
     except duckdb.OutOfMemoryException:
@@ -158,7 +170,11 @@ def _how_many(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    shown = [position for position, name in enumerate(names) if name not in _HIDDEN]
+    shown = [
+        position
+        for position, name in enumerate(names)
+        if name not in _HIDDEN and not (name in _IF_ANY and all(row[position] is None for row in rows))
+    ]
     kinds = {position: _kind([row[position] for row in rows]) for position in shown}
     head = "".join(f"<th{kinds[p]}>{shown_text(heading(names[p]))}</th>" for p in shown)
     lines = []
@@ -171,15 +187,22 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         if hidden.get("depth"):
             cells[0] = cells[0].replace("<td", f'<td style="padding-left:{0.6 + 1.3 * hidden["depth"]:.1f}em"', 1)
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+    many = ' class="many"' if len(shown) > _MANY else ""
+    return f'<div class="wide"><table{many}><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
 
 
 def _kind(values: Sequence[Any]) -> str:
-    """Choose the class of a column: numbers align right, dates do not wrap, long texts get more width."""
-    for name, is_kind in (("number", is_number), ("when", lambda value: isinstance(value, date))):
+    """Choose the class of a column: numbers align right, dates and ids do not wrap, long texts get more width."""
+    for name, is_kind in (("number", _is_figure), ("when", lambda value: isinstance(value, date))):
         if all(value is None or is_kind(value) for value in values):
             return f' class="{name}"'
+    if all(value is None or (isinstance(value, str) and _ID.fullmatch(value)) for value in values):
+        return ' class="when"'
     return ' class="long"' if any(isinstance(value, str) and len(value) > _LONG for value in values) else ""
+
+
+def _is_figure(value: Any) -> bool:
+    return isinstance(value, Figure) or is_number(value)
 
 
 def _cell(name: str, value: Any) -> str:

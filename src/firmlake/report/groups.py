@@ -11,7 +11,7 @@ from typing import Any
 
 from firmlake.report.section import Section, shown_text
 
-__all__ = ["GROUPS", "draw_groups"]
+__all__ = ["GROUPS", "TREE", "draw_groups"]
 
 
 def draw_groups(rows: Sequence[dict[str, Any]]) -> str:
@@ -19,7 +19,8 @@ def draw_groups(rows: Sequence[dict[str, Any]]) -> str:
 
     Args:
         rows: The members, grouped by head, each after its parent: head_id, id, parent_id (None for the head), depth,
-            name, number, stake (the fraction that the parent holds), is_held (whether we hold its accounts), is_ring,
+            name, number, stake (the fraction that the parent holds), is_held (whether we hold its accounts), is_asked
+            (whether it is the company that the page is about), is_ring,
             member_count (of the group, including members that are not drawn).
 
     Returns:
@@ -72,7 +73,7 @@ def _member(row: dict[str, Any], rows: dict[str, int]) -> Iterator[str]:
         start, end = (_top(rows[one]) + _HEIGHT // 2 for one in (row["parent_id"], row["id"]))
         yield f'<path d="M{x - _GAP} {start}h14V{end}H{x}"/>'
         yield f'<text class="stake" x="{x - 5}" y="{end - 4}">{row["stake"]:.0%}</text>'
-    kind = "box" if row["is_held"] else "box unheld"
+    kind = f"box{'' if row['is_held'] else ' unheld'}{' asked' if row['is_asked'] else ''}"
     about = f"{row['number'] or 'no number'}{', in a ring' if row['is_ring'] and row['parent_id'] is None else ''}"
     yield f'<rect class="{kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="4"/>'
     # The nested drawing clips text that is too long.
@@ -85,6 +86,41 @@ def _member(row: dict[str, Any], rows: dict[str, int]) -> Iterator[str]:
 def _top(row: int) -> int:
     return row * (_HEIGHT + _SPACE) + _SPACE // 2
 
+
+TREE = """
+    WITH RECURSIVE heads(head_id, is_ring, member_count) AS MATERIALIZED (
+        {heads}
+    ),
+    tree(head_id, id, parent_id, depth, stake) USING KEY (head_id, id) AS (
+        SELECT head_id, head_id, NULL::VARCHAR, 0, NULL::DOUBLE FROM heads
+        UNION
+        SELECT t.head_id, s.child_id, arg_min(t.id, (-s.stake, t.id)), min(t.depth) + 1,
+            arg_min(s.stake, (-s.stake, t.id))
+        FROM tree t
+        JOIN shareholdings s ON s.parent_id = t.id
+        LEFT JOIN recurring.tree known ON known.head_id = t.head_id AND known.id = s.child_id
+        WHERE s.stake >= 0.5 AND t.depth < {steps} AND known.id IS NULL
+        GROUP BY t.head_id, s.child_id
+    ),
+    held AS (
+        SELECT DISTINCT country || company_number AS id FROM financials
+        WHERE country || company_number IN (SELECT id FROM tree)
+    )
+    SELECT t.head_id, t.id, t.parent_id, t.depth, t.stake, h.is_ring, h.member_count, p.name,
+        p.country || ' ' || p.company_number AS number, held.id IS NOT NULL AS is_held, {is_asked} AS is_asked
+    FROM tree t
+    JOIN heads h USING (head_id)
+    JOIN parties p ON p.id = t.id
+    LEFT JOIN held ON held.id = t.id
+    QUALIFY row_number() OVER (PARTITION BY t.head_id ORDER BY {first}t.depth, t.stake DESC, t.id) <= 20
+    ORDER BY h.member_count DESC, t.head_id, t.depth, t.stake DESC, t.id
+"""
+"""The rows that `draw_groups` draws: `heads` are the groups, `steps` the greatest depth, `is_asked` marks a member, and
+`first` orders the members before their depth does."""
+
+_LARGEST = """
+    SELECT head_id, is_ring, count(*) FROM members GROUP BY head_id, is_ring ORDER BY count(*) DESC, head_id LIMIT 3
+"""
 
 GROUPS = (
     Section(
@@ -107,31 +143,7 @@ GROUPS = (
         "Pictures of the largest groups",
         "The nearest twenty members, at most three steps from the head, each once. The number on a line is the stake. "
         "Dashed: we hold no accounts of this member.",
-        """
-        WITH RECURSIVE largest AS MATERIALIZED (
-            SELECT head_id, is_ring, count(*) AS member_count
-            FROM members GROUP BY head_id, is_ring ORDER BY member_count DESC, head_id LIMIT 3
-        ),
-        tree(head_id, id, parent_id, depth, stake) USING KEY (head_id, id) AS (
-            SELECT head_id, head_id, NULL::VARCHAR, 0, NULL::DOUBLE FROM largest
-            UNION
-            SELECT t.head_id, s.child_id, arg_min(t.id, (-s.stake, t.id)), min(t.depth) + 1,
-                arg_min(s.stake, (-s.stake, t.id))
-            FROM tree t
-            JOIN shareholdings s ON s.parent_id = t.id
-            LEFT JOIN recurring.tree known ON known.head_id = t.head_id AND known.id = s.child_id
-            WHERE s.stake >= 0.5 AND t.depth < 3 AND known.id IS NULL
-            GROUP BY t.head_id, s.child_id
-        )
-        SELECT t.head_id, t.id, t.parent_id, t.depth, t.stake, l.is_ring, l.member_count, p.name,
-            p.country || ' ' || p.company_number AS number, s.country IS NOT NULL AS is_held
-        FROM tree t
-        JOIN largest l USING (head_id)
-        JOIN parties p ON p.id = t.id
-        LEFT JOIN shown s ON s.country || s.company_number = t.id
-        QUALIFY row_number() OVER (PARTITION BY t.head_id ORDER BY t.depth, t.stake DESC, t.id) <= 20
-        ORDER BY l.member_count DESC, t.head_id, t.depth, t.stake DESC, t.id
-        """,
+        TREE.format(heads=_LARGEST, steps=3, is_asked="false", first=""),
         draw=draw_groups,
     ),
 )

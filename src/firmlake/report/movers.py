@@ -10,8 +10,8 @@ __all__ = ["MOVERS"]
 
 _NUMBER = "country || ' ' || company_number AS number, count(*) OVER () AS total"
 _GROWTH = f"""
-    SELECT name AS company, {_NUMBER}, end_date AS accounts_to,
-        revenue_annual / (1 + revenue_growth) AS revenue_before_eur, revenue_annual AS revenue_eur, revenue_growth
+    SELECT name AS company, {_NUMBER}, revenue_growth, revenue_annual AS revenue_eur,
+        revenue_annual / (1 + revenue_growth) AS revenue_before_eur, end_date AS accounts_to
     FROM shown
     WHERE is_comparable AND revenue_growth {{}}
         AND NOT 1 + revenue_growth::DOUBLE BETWEEN 300 AND 3000
@@ -35,8 +35,8 @@ MOVERS = (
         "Negative equity",
         "Debts exceed what the company owns: the deepest first. Doubtful figures are left out.",
         f"""
-        SELECT name AS company, {_NUMBER}, end_date AS accounts_to, equity AS equity_eur,
-            total_assets AS total_assets_eur, equity_fraction
+        SELECT name AS company, {_NUMBER}, equity_fraction, equity AS equity_eur,
+            total_assets AS total_assets_eur, end_date AS accounts_to
         FROM shown WHERE equity < 0 AND is_comparable ORDER BY equity_fraction, country, company_number LIMIT 8
         """,
     ),
@@ -45,8 +45,8 @@ MOVERS = (
         "Losses in a row",
         "Two periods or more, back from the newest.",
         f"""
-        SELECT name AS company, {_NUMBER}, end_date AS accounts_to, loss_period_count AS losses,
-            net_profit AS last_result_eur, equity AS equity_eur
+        SELECT name AS company, {_NUMBER}, loss_period_count AS losses, net_profit AS last_result_eur,
+            equity AS equity_eur, end_date AS accounts_to
         FROM shown WHERE loss_period_count > 1 AND is_comparable
         ORDER BY losses DESC, net_profit, country, company_number LIMIT 8
         """,
@@ -56,8 +56,8 @@ MOVERS = (
         "Late accounts",
         "Accounts that were due, by the company's usual filing date, before this warehouse was published.",
         f"""
-        SELECT name AS company, {_NUMBER}, end_date AS newest_accounts, expected_date AS expected,
-            overdue_days AS days_late
+        SELECT name AS company, {_NUMBER}, overdue_days AS days_late, expected_date AS expected,
+            end_date AS newest_accounts
         FROM overdue((SELECT max(published_at)::DATE FROM loads))
         ORDER BY overdue_days DESC, country, company_number LIMIT 8
         """,

@@ -11,7 +11,7 @@ __all__ = ["MINUS", "heading", "is_number", "shown_change", "shown_number"]
 MINUS = "\N{MINUS SIGN}"
 _SHARE = re.compile(r"(fraction|growth|margin|return_on_\w+|share|percentile)$")
 _AMOUNT = re.compile(r"_eur$")
-_RATIO = re.compile(r"(^z|ratio|_to_\w+|health\w*)$")
+_RATIO = re.compile(r"(^z|ratio|_to_\w+)$")
 _UNITS = ((1e9, "bn"), (1e6, "M"), (1e3, "k"))
 
 

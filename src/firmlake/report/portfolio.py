@@ -26,7 +26,8 @@ def _zones(frame: pl.DataFrame) -> alt.Chart:
 def _growth_by_margin(frame: pl.DataFrame) -> alt.Chart:
     import altair as alt
 
-    x = alt.X("growth", type="quantitative", title="growth of revenue").axis(format="%", tickCount=5)
+    x = alt.X("growth", type="quantitative", title="growth of revenue").scale(domain=[-1.1, 1.65], nice=False)
+    x = x.axis(format="%", values=[-1, -0.5, 0, 0.5, 1, 1.5])
     y = alt.Y("margin", type="quantitative", title="net margin").axis(format="%", tickCount=5)
     return charts.scatter(frame, x, y, _present(frame))
 
