@@ -97,8 +97,8 @@ def overwrite(url: str, name: str, clean: Callable[[pa.RecordBatch], pa.RecordBa
     """
     with _told(name):
         table = _open_catalog(url).load_table(name)
-        held = table.current_snapshot()
-        old = held.summary.additional_properties if held and held.summary else {}
+        newest = table.current_snapshot()
+        old = newest.summary.additional_properties if newest and newest.summary else {}
         kept = {key: old[key] for key in ("firmlake.export", _MOMENT, _ROWS) if key in old} | {_FORGOT: "true"}
         schema, is_first = table.schema().as_arrow(), True
         with table.transaction() as transaction:

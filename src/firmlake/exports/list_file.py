@@ -176,10 +176,10 @@ def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, s
     columns = list(map(quoted, back.own))
     tests = ", ".join(test.format(column=column) for test in _KINDS.values() for column in columns)
     row = connection.execute(f"SELECT {tests} FROM ({back.cells})").fetchall()[0]
-    held = dict(zip(((kind, name) for kind in _KINDS for name in back.own), row, strict=True))
+    fits = dict(zip(((kind, name) for kind in _KINDS for name in back.own), row, strict=True))
     return {
         name: kind
-        for (kind, name), is_kind in held.items()
+        for (kind, name), is_kind in fits.items()
         if is_kind and not (kind.startswith("number") and _IDENTIFIER.search(name))
     }
 

@@ -81,17 +81,17 @@ def _table(table: str, run: Run, parts: list[pl.DataFrame]) -> pl.DataFrame:
 
 def _states(tracks: dict[Company, Track], dataset: str, hashes: dict[Company, str]) -> pl.DataFrame:
     """Return the state of a dataset for each company."""
-    held = [track if track.status in ("answered", "not_found") else None for track in tracks.values()]
+    answered = [track if track.status in ("answered", "not_found") else None for track in tracks.values()]
     return pl.DataFrame(
         {
             **_columns_of(tracks.keys()),
             "dataset": [dataset] * len(tracks),
             "status": [_status(track) for track in tracks.values()],
-            "record_count": [track and track.next_offset for track in held],
+            "record_count": [track and track.next_offset for track in answered],
             "payload_hash": [
                 hashes.get(company, "" if track.status == "not_found" else None) for company, track in tracks.items()
             ],
-            "fetched_at": _moments(track.answered_at if track else None for track in held),
+            "fetched_at": _moments(track.answered_at if track else None for track in answered),
         },
         schema_overrides=dict.fromkeys(("dataset", "status", "payload_hash"), pl.String) | {"record_count": pl.Int64},
     )

@@ -129,9 +129,9 @@ def _write(known: Known, text: bytes) -> tuple[list[bytes], int]:
     lines = _LINES(records)
     absent = 0
     for name, each in known.objects.items():
-        held = list(map(attrgetter(name), records))
-        absent += held.count(each)
-        if None in held:
+        values = list(map(attrgetter(name), records))
+        absent += values.count(each)
+        if None in values:
             lines = lines.replace(*known.empty[name])
     written = lines.replace(_ABSENT, b"null")
     absent += len(lines) - len(written)

@@ -85,10 +85,14 @@ def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manif
     """
     marker = _marker(run, shard)
     segments = _segments(run, shard)
-    held = _read_manifest(marker)
+    earlier = _read_manifest(marker)
     made_from = (segments, SCHEMA_VERSION, run.plan.contract)
-    if held and (held.segments, held.schema_version, held.contract) == made_from and is_staged(run, held):
-        return held
+    if (
+        earlier
+        and (earlier.segments, earlier.schema_version, earlier.contract) == made_from
+        and is_staged(run, earlier)
+    ):
+        return earlier
     files = []
     for table, frame in flatten_shard(run, shard, progress).items():
         files.append(_write_table(run, table, f"shard={shard:05}", frame))
