@@ -25,10 +25,11 @@ from firmlake.warehouse import create, views
 from firmlake.warehouse import publish as publishing
 from firmlake_sandbox import Sandbox
 
-# Several test processes share few processors, so that a slow example says nothing. The same examples every time, so
-# that a failure belongs to the change before it; `--hypothesis-profile explore` looks for new ones.
-hypothesis.settings.register_profile("firmlake", deadline=None, derandomize=True)
-hypothesis.settings.register_profile("explore", deadline=None)
+# Several test processes share few processors, so that slow examples say nothing. The same examples every time, so that
+# a failure belongs to the change before it; `--hypothesis-profile explore` looks for new ones, and for more.
+_TIMELESS = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("firmlake", derandomize=True, max_examples=25, **_TIMELESS)
+hypothesis.settings.register_profile("explore", **_TIMELESS)
 hypothesis.settings.load_profile("firmlake")
 
 
@@ -78,6 +79,17 @@ def first_publish_starts_from_it(
             for module in (create, views):
                 patch.setattr(module, "_comments", lambda *_: ())
         yield
+
+
+_GROUPED = {"prefect_server": "prefect", "s3": "s3"}
+"""Servers that take seconds to start or to import: one process has all tests of each."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for name in _GROUPED.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(_GROUPED[name]))
 
 
 def pytest_collection_finish() -> None:

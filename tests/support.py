@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import hypothesis
 import msgspec
 import polars as pl
 import pytest
@@ -41,6 +42,12 @@ LISTS = {"service_lists", "service_list_columns", "list_changes", "contact_addit
 COMPANY_LISTS = {"company_lists", "list_members"}
 STAGED = TABLES.keys() - LISTS - COMPANY_LISTS - {"runs", "loads", "changes", "alerts", "alert_rules"}
 """Tables whose rows a run stages; those of lists come another way, the others are made by the load."""
+
+
+def examples(count: int) -> hypothesis.settings:
+    """As many examples of a property with `--hypothesis-profile explore`, by default a quarter, or ten."""
+    is_exploring = hypothesis.settings.get_current_profile_name() == "explore"
+    return hypothesis.settings(max_examples=count if is_exploring else min(count, max(count // 4, 10)))
 
 
 def slow(*cases: Any) -> list[Any]:

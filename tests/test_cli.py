@@ -105,6 +105,7 @@ def test_a_rerun_asks_for_nothing_and_is_done(call: Call, sandbox: firmlake_sand
     assert {counts["fresh"] for counts in result.content["datasets"].values()} == {len(NUMBERS)}
 
 
+@pytest.mark.slow
 def test_refresh_asks_again_and_costs_nothing_inside_the_window(call: Call, sandbox: firmlake_sandbox.Sandbox):
     call("run", "list.csv")
     planned = call("plan", "list.csv", "--refresh", "--json").content
@@ -451,6 +452,7 @@ def test_status_says_what_to_do_next(call: Call, sandbox: firmlake_sandbox.Sandb
     assert "list.csv" in call("status").out
 
 
+@pytest.mark.slow
 def test_a_lost_warehouse_is_made_again_before_anything_is_spent(call: Call, sandbox: firmlake_sandbox.Sandbox):
     write_few(10)
     assert (call("run", "few.csv").code, call("run", "few.csv").code) == (0, 0)
@@ -508,6 +510,7 @@ def test_one_company_is_not_bought_beyond_the_budget(call: Call, sandbox: firmla
     assert "run.max_credits" in result.err
 
 
+@pytest.mark.slow
 def test_replay_needs_no_service(call: Call, monkeypatch):
     call("run", "list.csv")
     before = call("query", "SELECT sum(revenue) AS revenue, count(*) AS n FROM financials", "--json").content

@@ -53,7 +53,7 @@ def test_what_is_written_now_is_kept_for_later_versions():
     assert SCHEMA_VERSION in KEPT, "python tests/fixtures/make.py"
 
 
-@pytest.mark.parametrize("version", [max(KEPT), min(KEPT), *slow(*sorted(KEPT)[1:-1])])
+@pytest.mark.parametrize("version", [min(KEPT), *slow(*sorted(KEPT)[1:])])
 def test_kept_state_opens_and_goes_on(kept, version):
     folders = kept(version)
     published, landed = list_runs(folders)

@@ -96,6 +96,7 @@ def test_the_cookbook_shows_every_view_and_macro_there_is_to_ask():
     assert asked - used <= {"nobody", "shareholdings", "group_of", "tops_of", "two_newest"}
 
 
+@pytest.mark.slow
 def test_a_replay_has_the_same_views(sample_world):
     question = "SELECT head_id, id FROM groups(0.5) ORDER BY ALL"
     before = ask(sample_world, question)
@@ -104,6 +105,7 @@ def test_a_replay_has_the_same_views(sample_world):
     assert ask(sample_world, question) == before
 
 
+@pytest.mark.slow
 def test_the_report_is_one_file_in_the_data_folder_or_where_one_says(sample_world, capsys, tmp_path):
     assert firmlake.main(["report", "--data", str(sample_world.data)], standalone_mode=False) == 0
     written = Path(capsys.readouterr().out.strip())

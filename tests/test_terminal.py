@@ -12,6 +12,7 @@ import pytest
 
 from firmlake.terminal.echo import echo_data, echo_json
 from firmlake.terminal.rows import show_table
+from support import slow
 
 ROOT = Path(__file__).parents[1]
 EVIL = "\x1b]0;title\x1b\\\x1b[31m\u202egnp.exe\u200f\x9b2J"
@@ -44,17 +45,19 @@ def test_a_list_of_which_every_line_is_refused_cannot_draw_on_stderr(tmp_path):
     "arguments",
     [
         ["run", EVIL],
-        ["run", "x.csv", "--config", EVIL],
         ["plan", "x.csv", "--set", f"{EVIL}=1"],
-        ["export", f"{EVIL}/x"],
-        ["query", f"SELECT 1 AS {EVIL}"],
-        ["status", "--data", EVIL],
-        ["company", "BE", EVIL],
         [EVIL],
-        ["run", f"--{EVIL}"],
-        ["changes", "--kind", EVIL],
-        ["contacts", "apply", EVIL],
-        ["status", "--json", "--data", EVIL],
+        *slow(
+            ["run", "x.csv", "--config", EVIL],
+            ["export", f"{EVIL}/x"],
+            ["query", f"SELECT 1 AS {EVIL}"],
+            ["status", "--data", EVIL],
+            ["company", "BE", EVIL],
+            ["run", f"--{EVIL}"],
+            ["changes", "--kind", EVIL],
+            ["contacts", "apply", EVIL],
+            ["status", "--json", "--data", EVIL],
+        ),
     ],
     ids=lambda arguments: " ".join(arguments).replace(EVIL, "EVIL"),
 )

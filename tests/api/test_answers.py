@@ -5,14 +5,14 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.api import answers
 from firmlake.api.answers import read_answer
 from firmlake.api.element import Element
 from firmlake.core.errors import UnusableAnswerError
-from support import ACME, BOLT, DATASETS, body, found, lookalike, not_found, party, period
+from support import ACME, BOLT, DATASETS, body, examples, found, lookalike, not_found, party, period
 
 
 def read_one(element, dataset="financials"):
@@ -248,7 +248,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(dataset=st.sampled_from(["financials", "lookalikes", "relationships"]), parts=st.lists(JSON, max_size=4))
 def test_any_array_is_split_into_as_many_elements(dataset, parts):
     content = json.dumps(parts).encode()
@@ -261,7 +261,7 @@ def test_any_array_is_split_into_as_many_elements(dataset, parts):
 FOUND = st.builds(found, st.just(BOLT), st.sampled_from(DATASETS))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     dataset=st.sampled_from(DATASETS),
     parts=st.lists(JSON | FOUND, max_size=4),
@@ -279,7 +279,7 @@ def comparable(element):
     return msgspec.structs.replace(element, records=records)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(content=st.binary(max_size=60))
 def test_any_bytes_are_an_answer_or_refused(content):
     try:

@@ -8,6 +8,7 @@ import pytest
 
 from firmlake_sandbox.dialects import DIALECTS, combine
 from reliability.support import Lake
+from support import slow
 
 from .conftest import rows_of
 
@@ -43,7 +44,7 @@ def assert_same(make_contact: Any, world: Lake, *dialects: str) -> Any:
     return contact
 
 
-@pytest.mark.parametrize("dialects", SLICE, ids="+".join)
+@pytest.mark.parametrize("dialects", [SLICE[0], *slow((SLICE[1],))], ids="+".join)
 def test_a_checked_service_gives_every_value(dialects: tuple[str, ...], make_contact: Any, world: Lake) -> None:
     assert_same(make_contact, world, *dialects)
 
@@ -93,6 +94,7 @@ def assert_ending(make_contact: Any, name: str, *, check: int, run: int) -> Any:
     return contact
 
 
+@pytest.mark.slow
 def test_a_forbidden_dataset_needs_a_person_and_the_others_are_published(make_contact: Any, world: Lake) -> None:
     contact = assert_ending(make_contact, "forbidden", check=1, run=3)
     assert contact.verdicts["endpoints of relationships"] == "needs_you"

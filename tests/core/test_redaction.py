@@ -4,12 +4,13 @@ import string
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core import redaction
 from firmlake.core.redaction import PIECE_LENGTH, keep_secret, redact, redact_whole
 from spellings import SPELLINGS, decodings, holds_piece
+from support import examples
 
 TOKEN = "abc/def+tok/en==longer-than.a~piece_=="
 
@@ -35,7 +36,7 @@ def test_a_secret_is_redacted_in_every_spelling(spell):
 _BEARER = st.text(string.ascii_letters + string.digits + "-._~+/=", min_size=16, max_size=80)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(_BEARER, st.lists(st.sampled_from([*SPELLINGS]), min_size=1, max_size=4), st.text(max_size=20))
 def test_any_token_is_redacted_in_any_spellings_side_by_side(token, names, between):
     redaction._secrets.clear()
@@ -46,7 +47,7 @@ def test_any_token_is_redacted_in_any_spellings_side_by_side(token, names, betwe
     assert not any(token in decoded for decoded in decodings(whole))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(_BEARER, st.sampled_from(["plain", "json, all escaped", "percent, all", "html, all"]), st.data())
 def test_a_piece_of_twelve_characters_is_redacted_in_a_message_and_stays_in_a_body(token, name, data):
     redaction._secrets.clear()

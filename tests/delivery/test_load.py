@@ -17,7 +17,7 @@ from firmlake.delivery.target import LoadTarget
 from firmlake.exports.selection import EXPORTED_TABLES
 from firmlake.tables.schemas import WAREHOUSE_TABLES, Column, Table
 from firmlake.warehouse.generations import list_generations
-from support import ACME, DAY, NOON, query
+from support import ACME, DAY, NOON, query, slow
 
 
 def now():
@@ -56,6 +56,7 @@ def test_the_first_load_is_whole_later_ones_are_changes_and_a_repeated_one_does_
     assert place.ask("SELECT count(*) FROM firmlake._firmlake_staged") == [(0,)]
 
 
+@pytest.mark.slow
 def test_where_the_base_is_gone_all_rows_are_compared_and_what_is_gone_is_deleted(weeks, place):
     folders = weeks(0)
     deliver(folders, place)
@@ -68,7 +69,7 @@ def test_where_the_base_is_gone_all_rows_are_compared_and_what_is_gone_is_delete
     assert_same(folders, place)
 
 
-@pytest.mark.parametrize("week", [0, 1])
+@pytest.mark.parametrize("week", [0, *slow(1)])
 def test_a_load_that_is_killed_changes_nothing_that_readers_see_and_is_resumed(weeks, place, monkeypatch, week):
     for each in range(week):
         deliver(weeks(each), place)
@@ -113,6 +114,7 @@ def test_an_error_while_tables_are_put_in_place_leaves_them_as_they_were(weeks, 
     assert_same(folders, place)
 
 
+@pytest.mark.slow
 def test_what_another_unfinished_load_wrote_aside_goes(weeks, place, monkeypatch):
     folders, publish = weeks(0), LoadTarget.publish
     monkeypatch.setattr(LoadTarget, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))

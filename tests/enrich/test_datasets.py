@@ -19,7 +19,7 @@ import firmlake_sandbox
 from firmlake.cli import firmlake
 from firmlake.core.folders import Folders
 from other_service import start_other_service
-from support import DATASETS, query
+from support import DATASETS, query, slow
 
 COUNT = 30
 STATUS = {403: "forbidden", 500: "unavailable", "html": "unavailable", 404: "unavailable", 400: "unavailable"}
@@ -107,7 +107,7 @@ def test_a_dataset_that_is_not_to_be_had_ends_no_run(desk, dataset, broken):
     assert len(desk.service.charged) == COUNT
 
 
-@pytest.mark.parametrize("broken", [404, pytest.param(410, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("broken", [404, *slow(410)])
 def test_where_the_service_offers_no_dataset_the_settings_do_not_fit(desk, broken):
     desk.service.broken = dict.fromkeys(DATASETS, broken)
     code, _, said = desk.run()
@@ -121,7 +121,7 @@ def test_where_the_service_offers_no_dataset_the_settings_do_not_fit(desk, broke
     all_is_well(desk)
 
 
-@pytest.mark.parametrize("broken", [403, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("broken", [403, *slow(500)])
 def test_old_rows_stay_when_a_dataset_is_no_longer_to_be_had(desk, broken):
     assert desk.run()[0] == 0
     rows = query(desk.folders, "FROM lookalikes ORDER BY ALL")
@@ -167,6 +167,7 @@ def test_a_service_that_never_answers_is_given_up_after_the_tries(desk):
     assert desk.run()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_dataset_that_never_answers_leaves_the_others(desk):
     desk.service.broken["financials"] = "hang"
     code, _, said = desk.run("--set", "api.read_timeout_seconds=0.2")
@@ -175,6 +176,7 @@ def test_a_dataset_that_never_answers_leaves_the_others(desk):
     assert "financials was not answered in 3 tries" in said
 
 
+@pytest.mark.slow
 def test_a_company_that_always_fails_does_not_keep_its_dataset_away(desk):
     """One company alone says nothing about its dataset."""
     desk.write(1)
@@ -188,7 +190,9 @@ def test_a_company_that_always_fails_does_not_keep_its_dataset_away(desk):
     assert found == [(3 * (COUNT - 1),)]
 
 
-@pytest.mark.parametrize(("broken", "advice"), [(403, "token that may use lookalikes"), (500, "firmlake redrive")])
+@pytest.mark.parametrize(
+    ("broken", "advice"), [(403, "token that may use lookalikes"), *slow((500, "firmlake redrive"))]
+)
 def test_everybody_names_the_same_culprit_and_the_same_way_out(desk, broken, advice):
     desk.service.broken["lookalikes"] = broken
     _, out, said = desk.run()
@@ -236,6 +240,7 @@ def test_cause_a_company_failed(desk):
     all_is_well(desk)
 
 
+@pytest.mark.slow
 def test_cause_a_record_was_rejected(desk):
     [(country, number)] = firmlake_sandbox.sample_numbers(1)
     desk.service.reject = {country + number.lstrip("0"), country + number}
@@ -255,7 +260,7 @@ def test_cause_the_credits_ran_out(desk):
     all_is_well(desk)
 
 
-@pytest.mark.parametrize("budget", [0, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("budget", [0, *slow(10)])
 def test_cause_the_budget_of_credits(desk, budget):
     left = COUNT - budget
     said = agree(
@@ -351,6 +356,7 @@ def test_cause_an_interrupt(desk):
     all_is_well(desk)
 
 
+@pytest.mark.slow
 def test_cause_the_store_of_the_throttle_is_away(desk, monkeypatch):
     monkeypatch.setattr("firmlake.api.throttle.throttle._STORE_WAITS_SECONDS", (0.0,))
     away = ["--set", "api.requests_per_minute=200", "--set", "api.throttle_store=postgresql://127.0.0.1:1/nobody"]

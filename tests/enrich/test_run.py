@@ -80,6 +80,7 @@ def test_every_step_is_named_once_and_each_shard_is_staged_after_it_is_fetched(s
     assert shortfall([published]) is None
 
 
+@pytest.mark.slow
 def test_what_a_budget_leaves_out_is_staged_too_and_the_next_call_goes_on(settings, companies, sandbox):
     seen = Recording()
     (first,) = enrich(settings(run__max_requests=3), companies, "a test", seen)
@@ -107,6 +108,7 @@ def test_expand_needs_its_dataset_before_anything_is_sent(settings, companies, s
     assert sandbox.ledger()["summary"]["requests"] == 0
 
 
+@pytest.mark.slow
 def test_each_step_outward_is_a_run_with_a_title_of_its_own(settings, companies):
     seen = Recording()
     made = enrich(settings(run__expand="lookalikes", run__max_credits=20), companies, "a test", seen)

@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import firmlake_sandbox
@@ -19,6 +19,7 @@ from firmlake.landing.pages import Wanted, plan_pages
 from firmlake_sandbox.financials import count_periods
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.world import World, is_found
+from support import examples
 
 COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(5000)]
 PAGED = "financials"
@@ -86,7 +87,7 @@ def frame(companies):
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     api=LIMITS,
     wanted=st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(1, 60)), max_size=150),
@@ -110,7 +111,7 @@ def test_every_company_is_in_one_page_and_every_page_is_allowed(api, wanted, dat
         assert offsets == {page.offset}
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(api=LIMITS, totals=st.lists(st.integers(0, 60), max_size=120), data=st.data())
 def test_all_records_are_asked_for_and_each_once(api, totals, data):
     totals = dict(zip(COMPANIES, totals, strict=False))
@@ -162,7 +163,7 @@ def test_when_totals_are_known_it_takes_fewer(weeks, count):
 # --- the price beforehand --------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(api=LIMITS, totals=st.lists(st.integers(1, 60), min_size=1, max_size=150))
 def test_the_price_is_exact_where_totals_are_known_and_fit_a_page(api, totals):
     """Longer ones need a third request, which may be shared by more companies than the one before: it is no more."""
@@ -267,7 +268,7 @@ def test_companies_held_that_are_not_on_the_list_are_not_asked_for():
     assert targets.height == 6
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     flags=st.lists(st.booleans(), min_size=1, max_size=30),
     budget=st.integers(0, 30),

@@ -52,6 +52,7 @@ def test_a_whole_export_overwrites_and_changes_are_appended(tmp_path):
     assert held[2].changes == {"delete": 1, "insert": 1, "update": 1}
 
 
+@pytest.mark.slow
 def test_an_export_killed_after_its_commit_does_not_commit_again(lake, tmp_path):
     request = ExportRequest(format="delta", tables=TABLES)
     for _ in range(2):

@@ -68,6 +68,7 @@ def test_each_export_is_a_snapshot_that_three_readers_read_and_the_past_stays(th
     assert manifest.tables[0].iceberg_table == f"{CATALOG}.financials_changes"
 
 
+@pytest.mark.slow
 def test_columns_keep_their_types_comments_and_key(three):
     schema, table = open_table(three[0], "financials").schema(), WAREHOUSE_TABLES["financials"]
     assert {field.name: field.doc for field in schema.fields} == {c.name: c.comment for c in table.columns}
@@ -90,6 +91,7 @@ def test_an_export_that_was_killed_after_its_commits_does_not_commit_again(lake,
     assert amounts(open_table(tmp_path, "financials").scan().to_arrow()) == query(lake, AMOUNTS)
 
 
+@pytest.mark.slow
 def test_a_new_column_is_added_to_a_table_that_is_there(lake, tmp_path, monkeypatch):
     table = WAREHOUSE_TABLES["financials"]
     fewer = table._replace(columns=tuple(c for c in table.columns if c.name != "revenue"))

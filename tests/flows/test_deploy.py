@@ -45,6 +45,7 @@ def test_every_variable_of_the_file_is_asked_for(flow_modules: None, monkeypatch
     assert all(name in refused.value.message for name in named - {"LAKE_ARCHIVE"})
 
 
+@pytest.mark.slow
 def test_automations_are_updated_not_made_twice_and_those_made_twice_earlier_go(
     enrich: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -226,6 +226,7 @@ def test_the_message_of_the_state_is_the_line_of_the_terminal(
     assert (flow.state, ended.returncode) == ("Failed", flow.error.exit_code)
 
 
+@pytest.mark.slow
 def test_a_query_is_a_list_whose_lines_are_kept_to_resume(run_flow: RunFlow, company_list: Path, folders: Folders):
     run = run_flow(None, sql=f"FROM '{company_list}' LIMIT 5")
     assert run.state == "Completed"

@@ -14,6 +14,7 @@ from support import ACME, publish_list
 from .support import FLOWS
 
 
+@pytest.mark.slow
 def test_upkeep_writes_metrics_is_skipped_beside_a_run_and_fails_with_the_line_of_the_command(enrich, tmp_path: Path):
     from prefect.flows import load_flow_from_entrypoint
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.intake.company_list import CompanyList, IntakeOptions, read_company_list
+from support import examples
 
 SAMPLE = Path(__file__).parents[2] / "data" / "intake" / "sample.csv"
 
@@ -82,7 +83,7 @@ cells = st.sampled_from(
 rows = st.lists(st.lists(cells, min_size=3, max_size=3) | st.lists(cells, max_size=4), max_size=12)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(rows, st.booleans(), st.sampled_from(["\n", "\r\n"]))
 def test_no_line_is_lost_and_each_keeps_its_number(tmp_path_factory, drawn, has_header, end):
     """header + companies + refused + repeated + blank = lines, and the lines are those the standard library counts."""

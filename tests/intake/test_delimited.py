@@ -3,11 +3,12 @@
 import gzip
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.intake import text
 from firmlake.intake.company_list import read_company_list
+from support import examples
 
 COMPANIES = [("BE", "0403227515", 2), ("FR", "552032534", 3)]
 
@@ -140,7 +141,7 @@ lines = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(st.lists(lines, max_size=10), st.integers(4, 60), st.sampled_from(["\n", "\r\n", "\r"]))
 def test_where_blocks_end_makes_no_difference(tmp_path_factory, drawn, size, end):
     path = tmp_path_factory.mktemp("blocks") / "list.csv"

@@ -2,7 +2,7 @@
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stdnum import luhn
 from stdnum.be import vat as be_vat
@@ -11,6 +11,7 @@ from stdnum.fr import siret as fr_siret
 from stdnum.fr import tva as fr_tva
 
 from firmlake.intake.identifiers import REPAIRS, identify
+from support import examples
 
 
 def identified(country, *texts, column_country=None):
@@ -22,7 +23,7 @@ def identified(country, *texts, column_country=None):
     return list(zip(frame["country"], frame["company_number"], named, frame["problem"], strict=True))
 
 
-timeless = settings(deadline=None, max_examples=30)  # the first call is slower than the others
+timeless = examples(30)  # the first call is slower than the others
 
 SEPARATED = "spaces and punctuation removed"
 PREFIX = "prefix removed"

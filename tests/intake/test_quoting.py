@@ -4,12 +4,13 @@ import csv
 import io
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.intake.quoting import join_quoted_lines, split_fields, unquoted
+from support import examples
 
-timeless = settings(deadline=None, max_examples=50)
+timeless = examples(50)
 cells = st.text(st.sampled_from('ab",;\n é'), max_size=6)
 tables = st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(cells, min_size=width, max_size=width), max_size=8))
 

@@ -6,13 +6,13 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.landing.progress import MISSES_MAX, Progress, check_answer
-from support import ACME, BOLT, CIRC, MINUTE, NOON, body, found, header, lookalike, not_found, party, period
+from support import ACME, BOLT, CIRC, MINUTE, NOON, body, examples, found, header, lookalike, not_found, party, period
 
 EVERYBODY = (ACME, BOLT, CIRC)
 STRANGER = Company("BE", "0770493071")
@@ -290,14 +290,14 @@ def _mix(own, seed):
         left = [landed for landed in left if landed]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(own=histories(), seed=st.integers())
 def test_answers_about_different_companies_may_come_in_any_order(own, seed):
     in_turn = absorb(*(record for landed in own for record in landed))
     assert view(absorb(*_mix(own, seed))) == view(in_turn)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(own=histories(), seed=st.integers(), cut=st.integers(0, 60))
 def test_a_history_read_in_two_parts_is_the_history(own, seed, cut):
     """A crash cuts it anywhere; what is worked out from the files afterwards is what the process knew."""
@@ -309,7 +309,7 @@ def test_a_history_read_in_two_parts_is_the_history(own, seed, cut):
     assert view(running) == view(absorb(*landed))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(own=histories(), seed=st.integers())
 def test_what_is_answered_is_complete(own, seed):
     progress = absorb(*_mix(own, seed))

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.landing.segments import SegmentWriter, list_segments, read_segment
-from support import ACME, BOLT, header
+from support import ACME, BOLT, examples, header
 
 BODIES = [b"", b"[]", b"\x00\xff" * 50, os.urandom(3000), b"x" * 100_000]
 
@@ -39,7 +39,7 @@ def starts(path):
     return [record.position for record in landed] + [path.stat().st_size]
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(bodies=st.lists(st.binary(max_size=400), max_size=5))
 def test_any_bytes_are_read_back_as_received(tmp_path_factory, bodies):
     path = write(tmp_path_factory.mktemp("landing"), *bodies)
@@ -81,7 +81,7 @@ def test_every_flipped_byte_is_found(tmp_path):
             content[position] ^= flip
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_no_exchange_of_bytes_gives_other_records(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("landing")

@@ -71,6 +71,7 @@ def test_a_look_changes_nothing(three):
     assert sorted(three.data.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_the_generation_that_changes_start_from_stays(folders, tmp_path):
     add_run(folders, 0)
     export(folders, ExportRequest(mode="changes"), Folder(tmp_path / "out"))

@@ -230,6 +230,7 @@ def test_verify_finds_a_changed_row(two_runs, table):
     assert [check.table for check in verified(two_runs) if not check.agrees] == [table]
 
 
+@pytest.mark.slow
 def test_verify_finds_a_past_that_does_not_lead_to_the_present(two_runs):
     edit_warehouse(two_runs, "UPDATE lookalikes SET valid_from_run = 'a run that never was'")
     assert [check.table for check in verified(two_runs) if not check.agrees] == ["lookalikes", "lookalikes_as_of"]

@@ -231,6 +231,7 @@ def test_a_question_that_duckdb_cannot_answer_is_an_error_that_says_so(folders):
     assert not (folders.data / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_parts_that_take_too_much_memory_are_left_out_and_say_so(monkeypatch):
     check = next(each for each in definitions() if each.kind == "check")
     grouped = "SELECT range::VARCHAR AS id FROM range(1_000_000) GROUP BY ALL"

@@ -13,6 +13,7 @@ from firmlake_sandbox.lookalikes import list_lookalikes
 from firmlake_sandbox.numbers import BASE_BITS, END, parse_number, sample_numbers, spell_number
 from firmlake_sandbox.relationships import list_relationships
 from firmlake_sandbox.world import World, identify, is_found
+from support import examples
 
 SAMPLE = [parse_number(*company) or 0 for company in sample_numbers(10_000, seed=1)]
 FEW = [node for node in SAMPLE[:1500] if is_found(World(), node)]
@@ -95,7 +96,7 @@ def test_periods_are_one_to_twenty_and_eight_on_average() -> None:
 
 
 @given(worlds, nodes)
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_there_are_never_more_than_twenty_periods(world: World, node: int) -> None:
     records, total = list_financials(world, node, 500, 0)
     assert 1 <= len(records) == total <= 20
@@ -109,7 +110,7 @@ def test_pages_are_cut_from_the_whole(world: World, node: int, limit: int, offse
 
 
 @given(worlds, nodes)
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_periods_follow_each_other_newest_first(world: World, node: int) -> None:
     found = plain(list_financials(world, node, 500, 0)[0])
     for newer, older in pairwise(found):
@@ -180,7 +181,7 @@ def test_a_company_has_some_seven_kilobytes_of_accounts() -> None:
 
 
 @given(worlds, nodes)
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_lookalikes_are_others_that_exist_in_strictly_falling_score(world: World, node: int) -> None:
     entries = plain(list_lookalikes(world, node))
     others = [node_of(entry["companyId"]) for entry in entries]
@@ -214,7 +215,7 @@ def edges(world: World, node: int, side: str) -> list[tuple[int, float, str]]:
 
 
 @given(worlds, nodes)
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_parents_and_children_mirror_each_other(world: World, node: int) -> None:
     if not is_found(world, node):
         return

@@ -241,6 +241,7 @@ def test_what_another_plan_added_meanwhile_is_not_sent_again(desk: Desk):
     assert ledger(desk) == {"added": 3}
 
 
+@pytest.mark.slow
 def test_what_was_unknown_and_added_by_another_plan_is_no_longer_open(desk: Desk):
     contacts = contacts_of(2)
     first, second = desk.plan(contacts), desk.plan(contacts)

@@ -152,6 +152,7 @@ def test_replay_makes_the_same(filled):
     assert query(filled, "SELECT count(*), count(DISTINCT generation) FROM loads") == [(4, 4)]
 
 
+@pytest.mark.slow
 def test_verify_leaves_out_what_landed_after_the_last_publish_and_replay_takes_in_all_but_looks(filled):
     land_overview(filled, NOON + 7 * DAY, entry(9))
     land_overview(filled, NOON + 8 * DAY, entry(10), is_look=True)

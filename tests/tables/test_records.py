@@ -12,7 +12,7 @@ from unittest.mock import patch
 import duckdb
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 from polars.testing import assert_frame_equal
@@ -20,7 +20,7 @@ from polars.testing import assert_frame_equal
 from firmlake.api.contract import DATASETS
 from firmlake.tables import records, tolerant
 from firmlake.tables.records import read_records
-from support import ACME, CIRC, lookalike, party, period
+from support import ACME, CIRC, examples, lookalike, party, period
 
 from . import odd_json
 
@@ -104,7 +104,7 @@ def assert_discarded(kind, record, path, column, **literals):
 # --- three paths, one result -----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(odd_json.batches())
 def test_both_paths_read_everything_alike(batch):
     kind, raws = batch
@@ -193,7 +193,7 @@ AMOUNTS = (
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.lists(AMOUNTS, min_size=1, max_size=5))
 def test_an_amount_is_exact_to_the_cent_or_discarded(literals):
     read = read_records(*PERIOD, [raw(period(), revenue=literal) for literal in literals])
@@ -229,7 +229,7 @@ def test_an_amount_that_does_not_fit_is_discarded(literal):
     assert len(reason) < 200
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.integers(-(2**65), 2**65) | st.integers(-(10**40), 10**40))
 def test_an_integer_is_exact_or_discarded(value):
     row, reasons, _ = one(PERIOD, period(), employees=str(value))
@@ -286,7 +286,7 @@ def test_an_example_of_rounding_does_not_fill_the_memory():
     assert all(len(seen.example) < 100 for seen in read.observations)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_score_is_the_nearest_float(value):
     row, _, _ = one(LOOKALIKE, lookalike(), score=repr(value))
@@ -461,7 +461,7 @@ def test_an_identifier_goes_before_what_stands_elsewhere():
 # --- neighbours ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data(), kind=st.sampled_from(GROUPS))
 def test_an_odd_record_changes_no_other_row(data, kind):
     clean = [raw(CLEAN[kind])] * 4

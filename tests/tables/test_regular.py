@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 from polars.testing import assert_frame_equal
@@ -23,7 +23,7 @@ from firmlake_sandbox.lookalikes import list_lookalikes
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.relationships import list_relationships
 from firmlake_sandbox.world import World
-from support import ACME, lookalike, period
+from support import ACME, examples, lookalike, period
 
 from . import odd_json
 
@@ -62,7 +62,7 @@ def said_by_the_sandbox(world, node):
     yield ("relationships", "child"), relations.children
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(seed=st.integers(0, 10**6), week=st.integers(0, 200), count=st.integers(1, 12))
 def test_all_paths_read_what_the_sandbox_says_alike(seed, week, count):
     world = World(seed, week)
@@ -81,7 +81,7 @@ def test_all_paths_read_what_the_sandbox_says_alike(seed, week, count):
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_what_is_read_by_skeletons_is_what_the_exact_path_reads(kind, data):
     texts = data.draw(st.lists(odd_json.records(kind, max_changes=2), min_size=1, max_size=4))

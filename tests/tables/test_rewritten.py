@@ -6,7 +6,7 @@ from collections import Counter
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 from polars.testing import assert_frame_equal
@@ -18,7 +18,7 @@ from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.lookalikes import list_lookalikes
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.world import World
-from support import lookalike, period
+from support import examples, lookalike, period
 
 from . import odd_json
 
@@ -43,7 +43,7 @@ def assert_exact(kind, raws, read):
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_what_is_read_is_what_the_exact_path_reads(kind, data):
     """Of records with keys added, left out, repeated, reordered, and values of any kind."""

@@ -7,7 +7,7 @@ import shutil
 import msgspec
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmlake.core.errors import DamagedError
@@ -35,6 +35,7 @@ from support import (
     STAGED,
     answer,
     body,
+    examples,
     found,
     header,
     land,
@@ -208,7 +209,7 @@ def test_where_a_page_begins_does_not_show(folders):
     assert all(other == made[0] for other in made)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(order=st.permutations(DATASETS))
 def test_in_which_order_datasets_land_does_not_show(tmp_path_factory, order):
     tables = []

@@ -70,6 +70,7 @@ def test_a_first_query_names_the_command_as_it_is_found(monkeypatch):
     assert runs.first_query(summary()).startswith("firmlake query --data data ")
 
 
+@pytest.mark.slow
 def test_refused_lines_are_named_by_the_run_by_the_list_and_by_the_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("customers.csv").write_text(LIST)

@@ -99,10 +99,12 @@ def checkpoint(connection: duckdb.DuckDBPyConnection, *, keeps_row_ids: bool = F
         connection: A connection in a transaction; afterwards it is in a new one.
         keeps_row_ids: True keeps the row ids of remaining rows; False lets DuckDB compact them, which changes the ids.
     """
-    (vacuum_tasks,) = connection.execute("SELECT current_setting('max_vacuum_tasks')").fetchall()[0]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     if keeps_row_ids:
-        connection.execute("SET max_vacuum_tasks = 0")
-    for statement in ("COMMIT", "CHECKPOINT", f"SET max_vacuum_tasks = {vacuum_tasks}", "BEGIN"):
+        (vacuum_tasks,) = connection.execute("SELECT current_setting('max_vacuum_tasks')").fetchall()[0]
+        before, after = ("SET max_vacuum_tasks = 0",), (f"SET max_vacuum_tasks = {vacuum_tasks}",)
+    for statement in (*before, "COMMIT", "CHECKPOINT", *after, "BEGIN"):
         connection.execute(statement)
 
 
