@@ -98,8 +98,8 @@ def test_ten_years_are_those_that_were_filed_the_newest_first(page):
 def test_its_rank_among_its_peers_is_counted(page):
     rows = {row[0]: row[1:] for row in rows_of(page, "Ratios and their place among the peers")}
     revenues = sorted([24_000, 5, *(10_000 * peer for peer in PEERS)], reverse=True)
-    assert rows["revenue annual, EUR"][-1] == f"{revenues.index(24_000) + 1} of {len(revenues)}"
-    assert rows["revenue annual, EUR"][0] == "24.0 k"
+    assert rows["annual revenue, EUR"][-1] == f"{revenues.index(24_000) + 1} of {len(revenues)}"
+    assert rows["annual revenue, EUR"][0] == "24.0 k"
 
 
 def test_owners_are_followed_upwards_and_persons_stay_hashed(page):

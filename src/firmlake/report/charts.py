@@ -73,14 +73,14 @@ def bars(
     names = frame[x].unique(maintain_order=True).to_list()
     across = alt.X(x, type="nominal", sort=names, title=None, axis=alt.Axis(values=_thinned(names)))
     up = alt.Y(y, type="quantitative", stack="normalize" if shares else "zero", title=None)
-    up = up.axis(format="%" if shares else formatted, tickCount=4)
-    mark = alt.Chart(frame).mark_bar(width={"band": 0.8})
+    up = up.axis(format="%" if shares else formatted, **_few_ticks(frame, x, y, shares))
+    width: Any = {"band": 0.8} if len(names) > _FEW else 44
     if not colours:
-        return _sized(mark.encode(x=across, y=up, color=alt.value(PLUS)))
+        return _sized(alt.Chart(frame).mark_bar(width=width).encode(x=across, y=up, color=alt.value(PLUS)))
     parts = list(colours)
     colour = alt.Color("part", type="nominal", title=None, sort=parts).scale(domain=parts, range=list(colours.values()))
     ranks = pl.col("part").replace_strict(parts, range(len(parts)), return_dtype=pl.Int64)
-    mark = alt.Chart(frame.with_columns(ranks.alias("rank"))).mark_bar(width={"band": 0.8})
+    mark = alt.Chart(frame.with_columns(ranks.alias("rank"))).mark_bar(width=width)
     return _sized(mark.encode(x=across, y=up, color=colour, order=alt.Order("rank", type="quantitative")))
 
 
@@ -157,7 +157,9 @@ def ranges(frame: pl.DataFrame) -> alt.LayerChart:
     import altair as alt
 
     base = alt.Chart(frame.with_columns(start=0.0, end=1.0, low=0.25, high=0.75))
-    y = alt.Y("name", type="nominal", sort=None, title=None).axis(labelLimit=170, ticks=False, domain=False)
+    y = alt.Y("name", type="nominal", sort=None, title=None).axis(
+        labelLimit=170, labelPadding=10, ticks=False, domain=False
+    )
     axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format="%", grid=True)
     x = alt.X("start", type="quantitative", title=None, scale=alt.Scale(domain=[0, 1]), axis=axis)
     whole = base.mark_bar(height=3, color="var(--line)").encode(x=x, x2="end", y=y)
@@ -190,6 +192,8 @@ def in_colours(chart: alt.Chart, colours: Mapping[str, str] = LIGHT) -> alt.Char
 
 # ---------------------------------------------------------------------------------------------------------------------
 
+_FEW = 4
+"""Up to so many bars are not wider than they need be."""
 _MANY = 300
 """From so many points on they are drawn smaller."""
 _AXIS, _LETTER, _GAP = 300, 6.5, 8
@@ -206,13 +210,19 @@ CONFIG: dict[str, Any] = {
         "domainColor": "var(--line)", "tickColor": "var(--line)", "gridColor": "var(--line)", "labelLimit": 110,
     },
     "axisX": {"grid": False, "labelAngle": 0, "labelFlush": False, "labelPadding": 5},
-    "axisXQuantitative": {"labelBound": True},
+    "axisXQuantitative": {"labelBound": 25, "labelSeparation": 8},
     "axisY": {"domain": False, "ticks": False},
     "legend": {
         "orient": "top", "labelColor": SOFT, "labelFontSize": 11, "symbolType": "circle", "symbolSize": 60,
         "symbolOpacity": 1, "title": None, "offset": 4, "columnPadding": 12,
     },
 }  # fmt: skip
+
+
+def _few_ticks(frame: pl.DataFrame, x: str, y: str, shares: bool) -> dict[str, Any]:
+    """Choose about four ticks, and whole numbers where there are few."""
+    most = frame.group_by(x).agg(pl.col(y).sum())[y].max() if not shares else None
+    return {"values": list(range(most + 1))} if isinstance(most, int) and most < _FEW else {"tickCount": 4}
 
 
 def _sized(chart: Any, height: int = HEIGHT) -> Any:

@@ -80,7 +80,7 @@ def _benchmark(rows: Sequence[dict[str, Any]]) -> str:
 
 
 _AMOUNTS = ("total_assets", "revenue_annual", "equity")
-_LABELS = {"z": "Altman's Z''"}
+_LABELS = {"z": "Altman's Z''", "revenue_annual": "annual revenue", "revenue_annual_eur": "annual revenue, EUR"}
 _MEASURES = [
     "revenue_annual", "revenue_growth", "employee_count", "total_assets", "equity", "ebitda_margin", "net_margin",
     "return_on_assets", "return_on_equity", "equity_fraction", "current_ratio", "debt_to_equity", "z",

@@ -137,7 +137,8 @@ def _section(connection: duckdb.DuckDBPyConnection, section: Section) -> Iterato
         yield f'<section class="empty">{title}<p>{TOO_LARGE}</p></section>'
         return
     if not rows:
-        yield f'<section class="empty">{title}<p>None.</p></section>'
+        kind = "drawn" if section.chart else "empty"
+        yield f'<section class="{kind}">{title}<p>None.</p></section>'
         return
     names = relation.columns
     about = " ".join(part for part in (marked(section.about), _how_many(names, rows)) if part)
