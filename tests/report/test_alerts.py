@@ -12,9 +12,9 @@ import pytest
 from firmlake.core.alert_rule import AlertRule
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
+from firmlake.report.alert_rows import alert_row
 from firmlake.report.alerts import (
     ALERT_RULES,
-    ALERTS,
     AlertCounts,
     as_csv,
     as_json,
@@ -114,7 +114,6 @@ def test_the_sections_of_the_report_count_and_list_the_open_alerts(connection):
         ("Equity turned negative", "high", "all companies", 1, 1, 1),
         ("Losses", "low", "all companies", 2, 0, 0),
     ]
-    names = [column[0] for column in connection.execute(ALERTS.sql).description]
-    first = dict(zip(names, connection.fetchone(), strict=True))
-    assert (first["number"], first["state"], first["total"]) == ("NL 24202194", "opened", 3)
-    assert first["evidence"].startswith("equity -1234567.50; equity before 2.00; ")
+    first = alert_row(read_alerts(connection, limit=1)[0], with_company=True)
+    assert (first["number"], first["state"]) == ("NL 24202194", "opened")
+    assert first["evidence"].startswith("equity 2.00 → -1,234,567.50; ")

@@ -12,6 +12,7 @@ from firmlake.report import page as report_page
 from firmlake.report.document import TOO_LARGE
 from firmlake.report.groups import draw_groups
 from firmlake.report.page import make_report, write_report
+from firmlake.report.portfolio import PORTFOLIO
 from firmlake.report.sections import SECTIONS
 from firmlake.warehouse.definitions import definitions
 from support import ACME, answer, edit_warehouse, found, land, make_run, period, publish_landed
@@ -103,7 +104,7 @@ def page():
 def test_it_is_well_formed_and_every_section_is_there(page):
     read = Page(page)
     assert (read.open, read.unbalanced) == ([], [])
-    for section in SECTIONS:
+    for section in (*PORTFOLIO, *SECTIONS):
         assert section.title.replace("'", "&#x27;") in page
 
 

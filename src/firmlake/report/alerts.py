@@ -20,7 +20,6 @@ from firmlake.core.guard import guard
 from firmlake.report.section import Section
 
 __all__ = [
-    "ALERTS",
     "ALERT_RULES",
     "WRITERS",
     "Alert",
@@ -165,24 +164,6 @@ ALERT_RULES = Section(
     """,
 )
 """A section of the report; needs its table `last_run`."""
-
-ALERTS = Section(
-    "",
-    "Alerts",
-    "Open alerts, the most severe and newest first; `firmlake alerts` lists all of them. Figures in doubt say so.",
-    """
-    SELECT coalesce(c.name, '-') AS company, a.country || ' ' || a.company_number AS number, a.says AS alert,
-        a.severity, a.state,
-        (SELECT string_agg(replace(key, '_', ' ') || ' ' || coalesce(a.evidence->>key, '-'), '; ')
-         FROM (SELECT unnest(json_keys(a.evidence)) AS key)) AS evidence,
-        a.doubt, a.opened_at::DATE AS since, count(*) OVER () AS total
-    FROM alerts a LEFT JOIN companies c USING (country, company_number)
-    WHERE a.closed_run IS NULL
-    ORDER BY list_position(['high', 'medium', 'low'], a.severity), a.opened_at DESC, a.rule, a.country, a.company_number
-    LIMIT 20
-    """,
-)
-"""A section of the report."""
 
 # ---------------------------------------------------------------------------------------------------------------------
 

@@ -13,9 +13,11 @@ from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
+from firmlake.report.alert_rows import alert_row
+from firmlake.report.alerts import read_alerts
 from firmlake.report.company_sections import COMPANY, FIGURES, PREPARE, SECTIONS, SOURCES
-from firmlake.report.document import Tile, document, draw_table, draw_tiles, sections
-from firmlake.report.feed import describe, read_changes
+from firmlake.report.document import Tile, block, document, draw_tiles, sections
+from firmlake.report.feed import Event, describe, read_changes
 from firmlake.report.numbers import shown_number
 from firmlake.report.section import shown_text
 from firmlake.warehouse.generations import open_warehouse
@@ -83,9 +85,13 @@ def make_company_page(connection: duckdb.DuckDBPyConnection, company: Company, n
     )
     connection.execute(PREPARE)
     events = [_event(event) for event in read_changes(connection, "1970-01-01", company=company)]
+    alerts = read_alerts(connection, company, with_closed=True)
     parts = (
+        block("Alerts", "Alerts", "Open alerts first, then closed ones.", [alert_row(alert) for alert in alerts])
+        if alerts
+        else "",
         sections(connection, SECTIONS),
-        _block("What changed", "Change history", _HISTORY, events),
+        block("What changed", "Change history", "What runs found changed, the newest first.", events),
         sections(connection, SOURCES),
     )
     return document(f"{head['name'] or company.company_number}, firmlake", text, "\n".join(parts))
@@ -97,8 +103,6 @@ _HEAD = """<h1><bdi>{name}</bdi></h1>
 <p><bdi>{number}</bdi>{at}: {status}. Made {made} from generation {generation}, without a request.</p>
 {tiles}
 """
-_HISTORY = "What runs found changed, the newest first."
-_EVENTS_MAX = 200
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
@@ -130,14 +134,7 @@ def _tiles(found: Sequence[dict[str, Any]]) -> list[Tile]:
     ]
 
 
-def _event(event: Any) -> dict[str, Any]:
+def _event(event: Event) -> dict[str, Any]:
     about, change = describe(event)
     kind = event.kind.replace("_", " ")
     return {"found": event.found_at.date() if event.found_at else None, "event": kind, "about": about, "change": change}
-
-
-def _block(chapter: str, title: str, about: str, rows: Sequence[dict[str, Any]]) -> str:
-    if not rows:
-        return f'<h2>{chapter}</h2><section class="empty"><h3>{title}</h3><p>None.</p></section>'
-    more = f" Shown: {_EVENTS_MAX:,} of {len(rows):,}." if len(rows) > _EVENTS_MAX else ""
-    return f"<h2>{chapter}</h2><section><h3>{title}</h3><p>{about}{more}</p>{draw_table(rows[:_EVENTS_MAX])}</section>"

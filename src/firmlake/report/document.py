@@ -16,7 +16,7 @@ from firmlake import __version__
 from firmlake.report.numbers import heading, is_number, shown_number
 from firmlake.report.section import Section, shown_text
 
-__all__ = ["TOO_LARGE", "Figure", "Tile", "document", "draw_table", "draw_tiles", "marked", "sections"]
+__all__ = ["TOO_LARGE", "Figure", "Tile", "block", "document", "draw_table", "draw_tiles", "marked", "sections"]
 
 TOO_LARGE = "Not computed: it takes more memory than run.duckdb_memory."
 """Shown instead of a section that is too costly, for a very large ownership graph or warehouse."""
@@ -70,6 +70,27 @@ def sections(connection: duckdb.DuckDBPyConnection, each: Sequence[Section]) -> 
     return "\n".join(part for section in each for part in _section(connection, section))
 
 
+def block(
+    chapter: str, title: str, about: str, rows: Sequence[dict[str, Any]], total: int = 0, *, most: int = 200
+) -> str:
+    """Write a chapter of one table.
+
+    Args:
+        chapter: Heading of the chapter.
+        title: Heading of the table.
+        about: A short explanation.
+        rows: The rows.
+        total: Of how many these are the first; 0 for no more than these.
+        most: Rows to show.
+    """
+    head = f"<h2>{escape(chapter)}</h2>"
+    if not rows:
+        return f'{head}<section class="empty"><h3>{escape(title)}</h3><p>None.</p></section>'
+    shown, total = rows[:most], max(total, len(rows))
+    more = f" Shown: {len(shown):,} of {total:,}." if total > len(shown) else ""
+    return f"{head}<section><h3>{escape(title)}</h3><p>{marked(about)}{more}</p>{draw_table(shown)}</section>"
+
+
 def draw_table(rows: Sequence[dict[str, Any]]) -> str:
     """Write rows as a table. The names of their columns are the headings; see `Section.sql` for special ones."""
     return _table(list(rows[0]), [list(row.values()) for row in rows])
@@ -116,7 +137,7 @@ _LONG = 60
 _ID = re.compile(r"[^\s]{1,24}")
 _MANY = 9
 _HIDDEN = ("depth", "number", "total")
-_IF_ANY = ("doubtful_because", "reason")
+_IF_ANY = ("closed", "doubtful_because", "reason")
 """Columns that are left out if no row has a value."""
 
 

@@ -13,10 +13,13 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
+from firmlake.report.alert_rows import alert_row
+from firmlake.report.alerts import ALERT_RULES, AlertCounts, count_alerts, read_alerts
 from firmlake.report.bill import read_bill
-from firmlake.report.document import TOO_LARGE, Tile, document, draw_tiles, marked, sections
+from firmlake.report.document import TOO_LARGE, Tile, block, document, draw_tiles, marked, sections
 from firmlake.report.doubts import find_doubts
 from firmlake.report.figures import read_figures
+from firmlake.report.portfolio import PORTFOLIO
 from firmlake.report.section import shown_text
 from firmlake.report.sections import ACCOUNTS, COUNT_FINDINGS, GROUP_MEMBERS, PREPARE, SECTIONS
 from firmlake.warehouse.definitions import definitions
@@ -110,6 +113,14 @@ def make_report(
         raise FirmlakeError("The warehouse holds no run yet", "`firmlake run LIST` fetches one")
     generation, run_id = loads[0]
     tiles = read_figures(connection).tiles()
+    counts = _count_alerts(connection)
+    if counts:
+        tone = "bad" if counts.opened else ""
+        tiles[1] = Tile("Open alerts", f"{counts.open:,}", f"{counts.opened:,} opened by the last run", tone)
+    body = [sections(connection, PORTFOLIO)]
+    if counts:
+        rows = [alert_row(alert, with_company=True) for alert in read_alerts(connection, limit=_ALERTS_MAX)]
+        body += [block("Alerts", "Open alerts", _ALERTS, rows, counts.open), sections(connection, (ALERT_RULES,))]
     head = _HEAD.format(
         of=f": <bdi>{shown_text(company_list)}</bdi>" if company_list else "",
         made=f"{now:%d %b %Y, %H:%M} UTC",
@@ -119,11 +130,13 @@ def make_report(
         doubts=_doubts(connection),
     )
     title = f"firmlake report, generation {generation}{f', {company_list}' if company_list else ''}"
-    return Made(document(title, head, sections(connection, SECTIONS)), tiles)
+    return Made(document(title, head, "\n".join([*body, sections(connection, SECTIONS)])), tiles)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
+_ALERTS = "The most severe and newest first; `firmlake alerts` lists all of them."
+_ALERTS_MAX = 12
 _HEAD = """<h1>firmlake report{of}</h1>
 <p>Made {made} from generation {generation}, load {run_id}.</p>
 {tiles}
@@ -146,6 +159,11 @@ def _prepare(connection: duckdb.DuckDBPyConnection) -> None:
                 connection.execute(COUNT_FINDINGS.format(check.sql), [*values, check.meaning])
             except duckdb.OutOfMemoryException:
                 connection.execute("INSERT INTO found VALUES (?, ?, ?, NULL)", [*values, TOO_LARGE])
+
+
+def _count_alerts(connection: duckdb.DuckDBPyConnection) -> AlertCounts | None:
+    ((run_id,),) = connection.execute("SELECT run_id FROM last_run").fetchall()
+    return count_alerts(connection, run_id)
 
 
 def _doubts(connection: duckdb.DuckDBPyConnection) -> str:

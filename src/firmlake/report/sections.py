@@ -5,7 +5,6 @@ from __future__ import annotations
 from firmlake.report.groups import GROUPS
 from firmlake.report.movers import MOVERS
 from firmlake.report.operations import OPERATIONS
-from firmlake.report.portfolio import PORTFOLIO
 from firmlake.report.section import Section
 
 __all__ = ["ACCOUNTS", "COUNT_FINDINGS", "GROUP_MEMBERS", "PREPARE", "SECTIONS"]
@@ -106,4 +105,5 @@ FINDINGS = Section(
     """,
 )
 
-SECTIONS = (*PORTFOLIO, *MOVERS, *CHANGED, *GROUPS, FINDINGS, *OPERATIONS)
+SECTIONS = (*MOVERS, *CHANGED, *GROUPS, FINDINGS, *OPERATIONS)
+"""All after the portfolio and alerts."""
