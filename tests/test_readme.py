@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from firmlake.cli import firmlake
@@ -49,6 +50,19 @@ def test_every_setting_that_is_named_exists(path: Path):
             value: object = settings
             for name in key.split("."):
                 value = getattr(value, name)
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_every_option_that_is_named_exists(path: Path):
+    for name, line in re.findall(r"(?:^|[`\s/])firmlake ([a-z-]+)([^`\n]*)", path.read_text(), re.M):
+        command: click.Command | None = firmlake.commands.get(name)
+        words = line.partition(" #")[0].split()
+        while isinstance(command, click.Group) and words and words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        if command and name != "sandbox":
+            options = {option for parameter in command.params for option in parameter.opts}
+            named = {found for word in words for found in re.findall(r"^--[a-z]+(?:-[a-z]+)*", word)}
+            assert named <= options, line
 
 
 def test_both_commands_stand_in_marked_blocks_for_ci():
