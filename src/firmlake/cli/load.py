@@ -22,11 +22,16 @@ __all__ = ["load"]
 @click.option("--whole", is_flag=True, help="Compare all rows, even if the changes since the last load would do.")
 @command
 def load(call: Call, target: str | None, schema: str | None, tables: tuple[str, ...], whole: bool) -> None:
-    """Load the newest generation into TARGET: postgres://HOST/DATABASE or duckdb:FILE.
+    """Load the newest generation into TARGET: a database of PostgreSQL, Snowflake or BigQuery, or a DuckDB file.
+
+    \b
+    postgres://HOST/DATABASE         password from ~/.pgpass, PGPASSFILE or PGPASSWORD
+    snowflake://ACCOUNT/DATABASE     SNOWFLAKE_USER, with SNOWFLAKE_PRIVATE_KEY_PATH or SNOWFLAKE_PASSWORD
+    bigquery://PROJECT/DATASET       GOOGLE_APPLICATION_CREDENTIALS or the login of gcloud
+    duckdb:FILE
 
     The first load writes all rows, later ones the rows that changed; rows that are gone are deleted. Readers see the
-    load before or this one. A load that was interrupted resumes when it is repeated. PostgreSQL's password comes from
-    ~/.pgpass, PGPASSFILE or PGPASSWORD.
+    load before or this one. A load that was interrupted resumes when it is repeated.
     """
     from firmlake.core.folders import Folders
     from firmlake.delivery.load import load as carry_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +19,12 @@ from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
+from firmlake.delivery.bigquery import open_bigquery
 from firmlake.delivery.duckdb_file import open_duckdb
 from firmlake.delivery.postgres import open_postgres
 from firmlake.delivery.record import LoadRecord
 from firmlake.delivery.snowflake import open_snowflake
-from firmlake.delivery.target import LoadTarget
+from firmlake.delivery.target import LoadTarget, TargetConnection
 from firmlake.exports.selection import (
     BASE,
     EXPORTED_TABLES,
@@ -42,14 +43,12 @@ from firmlake.warehouse.generations import open_warehouse
 
 __all__ = ["Delivered", "LoadRequest", "load", "open_target", "request_of"]
 
-_SCHEMES = ("postgres://", "postgresql://", "duckdb:")
-
 
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to load, and where.
 
     Attributes:
-        target: `postgres://HOST/DATABASE`, `snowflake://ACCOUNT/DATABASE` or `duckdb:FILE`.
+        target: `postgres://HOST/DATABASE`, `snowflake://ACCOUNT/DATABASE`, `bigquery://PROJECT/DATASET`, `duckdb:FILE`.
         schema: The schema of the tables in the target.
         tables: The tables to load.
         is_whole: Load all rows, even if loading the changes would be enough.
@@ -157,22 +156,28 @@ def open_target(request: LoadRequest) -> Iterator[LoadTarget]:
         UsageError: The address of the target is invalid.
         FirmlakeError: The target cannot be opened.
     """
-    target = request.target
-    if target.startswith(_SCHEMES[:2]):
-        with open_postgres(target, request.schema) as server:
-            yield LoadTarget(server)
-    elif target.startswith("snowflake://"):
-        with open_snowflake(target, request.schema) as account:
-            yield LoadTarget(account)
-    elif target.startswith("duckdb:"):
-        with open_duckdb(Path(target.removeprefix("duckdb:")), request.schema, request.memory_limit) as file:
-            yield LoadTarget(file)
-    else:
+    scheme = request.target.partition(":")[0]
+    if scheme not in _OPENERS:
         raise UsageError(
-            f"{target.partition(':')[0]} is not a supported target",
-            "Name postgres://HOST/DATABASE, snowflake://ACCOUNT/DATABASE or duckdb:FILE; for others "
-            "`firmlake export --ddl DIALECT` prints a script",
+            f"{scheme} is not a supported target",
+            "Name postgres://HOST/DATABASE, snowflake://ACCOUNT/DATABASE, bigquery://PROJECT/DATASET or duckdb:FILE; "
+            "for others `firmlake export --ddl DIALECT` prints a script",
         )
+    with _OPENERS[scheme](request) as connection:
+        yield LoadTarget(connection)
+
+
+def _open_file(request: LoadRequest) -> AbstractContextManager[TargetConnection]:
+    return open_duckdb(Path(request.target.removeprefix("duckdb:")), request.schema, request.memory_limit)
+
+
+_OPENERS: dict[str, Callable[[LoadRequest], AbstractContextManager[TargetConnection]]] = {
+    "postgres": lambda request: open_postgres(request.target, request.schema),
+    "postgresql": lambda request: open_postgres(request.target, request.schema),
+    "snowflake": lambda request: open_snowflake(request.target, request.schema),
+    "bigquery": lambda request: open_bigquery(request.target, request.schema),
+    "duckdb": _open_file,
+}
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ class SnowflakeConnection:
     """A connection that works on one schema; see `firmlake.delivery.target.TargetConnection`."""
 
     # Unquoted names let users write queries without quotes.
-    dialect = Dialect("snowflake", _TYPES, has_keys=False, has_quotes=False, commits_ddl=True)
+    dialect = Dialect("snowflake", _TYPES, has_keys=False, has_quotes=False, has_apart_ddl=True, has_backslashes=True)
 
     def __init__(self, connection: Any, name: str, schema: str) -> None:
         self._connection = connection

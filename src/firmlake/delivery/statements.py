@@ -29,18 +29,35 @@ class Dialect(NamedTuple):
         types: The type in the target, by type of a `Column`.
         has_keys: Whether primary keys are declared.
         has_quotes: Whether names are quoted. If they are not, users need not quote them either.
-        commits_ddl: Whether a statement that creates, alters or drops a table commits the current transaction.
+        has_apart_ddl: Whether tables are created, altered and dropped outside transactions. In one, such a statement
+            would commit it, or be refused.
+        has_backslashes: Whether texts escape with backslashes. If they do not, a quote is doubled.
+        has_options: Whether comments stand as OPTIONS behind a column or table, instead of in statements of their own.
     """
 
     name: str
     types: Mapping[str, str]
     has_keys: bool = True
     has_quotes: bool = True
-    commits_ddl: bool = False
+    has_apart_ddl: bool = False
+    has_backslashes: bool = False
+    has_options: bool = False
 
     def quoted(self, name: str) -> str:
         """Return the name of a column as statements spell it."""
         return f'"{name}"' if self.has_quotes else name
+
+    def text(self, text: str) -> str:
+        """Return a text as statements spell it."""
+        if self.has_backslashes:
+            return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
+        return "'" + text.replace("'", "''") + "'"
+
+    def literal(self, value: object) -> str:
+        """Return a value as statements spell it."""
+        if value is None:
+            return "NULL"
+        return str(value) if isinstance(value, int) else self.text(str(value))
 
     def shape(self, table: Table) -> Shape:
         """Return name and type of each column of a table, as the target spells them."""
@@ -49,13 +66,13 @@ class Dialect(NamedTuple):
 
 def create_table(name: str, table: Table, dialect: Dialect) -> str:
     """Create an empty table with these columns."""
-    lines = (f"{dialect.quoted(c.name)} {dialect.types[c.type]}{'' if c.null else ' NOT NULL'}" for c in table.columns)
-    return f"CREATE TABLE {name} ({', '.join(lines)})"
+    lines = (f"{_declared(c, dialect, '' if c.null else ' NOT NULL')}" for c in table.columns)
+    return f"CREATE TABLE {name} ({', '.join(lines)}){_option(_meaning(table), dialect)}"
 
 
 def add_column(name: str, column: Column, dialect: Dialect) -> str:
     """Add a column. It is null until the rows are replaced."""
-    return f"ALTER TABLE {name} ADD COLUMN {dialect.quoted(column.name)} {dialect.types[column.type]}"
+    return f"ALTER TABLE {name} ADD COLUMN {_declared(column, dialect)}"
 
 
 def add_key(name: str, table: Table, dialect: Dialect) -> Iterator[str]:
@@ -66,11 +83,12 @@ def add_key(name: str, table: Table, dialect: Dialect) -> Iterator[str]:
 
 
 def comments(name: str, table: Table, dialect: Dialect) -> Iterator[str]:
-    """Set the comments of the table and its columns."""
-    meaning = f"{table.meaning}. Key: {', '.join(table.key)}." if table.key else f"{table.meaning}."
-    yield f"COMMENT ON TABLE {name} IS {_text(meaning)}"
+    """Set the comments of the table and its columns, unless they stand in the statement that creates it."""
+    if dialect.has_options:
+        return
+    yield f"COMMENT ON TABLE {name} IS {dialect.text(_meaning(table))}"
     for column in table.columns:
-        yield f"COMMENT ON COLUMN {name}.{dialect.quoted(column.name)} IS {_text(column.comment)}"
+        yield f"COMMENT ON COLUMN {name}.{dialect.quoted(column.name)} IS {dialect.text(column.comment)}"
 
 
 def replace_rows(name: str, staged: str, table: Table, dialect: Dialect) -> Iterator[str]:
@@ -83,7 +101,7 @@ def replace_rows(name: str, staged: str, table: Table, dialect: Dialect) -> Iter
     yield f"DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} WHERE {same})"
     if rest:
         differs = " OR ".join(_differs(name, staged, dialect.quoted(column)) for column in rest)
-        yield f"DELETE FROM {name} USING {staged} WHERE {same} AND ({differs})"
+        yield f"DELETE FROM {name} WHERE EXISTS (SELECT 1 FROM {staged} WHERE {same} AND ({differs}))"
     yield (
         f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {staged} "
         f"WHERE NOT EXISTS (SELECT 1 FROM {name} WHERE {same})"
@@ -100,23 +118,36 @@ def apply_changes(name: str, staged: str, table: Table, dialect: Dialect) -> Ite
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+def _declared(column: Column, dialect: Dialect, more: str = "") -> str:
+    return f"{dialect.quoted(column.name)} {dialect.types[column.type]}{more}{_option(column.comment, dialect)}"
+
+
+def _option(comment: str, dialect: Dialect) -> str:
+    return f" OPTIONS (description = {dialect.text(comment)})" if dialect.has_options else ""
+
+
+def _meaning(table: Table) -> str:
+    return f"{table.meaning}. Key: {', '.join(table.key)}." if table.key else f"{table.meaning}."
+
+
 def _same_key(name: str, staged: str, table: Table, dialect: Dialect) -> str:
     nullable = {column.name for column in table.columns if column.null}
     parts = []
     for key in table.key:
         quoted = dialect.quoted(key)
         same = "IS NOT DISTINCT FROM" if key in nullable else "="
-        parts.append(f"{staged}.{quoted} {same} {name}.{quoted}")
+        parts.append(f"{_bare(staged)}.{quoted} {same} {_bare(name)}.{quoted}")
     return " AND ".join(parts)
 
 
 def _differs(name: str, staged: str, quoted: str) -> str:
-    return f"{staged}.{quoted} IS DISTINCT FROM {name}.{quoted}"
+    return f"{_bare(staged)}.{quoted} IS DISTINCT FROM {_bare(name)}.{quoted}"
+
+
+def _bare(name: str) -> str:
+    """Return the name of a table without its schema: not every target lets columns be named with both."""
+    return name.rpartition(".")[2]
 
 
 def _names(table: Table, dialect: Dialect) -> str:
     return ", ".join(dialect.quoted(column.name) for column in table.columns)
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -10,7 +10,7 @@ _firmlake_loads     one row for each load, written in the transaction that publi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -101,12 +101,12 @@ class LoadTarget:
         there = self._connection.column_names()
         for table in (LOADS, STAGED):
             if table.name not in there:
-                with self._connection.transaction():
+                with self._with_ddl():
                     self._run(create_table(self._at(table.name), table, self.dialect))
                     self._comment(table.name, table)
         staged = self._run(f"SELECT load_id, table_name, row_count FROM {self._at(STAGED.name)}")
         done = {name: count for of, name, count in staged if of == load_id and _aside(name) in there}
-        with self._connection.transaction():
+        with self._with_ddl():
             for name in there:
                 if name.startswith(_aside("")) and name.removeprefix(_aside("")) not in done:
                     self._run(f"DROP TABLE {self._at(name)}")
@@ -127,13 +127,13 @@ class LoadTarget:
         Returns:
             The number of rows.
         """
-        where = self._at(_aside(table.name))
-        with self._connection.transaction():
+        where, text = self._at(_aside(table.name)), self.dialect.text
+        with self._with_ddl():
             self._run(create_table(where, table, self.dialect))
             count = self._connection.ingest(_aside(table.name), table, batches)
             for statement in add_key(where, table, self.dialect) if is_whole else ():
                 self._run(statement)
-            self._run(f"INSERT INTO {self._at(STAGED.name)} VALUES ({_text(load_id)}, {_text(table.name)}, {count})")
+            self._run(f"INSERT INTO {self._at(STAGED.name)} VALUES ({text(load_id)}, {text(table.name)}, {count})")
         return count
 
     def publish(self, record: LoadRecord, tables: Sequence[Table], held: LoadRecord | None) -> None:
@@ -149,18 +149,18 @@ class LoadTarget:
         """
         there, aside = self._connection.column_names(), []
         known = held.tables if held else {}
-        if self.dialect.commits_ddl:
+        if self.dialect.has_apart_ddl:
             there = self._make_tables(record, tables, there, known)
             known = record.tables
         with self._connection.transaction():
             for table in tables:
                 aside += self._put(table, record, there.get(table.name), known.get(table.name))
                 self._unmark(record.load_id, table.name)
-            values = ", ".join(map(_literal, row_of(record)))
+            values = ", ".join(map(self.dialect.literal, row_of(record)))
             self._run(f"INSERT INTO {self._at(LOADS.name)} VALUES ({values})")
-            for name in () if self.dialect.commits_ddl else aside:
+            for name in () if self.dialect.has_apart_ddl else aside:
                 self._run(f"DROP TABLE {name}")
-        for name in aside if self.dialect.commits_ddl else ():
+        for name in aside if self.dialect.has_apart_ddl else ():
             self._run(f"DROP TABLE {name}")
 
     def read(self, table: Table) -> Iterator[list[tuple[Any, ...]]]:
@@ -198,7 +198,7 @@ class LoadTarget:
     def _make_tables(
         self, record: LoadRecord, tables: Sequence[Table], there: Mapping[str, list[str]], known: Mapping[str, Shape]
     ) -> Mapping[str, list[str]]:
-        """Create tables and add columns before the transaction, for targets where such statements end a transaction.
+        """Create tables and add columns before the transaction, where the target allows no such statements in one.
 
         New tables and columns are empty until the load is committed.
 
@@ -226,6 +226,13 @@ class LoadTarget:
                 self._comment(table.name, table)
         return self._connection.column_names()
 
+    def _with_ddl(self) -> AbstractContextManager[object]:
+        """Begin a transaction for statements that also create or drop tables, if the target has such transactions.
+
+        Without one, a table that was staged counts only once it is marked, which happens last.
+        """
+        return nullcontext() if self.dialect.has_apart_ddl else self._connection.transaction()
+
     def _check_own(self, name: str, there: list[str] | None, known: Shape | None) -> None:
         if there is not None and known is None:
             raise FirmlakeError(
@@ -237,7 +244,7 @@ class LoadTarget:
             self._run(statement)
 
     def _unmark(self, load_id: str, name: str) -> None:
-        which = f"load_id = {_text(load_id)} AND table_name = {_text(name)}"
+        which = f"load_id = {self.dialect.text(load_id)} AND table_name = {self.dialect.text(name)}"
         self._run(f"DELETE FROM {self._at(STAGED.name)} WHERE {which}")
 
     def _at(self, name: str) -> str:
@@ -246,13 +253,3 @@ class LoadTarget:
 
 def _aside(name: str) -> str:
     return f"_staging_{name}"
-
-
-def _literal(value: object) -> str:
-    if value is None:
-        return "NULL"
-    return str(value) if isinstance(value, int) else _text(str(value))
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -14,7 +14,7 @@ from firmlake.core.folders import Folders
 __all__ = ["LastExport", "export_record", "exported_generations", "last_exports", "lock_name", "record_export"]
 
 
-_DATABASES = ("postgres://", "postgresql://", "snowflake://", "duckdb:")
+_DATABASES = ("postgres://", "postgresql://", "snowflake://", "bigquery://", "duckdb:")
 
 
 class LastExport(msgspec.Struct, frozen=True, kw_only=True):

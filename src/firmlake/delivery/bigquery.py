@@ -1,0 +1,207 @@
+"""A BigQuery dataset as the target of loads: Parquet files are loaded by jobs, statements run in one session.
+
+Google's own client is used: the ADBC driver for BigQuery (1.11) binds one row at a time and has no transactions. This
+was tested without a Google account: a local endpoint answered the requests of the real client.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.delivery.statements import Dialect
+from firmlake.exports.selection import arrow_schema
+from firmlake.tables.schemas import Table
+
+__all__ = ["BigqueryConnection", "open_bigquery"]
+
+_TYPES = {
+    "text": "STRING",
+    "json": "STRING",
+    "integer": "INT64",
+    "count": "INT64",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "boolean": "BOOL",
+    "money": "NUMERIC(18,2)",
+    "ratio": "NUMERIC(12,4)",
+    "fraction": "NUMERIC(9,6)",
+    "decimal": "NUMERIC(23,4)",
+    "score": "FLOAT64",
+}
+_ROWS = 50_000
+_NAME = re.compile(r"\w+")
+_LOGIN = "Check GOOGLE_APPLICATION_CREDENTIALS or the login of gcloud, and its rights; then load again to resume"
+
+
+class BigqueryConnection:
+    """A session that works on one dataset; see `firmlake.delivery.target.TargetConnection`."""
+
+    dialect = Dialect(
+        "bigquery",
+        _TYPES,
+        has_keys=False,
+        has_quotes=False,
+        has_apart_ddl=True,
+        has_backslashes=True,
+        has_options=True,
+    )
+
+    def __init__(self, client: Any, name: str, dataset: str, *, exists: bool) -> None:
+        self._client, self._exists = client, exists
+        self._session = ""
+        self.name = name
+        self.schema = dataset
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows. It takes no values."""
+        assert not values
+        with _told(self.name):
+            return [row.values() for row in self._start(statement).result()]
+
+    def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write batches to one Parquet file, and load it by one job, which appends all rows or none."""
+        from google.cloud.bigquery import LoadJobConfig
+
+        schema = arrow_schema(table)
+        with tempfile.TemporaryFile(prefix="firmlake-", suffix=".parquet") as file:
+            with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+                for batch in batches:
+                    writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+            file.seek(0)
+            count = int(pq.read_metadata(file).num_rows)
+            if count:
+                how = LoadJobConfig(source_format="PARQUET", write_disposition="WRITE_APPEND")
+                how.create_disposition = "CREATE_NEVER"
+                place = f"{self._client.project}.{self.schema}.{name}"
+                with _told(self.name):
+                    self._client.load_table_from_file(file, place, rewind=True, job_config=how).result()
+        return count
+
+    def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
+        """Run a query and yield its rows in parts."""
+        with _told(self.name):
+            rows = (row.values() for row in self._start(statement).result(page_size=_ROWS))
+            while part := list(islice(rows, _ROWS)):
+                yield part
+
+    def reclaim(self, tables: Sequence[str]) -> str:  # noqa: ARG002
+        """Tell how long BigQuery itself keeps deleted rows."""
+        return f"{self.name} keeps deleted rows for its time travel (7 days, or as the dataset says) and 7 days more"
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run a transaction. An error rolls it back."""
+        self.run("BEGIN TRANSACTION")
+        try:
+            yield
+        except BaseException:
+            self.run("ROLLBACK TRANSACTION")
+            raise
+        self.run("COMMIT TRANSACTION")
+
+    def create_schema(self) -> None:
+        """Create the dataset, in the location of the address, unless it exists."""
+        if not self._exists:
+            with _told(self.name):
+                self._client.create_dataset(self.schema, exists_ok=True)
+            self._exists = True
+
+    def column_names(self) -> Mapping[str, list[str]]:
+        """List the columns of all tables in the dataset."""
+        found: dict[str, list[str]] = {}
+        columns = f"SELECT table_name, column_name FROM {self.schema}.INFORMATION_SCHEMA.COLUMNS"  # noqa: S608 - checked
+        for table, column in self.run(f"{columns} ORDER BY table_name, ordinal_position") if self._exists else ():
+            found.setdefault(table, []).append(column)
+        return found
+
+    def close(self) -> None:
+        """End the session, which BigQuery would otherwise keep for a day."""
+        if self._session:
+            with suppress(FirmlakeError):
+                self.run("CALL BQ.ABORT_SESSION()")
+        self._client.close()
+
+    def _start(self, statement: str) -> Any:
+        """Start a statement in the session; the first one opens it."""
+        from google.cloud.bigquery import ConnectionProperty, QueryJobConfig
+
+        how = QueryJobConfig()
+        if self._session:
+            how.connection_properties = [ConnectionProperty("session_id", self._session)]
+        else:
+            how.create_session = True
+        job = self._client.query(statement, job_config=how)
+        if not self._session:
+            job.result()
+            self._session = job.session_info.session_id
+        return job
+
+
+@contextmanager
+def open_bigquery(address: str, schema: str) -> Iterator[BigqueryConnection]:
+    """Connect to a BigQuery dataset.
+
+    Args:
+        address: `bigquery://PROJECT/DATASET?location=EU`. The login is the default of Google's libraries:
+            GOOGLE_APPLICATION_CREDENTIALS, gcloud, or the service account of the machine.
+        schema: The dataset, if the address names none.
+
+    Raises:
+        UsageError: The address is invalid, the client is missing, or a dataset that does not exist has no location.
+        FirmlakeError: BigQuery refuses the login, or cannot be reached. Check the login, then load again.
+    """
+    parts = urlsplit(address)
+    project, dataset = parts.netloc, parts.path.strip("/") or schema
+    if not project or "@" in project or not _NAME.fullmatch(dataset):
+        raise UsageError("The address of BigQuery is invalid", "Write bigquery://PROJECT/DATASET?location=EU")
+    try:
+        from google.api_core.exceptions import NotFound
+        from google.cloud import bigquery
+    except ImportError:
+        raise UsageError("BigQuery needs Google's client", "`pip install 'firmlake[bigquery]'`") from None
+    name, location = f"bigquery://{project}/{dataset}", dict(parse_qsl(parts.query)).get("location")
+    with _told(name):
+        client = bigquery.Client(project, location=location)
+        try:
+            held = client.get_dataset(dataset).location
+        except NotFound:
+            held = None
+    if held is None and location is None:
+        raise UsageError(
+            f"{name} does not exist, and its address names no location",
+            "Add one, such as ?location=EU; it is created there",
+        )
+    if held is not None and location != held:  # a session works in one location
+        client = bigquery.Client(project, location=held)
+    connection = BigqueryConnection(client, name, dataset, exists=held is not None)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Raise an error of the client as one line: where it happened, what it is, and the next step."""
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+    from requests import RequestException
+
+    try:
+        yield
+    except (GoogleAPIError, GoogleAuthError, RequestException, ValueError) as error:  # ValueError: settings disagree
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        raise FirmlakeError(f"{name}: {first}", _LOGIN) from None
