@@ -22,7 +22,7 @@ __all__ = ["load"]
 @click.option("--whole", is_flag=True, help="Compare all rows, even if the changes since the last load would do.")
 @command
 def load(call: Call, target: str | None, schema: str | None, tables: tuple[str, ...], whole: bool) -> None:
-    """Load the newest generation into TARGET: a database of PostgreSQL, Snowflake or BigQuery, or a DuckDB file.
+    r"""Load the newest generation into TARGET: a database of PostgreSQL, Snowflake or BigQuery, or a DuckDB file.
 
     \b
     postgres://HOST/DATABASE         password from ~/.pgpass, PGPASSFILE or PGPASSWORD
