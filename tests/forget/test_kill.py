@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import signal
 import subprocess
 import sys
@@ -12,45 +12,48 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.rebuild.verify import verify
+from firmlake.delivery.load import LoadRequest, load
+from firmlake.exports.destination import Folder
+from firmlake.exports.export import ExportRequest, export
+from firmlake.forget.copies import note_archive
+from firmlake.rebuild.archive import archive
+from support import DAY
 
-from .everything import places_of
-from .support import NAME, SPELLED, make_weeks, now
+from .support import make_weeks, now
 
-_KILLED = Path(__file__).parent.parent / "reliability" / "killed.py"
+_PARTS = 6
+_STEP = int(os.environ.get("FIRMLAKE_KILL_STEP", "24"))
+"""One of so many changes of a file is tried; 6 tries them all, which takes about an hour of one processor."""
 
 
 @pytest.fixture(scope="module")
-def weeks(tmp_path_factory) -> Folders:
-    return make_weeks(Folders(tmp_path_factory.mktemp("weeks") / "data"), 2)
-
-
-def run(data: Path, kill_at: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(_KILLED), str(kill_at), "forget", *arguments, "--data", str(data), "--json"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=data.parent)
+def template(tmp_path_factory) -> Path:
+    """A data folder with an archive, an export and a loaded database."""
+    folder = tmp_path_factory.mktemp("kill")
+    world = folder / "world"
+    folders = make_weeks(Folders(world / "data"), 1)
+    archive(folders, Folder(world / "archive"))
+    note_archive(folders, str(world / "archive"))
+    export(folders, ExportRequest(format="csv"), Folder(world / "export"), now=now)
+    load(folders, LoadRequest(target=f"duckdb:{world / 'target.duckdb'}"), lambda: now() - DAY)
+    world.rename(folder / "template")
+    return folder
 
 
 @pytest.mark.reliability
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("part", range(6))
-def test_the_next_forget_finishes_what_a_killed_one_began(weeks, tmp_path, part):
-    """Every change of a file is tried, a sixth of them in each part."""
-    reached = 0
-    for kill_at in range(1 + part, 400, 6):
-        data = tmp_path / f"data{kill_at}"
-        shutil.copytree(weeks.data, data, symlinks=True)
-        killed = run(data, kill_at, "person", NAME)
-        if killed.returncode == 0:
-            break
-        assert killed.returncode == -signal.SIGKILL, killed.stderr
-        reached += 1
-        has_begun = (data / "state" / "forgotten.json").exists()
-        ended = run(data, 0, *(() if has_begun else ("person", NAME)))
-        assert ended.returncode == 0, ended.stderr
-        assert json.loads(ended.stdout)["forgotten"]
-        assert places_of(data, *SPELLED) == set(), kill_at
-        folders = Folders(data)
-        assert all(check.agrees for check in verify(folders, now, memory_limit="100MB"))
-        assert not list(data.rglob(".*.part*"))
-        shutil.rmtree(data)
-    assert reached > 3
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_the_next_forget_finishes_what_a_killed_one_began(template, part):
+    """Each part begins at another change of a file."""
+    script = Path(__file__).parent / "killed_points.py"
+    arguments = [str(template), str(1 + part), str(_STEP)]
+    folders = os.pathsep.join([str(script.parent.parent), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-P", str(script), *arguments],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": folders},
+    )  # fmt: skip
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(results) > 3, done.stderr
+    assert results[-1]["killed"] == 0, done.stderr
+    for each in results[:-1]:
+        assert each == {"kill_at": each["kill_at"], "killed": -signal.SIGKILL, "ended": 0, "checked": 0}, done.stderr
