@@ -29,6 +29,7 @@ from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
 from firmlake.exports.destination import Destination, open_destination
+from firmlake.forget.forget import clean_merged
 from firmlake.rebuild.archived import stage_archived
 from firmlake.rebuild.union import StagedShard, list_shards, replay_archive
 from job import end, in_one_line, name_damaged, read_settings, step, tell
@@ -73,8 +74,11 @@ def replay(
     def stage_on_workers(destination: Destination, name: str, folders: Folders) -> list[StagedShard]:
         return stage(destination.url, name, str(folders.data), return_state=True).result()
 
+    def clean(folders: Folders) -> None:
+        clean_merged(folders, settings.privacy)
+
     tell(f"Replay {name} of {destination.url}; if it is interrupted, use the same name to resume")
-    made = replay_archive(settings, destination, name, "the flow replay", stage_on_workers)
+    made = replay_archive(settings, destination, name, "the flow replay", stage_on_workers, clean=clean)
     tell(str(made))
     name_damaged(str(made), made.damaged)
     return end(str(made.warehouse), str(made))

@@ -1,6 +1,7 @@
-"""Kills `firmlake forget` at many points, then finishes it: `python killed_points.py FOLDER FIRST STEP` prints a line each.
+"""Kills `firmlake forget` at many points and finishes it: `python -P killed_points.py FOLDER FIRST STEP`.
 
-Modules are imported once, and each attempt runs in a fork, which is several times faster than new processes.
+Each point gives a line of JSON. Modules are imported once, and each attempt runs in a fork, which is several times
+faster than new processes.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def forked(work: Callable[[], object]) -> int:
         work()
     except SystemExit as ended:
         os._exit(int(ended.code or 0))
-    except BaseException as error:  # noqa: BLE001 - any error is told to the parent
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    except BaseException as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
         os._exit(1)
     os._exit(0)
 
@@ -71,7 +72,8 @@ def main(folder: Path, first: int, step: int) -> None:
             has_begun = (world / "data" / "state" / "forgotten.json").exists()
             result["ended"] = forked(forget(world, 0, *(() if has_begun else ("person", NAME))))
             result["checked"] = forked(lambda: check(world))
-        print(json.dumps(result), flush=True)
+        sys.stdout.write(f"{json.dumps(result)}\n")
+        sys.stdout.flush()
         if killed != -signal.SIGKILL:
             return
         kill_at += step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 
 import pytest
 
@@ -13,12 +14,17 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.lookup import fetch_company
 from firmlake.enrich.run import enrich
-from firmlake.forget.forget import clean_restored, forget
+from firmlake.exports.destination import Folder
+from firmlake.forget.forget import clean_merged, clean_restored, forget
 from firmlake.forget.subjects import read_subjects
 from firmlake.privacy.tombstones import Subject
-from support import query
+from firmlake.rebuild.archive import archive
+from firmlake.rebuild.union import replay_archive
+from support import BOLT, query
 
 from .everything import places_of
+from .support import NAME, SPELLED, make_weeks, settings_of
+from .support import now as at
 
 _PERSON = "SELECT related_name FROM relationships WHERE related_kind = 'named_party' ORDER BY ALL LIMIT 1"
 _COMPANY = "SELECT country, company_number FROM companies WHERE paid_at IS NOT NULL ORDER BY ALL LIMIT 1"
@@ -75,6 +81,23 @@ def test_who_was_forgotten_comes_back_by_no_way(made, now):
     key.write_text("x" * 64)
     with pytest.raises(SettingsError, match="does not belong to"):
         forget(settings, [], now)
+
+
+@pytest.mark.slow
+def test_who_was_forgotten_does_not_come_back_by_a_merged_archive(folders, tmp_path):
+    """The archive was made before, by another data folder, and still names the person."""
+    make_weeks(folders, 1)
+    archive(folders, Folder(tmp_path / "archive"))
+    union = Folders(tmp_path / "union")
+    settings = settings_of(union)
+    forget(settings, [Subject("person", NAME), Subject("company", "", BOLT)], at)
+    clean = partial(clean_merged, settings=settings.privacy)
+    for _ in range(2):
+        made = replay_archive(settings, Folder(tmp_path / "archive"), "a", "a test", now=at, clean=clean)
+        assert not made.damaged
+        assert places_of(union.data, *SPELLED, BOLT.company_number) == set()
+        assert query(union, "SELECT count(*) FROM relationships") == [(5,)]
+    assert places_of(tmp_path / "archive", *SPELLED)
 
 
 def test_a_file_names_a_subject_on_each_line(tmp_path):

@@ -16,10 +16,10 @@ import msgspec
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings, Settings
 from firmlake.forget.frozen import remove_parts
-from firmlake.forget.generations import clean_generations, find_in_generation
+from firmlake.forget.generations import check_generations, clean_generations, find_in_generation
 from firmlake.forget.place import Place
 from firmlake.forget.reach import Copies
-from firmlake.forget.sources import clean_sources
+from firmlake.forget.sources import check_sources, clean_sources
 from firmlake.forget.staged import clean_staged
 from firmlake.privacy.forgotten import Forgotten, open_forgotten
 from firmlake.privacy.tombstones import Subject, add_tombstones, read_register, write_register
@@ -27,14 +27,14 @@ from firmlake.rebuild.finished import finished_runs
 from firmlake.report.page import write_report
 from firmlake.warehouse.generations import newest
 
-__all__ = ["Forgetting", "clean_restored", "find_places", "forget"]
+__all__ = ["Forgetting", "clean_merged", "clean_restored", "find_places", "forget"]
 
 
 class Forgetting(NamedTuple):
     """The result of one call of `forget`.
 
     Attributes:
-        places: Where a forgotten subject was named, before cleaning.
+        places: Where a forgotten subject was named. After an interrupted call, only what was left to clean.
         finished_count: Subjects of earlier, interrupted calls that are forgotten now.
         out_of_reach: Copies that firmlake cannot change or could not reach, one sentence each, with what to do.
         is_complete: Whether every recorded copy was reached. If not, the next call tries again.
@@ -66,7 +66,7 @@ def forget(
 
     Raises:
         DamagedError: The contents of a file do not match its checksum. Restore the file, then call again. All landed
-            answers and frozen tables are checked before the first change.
+            answers, frozen tables and generations are checked before the first change.
         SettingsError: The key of earlier tombstones is missing. Restore it.
     """
     folders = Folders.of(settings)
@@ -78,12 +78,16 @@ def forget(
     copies = Copies(folders, forgotten, settings, now, tell)
     if not register.tombstones:
         return Forgetting([], 0, 0, copies.out_of_reach())
-    places = [*find_places(folders, forgotten, settings, tell), *copies.clean(write=False)]
     if is_dry:
+        places = [*find_places(folders, forgotten, settings, tell), *copies.clean(write=False)]
         return Forgetting(places, len(subjects), 0, copies.out_of_reach())
+    tell("Checking lists, plans, landed answers and generations")
+    check_sources(folders)
+    check_generations(folders)
     write_register(folders, register)
-    _clean(folders, forgotten, settings, now, tell)
-    copies.clean(write=True)
+    remove_parts(folders.data)
+    places = [*_walk(folders, forgotten, settings, tell, write=True), *copies.clean(write=True)]
+    _render_report(folders, settings, now, tell)
     if not copies.failed:
         done = (msgspec.structs.replace(one, is_done=True) for one in register.tombstones)
         write_register(folders, msgspec.structs.replace(register, tombstones=tuple(done)))
@@ -113,6 +117,14 @@ def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
     return len(changed)
 
 
+def clean_merged(folders: Folders, settings: PrivacySettings) -> None:
+    """Clean what was fetched and staged from an archive, by the tombstones of the data folder that receives it."""
+    if forgotten := open_forgotten(settings, folders):
+        for clean in (clean_sources, clean_staged):
+            for _ in clean(folders, forgotten, write=True):
+                pass
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -128,16 +140,9 @@ def _walk(
     yield from clean_generations(folders, partial(find_in_generation, forgotten=forgotten), settings.run, write=write)
 
 
-def _clean(
-    folders: Folders,
-    forgotten: Forgotten,
-    settings: Settings,
-    now: Callable[[], datetime],
-    tell: Callable[[str], object],
+def _render_report(
+    folders: Folders, settings: Settings, now: Callable[[], datetime], tell: Callable[[str], object]
 ) -> None:
-    remove_parts(folders.data)
-    for _ in _walk(folders, forgotten, settings, tell, write=True):
-        pass
     report = folders.data / "report.html"
     if report.exists() and newest(folders) is not None:
         tell("Rendering report.html again")

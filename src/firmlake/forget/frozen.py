@@ -19,7 +19,7 @@ from firmlake.privacy.cleaning import clean_json
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
 
-__all__ = ["clean_documents", "clean_inputs", "clean_runs", "remove_parts"]
+__all__ = ["clean_documents", "clean_inputs", "clean_runs", "documents", "remove_parts"]
 
 _DOCUMENTS = (
     "runs/*/outcome.json", "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "plans/*.json",
@@ -46,15 +46,19 @@ def clean_runs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterat
         yield from places
 
 
+def documents(folders: Folders) -> list[Path]:
+    """List the JSON files of a data folder that are neither plans of runs nor tombstones."""
+    found = sorted(path for pattern in _DOCUMENTS for path in folders.data.glob(pattern))
+    return [path for path in found if path != folders.tombstones]
+
+
 def clean_documents(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
     """Clean the JSON files of the data folder that are not plans of runs.
 
     Raises:
         DamagedError: A file cannot be read. Restore it.
     """
-    for path in sorted(path for pattern in _DOCUMENTS for path in folders.data.glob(pattern)):
-        if path == folders.tombstones:
-            continue
+    for path in documents(folders):
         content = bytes(read_json(path, msgspec.Raw))
         cleaned = clean_json(content, forgotten)
         if cleaned != content:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from firmlake.warehouse.load import load_run
 from firmlake.warehouse.publish import checkpoint, remake
 from firmlake.warehouse.views import create_views
 
-__all__ = ["clean_generations", "find_in_generation"]
+__all__ = ["check_generations", "clean_generations", "find_in_generation"]
 
 _ROWS = 100_000
 
@@ -81,21 +81,27 @@ def clean_generations(folders: Folders, find: Find, settings: RunSettings, *, wr
         clean.append((path, loads))
 
 
+def check_generations(folders: Folders) -> None:
+    """Check that each generation can be read.
+
+    Raises:
+        DamagedError: One cannot. The message says how to restore it.
+    """
+    for path in list_generations(folders):
+        with _told(path):
+            _read_loads(path)
+
+
 def find_in_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
     """Yield each table of a generation that names a forgotten subject, with the number of such rows.
 
     Raises:
         DamagedError: The generation cannot be read.
     """
-    try:
-        with duckdb.connect(path, read_only=True) as connection:
-            for (table,) in connection.execute(_TABLES).fetchall():
-                if count := _count(connection, table, forgotten):
-                    yield Place(path, table, count)
-    except duckdb.Error as error:
-        raise DamagedError(
-            f"{path} cannot be read: {error}", "Run `firmlake replay`: it makes the newest generation again"
-        ) from None
+    with _told(path), duckdb.connect(path, read_only=True) as connection:
+        for (table,) in connection.execute(_TABLES).fetchall():
+            if count := _count(connection, table, forgotten):
+                yield Place(path, table, count)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -108,6 +114,16 @@ _COLUMNS = """
     SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? AND schema_name = 'main'
     AND data_type IN ('VARCHAR', 'JSON')
 """
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        raise DamagedError(
+            f"{path} cannot be read: {error}", "Run `firmlake replay`: it makes the newest generation again"
+        ) from None
 
 
 def _count(connection: duckdb.DuckDBPyConnection, table: str, forgotten: Forgotten) -> int:

@@ -16,7 +16,7 @@ from firmlake.privacy.cleaning import clean_json
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.service_lists import apply
 
-__all__ = ["clean_landing"]
+__all__ = ["clean_landing", "clean_segment", "segments"]
 
 Record = tuple[Header, bytes]
 
@@ -35,14 +35,17 @@ def clean_landing(folders: Folders, forgotten: Forgotten, *, write: bool) -> Ite
     Raises:
         DamagedError: The contents of a segment do not match its checksum. Restore the segment.
     """
-    for path in sorted((folders.data / "landing").rglob("*.zst")):
-        if not path.stem.isdecimal():
-            continue
+    for path in segments(folders):
         records, count = clean_segment(path, forgotten)
         if count:
             if write:
                 rewrite_segment(path, records)
             yield Place(path, "answers", count)
+
+
+def segments(folders: Folders) -> list[Path]:
+    """List the segments of runs, overviews and contacts."""
+    return sorted(path for path in (folders.data / "landing").rglob("*.zst") if path.stem.isdecimal())
 
 
 def clean_segment(path: Path, forgotten: Forgotten) -> tuple[list[Record], int]:

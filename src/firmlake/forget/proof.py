@@ -28,7 +28,9 @@ from firmlake.privacy.frames import clean_frame
 
 __all__ = ["Receipt", "prove"]
 
-_RUN = re.compile(rb"[\t -~\x80-\xff]{3,}")
+_READABLE_START, _READABLE_END = re.compile(rb"\A[\t -~\x80-\xff]*"), re.compile(rb"[\t -~\x80-\xff]*\Z")
+_AROUND = 400
+"""Bytes around a word in which the rest of the name is looked for."""
 _GZIP, _ZSTD, _ZIP, _PARQUET = b"\x1f\x8b", (b"\x28\xb5\x2f\xfd", b"\x57\x2a\x4d\x18"), b"PK\x03\x04", b"PAR1"
 
 
@@ -116,8 +118,14 @@ def _look_into(path: Path, content: bytes, forgotten: Forgotten) -> Iterator[Pla
         frame = pl.read_parquet(path, glob=False, hive_partitioning=False)
         if count := count_changed(frame, clean_frame(frame, forgotten)):
             yield Place(path, "rows", count)
-    elif path.suffix == ".json" and clean_json(content, forgotten) != content:
-        yield Place(path, "values", 1)
+    elif path.suffix == ".json":
+        if clean_json(content, forgotten) != content:
+            yield Place(path, "values", 1)
+    elif b"\0" not in content:
+        is_list = path.parent.name == "lists" or "inputs" in path.parts
+        lines = content.decode("utf-8", "surrogateescape").splitlines()
+        if count := sum(forgotten.clean(line, has_contacts=is_list) != line for line in lines):
+            yield Place(path, "lines", count)
 
 
 def _pieces(content: bytes) -> Iterator[_Piece]:
@@ -140,7 +148,17 @@ def _pieces(content: bytes) -> Iterator[_Piece]:
 
 
 def _search(piece: _Piece, forgotten: Forgotten) -> int:
-    """Count the texts that hold a forgotten name, or a forgotten company number if the bytes are readable."""
-    if not forgotten.has_all_words(piece.content):
+    """Count the places where readable bytes hold a forgotten name of several words, in any encoding."""
+    spelled = forgotten.spelled_in(piece.content)
+    if not spelled:
         return 0
-    return sum(bool(forgotten.name_spans(found[0].decode("utf-8", "ignore"))) for found in _RUN.finditer(piece.content))
+    spans: set[tuple[int, int]] = set()
+    longest_first = b"|".join(map(re.escape, sorted(spelled, key=len, reverse=True)))
+    for found in re.finditer(longest_first, piece.content):
+        before = piece.content[max(0, found.start() - _AROUND) : found.start()]
+        after = piece.content[found.end() : found.end() + _AROUND]
+        start = found.start() - len(_READABLE_END.search(before)[0])  # type: ignore[index]
+        end = found.end() + len(_READABLE_START.search(after)[0])  # type: ignore[index]
+        if (start, end) not in spans and forgotten.name_spans(piece.content[start:end].decode("utf-8", "ignore")):
+            spans.add((start, end))
+    return len(spans)

@@ -1,16 +1,37 @@
-"""Clean the files from which staged tables and the warehouse are made, in a data folder or a copy of one."""
+"""Check and clean the files from which staged tables and the warehouse are made, in a data folder or a copy of one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
+from firmlake.core.files import read_json
 from firmlake.core.folders import Folders
-from firmlake.forget.frozen import clean_documents, clean_inputs, clean_runs
-from firmlake.forget.landed import clean_landing
+from firmlake.core.runs import list_runs
+from firmlake.forget.frozen import clean_documents, clean_inputs, clean_runs, documents
+from firmlake.forget.landed import clean_landing, segments
 from firmlake.forget.place import Place
+from firmlake.landing.segments import read_segment
 from firmlake.privacy.forgotten import Forgotten
 
-__all__ = ["clean_sources"]
+__all__ = ["check_sources", "clean_sources"]
+
+
+def check_sources(folders: Folders) -> None:
+    """Check that frozen tables, landed answers and documents are what was written.
+
+    Raises:
+        DamagedError: One is not. The message names the file and says how to restore it.
+    """
+    for run in list_runs(folders):
+        for name in run.plan.sha256:
+            run.checked(name)
+    for path in documents(folders):
+        read_json(path, msgspec.Raw)
+    for path in segments(folders):
+        for _ in read_segment(path):
+            pass
 
 
 def clean_sources(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:

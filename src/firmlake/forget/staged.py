@@ -38,7 +38,8 @@ def clean_staged(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iter
         changes = dict(_find(run, manifest, forgotten))
         if write and run.is_pruned and changes:
             frames = {path: after for path, (_, after) in changes.items()}
-            replace_staged(run, manifest, frames | _without_hashes(run, manifest, changes, forgotten))
+            frames |= _without_hashes(run, manifest, changes, forgotten)
+            replace_staged(run, manifest, frames | _with_other_names(run, manifest, changes, frames, forgotten))
         elif write and not run.is_pruned and (changes or not _is_current(run, manifest)):
             stage_again(run)
         for path, (before, after) in changes.items():
@@ -120,4 +121,27 @@ def _without_hashes(
         found[file.path] = joined.with_columns(
             pl.when("is_changed").then(keyed).otherwise("payload_hash").alias("payload_hash")
         ).drop("is_changed")
+    return found
+
+
+def _with_other_names(
+    run: Run,
+    manifest: Manifest,
+    changes: Mapping[str, tuple[pl.DataFrame, pl.DataFrame]],
+    frames: Mapping[str, pl.DataFrame],
+    forgotten: Forgotten,
+) -> dict[str, pl.DataFrame]:
+    """Rename all requests of a run from which a company was removed.
+
+    The name of a request is a hash of its companies. The tables do not tell which requests asked for the company.
+    """
+    if not any(before.height > after.height for before, after in changes.values()):
+        return {}
+    found = {}
+    for file in manifest.files:
+        held = frames.get(file.path)
+        frame = pl.read_parquet(run.folders.staged(run.run_id) / file.path, glob=False) if held is None else held
+        if "request_id" in frame.columns:
+            renamed = {name: forgotten.keyed(name) for name in frame["request_id"].drop_nulls().unique()}
+            found[file.path] = frame.with_columns(pl.col("request_id").replace(renamed))
     return found

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from firmlake.core.company import Company, normal_form
 from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
 from firmlake.privacy.tree import NULL, Node, as_json, parse, replaced, walk
@@ -22,6 +24,8 @@ _NUMBER = ("companyNumber", "company_number")
 _IDENTIFIERS = ("identifier", "companyId", "companyIdentifier", "company")
 _PARTIES = ("parents", "children")
 _OF_CONTACTS = re.compile(r"contact|person|given", re.IGNORECASE)
+
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 Edit = tuple[int, int, bytes]
 
@@ -69,6 +73,8 @@ def _clean_once(body: bytes, forgotten: Forgotten, company: Company | None) -> b
     is_json = body.lstrip()[:1] in (b"{", b"[")
     if is_json and not forgotten.may_be_in(body):
         return body
+    if elements := _elements(body):
+        return _clean_elements(body, elements, forgotten, company)
     root = parse(body) if is_json else None
     if root is None:
         text = body.decode("utf-8", "surrogateescape")
@@ -78,6 +84,42 @@ def _clean_once(body: bytes, forgotten: Forgotten, company: Company | None) -> b
     for node in walk(root):
         cleaner.look_at(node)
     return replaced(body, cleaner.edits, cleaner.removed)
+
+
+def _elements(body: bytes) -> list[tuple[int, int]]:
+    """Return where the elements of an array of objects stand, if there are several. None of them is in another."""
+    if body.lstrip()[:1] != b"[":
+        return []
+    try:
+        found = _ARRAY.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+    spans, position = [], 0
+    for element in found:
+        content = bytes(element)
+        start = body.index(content, position)
+        position = start + len(content)
+        spans.append((start, position))
+    is_of_objects = all(body[start : start + 1] == b"{" for start, _ in spans)
+    return spans if is_of_objects and len(spans) > 1 else []
+
+
+def _clean_elements(
+    body: bytes, elements: list[tuple[int, int]], forgotten: Forgotten, company: Company | None
+) -> bytes:
+    """Clean an array element by element: most name nobody, and need not be parsed."""
+    edits, removed = [], []
+    array = Node("array", 0, len(body), None)
+    for start, end in elements:
+        node = Node("object", start, end, array)
+        array.items.append(node)
+        alone = b"[" + body[start:end] + b"]"
+        cleaned = _clean_once(alone, forgotten, company)
+        if cleaned == b"[]":
+            removed.append(node)
+        elif cleaned != alone:
+            edits.append((start, end, cleaned[1:-1]))
+    return replaced(body, edits, removed)
 
 
 class _Cleaner:

@@ -22,7 +22,11 @@ FORGOTTEN = "[forgotten]"
 Span = tuple[int, int]
 
 _TEXTS = re.compile(rb'"((?:[^"\\]|\\.)*+(?:"|\\?\Z))', re.DOTALL)
-_WORDS = re.compile(rb"(?:[A-Za-z0-9%&;+\\\\-]|[\xc2-\xf4][\x80-\xbf]{1,3})+")
+_ASCII = re.compile(rb"[A-Za-z]+")
+_WORDS = re.compile(rb"(?:[A-Za-z0-9%&;+\\-]|[\xc2-\xf4][\x80-\xbf]{1,3})+")
+_BEYOND_ASCII = re.compile(rb"[%&\\\x80-\xff]")
+"""Letters beyond ASCII, and what encodes others in JSON, URLs and HTML."""
+_MASKED_BYTES = re.compile(rb"person-[0-9a-f]{32}")
 _NUMBERS = re.compile(rb"(?<![\w.])[0-9]{1,14}(?![\w.])")
 _HIT = "hit"
 _MASKED = re.compile(r"person-([0-9a-f]{32})")
@@ -75,11 +79,24 @@ class Forgotten:
                 marks |= self._marks_of(token)
         return _HIT in marks or any(name <= marks for name in self._names)
 
-    def has_all_words(self, content: bytes) -> bool:
-        """Tell quickly whether bytes may hold all words of a forgotten name. False means that they certainly do not."""
-        words = (found.decode("utf-8", "ignore") for found in set(_WORDS.findall(content)))
-        marks = {mark for word in words for mark in self._marks_of_word(word)}
-        return _HIT in marks or any(name <= marks for name in self._names if len(name) > 1)
+    def spelled_in(self, content: bytes) -> set[bytes]:
+        """Find spellings in any bytes, one of which stands wherever a forgotten name of several words stands.
+
+        Returns:
+            The spellings of one word of each name all of whose words occur, and masked names; often none.
+        """
+        spelled: defaultdict[str, set[bytes]] = defaultdict(set)
+        for word in set(_ASCII.findall(content)):
+            if mark := self._word_mark(word.decode().lower()):
+                spelled[mark].add(word)
+        for token in filter(_BEYOND_ASCII.search, set(_WORDS.findall(content))):
+            for mark in self._marks_of_word(token.decode("utf-8", "ignore")):
+                spelled[mark].add(token)
+        found = {masked for masked in set(_MASKED_BYTES.findall(content)) if masked[7:].decode() in self._persons}
+        for name in self._names:
+            if len(name) > 1 and name <= spelled.keys():
+                found |= min((spelled[mark] for mark in name), key=len)
+        return found
 
     def name_spans(self, text: str) -> list[Span]:
         """Find names of persons who are forgotten everywhere."""
@@ -142,8 +159,7 @@ class Forgotten:
 
     def _marks_of_word(self, text: str) -> set[str]:
         """Decode one word of the bytes, and return the keyed hashes of the words in it."""
-        marks = {self._word_mark(word.text) for spelling in spellings(text) for word in words_in(spelling)} - {""}
-        return marks | {_HIT} if any(found[1] in self._persons for found in _MASKED.finditer(text)) else marks
+        return {self._word_mark(word.text) for spelling in spellings(text) for word in words_in(spelling)} - {""}
 
     def _find_marks(self, token: bytes) -> frozenset[str]:
         """Return the words of forgotten names in a text, and `_HIT` if it names a forgotten contact or company."""

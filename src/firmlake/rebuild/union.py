@@ -68,6 +68,7 @@ def replay_archive(
     holder: str,
     stage_all: Callable[[Destination, str, Folders], Iterable[StagedShard]] = stage_here,
     now: Callable[[], datetime] = utc_now,
+    clean: Callable[[Folders], object] = lambda folders: None,
 ) -> Replayed:
     """Build one warehouse in `paths.data` from all runs in an archive; damaged runs are left out.
 
@@ -78,6 +79,8 @@ def replay_archive(
         holder: The text that others see if they find the data folder locked.
         stage_all: Stages all shards, on any number of machines. Gets the archive, the name and the data folder.
         now: The clock, UTC.
+        clean: Removes what is forgotten from the fetched and staged files before they are loaded; see
+            `firmlake.forget.forget.clean_merged`.
 
     Raises:
         UsageError: The data folder has runs of its own, or the archive holds no run or runs of several services. The
@@ -95,6 +98,7 @@ def replay_archive(
                 collect_staged(destination, name, run, staged[run.run_id])
             except DamagedError as error:
                 damaged[run.run_id] = error
+        clean(folders)
         count = sum(run.run_id not in damaged for run in runs)
         if not count:
             raise next(iter(damaged.values()))
