@@ -94,6 +94,7 @@ def _prove(call: Call) -> int:
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.forget.proof import prove
+    from firmlake.forget.reach import Copies
     from firmlake.privacy.forgotten import open_forgotten
     from firmlake.terminal.forget import show_receipt
 
@@ -103,7 +104,8 @@ def _prove(call: Call) -> int:
     if held is None:
         raise UsageError("Nothing has been forgotten yet", "`firmlake forget` removes a person, a contact or a company")
     with lock(folders, "firmlake verify", is_reader=True):
-        receipt, path = prove(folders, held, utc_now())
+        copies = Copies(folders, held, settings, utc_now)
+        receipt, path = prove(folders, held, utc_now(), copies)
     content = {**msgspec.structs.asdict(receipt), "receipt": path and str(path)}
     call.answer(content, lambda: show_receipt(receipt, path))
     if not held.register.is_done:

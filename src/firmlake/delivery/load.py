@@ -39,6 +39,7 @@ from firmlake.exports.table_files import Source
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.exported import LastExport, lock_name, record_export
+from firmlake.warehouse.exported import made_at as made_at_of
 from firmlake.warehouse.generations import open_warehouse
 
 __all__ = ["Delivered", "LoadRequest", "load", "open_target", "request_of"]
@@ -134,7 +135,7 @@ def load(
     ):
         held, newest = target.held(), last_load(connection)
         _check_order(held, newest, target)
-        made_at = _made_at(folders, newest.generation)
+        made_at = made_at_of(folders, newest.generation)
         if held and made_at == held.made_at and _holds(held, newest, request):
             _remember(folders, request, target, held, now)
             return Delivered(target.name, held, is_new=False)
@@ -211,7 +212,7 @@ def _why_whole(
     if set(held.tables) != set(request.tables):
         return "the last load was of other tables"
     path = _path(folders, held.generation)
-    if path.exists() and _made_at(folders, held.generation) != held.made_at:
+    if path.exists() and made_at_of(folders, held.generation) != held.made_at:
         return f"generation {held.generation}, which was loaded last, was rebuilt since then"
     if path.exists():
         attach(connection, path)
@@ -222,12 +223,6 @@ def _why_whole(
 
 def _path(folders: Folders, generation: int) -> Path:
     return folders.warehouse / f"gen_{generation:06}.duckdb"
-
-
-def _made_at(folders: Folders, generation: int) -> str:
-    """Identify the file of a generation, because `firmlake forget` may rebuild it under the same number."""
-    status = _path(folders, generation).stat()
-    return f"{status.st_mtime_ns}-{status.st_size}"
 
 
 def _start(

@@ -43,9 +43,21 @@ def holds(last: ExportManifest, load: Load, request: ExportRequest) -> bool:
 
 
 def choose_mode(
-    connection: duckdb.DuckDBPyConnection, folders: Folders, request: ExportRequest, last: ExportManifest | None
+    connection: duckdb.DuckDBPyConnection,
+    folders: Folders,
+    request: ExportRequest,
+    last: ExportManifest | None,
+    *,
+    is_rebuilt: bool = False,
 ) -> tuple[str, str]:
     """Decide whether changes can be exported; if so, attach the generation that they start from.
+
+    Args:
+        connection: The warehouse.
+        folders: The data folder.
+        request: What to export.
+        last: The last export to the place.
+        is_rebuilt: Whether the generation exported last was rebuilt since then. Changes would not tell what is gone.
 
     Returns:
         The mode, and why it differs from the requested one.
@@ -60,6 +72,11 @@ def choose_mode(
         return "whole", "the last export had another mask"
     if {table.name for table in last.tables} != set(request.tables):
         return "whole", "the last export had other tables"
+    if is_rebuilt:
+        return (
+            "whole",
+            f"generation {last.generation}, which was exported last, was rebuilt by `firmlake forget` or `prune`",
+        )
     path = folders.warehouse / f"gen_{last.generation:06}.duckdb"
     if last.schema_version == SCHEMA_VERSION and path.exists():
         attach(connection, path)

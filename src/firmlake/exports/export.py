@@ -22,7 +22,7 @@ from firmlake.exports.manifest import ExportManifest, name_latest, read_latest, 
 from firmlake.exports.request import ExportRequest, check_request, request_of
 from firmlake.exports.selection import last_load
 from firmlake.exports.write import write_export
-from firmlake.warehouse.exported import LastExport, lock_name, record_export
+from firmlake.warehouse.exported import LastExport, lock_name, made_at, record_export, was_rebuilt
 from firmlake.warehouse.generations import open_warehouse
 
 __all__ = ["ExportRequest", "Exported", "export", "export_as_set", "request_of"]
@@ -80,7 +80,9 @@ def export(
             check_order(latest.manifest, load, destination)
         if request.mode == "changes" and latest.manifest and holds(latest.manifest, load, request):
             return Exported(latest.manifest, is_new=False)
-        mode, note = choose_mode(connection, folders, request, latest.manifest)
+        mode, note = choose_mode(
+            connection, folders, request, latest.manifest, is_rebuilt=was_rebuilt(folders, destination.url)
+        )
         started = start(request, mode, load, latest.manifest)
         done = read_manifest(destination, started.export_id)
         manifest = done or write_export(connection, folders, request, destination, started, tell)
@@ -90,7 +92,11 @@ def export(
         if not is_named:
             name_latest(destination, manifest, latest.file)
         last = LastExport(
-            target=destination.url, export_id=manifest.export_id, generation=manifest.generation, exported_at=now()
+            target=destination.url,
+            export_id=manifest.export_id,
+            generation=manifest.generation,
+            exported_at=now(),
+            made_at=made_at(folders, manifest.generation),
         )
         if is_writable(folders.state):
             record_export(folders, last)

@@ -13,6 +13,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.freeze import freeze_again
 from firmlake.core.run import Run, RunPlan
 from firmlake.core.runs import list_runs
+from firmlake.forget.packed import may_name
 from firmlake.forget.place import Place, count_changed
 from firmlake.intake.company_list import identity_of
 from firmlake.privacy.cleaning import clean_json
@@ -25,7 +26,7 @@ _DOCUMENTS = (
     "runs/*/outcome.json", "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "plans/*.json",
     "state/*.json", "state/exports/*.json",
 )  # fmt: skip
-_INPUTS = ("state/inputs/**/*", "lists/*")
+_INPUTS = ("state/inputs/**/*", "lists/*", "*.log", "*.jsonl", "*.prom", "logs/**/*")
 
 
 def clean_runs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
@@ -71,14 +72,15 @@ def clean_inputs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iter
     """Clean kept copies of lists that came from a pipe or were divided; lines of forgotten companies are removed.
 
     A list in another format than text, such as a workbook, is removed if it may name a forgotten subject. The user can
-    supply the list again.
+    supply the list again. Log files and metrics in the data folder are cleaned as text.
     """
     for path in sorted(path for pattern in _INPUTS for path in folders.data.glob(pattern) if path.is_file()):
         content = path.read_bytes()
         if b"\0" in content:
-            if write:
-                path.unlink()
-            yield Place(path, "list, removed because it is not a text file", 1)
+            if may_name(content, forgotten):
+                if write:
+                    path.unlink()
+                yield Place(path, "list, removed because it is not a text file", 1)
             continue
         lines = content.decode("utf-8", "surrogateescape").splitlines(keepends=True)
         cleaned = [_clean_line(line, forgotten) for line in lines]

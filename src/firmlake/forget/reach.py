@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from datetime import datetime
@@ -25,6 +26,9 @@ __all__ = ["Copies"]
 _ALWAYS = (
     "Copies and backups of the data folder: after restoring one, clean it with `firmlake forget` or `replay`",
     "Files written by `--out`, `--log` and `report --to`, and databases that exports were loaded into",
+)
+_PREFECT = (
+    "Prefect's database {path} keeps log lines, parameters and artifacts: delete the flow runs that name them there"
 )
 Clean = Callable[[], Iterator[Place]]
 
@@ -75,6 +79,10 @@ class Copies:
                 )
         return places
 
+    def names(self) -> list[str]:
+        """Name the copies."""
+        return [name for name, _, _ in self._all(write=False)]
+
     def out_of_reach(self) -> list[str]:
         """Name what could not be cleaned, and what nobody but the operator can, one sentence each."""
         nested = sorted(self._folders.data.glob("portfolios/*/state"))
@@ -82,6 +90,7 @@ class Copies:
             *(f"{name[0].upper()}{name[1:]} was not cleaned: {why}" for name, why in self.failed.items()),
             *self._remarks,
             *(f"{path.parent} is a data folder of its own: forget there too, with --data" for path in nested),
+            *_logs(),
             *_ALWAYS,
         ]
 
@@ -121,3 +130,10 @@ class Copies:
         """Delete old versions of objects, also those that a killed call left."""
         if write and (places or not self._forgotten.register.is_done) and (remark := delete_versions(destination.url)):
             self._remarks.append(remark)
+
+
+def _logs() -> Iterator[str]:
+    """Name the database of a local Prefect server, if there is one."""
+    path = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect") / "prefect.db"
+    if path.exists():
+        yield _PREFECT.format(path=path)

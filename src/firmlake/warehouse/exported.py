@@ -11,7 +11,16 @@ import msgspec
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 
-__all__ = ["LastExport", "export_record", "exported_generations", "last_exports", "lock_name", "record_export"]
+__all__ = [
+    "LastExport",
+    "export_record",
+    "exported_generations",
+    "last_exports",
+    "lock_name",
+    "made_at",
+    "record_export",
+    "was_rebuilt",
+]
 
 
 _DATABASES = ("postgres://", "postgresql://", "snowflake://", "bigquery://", "duckdb:")
@@ -22,6 +31,7 @@ class LastExport(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         target: The place; for a load, the database without credentials and the schema, with a space between them.
+        made_at: Time and size of the file of the generation, which `firmlake forget` may rebuild under the same number.
         address: For a load, the address of the database; empty in records of earlier versions.
     """
 
@@ -30,6 +40,7 @@ class LastExport(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     exported_at: datetime
     address: str = ""
+    made_at: str = ""
 
     @property
     def is_load(self) -> bool:
@@ -51,6 +62,20 @@ def record_export(folders: Folders, last: LastExport) -> None:
 def export_record(folders: Folders, target: str) -> Path:
     """Return the file that records the last export or load to a place."""
     return _folder(folders) / f"{_name(target)}.json"
+
+
+def made_at(folders: Folders, generation: int) -> str:
+    """Identify the file of a generation by time and size, because `firmlake forget` may rebuild it."""
+    status = (folders.warehouse / f"gen_{generation:06}.duckdb").stat()
+    return f"{status.st_mtime_ns}-{status.st_size}"
+
+
+def was_rebuilt(folders: Folders, target: str) -> bool:
+    """Tell whether the generation that was exported to a place was rebuilt since then; False if nobody knows."""
+    path = export_record(folders, target)
+    last = _read(path) if path.exists() else None
+    file = last and folders.warehouse / f"gen_{last.generation:06}.duckdb"
+    return bool(last and last.made_at and file and file.exists() and made_at(folders, last.generation) != last.made_at)
 
 
 def lock_name(target: str) -> str:

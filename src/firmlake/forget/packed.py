@@ -1,0 +1,63 @@
+"""Unpack any bytes that firmlake or a user of it may have written, as far as they can be unpacked."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+
+import polars as pl
+import zstandard
+
+from firmlake.privacy.forgotten import Forgotten
+
+__all__ = ["PARQUET", "may_name", "pieces"]
+
+PARQUET = b"PAR1"
+_GZIP, _ZSTD, _ZIP = b"\x1f\x8b", (b"\x28\xb5\x2f\xfd", b"\x57\x2a\x4d\x18"), b"PK\x03\x04"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_CELL = re.compile(r"[^<>\r\n\t;,|\"]+")
+
+
+def pieces(content: bytes) -> Iterator[bytes]:
+    """Yield the bytes of a file, and the unpacked bytes of its compressed parts.
+
+    Raises:
+        OSError, zipfile.BadZipFile, zstandard.ZstdError, pl.exceptions.PolarsError: The bytes are damaged.
+    """
+    yield content
+    if content[:4] in _ZSTD:
+        yield zstandard.ZstdDecompressor().stream_reader(content, read_across_frames=True).read()
+    elif content[:2] == _GZIP:
+        yield from pieces(gzip.decompress(content))
+    elif content[:4] == _ZIP:
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            for name in packed.namelist():
+                yield from pieces(packed.read(name))
+    elif content[:4] == PARQUET:
+        frame = pl.read_parquet(io.BytesIO(content))
+        for column in frame.select(pl.col(pl.String)).iter_columns():
+            yield "\n".join(column.drop_nulls().unique().to_list()).encode()
+    elif content[:2] in _UTF16:
+        yield content.decode("utf-16", "replace").encode()
+
+
+def may_name(content: bytes, forgotten: Forgotten) -> bool:
+    """Tell whether a list in a binary format may name a forgotten subject. False means that it certainly does not.
+
+    A format that cannot be unpacked, such as that of old workbooks, may always name one.
+    """
+    if content[:4] not in (_ZIP, PARQUET, *_ZSTD) and content[:2] not in (_GZIP, *_UTF16):
+        return True
+    if content[:4] == PARQUET:
+        frame = pl.read_parquet(io.BytesIO(content))
+        texts = [pl.Series(column.cast(pl.String, strict=False)) for column in frame.iter_columns()]
+        found = ["\n".join(text.drop_nulls().unique().to_list()).encode() for text in texts]
+    else:
+        found = list(pieces(content))[1:]
+    if forgotten.spelled_in(b"\n".join(found)):
+        return True
+    cells = {cell.strip() for piece in found for cell in _CELL.findall(piece.decode("utf-8", "replace"))}
+    return any(forgotten.clean(cell, has_contacts=True) != cell for cell in cells)
