@@ -196,6 +196,7 @@ def test_a_budget_of_credits_is_exit_4_and_the_rest_waits(call: Call, sandbox: f
     assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
 
 
+@pytest.mark.slow
 def test_a_budget_of_requests_is_exit_4_and_never_exceeded(call: Call, sandbox: firmlake_sandbox.Sandbox):
     planned = call("plan", "list.csv", "--max-requests", "4", "--json").content
     assert planned["left_out_requests"] == sum(planned["requests"].values()) - 4

@@ -95,6 +95,7 @@ def test_a_load_that_is_killed_changes_nothing_that_readers_see_and_is_resumed(w
     assert_same(folders, place)
 
 
+@pytest.mark.slow
 def test_an_error_while_tables_are_put_in_place_leaves_them_as_they_were(weeks, place, monkeypatch):
     deliver(weeks(0), place)
     held = texts(place.ask("SELECT country, company_number, rank FROM firmlake.lookalikes"))

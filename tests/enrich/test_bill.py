@@ -119,6 +119,7 @@ def test_a_month_costs_no_more_than_its_budget_and_the_next_month_goes_on(schedu
     assert schedule.plan(**budget, run__time_zone="UTC").budget.spent == schedule.charged()
 
 
+@pytest.mark.slow
 def test_as_many_companies_are_bought_as_credits_are_left(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -54,6 +54,7 @@ def test_csv_and_its_ddl_have_the_decimal(widened, tmp_path):
     assert '"new_hire_count" BIGINT' in script
 
 
+@pytest.mark.slow
 def test_tables_as_of_a_run_and_delta_have_the_decimal(widened, tmp_path):
     export(
         widened, ExportRequest(tables=TABLES, mode="as_of", as_of="20260105T120000Z-0001"), Folder(tmp_path / "past")

@@ -17,20 +17,15 @@ from firmlake.rebuild.prune import find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.warehouse.generations import list_generations, open_warehouse
-from support import (
-    ACME,
-    BOLT,
-    CIRC,
-    query,
-)
+from support import ACME, BOLT, CIRC, query, slow
 
 from .everything import places_of
-from .support import NAME, SPELLED, make_weeks, now, settings_of
+from .support import NAME, SPELLED, WEEKS, make_weeks, now, settings_of
 
 
 @pytest.fixture(scope="module")
-def weeks(tmp_path_factory) -> Folders:
-    return make_weeks(Folders(tmp_path_factory.mktemp("weeks") / "data"))
+def weeks(request, tmp_path_factory) -> Folders:
+    return make_weeks(Folders(tmp_path_factory.mktemp("weeks") / "data"), getattr(request, "param", WEEKS))
 
 
 @pytest.fixture
@@ -54,8 +49,9 @@ _STRUCTURE = """
 """
 
 
+@pytest.mark.parametrize("weeks", [2, *slow(WEEKS)], indirect=True)
 def test_no_byte_of_the_data_folder_holds_the_name_afterwards(folders):
-    assert len(places_of(folders.data, *SPELLED)) > 20
+    assert len(places_of(folders.data, *SPELLED)) >= 20
     structure, loads = query(folders, _STRUCTURE), query(folders, "FROM loads ORDER BY ALL")
     generations = [path.name for path in list_generations(folders)]
     done = forget(settings_of(folders), [Subject("person", NAME)], now)

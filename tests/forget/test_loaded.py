@@ -45,6 +45,7 @@ def test_a_loaded_database_follows_at_once_and_what_others_made_there_stays(load
     assert not load(folders, LoadRequest(target=f"duckdb:{target}"), now).is_new
 
 
+@pytest.mark.slow
 def test_a_database_out_of_reach_is_named_and_the_next_forget_cleans_it(loaded, tmp_path):
     folders, target = loaded
     moved = target.rename(tmp_path / "moved")

@@ -129,6 +129,7 @@ def test_a_damaged_run_keeps_all_and_is_named_and_the_others_are_pruned(three, h
     assert damaged[RUNS[0]].next_step
 
 
+@pytest.mark.slow
 def test_a_killed_prune_is_finished_by_the_next(three, monkeypatch):
     found = removable(three, keep_generations=1, landed_days=OLD)
 

@@ -13,6 +13,7 @@ BREAKS = ("reset", "lose", "truncate", "reset_body", "status")
 COUNT, SHARD = 120, 60
 
 
+@pytest.mark.reliability
 @pytest.mark.parametrize(
     "case",
     sized([("status", 2)], [(k, n) for k in BREAKS for n in range(1, 11)]),

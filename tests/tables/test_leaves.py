@@ -81,6 +81,7 @@ def test_a_replay_reads_what_is_held_by_other_settings_without_a_request(folders
     assert all(check.agrees for check in verify(folders, lambda: NOON, **LIMITS))
 
 
+@pytest.mark.slow
 def test_the_next_run_reads_equal_answers_again_where_the_settings_changed(folders):
     run_of(folders, "financials", *FULL_TIME)
     run_of(folders, "financials", *FULL_TIME, day=1, types={"financials.employee_count": "decimal"})
@@ -135,6 +136,7 @@ def test_several_fields_of_several_datasets_may_be_in_doubt_at_once_and_zero_is_
     assert query(folders, "SELECT count(*) FROM rejects") == [(5,)]
 
 
+@pytest.mark.slow
 def test_shares_are_judged_by_what_the_service_has_shown_before(folders):
     run_of(folders, "relationships", *PER_CENT)
     run_of(folders, "relationships", party(None, percentage=0.25), day=1, company=BOLT)

@@ -241,6 +241,7 @@ def publish_accounts(folders, number, **equities):
     publish_landed(run, at=at + MINUTE)
 
 
+@pytest.mark.slow
 def test_a_replay_raises_the_same_alerts_and_verify_agrees(folders):
     publish_accounts(folders, 0, BE=-1, NL=1)
     publish_accounts(folders, 1, BE=1, NL=-1)

@@ -83,6 +83,7 @@ def test_each_list_is_a_view_and_a_set_of_seeds(folders, name):
     assert query(folders, f"SELECT count(*) FROM prospects('{text}', 5)") == [(0,)]
 
 
+@pytest.mark.slow
 def test_a_renamed_list_keeps_its_past_and_a_replay_gives_it_the_new_name(folders):
     publish_list(folders, [ACME], day=0)
     publish_list(folders, [BOLT], day=1)

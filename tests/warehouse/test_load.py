@@ -143,6 +143,7 @@ def test_a_record_that_cannot_be_read_retires_nothing_that_it_may_have_been(fold
     assert query(folders, f"SELECT count(*) FROM {dataset}") == [(1,)]
 
 
+@pytest.mark.slow
 def test_codes_stay_with_a_period_that_cannot_be_read_and_follow_one_that_can(folders):
     both = [period(year, jointCommitteeCodes=["100", "200"]) for year in (2023, 2024)]
     answered(folders, "financials", *both)
@@ -187,6 +188,7 @@ def test_an_answer_that_is_published_late_replaces_no_newer_one(folders):
     assert query(folders, f"SELECT fetched_at FROM companies WHERE country = '{ACME.country}'") == [(naive(LATER),)]
 
 
+@pytest.mark.slow
 def test_an_answer_whose_time_is_in_the_future_gives_way_to_any_other(folders):
     """A clock that was once a year ahead must not keep new answers out for a year."""
     ahead = NOON + 365 * DAY
@@ -271,7 +273,9 @@ def test_names_stay_when_a_later_run_fails(folders):
 
 
 @pytest.mark.parametrize(
-    ("days", "paid_after"), [(1, 0), (29.9, 0), (30, 30), (31, 31)], ids=["next day", "inside", "at the end", "after"]
+    ("days", "paid_after"),
+    [*slow((1, 0)), (29.9, 0), (30, 30), *slow((31, 31))],
+    ids=["next day", "inside", "at the end", "after"],
 )
 def test_a_window_begins_with_the_first_answer_after_the_last_one_ended(folders, days, paid_after):
     at = NOON + timedelta(days=days)

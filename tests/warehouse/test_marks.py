@@ -69,6 +69,7 @@ def test_a_changed_definition_makes_every_view_again(made, monkeypatch):
     assert not {oid for oid, _ in before.values()} & {oid for oid, _ in views_of(made).values()}
 
 
+@pytest.mark.slow
 def test_what_widens_a_column_has_the_views_made_again(made):
     made.execute("ALTER TABLE financials ALTER employee_count TYPE DECIMAL(18, 6)")
     VIEWS_MARK.remove(made)
