@@ -74,13 +74,13 @@ def test_nobody_but_the_owner_reads_what_is_written(sandbox, tmp_path):
     assert {path: oct(mode) for path, mode in found.items() if mode & 0o077} == {}
 
 
-@pytest.mark.slow
 def test_a_stricter_umask_is_respected(sandbox, tmp_path):
     (tmp_path / "list.csv").write_text("BE0403227515\n")
     call(tmp_path, sandbox, ["run", "list.csv"], umask=0o277)
     assert not any(mode & 0o200 for path, mode in modes(tmp_path / "data/landing").items() if path.endswith(".zst"))
 
 
+@pytest.mark.slow
 def test_one_setting_opens_warehouse_reports_and_exports_to_a_group(sandbox, tmp_path):
     """And what was paid for, who was asked for and the state of runs stay closed."""
     group = grp.getgrgid(os.getgid()).gr_name

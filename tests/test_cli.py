@@ -181,6 +181,7 @@ def test_a_company_that_fails_is_exit_3_and_named(call: Call, sandbox: firmlake_
     assert failed == [{"n": 0}]
 
 
+@pytest.mark.slow
 def test_fail_on_a_share_lets_fewer_failures_pass(call: Call, sandbox: firmlake_sandbox.Sandbox):
     country, number = NUMBERS[7]
     sandbox.set_faults([{"kind": "status", "status": 500, "companies": [country + number], "endpoint": "lookalikes"}])
@@ -207,6 +208,7 @@ def test_a_budget_of_requests_is_exit_4_and_never_exceeded(call: Call, sandbox: 
     assert call("run", "list.csv").code == 0
 
 
+@pytest.mark.slow
 def test_running_out_of_credits_is_exit_4_and_keeps_what_was_bought(call: Call, sandbox: firmlake_sandbox.Sandbox):
     sandbox.set_options(credits=120)
     result = call("run", "list.csv", "--json")
@@ -420,6 +422,7 @@ def test_json_errors_name_what_to_do(call: Call):
     assert result.content["next_step"]
 
 
+@pytest.mark.slow
 def test_the_service_belongs_to_its_data_folder(call: Call):
     assert call("run", "list.csv").code == 0
     result = call("run", "list.csv", "--set", "api.base_url=https://service.example")
@@ -427,6 +430,7 @@ def test_the_service_belongs_to_its_data_folder(call: Call):
     assert "holds the answers of http://127.0.0.1" in result.err
 
 
+@pytest.mark.slow
 def test_a_service_that_never_answered_leaves_the_data_folder_free(call: Call):
     """A mistaken host on day one: the right one is asked from the start, and what it answers belongs to it."""
     write_few(3)
@@ -468,6 +472,7 @@ def test_a_lost_warehouse_is_made_again_before_anything_is_spent(call: Call, san
     assert call("plan", "few.csv", "--json").content["fresh_count"] == 10
 
 
+@pytest.mark.slow
 def test_a_damaged_run_is_left_out_named_and_exit_1(call: Call, tmp_path: Path):
     write_few(1)
     call("run", "few.csv")
@@ -488,6 +493,7 @@ def test_one_company_is_printed_with_every_period(call: Call):
     assert all(any(period["end_date"] in row for row in rows) for period in periods)
 
 
+@pytest.mark.slow
 def test_one_company_lands_and_counts_like_any_other(call: Call, sandbox: firmlake_sandbox.Sandbox):
     """Its credit is in the ledger and in what was spent, and a run afterwards pays for it no more."""
     write_few(3)
@@ -504,6 +510,7 @@ def test_one_company_lands_and_counts_like_any_other(call: Call, sandbox: firmla
     assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
 
 
+@pytest.mark.slow
 def test_one_company_is_not_bought_beyond_the_budget(call: Call, sandbox: firmlake_sandbox.Sandbox):
     country, number = NUMBERS[0]
     result = call("company", country, number, "--set", "run.max_credits=0")
@@ -555,6 +562,7 @@ def test_config_show_tells_where_a_value_comes_from(call: Call):
     assert call("config", "check").code == 0
 
 
+@pytest.mark.slow
 def test_the_token_is_in_no_file_and_no_output(call: Call, sandbox: firmlake_sandbox.Sandbox, tmp_path: Path):
     result = call("run", "list.csv")
     assert sandbox.token not in result.out + result.err

@@ -114,6 +114,7 @@ COMMANDS = (
 """All that need the warehouse; `query` asks a generation of any version, and `replay` makes it anew."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ["unfinished", *slow("released")])
 def test_every_command_says_that_replay_makes_an_earlier_warehouse_anew(unpacked, made, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)

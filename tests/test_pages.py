@@ -117,6 +117,7 @@ def test_the_report_is_one_file_in_the_data_folder_or_where_one_says(sample_worl
     assert written.read_text("utf-8").rstrip().endswith("</html>")
 
 
+@pytest.mark.slow
 def test_every_question_of_the_notebook_is_answered_as_in_the_executed_one(sample_world: Folders):
     questions = re.findall(r'ask\("{1,3}(.*?)"{1,3}\)', (ROOT / "docs/notebook.py").read_text("utf-8"), re.S)
     executed = (ROOT / "docs/notebook.ipynb").read_text("utf-8")

@@ -32,6 +32,7 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_list_of_which_every_line_is_refused_cannot_draw_on_stderr(tmp_path):
     lines = ["country,company_number", f"BE,{EVIL}", f"XX{EVIL},1", *(f"BE,0000 {n} is no number" for n in range(30))]
     (tmp_path / "list.csv").write_text("\n".join(lines), "utf-8")

@@ -165,6 +165,7 @@ def test_a_token_that_is_refused_ends_with_5(make_contact: Any) -> None:
     assert contact.lake.call("check").code == 5
 
 
+@pytest.mark.slow
 def test_a_person_sees_a_table_and_what_to_do(make_contact: Any) -> None:
     contact = make_contact("forbidden", check=("--companies", "1"), runs=False)
     shown = contact.lake.call("check", "--company", "BE 0403.091.220").out

@@ -77,6 +77,7 @@ def _plain(value: Any) -> Any:
 _SLOW = ("pydantic and small", "as the specification", "a validator's names", "silent and closing")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "choices",
     [pytest.param(choices, id=name, marks=[pytest.mark.slow] * (name in _SLOW)) for name, choices in ODD.items()],

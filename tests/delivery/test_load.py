@@ -128,6 +128,7 @@ def test_what_another_unfinished_load_wrote_aside_goes(weeks, place, monkeypatch
         assert not [name for name in target._connection.column_names() if name.startswith("_staging_")]
 
 
+@pytest.mark.slow
 def test_a_column_that_is_new_is_added_and_views_on_the_table_stay(weeks, place, monkeypatch):
     folders = weeks(0)
     table = WAREHOUSE_TABLES["lookalikes"]
@@ -168,6 +169,7 @@ def test_awkward_text_arrives_as_it_is(weeks, place):
     assert sorted(place.ask("SELECT * FROM firmlake._staging_awkward")) == rows
 
 
+@pytest.mark.slow
 def test_a_target_never_goes_back_in_time(weeks, place, tmp_path):
     older = Folders(tmp_path / "older")
     shutil.copytree(weeks(0).data, older.data, symlinks=True)

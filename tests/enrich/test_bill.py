@@ -87,6 +87,7 @@ def test_companies_are_refreshed_once_at_the_end_of_their_window_and_it_costs_no
     assert any(f"{bought} in all: as many credits saved" in line for line in describe_bill(status.bill))
 
 
+@pytest.mark.slow
 def test_a_refresh_that_is_charged_after_all_stops_the_run_and_is_not_tried_again(schedule: Schedule):
     bought = schedule.run(0).summary.expected_credit_count
     schedule.sandbox.set_options(credit_window_days=20)

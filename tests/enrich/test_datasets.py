@@ -107,6 +107,7 @@ def test_a_dataset_that_is_not_to_be_had_ends_no_run(desk, dataset, broken):
     assert len(desk.service.charged) == COUNT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [404, *slow(410)])
 def test_where_the_service_offers_no_dataset_the_settings_do_not_fit(desk, broken):
     desk.service.broken = dict.fromkeys(DATASETS, broken)
@@ -121,6 +122,7 @@ def test_where_the_service_offers_no_dataset_the_settings_do_not_fit(desk, broke
     all_is_well(desk)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [403, *slow(500)])
 def test_old_rows_stay_when_a_dataset_is_no_longer_to_be_had(desk, broken):
     assert desk.run()[0] == 0
@@ -145,6 +147,7 @@ def test_only_where_every_dataset_is_forbidden_the_token_is_to_blame(desk):
     assert desk.statuses() == FINE
 
 
+@pytest.mark.slow
 def test_a_service_that_fails_on_everything_ends_the_run_and_blames_nobody(desk):
     desk.service.broken = dict.fromkeys(DATASETS, 500)
     code, _, said = desk.run()
@@ -284,6 +287,7 @@ def test_cause_the_budget_of_requests(desk):
     all_is_well(desk)
 
 
+@pytest.mark.slow
 def test_cause_the_service_wants_a_pause(desk):
     desk.service.headers = {"Retry-After": "7200"}
     desk.service.broken = dict.fromkeys(DATASETS, 429)

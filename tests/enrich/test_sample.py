@@ -25,6 +25,7 @@ def test_a_sample_is_fetched_whole_and_the_rest_is_priced(lake: Lake) -> None:
     assert lake.ledger()["credits_charged"] <= 5
 
 
+@pytest.mark.slow
 def test_the_next_sample_is_of_the_next_companies_and_the_whole_run_buys_only_the_rest(lake: Lake) -> None:
     lake.run("--sample", "5")
     plan = lake.call("plan", str(lake.list), "--sample", "5", "--json").content

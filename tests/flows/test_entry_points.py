@@ -122,9 +122,9 @@ def enrich_by_hand(at: Place, **settings: object) -> None:
     ("start", "settings"),
     [
         pytest.param(enrich_by_command, EXPAND, id="command-expand", marks=pytest.mark.slow),
-        pytest.param(enrich_by_flow, PLAIN, id="flow-list", marks=pytest.mark.slow),
+        pytest.param(enrich_by_flow, PLAIN, id="flow-list"),
         pytest.param(enrich_by_command, PLAIN, id="command-list", marks=pytest.mark.slow),
-        pytest.param(enrich_by_flow, EXPAND, id="flow-expand"),
+        pytest.param(enrich_by_flow, EXPAND, id="flow-expand", marks=pytest.mark.slow),
         pytest.param(enrich_by_hand, PLAIN, id="by-hand-list", marks=pytest.mark.slow),
         pytest.param(enrich_by_hand, EXPAND, id="by-hand-expand", marks=pytest.mark.slow),
     ],
@@ -153,6 +153,7 @@ def lists_by_hand(at: Place) -> None:
     at.by_hand("service_lists")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start",
     [

@@ -57,6 +57,7 @@ def hashes(folders):
     return held
 
 
+@pytest.mark.slow
 def test_without_ages_only_generations_beyond_the_kept_ones_go(three):
     found = removable(three, keep_generations=2)
     assert names(found) == [("generation", "gen_000001.duckdb")]

@@ -111,6 +111,7 @@ def test_replay_gives_identical_content_as_a_new_generation(two_runs):
     assert old.exists()
 
 
+@pytest.mark.slow
 def test_replay_needs_neither_staged_files_nor_a_warehouse(two_runs):
     before = content(two_runs)
     shutil.rmtree(two_runs.data / "staged")
@@ -149,6 +150,7 @@ def test_replay_loads_a_run_that_was_killed_before_its_publish(two_runs):
     assert unfinished.run_id not in loaded
 
 
+@pytest.mark.slow
 def test_runs_are_replayed_in_the_order_they_were_loaded(two_runs):
     """A clock that was set back makes a later run look earlier."""
     run = make_run(two_runs, [ACME], ["lookalikes"], run_id="20260101T120000Z-0003", at=NOON - 4 * DAY)
@@ -195,6 +197,7 @@ CHANGES = {
 HISTORIES = [name for name in WAREHOUSE_TABLES if name.endswith("_history") and name not in OF_LISTS]
 
 
+@pytest.mark.slow
 def test_verify_names_the_generation_that_is_damaged_and_not_its_own(two_runs):
     """DuckDB opens a file whose tables are damaged, and finds out when they are read."""
     path = newest(two_runs)
@@ -218,6 +221,7 @@ def _is_read(path, tables):
         return False
 
 
+@pytest.mark.slow
 def test_verify_finds_a_changed_past(two_runs):
     edit_warehouse(two_runs, ";".join(f"UPDATE {table} SET valid_from_run = valid_to_run" for table in HISTORIES))
     assert [check.table for check in verified(two_runs) if not check.agrees] == HISTORIES

@@ -113,6 +113,7 @@ def test_the_token_is_in_no_command_line_of_any_process(sandbox, make_lake):
     assert not [line for line in lines if TOKEN.encode() in line]
 
 
+@pytest.mark.reliability
 def test_a_wrong_token_is_not_repeated_in_what_is_said(sandbox, make_lake):
     lake = make_lake(COUNT)
     with faults(sandbox, {"kind": "status", "status": 401, "message": f"Bad token {TOKEN}"}):

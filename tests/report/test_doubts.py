@@ -9,7 +9,7 @@ from firmlake.core.company import Company
 from firmlake.report.doubts import find_doubts
 from firmlake.report.page import make_report
 from firmlake.warehouse.generations import open_warehouse
-from support import NOON, answer, found, land, make_run, not_found, period, publish_landed, with_views
+from support import NOON, answer, found, land, make_run, not_found, period, publish_landed, slow, with_views
 
 COMPANIES = [Company("BE", f"020000{number:04}") for number in range(4)]
 
@@ -24,7 +24,7 @@ def doubts_of(folders, dataset, *elements):
         return find_doubts(connection, run.run_id), make_report(connection, NOON).html
 
 
-@pytest.mark.parametrize(("unknown", "known", "is_doubtful"), [(3, 0, True), (2, 0, False), (3, 1, False)])
+@pytest.mark.parametrize(("unknown", "known", "is_doubtful"), [(3, 0, True), *slow((2, 0, False), (3, 1, False))])
 def test_a_country_without_a_single_known_company_is_told(unknown, known, is_doubtful, folders):
     elements = [not_found(company) for company in COMPANIES[:unknown]]
     elements += [found(company, "relationships") for company in COMPANIES[unknown : unknown + known]]

@@ -130,6 +130,7 @@ def test_lists_and_their_columns_are_those_of_the_newest_overview(filled):
     assert drift == [("new_field", "data[]", 1), ("new_value", "columns[]=unheardOf", 2)]
 
 
+@pytest.mark.slow
 def test_an_overview_of_one_kind_says_nothing_of_the_other(folders):
     both = entry(1), entry(2), entry(3, type="SMART", newResults=4)
     publish(folders, land_overview(folders, NOON, *both), NOON)
@@ -290,6 +291,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "table", ["list_changes", *(pytest.param(name, marks=pytest.mark.slow) for name in list(CHANGES)[1:])]
 )

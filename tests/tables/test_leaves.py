@@ -63,6 +63,7 @@ def test_by_default_a_value_that_does_not_fit_is_discarded_and_the_run_is_done(f
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["financials.people.employees", *slow("financials.employee_count", "*.employee_count")]
 )
@@ -73,6 +74,7 @@ def test_an_integer_may_be_a_decimal(folders, name):
     assert all(check.agrees for check in verify(folders, lambda: NOON, **LIMITS))
 
 
+@pytest.mark.slow
 def test_a_replay_reads_what_is_held_by_other_settings_without_a_request(folders):
     run_of(folders, "financials", *FULL_TIME)
     contract = ContractSettings(types={"financials.employee_count": "decimal"})
@@ -154,6 +156,7 @@ def test_an_error_among_many_shares_or_a_scale_that_is_vouched_for_leaves_the_ot
     assert query(folders, "SELECT count(stake_fraction), count(*) FROM relationships") == [(parents, parents + 1)]
 
 
+@pytest.mark.slow
 def test_scores_of_a_hundred_are_said_and_converted_exactly(folders):
     records = [lookalike(BOLT, 0.07), lookalike(ACME, 57.1)]
     run_of(folders, "lookalikes", *records)

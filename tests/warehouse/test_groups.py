@@ -242,6 +242,7 @@ def test_a_cross_holding_is_gone_round_until_nothing_is_left(owners):
     assert owners.ask(ring) == [(key(500),)]
 
 
+@pytest.mark.slow
 def test_downwards_gives_the_stakes_that_upwards_gives(owners):
     for top in (200, 300, 401, 500, 502, 600, 711, 900):
         below = owners.ask(f"SELECT company_number, effective_fraction FROM holdings_of('NL', '{number(top)}')")

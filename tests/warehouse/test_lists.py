@@ -41,6 +41,7 @@ def test_a_line_that_only_moved_is_no_new_line(folders):
     assert lines(folders, "list_members_history") == []
 
 
+@pytest.mark.slow
 def test_the_view_of_moves_tells_who_joined_and_who_left(folders):
     publish_list(folders, [ACME, BOLT], day=0)
     publish_list(folders, [ACME, CIRC], day=1)
@@ -63,6 +64,7 @@ def test_a_run_that_was_planned_earlier_brings_no_older_version_back(folders):
     assert [row[2] for row in lines(folders)] == [ACME[1]]
 
 
+@pytest.mark.slow
 def test_names_that_differ_in_case_alone_are_one_list(folders):
     publish_list(folders, [ACME], day=0)
     publish_list(folders, [BOLT], day=1, name="Customers")

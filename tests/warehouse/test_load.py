@@ -153,6 +153,7 @@ def test_codes_stay_with_a_period_that_cannot_be_read_and_follow_one_that_can(fo
     assert codes == [(2023, "100"), (2023, "200"), (2024, "300")]
 
 
+@pytest.mark.slow
 def test_who_waits_in_a_run_that_ends_late_is_not_waiting_where_another_asked_since(folders):
     run_of(folders, similar(ACME, 0.9, at=LATER), gone(BOLT, LATER), run_id=SECOND, at=LATER)
     run_of(folders, similar(CIRC, 0.3), companies=[ACME, BOLT, CIRC], outcome="stopped", published_at=LATER)
@@ -207,6 +208,7 @@ def test_an_answer_whose_time_is_in_the_future_replaces_none_of_now(folders):
     assert query(folders, "SELECT DISTINCT fetched_at FROM companies") == [(naive(NOON),)]
 
 
+@pytest.mark.slow
 def test_a_company_found_again_has_its_rows_again(folders):
     for number, (run_id, landed) in enumerate([(FIRST, similar), (SECOND, gone), (THIRD, similar)]):
         at = NOON + number * DAY
@@ -216,6 +218,7 @@ def test_a_company_found_again_has_its_rows_again(folders):
     assert [row[:2] for row in scores(folders, ACME)] == [(0.9, THIRD)]
 
 
+@pytest.mark.slow
 def test_after_a_failure_the_same_answer_is_no_change(folders):
     run_of(folders, similar(ACME, 0.9), companies=[ACME])
     run_of(folders, failed(ACME), run_id=SECOND, at=LATER, companies=[ACME])
@@ -244,6 +247,7 @@ def test_a_dataset_left_out_of_a_run_is_left_alone(folders):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_codes_of_a_company_change_with_its_periods(folders):
     for run_id, at, codes in ((FIRST, NOON, ["1", "2"]), (SECOND, LATER, ["3"])):
         periods = found(ACME, "financials", period(jointCommitteeCodes=codes))
@@ -254,6 +258,7 @@ def test_the_codes_of_a_company_change_with_its_periods(folders):
     assert query(folders, "SELECT code, run_id FROM financial_joint_committees") == [("3", SECOND)]
 
 
+@pytest.mark.slow
 def test_companies_of_other_runs_are_left_alone(folders):
     run_of(folders, similar(ACME, 0.9), companies=[ACME])
     run_of(folders, similar(BOLT, 0.5), run_id=SECOND, at=LATER, companies=[BOLT])
@@ -261,6 +266,7 @@ def test_companies_of_other_runs_are_left_alone(folders):
     assert query(folders, "SELECT count(*) FROM companies") == [(2,)]
 
 
+@pytest.mark.slow
 def test_names_stay_when_a_later_run_fails(folders):
     run_of(folders, similar(ACME, 0.9), companies=[ACME])
     run_of(folders, failed(ACME, LATER), run_id=SECOND, at=LATER, companies=[ACME])

@@ -111,6 +111,7 @@ def test_an_unknown_run_is_an_error_not_an_empty_table(weeks):
         query(folders, "FROM financials_as_of('20260105T120000Z-ffff')")
 
 
+@pytest.mark.slow
 def test_a_run_that_was_loaded_late_is_not_known_before_those_before_it(folders):
     """It ended earlier than the one loaded before it, so at its own end none of both was in the warehouse."""
     fetch(folders, 1, {ACME: {"financials": [period(2024)]}}, datasets=["financials"])
@@ -197,6 +198,7 @@ def test_a_correction_that_was_corrected_counts_once(folders):
     assert [[revenue for _, revenue in known(folders, day)] for day in days] == [[0], [0], [1], [2]]
 
 
+@pytest.mark.slow
 def test_periods_that_stood_side_by_side_both_count_though_they_overlap(folders):
     half = period(2024, endDate="2024-06-30")
     for week, accounts in enumerate([[period(2024), half], [half, period(2024, profitability__revenue=2)]]):
@@ -205,6 +207,7 @@ def test_periods_that_stood_side_by_side_both_count_though_they_overlap(folders)
         assert len(known(folders, day)) == 2
 
 
+@pytest.mark.slow
 def test_a_newer_filing_leaves_the_older_one_as_it_was(folders):
     """The row of the older filing holds from its own run on, and before the newer was received it is the one known."""
     older, newer = period(2024), period(2024, dateReceived="2026-01-10", profitability__revenue=2)

@@ -34,6 +34,7 @@ def test_equal_definitions_have_equal_marks_and_others_do_not(made):
     assert not mark.is_set(made)
 
 
+@pytest.mark.slow
 def test_asking_for_a_mark_leaves_a_transaction_as_it_is(made):
     made.execute("BEGIN")
     assert not Mark("nowhere", lambda: ()).is_set(made)

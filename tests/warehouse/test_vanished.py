@@ -61,6 +61,7 @@ def test_where_a_field_vanished_nothing_is_published_and_old_rows_stay(folders):
     assert query(folders, "SELECT count(*) FROM loads") == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_setting_publishes_it_and_drift_says_what_vanished(folders):
     run_of(folders, "financials", FULL)
     assert run_of(folders, "financials", LACKING, day=1, vanished_share_max=1.0) == "done"
@@ -76,6 +77,7 @@ def test_a_few_records_may_lose_a_field(folders, settings):
     assert query(folders, VANISHED) == [("financials", "people.newHires", 3)]
 
 
+@pytest.mark.slow
 def test_a_share_is_one_of_all_records_that_were_answered(folders):
     run_of(folders, "financials", FULL)
     with pytest.raises(DriftError, match="3 of 12"):
@@ -101,6 +103,7 @@ def test_periods_that_are_gone_have_not_lost_a_field(folders):
     assert query(folders, VANISHED) == []
 
 
+@pytest.mark.slow
 def test_a_score_that_vanished(folders):
     similar = [lookalike(BOLT._replace(company_number=f"{number:08}"), 0.5) for number in range(12)]
     run_of(folders, "lookalikes", similar)
@@ -117,6 +120,7 @@ def test_what_a_related_party_lost(folders, path):
         run_of(folders, "relationships", [without(one, *path) for one in parents], day=1)
 
 
+@pytest.mark.slow
 def test_a_parent_that_left_is_no_lost_field(folders):
     parents = [party(BOLT._replace(company_number=f"{number:08}"), name=f"P{number}") for number in range(12)]
     run_of(folders, "relationships", parents)
