@@ -51,11 +51,11 @@ merged AS (
         "function",
         CASE
             WHEN bool_or(is_anonymous) THEN sum(stake_fraction) FILTER (side = 'child')
-            ELSE sum(DISTINCT stake_fraction) FILTER (side = 'child')
+            ELSE list_sum(list_distinct(list(stake_fraction) FILTER (side = 'child')))
         END::DECIMAL(18, 6) AS stake_by_child,
         CASE
             WHEN bool_or(is_anonymous) THEN sum(stake_fraction) FILTER (side = 'parent')
-            ELSE sum(DISTINCT stake_fraction) FILTER (side = 'parent')
+            ELSE list_sum(list_distinct(list(stake_fraction) FILTER (side = 'parent')))
         END::DECIMAL(18, 6) AS stake_by_parent,
         CASE WHEN min(side) = max(side) THEN min(side) ELSE 'both' END AS seen_from
     FROM claims
