@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
 import tempfile
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.answers import POOL
 from benchmarks.bench import PEERS, SCENARIOS, Bench
+from benchmarks.machine import describe_machine
 from benchmarks.render import render_plot, render_table
-from benchmarks.service import ENVIRONMENT, ROOT
-
-_PACKAGES = ("firmlake", "polars", "duckdb", "pyarrow", "msgspec", "httpx", "zstandard", "prefect")
+from benchmarks.service import ENVIRONMENT
 
 
 def main() -> None:
@@ -56,7 +51,7 @@ def main() -> None:
 def _keep(measured: list[dict[str, Any]], rounds: int, name: str) -> None:
     """Print the result, and keep it where it has a name."""
     result = {
-        "machine": _machine(),
+        "machine": describe_machine(),
         "rounds": rounds,
         "start_cpu_seconds": {name: _start_seconds(arguments) for name, arguments in _STARTS.items()},
         "measured": _medians(measured),
@@ -98,31 +93,6 @@ def _medians(measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
         | {"cpu_seconds_of_all": [round(result["cpu_seconds"], 3) for result in results]}
         for results in kinds.values()
     ]
-
-
-def _machine() -> dict[str, Any]:
-    try:
-        models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-        model = models[0].partition(":")[2].strip()
-    except (OSError, IndexError):
-        model = platform.processor()
-    return {
-        "measured_at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}Z",
-        "commit": _commit(),
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in _PACKAGES},
-    }
-
-
-def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty"]
-    try:
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks import service
-from benchmarks.answers import Answers, expected_totals
+from benchmarks.answers import POOL, Answers, expected_totals
 from benchmarks.lists import write_companies, write_mixed
 from firmlake_sandbox.numbers import sample_numbers
 
@@ -97,7 +97,9 @@ class Bench:
         say: Gets a line for each measurement.
     """
 
-    def __init__(self, work: Path, environments: Path, pool: int, say: Callable[[str], object]) -> None:
+    def __init__(
+        self, work: Path, environments: Path, pool: int = POOL, say: Callable[[str], object] = lambda line: None
+    ) -> None:
         self._work = work
         self._pool = pool
         self._environments = environments
