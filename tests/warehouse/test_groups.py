@@ -279,7 +279,7 @@ def test_what_a_ring_and_a_head_hold_is_in_the_groups_of_both(owners):
 
 def test_owners_without_identifier_are_leaves_with_a_name(owners):
     rows = owners.ask(
-        "SELECT name, kind, company_number, effective_fraction FROM owners_of('NL', '00000700') ORDER BY name"
+        "SELECT name, kind, company_number, effective_fraction FROM owners_of('NL', '00000700') ORDER BY ALL"
     )
     assert [(name, kind, company, float(stake)) for name, kind, company, stake in rows] == [
         ("(unidentified)", "anonymous", None, 0.1),

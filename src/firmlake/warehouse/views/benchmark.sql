@@ -13,15 +13,6 @@
 -- p90: 90th percentile, interpolated
 WITH asked AS (
     SELECT of_country AS asked_country, of_number AS asked_number
-),
-own AS MATERIALIZED (  -- otherwise DuckDB 2.0 fails where an argument is a column
-    FROM peer_groups
-),
-others AS MATERIALIZED (
-    FROM peer_levels
-),
-newest AS MATERIALIZED (
-    SELECT country, company_number, measure, value FROM measures WHERE recency = 1
 )
 SELECT
     mine.measure, mine.value,
@@ -35,9 +26,9 @@ SELECT
     quantile_cont(theirs.value, 0.9) AS p90,
     own.level, own.peer_group, own.is_widened
 FROM asked
-JOIN own ON own.country = asked_country AND own.company_number = asked_number
-JOIN newest mine ON mine.country = asked_country AND mine.company_number = asked_number
-JOIN others ON others.peer_group = own.peer_group
-JOIN newest theirs
+JOIN peer_groups own ON own.country = asked_country AND own.company_number = asked_number
+JOIN newest_measures mine ON mine.country = asked_country AND mine.company_number = asked_number
+JOIN peer_levels others ON others.peer_group = own.peer_group
+JOIN newest_measures theirs
     ON theirs.country = others.country AND theirs.company_number = others.company_number AND theirs.measure = mine.measure
 GROUP BY mine.measure, mine.value, own.level, own.peer_group, own.is_widened

@@ -16,7 +16,6 @@ SELECT
     quantile_cont(m.value, 0.5) AS p50,
     quantile_cont(m.value, 0.75) AS p75,
     quantile_cont(m.value, 0.9) AS p90
-FROM measures m
+FROM newest_measures m
 JOIN peer_levels l USING (country, company_number)
-WHERE m.recency = 1
 GROUP BY ALL

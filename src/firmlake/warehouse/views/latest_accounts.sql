@@ -1,6 +1,7 @@
 -- view latest_accounts
 -- One row for each company with accounts: its newest period.
-SELECT c.name, c.place, a.* EXCLUDE (recency)
+SELECT p.name, p.place, a.* EXCLUDE (recency)
 FROM accounts a
-JOIN companies c USING (country, company_number)
-WHERE a.recency = 1
+JOIN (SELECT country, company_number, start_date, end_date, name, place FROM portfolio) p
+    ON p.country = a.country AND p.company_number = a.company_number
+    AND p.start_date = a.start_date AND p.end_date = a.end_date

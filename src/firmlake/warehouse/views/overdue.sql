@@ -7,11 +7,10 @@
 -- expected_date: expected_end_date plus the usual days to file
 -- overdue_days: Days from expected_date to the day asked for
 SELECT
-    country, company_number, c.name, p.end_date, p.usual_days_to_file,
-    (p.end_date + INTERVAL 1 YEAR)::DATE AS expected_end_date,
-    expected_end_date + ceil(p.usual_days_to_file)::INTEGER AS expected_date,
+    country, company_number, name, end_date, usual_days_to_file,
+    (end_date + INTERVAL 1 YEAR)::DATE AS expected_end_date,
+    expected_end_date + ceil(usual_days_to_file)::INTEGER AS expected_date,
     due_by - expected_date AS overdue_days
 FROM (SELECT on_date AS due_by) asked
-CROSS JOIN punctuality p
-JOIN companies c USING (country, company_number)
-WHERE p.recency = 1 AND expected_date < due_by
+CROSS JOIN portfolio
+WHERE expected_date < due_by

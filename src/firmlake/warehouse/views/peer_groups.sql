@@ -1,18 +1,21 @@
--- view peer_groups
+-- table peer_groups
 -- One row for each company with accounts: the narrowest group of peer_levels that has at least 10 companies, itself
--- included. A smaller group is widened to the next level, and this view says so.
+-- included. A smaller group is widened to the next level, and is_widened says so. Made at load.
 --
 -- peer_company_count: Companies of the group, itself included
 -- is_widened: Whether a narrower group exists but has fewer than 10 companies
 SELECT
-    country, company_number, committee, size_band, level_no, level, peer_group, peer_company_count,
-    level_no > narrowest AS is_widened
+    country, company_number,
+    first(committee) AS committee,
+    first(size_band) AS size_band,
+    min(level_no) FILTER (is_large) AS level_no,
+    arg_min(level, level_no) FILTER (is_large) AS level,
+    arg_min(peer_group, level_no) FILTER (is_large) AS peer_group,
+    arg_min(peer_company_count, level_no) FILTER (is_large) AS peer_company_count,
+    min(level_no) FILTER (is_large) > min(level_no) AS is_widened
 FROM (
-    SELECT
-        *,
-        count(*) OVER (PARTITION BY peer_group) AS peer_company_count,
-        min(level_no) OVER (PARTITION BY country, company_number) AS narrowest
-    FROM peer_levels
+    SELECT l.*, g.peer_company_count, g.peer_company_count >= 10 OR l.level_no = 5 AS is_large
+    FROM peer_levels l
+    JOIN (SELECT peer_group, count(*) AS peer_company_count FROM peer_levels GROUP BY peer_group) g USING (peer_group)
 )
-WHERE peer_company_count >= 10 OR level_no = 5
-QUALIFY row_number() OVER (PARTITION BY country, company_number ORDER BY level_no) = 1
+GROUP BY country, company_number

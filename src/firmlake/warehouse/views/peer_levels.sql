@@ -1,6 +1,6 @@
--- view peer_levels
+-- table peer_levels
 -- One row for each group of companies that a company may be compared with, the narrowest first, by its newest accounts. A
--- company that names several joint committees counts with the first.
+-- company that names several joint committees counts with the first. Made at load.
 --
 -- committee: The first joint committee of the newest accounts, without leading zeros. Null: none is stated
 -- size_band: micro, small, medium or large, see size_band. Null: neither employees nor total assets are stated
@@ -20,7 +20,7 @@ SELECT * FROM (
         END AS peer_group
     FROM (
         SELECT a.country, a.company_number, j.committee, size_band(a.employee_count, a.total_assets) AS size_band
-        FROM latest_accounts a
+        FROM portfolio a
         LEFT JOIN (
             SELECT country, company_number, start_date, end_date, arg_min(committee(code), (dup_no, position)) AS committee
             FROM financial_joint_committees

@@ -4,19 +4,13 @@
 -- accounts.
 WITH asked AS (
     SELECT of_country AS asked_country, of_number AS asked_number
-),
-own AS MATERIALIZED (  -- otherwise DuckDB 2.0 fails where an argument is a column
-    FROM peer_groups
-),
-others AS MATERIALIZED (
-    FROM peer_levels
 )
 SELECT
     p.country, p.company_number, p.name, p.place, p.end_date, p.revenue_annual, p.total_assets, p.employee_count,
     p.equity_fraction, p.net_margin, p.health_indicator,
     own.level, own.peer_group, own.is_widened
 FROM asked
-JOIN own ON own.country = asked_country AND own.company_number = asked_number
-JOIN others ON others.peer_group = own.peer_group
+JOIN peer_groups own ON own.country = asked_country AND own.company_number = asked_number
+JOIN peer_levels others ON others.peer_group = own.peer_group
 JOIN portfolio p ON p.country = others.country AND p.company_number = others.company_number
 WHERE NOT (p.country = asked_country AND p.company_number = asked_number)

@@ -17,9 +17,10 @@ FROM (
         percent_rank() OVER (PARTITION BY l.peer_group, m.measure ORDER BY m.value) AS lower_fraction,
         count(*) OVER (PARTITION BY l.peer_group, m.measure) AS value_count
     FROM (
-        SELECT s.*
-        FROM (SELECT in_year AS wanted_year) asked
-        JOIN measures s ON CASE WHEN wanted_year IS NULL THEN s.recency = 1 ELSE s.fiscal_year = wanted_year END
+        SELECT n.* FROM (SELECT in_year AS wanted_year) asked JOIN newest_measures n ON wanted_year IS NULL
+        UNION ALL
+        SELECT s.* EXCLUDE (recency, fiscal_year)
+        FROM (SELECT in_year AS wanted_year) asked JOIN measures s ON s.fiscal_year = wanted_year
         QUALIFY row_number() OVER (PARTITION BY s.country, s.company_number, s.measure ORDER BY s.recency) = 1
     ) m
     JOIN peer_levels l USING (country, company_number)

@@ -1,12 +1,13 @@
 -- view two_newest
--- One row for each of the two newest periods of a company, as in accounts, with what rules of alerts compare.
+-- One row for each of the two newest periods of a company, as in accounts, with what portfolio and rules of alerts
+-- compare.
 --
 -- incomparable_because: Why the figures do not compare with those of other periods. Null: they do
 -- revenue_annual: Revenue, annualised
 -- z: Altman's Z'', see altman. Null: a part is missing
 -- usual_days_to_file: Median over all periods of the company, see punctuality
 SELECT
-    country, company_number, start_date, end_date,
+    country, company_number, start_date, end_date, a.period_days, a.date_received,
     row_number() OVER (
         PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
     ) AS recency,
