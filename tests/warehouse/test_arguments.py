@@ -30,6 +30,7 @@ CALLS = {
     "prospects": ["'companies'", "1"],
     "tops_of": ["'NL'", "'00000002'", "0.5"],
     "ultimate_parents": ["'NL'", "'00000002'", "0.5"],
+    "watched_figures": ["DATE '2026-01-01'"],
     "zone_migration": ["DATE '2023-12-31'", "DATE '2025-01-01'"],
     **{name: ["'r'"] for name in ("financials_as_of", "generation_at", "runs_as_of")},
 }

@@ -2,7 +2,13 @@
 -- One row for each company with accounts: the main figures and ratios of its newest period, and their growth since the
 -- period before, as in trend, ratios and altman. Made at load, since comparing companies takes these figures of all.
 --
+-- is_comparable: Whether the figures compare with those of the company's other periods
+-- revenue_growth: Growth of annual revenue, 0.1 is 10 %. Null: a figure is missing or does not compare
+-- employee_growth: Growth of employees, in the same terms
+-- total_assets_growth: Growth of total assets, in the same terms
+-- days_to_file: Days from the end of the period to the day the accounts were received. Null: that day is not stated
 -- z: Altman's Z'', see altman. Null: a part is missing
+-- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
 -- loss_period_count: Periods in a row with a loss, back from the newest; 0 if the newest is not a loss
 -- usual_days_to_file: Median of days_to_file over all periods of the company
 WITH periods AS MATERIALIZED (FROM two_newest)

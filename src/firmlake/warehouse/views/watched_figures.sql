@@ -25,7 +25,10 @@
 -- owner_change_stake: Largest stake, before or after, among the owners that came, went or changed their stake, as found by
 -- runs in the 30 days up to the day. Null: none did, or no stake is stated
 -- owner_change_on: Day of the last of these changes
-WITH periods AS MATERIALIZED (FROM two_newest)
+WITH asked AS (
+    SELECT on_date AS due_by
+),
+periods AS MATERIALIZED (FROM two_newest)
 SELECT
     c.country, c.company_number, c.name,
     n.start_date AS accounts_from,
@@ -57,7 +60,7 @@ SELECT
             THEN due_by - (n.end_date + INTERVAL 1 YEAR)::DATE - ceil(n.usual_days_to_file)::INTEGER
     END AS overdue_days,
     o.owner_change_stake, o.owner_change_on
-FROM (SELECT on_date AS due_by) asked
+FROM asked
 CROSS JOIN companies c
 LEFT JOIN (FROM periods WHERE recency = 1) n USING (country, company_number)
 LEFT JOIN (FROM periods WHERE recency = 2 AND incomparable_because IS NULL) b
@@ -69,10 +72,10 @@ LEFT JOIN (
             try_cast(e.old_value AS DECIMAL(9, 6)), try_cast(e.new_value AS DECIMAL(9, 6))
         )) AS owner_change_stake,
         max(r.finished_at)::DATE AS owner_change_on
-    FROM (SELECT on_date AS last_day) until
+    FROM asked
     CROSS JOIN changes e
     JOIN runs r USING (run_id)
     WHERE e.kind IN ('parent_in', 'parent_out', 'stake_changed') AND e.direction = 'parent'
-        AND r.finished_at >= last_day - 30 AND r.finished_at < last_day + 1
+        AND r.finished_at >= due_by - 30 AND r.finished_at < due_by + 1
     GROUP BY e.country, e.company_number
 ) o USING (country, company_number)
