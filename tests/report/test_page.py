@@ -226,7 +226,7 @@ def test_a_question_that_duckdb_cannot_answer_is_an_error_that_says_so(folders):
     run = make_run(folders, [ACME], ["financials"])
     land(run, answer("financials", found(ACME, "financials", period())))
     publish_landed(run)
-    edit_warehouse(folders, "CREATE OR REPLACE VIEW portfolio AS SELECT error('out of range') AS name")
+    edit_warehouse(folders, "DROP TABLE portfolio; CREATE VIEW portfolio AS SELECT error('out of range') AS name")
     with pytest.raises(FirmlakeError, match=r"cannot be computed .*out of range"):
         write_report(folders, NOW, memory_limit="100MB")
     assert not (folders.data / "report.html").exists()
