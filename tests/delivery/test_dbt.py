@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
 import subprocess
+from decimal import Decimal
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -59,3 +61,35 @@ def test_the_package_runs_on_what_was_loaded(weeks, place, tmp_path):
         """,
     )
     assert theirs == ours
+    if (metricflow := Path(program).with_name("mf")).exists() and place.address.startswith("duckdb:"):
+        assert_metrics_are_those_of_the_mart(metricflow, project, place, mart)
+
+
+def assert_metrics_are_those_of_the_mart(program, project, place, mart):
+    """Query the metrics with MetricFlow, if it is installed beside dbt."""
+    command = [
+        program,
+        "query",
+        "--metrics",
+        "total_revenue,net_margin,company_count",
+        "--group-by",
+        "company__country",
+    ]
+    command += ["--order", "company__country", "--csv", project / "metrics.csv"]
+    environment = {**os.environ, "DBT_PROFILES_DIR": str(project)}
+    done = subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    with (project / "metrics.csv").open() as file:
+        theirs = [
+            (each["company__country"], Decimal(each["total_revenue"]), round(float(each["net_margin"]), 9))
+            for each in csv.DictReader(file)
+            if each["net_margin"]
+        ]
+    ours = place.ask(f"""
+        SELECT country, sum(revenue), round(sum(net_profit)::double / sum(revenue)::double, 9)
+        FROM {mart} GROUP BY country HAVING sum(revenue) <> 0 ORDER BY country
+    """)
+    assert theirs == ours
+    assert ours

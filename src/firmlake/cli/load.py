@@ -22,13 +22,11 @@ __all__ = ["load"]
 @click.option("--whole", is_flag=True, help="Compare all rows, even if the changes since the last load would do.")
 @command
 def load(call: Call, target: str | None, schema: str | None, tables: tuple[str, ...], whole: bool) -> None:
-    r"""Load the newest generation into TARGET: a database of PostgreSQL, Snowflake or BigQuery, or a DuckDB file.
+    """Load the newest generation into the tables of TARGET.
 
-    \b
-    postgres://HOST/DATABASE         password from ~/.pgpass, PGPASSFILE or PGPASSWORD
-    snowflake://ACCOUNT/DATABASE     SNOWFLAKE_USER, with SNOWFLAKE_PRIVATE_KEY_PATH or SNOWFLAKE_PASSWORD
-    bigquery://PROJECT/DATASET       GOOGLE_APPLICATION_CREDENTIALS or the login of gcloud
-    duckdb:FILE
+    TARGET is postgres://HOST/DATABASE, snowflake://ACCOUNT/DATABASE, bigquery://PROJECT/DATASET or duckdb:FILE. The
+    login comes from where each driver looks for it: ~/.pgpass, SNOWFLAKE_USER with a key file or SNOWFLAKE_PASSWORD,
+    GOOGLE_APPLICATION_CREDENTIALS.
 
     The first load writes all rows, later ones the rows that changed; rows that are gone are deleted. Readers see the
     load before or this one. A load that was interrupted resumes when it is repeated.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -168,8 +168,8 @@ def _open_catalog(url: str) -> Catalog:
     from pyiceberg.catalog import load_catalog
     from pyiceberg.utils.config import Config
 
-    if Config().get_catalog_config(CATALOG):
-        return load_catalog(CATALOG)
+    if described := Config().get_catalog_config(CATALOG):
+        return load_catalog(CATALOG, **cast("dict[str, str]", described))
     if "://" in url:
         raise UsageError(
             f"{url} has no Iceberg catalog", "Set PYICEBERG_CATALOG__FIRMLAKE__URI, or describe it in ~/.pyiceberg.yaml"
@@ -183,7 +183,8 @@ def _open_catalog(url: str) -> Catalog:
 
 def _open_table(catalog: Catalog, name: str, source: Source) -> IcebergTable:
     """Open a table, creating it or adding what is new about its columns."""
-    catalog.create_namespace_if_not_exists(CATALOG)
+    if not catalog.namespace_exists(CATALOG):  # only then does the login need the right to create it
+        catalog.create_namespace_if_not_exists(CATALOG)
     schema = _schema(source)
     if not catalog.table_exists(name):
         table = catalog.create_table(name, schema=schema, properties={"comment": source.table.meaning})
