@@ -125,7 +125,7 @@ def test_what_another_unfinished_load_wrote_aside_goes(weeks, place, monkeypatch
     deliver(weeks(1), place)
     assert_same(folders, place)
     with place.open() as target:
-        assert not [name for name in target._connection.column_names() if name.startswith("_staging_")]
+        assert not [name for name in target._column_names() if name.startswith("_staging_")]
 
 
 @pytest.mark.slow

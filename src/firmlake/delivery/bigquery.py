@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
@@ -116,13 +116,10 @@ class BigqueryConnection:
                 self._client.create_dataset(self.schema, exists_ok=True)
             self._exists = True
 
-    def column_names(self) -> Mapping[str, list[str]]:
-        """List the columns of all tables in the dataset."""
-        found: dict[str, list[str]] = {}
+    def columns(self) -> list[tuple[Any, ...]]:
+        """List table and name of each column in the schema, in order."""
         columns = f"SELECT table_name, column_name FROM {self.schema}.INFORMATION_SCHEMA.COLUMNS"  # noqa: S608 - checked
-        for table, column in self.run(f"{columns} ORDER BY table_name, ordinal_position") if self._exists else ():
-            found.setdefault(table, []).append(column)
-        return found
+        return self.run(f"{columns} ORDER BY table_name, ordinal_position") if self._exists else []
 
     def close(self) -> None:
         """End the session, which BigQuery would otherwise keep for a day."""

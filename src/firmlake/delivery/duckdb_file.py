@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,12 +81,9 @@ class DuckdbConnection:
         """Create the schema unless it exists."""
         self.run(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
 
-    def column_names(self) -> Mapping[str, list[str]]:
-        """List the columns of all tables in the schema."""
-        found: dict[str, list[str]] = {}
-        for table, column in self.run(_COLUMNS, (self._schema,)):
-            found.setdefault(table, []).append(column)
-        return found
+    def columns(self) -> list[tuple[Any, ...]]:
+        """List table and name of each column in the schema, in order."""
+        return self.run(_COLUMNS, (self._schema,))
 
 
 @contextmanager

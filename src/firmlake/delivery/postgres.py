@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -93,12 +93,9 @@ class PostgresConnection:
             if not self._connection.execute(sought, (self._schema,)).fetchone():
                 self._connection.execute(f"CREATE SCHEMA {self.schema}")
 
-    def column_names(self) -> Mapping[str, list[str]]:
-        """List the columns of all tables in the schema."""
-        found: dict[str, list[str]] = {}
-        for table, column in self.run(_COLUMNS, (self._schema,)):
-            found.setdefault(table, []).append(column)
-        return found
+    def columns(self) -> list[tuple[Any, ...]]:
+        """List table and name of each column in the schema, in order."""
+        return self.run(_COLUMNS, (self._schema,))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -102,16 +102,13 @@ class SnowflakeConnection:
         """Create the schema unless it exists."""
         self.run(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
 
-    def column_names(self) -> Mapping[str, list[str]]:
-        """List the columns of all tables in the schema, in lower case."""
-        found: dict[str, list[str]] = {}
+    def columns(self) -> list[tuple[Any, ...]]:
+        """List table and name of each column in the schema, in order and in lower case."""
         rows = self.run(
             "SELECT table_name, column_name FROM information_schema.columns "  # noqa: S608 - a checked name
             f"WHERE table_schema = '{self.schema.upper()}' ORDER BY table_name, ordinal_position"
         )
-        for table, column in rows:
-            found.setdefault(table.lower(), []).append(column.lower())
-        return found
+        return [(table.lower(), column.lower()) for table, column in rows]
 
 
 @contextmanager

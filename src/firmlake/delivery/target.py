@@ -67,8 +67,8 @@ class TargetConnection(Protocol):
         """Create the schema unless it exists."""
         ...
 
-    def column_names(self) -> Mapping[str, list[str]]:
-        """List the columns of all tables in the schema."""
+    def columns(self) -> list[tuple[Any, ...]]:
+        """List table and name of each column in the schema, in order."""
         ...
 
 
@@ -83,7 +83,7 @@ class LoadTarget:
 
     def held(self) -> LoadRecord | None:
         """Read the newest load; None before the first."""
-        if LOADS.name not in self._connection.column_names():
+        if LOADS.name not in self._column_names():
             return None
         columns = ", ".join(column.name for column in LOADS.columns)
         rows = self._run(
@@ -98,7 +98,7 @@ class LoadTarget:
             The number of rows of each table that this load has staged already.
         """
         self._connection.create_schema()
-        there = self._connection.column_names()
+        there = self._column_names()
         for table in (LOADS, STAGED):
             if table.name not in there:
                 with self._with_ddl():
@@ -147,7 +147,7 @@ class LoadTarget:
         Raises:
             FirmlakeError: A table with one of these names exists, but no load made it. Choose another schema.
         """
-        there, aside = self._connection.column_names(), []
+        there, aside = self._column_names(), []
         known = held.tables if held else {}
         if self.dialect.has_apart_ddl:
             there = self._make_tables(record, tables, there, known)
@@ -224,7 +224,7 @@ class LoadTarget:
                     self._run(add_column(name, column, self.dialect))
             if held != wanted:
                 self._comment(table.name, table)
-        return self._connection.column_names()
+        return self._column_names()
 
     def _with_ddl(self) -> AbstractContextManager[object]:
         """Begin a transaction for statements that also create or drop tables, if the target has such transactions.
@@ -232,6 +232,12 @@ class LoadTarget:
         Without one, a table that was staged counts only once it is marked, which happens last.
         """
         return nullcontext() if self.dialect.has_apart_ddl else self._connection.transaction()
+
+    def _column_names(self) -> Mapping[str, list[str]]:
+        names: dict[str, list[str]] = {}
+        for table, column in self._connection.columns():
+            names.setdefault(table, []).append(column)
+        return names
 
     def _check_own(self, name: str, there: list[str] | None, known: Shape | None) -> None:
         if there is not None and known is None:
