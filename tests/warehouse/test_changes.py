@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import msgspec
 import pytest
 
 from firmlake.core.company import Company
+from firmlake.core.folders import Folders
 from firmlake.core.run import Run
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.kinds import KINDS
@@ -29,10 +28,9 @@ from support import (
     period,
     publish_landed,
     query,
-    slow,
 )
 
-FIRST, SECOND = "20260105T120000Z-0001", "20260112T120000Z-0002"
+FIRST, SECOND, THIRD = "20260105T120000Z-0001", "20260112T120000Z-0002", "20260119T120000Z-0003"
 
 
 def run_of(folders, run_id, at, dataset, *elements, failed=()):
@@ -48,16 +46,167 @@ def run_of(folders, run_id, at, dataset, *elements, failed=()):
     publish_landed(run, at=at + MINUTE)
 
 
-def two_weeks(folders, dataset, before, after):
-    """The events of the second week, of a company of which the answer was first the one, then the other."""
-    run_of(folders, FIRST, NOON, dataset, (ACME, before))
-    run_of(folders, SECOND, NOON + 7 * DAY, dataset, (ACME, after))
-    return events(folders, SECOND)
-
-
-def events(folders, run_id, columns="kind, old_value, new_value"):
-    where = f"WHERE run_id = '{run_id}' ORDER BY country, company_number, position"
+def events(folders, run_id, columns="kind, old_value, new_value", company=None):
+    of_company = f" AND company_number = '{company.company_number}'" if company else ""
+    where = f"WHERE run_id = '{run_id}'{of_company} ORDER BY country, company_number, position"
     return query(folders, f"SELECT {columns} FROM changes {where}")
+
+
+# --- stories of one company each, told in the same three weeks -------------------------------------------------------
+
+NO_EVENT: list[tuple[object, ...]] = []
+YEARS = "kind, year(end_date)"
+VALUES = "kind, old_value, new_value"
+# The answers week by week, of which the last stays; then the events of the second week and of the third, by columns.
+FINANCIALS = {
+    "a company that goes and comes back is one event each": (
+        ([period(2024)], None, [period(2024)]),
+        (VALUES, [("company_gone", None, None)]),
+        (VALUES, [("company_appeared", None, None)]),
+    ),
+    # The accounts that came while it was away are news, the others are not.
+    "a company that returns is compared with its last answer": (
+        ([period(2023), period(2022)], None, [period(2024), period(2023, profitability__revenue=2), period(2022)]),
+        ("kind", [("company_gone",)]),
+        (YEARS, [("company_appeared", None), ("new_accounts", 2024), ("period_restated", 2023)]),
+    ),
+    "accounts that come back after an empty answer are not new": (
+        ([period(2023), period(2022)], [], [period(2024), period(2023, profitability__revenue=2), period(2022)]),
+        ("kind", [("period_removed",), ("period_removed",)]),
+        (
+            YEARS,
+            [("new_accounts", 2024), ("period_returned", 2023), ("period_returned", 2022), ("period_restated", 2023)],
+        ),
+    ),
+    "new accounts are told by their period": (
+        ([period(2023)], [period(2024), period(2023)]),
+        (
+            "kind, start_date::VARCHAR, end_date::VARCHAR, dup_no",
+            [("new_accounts", "2024-01-01", "2024-12-31", 0)],
+        ),
+        (VALUES, NO_EVENT),
+    ),
+    "a restatement names each figure with old and new": (
+        ([period(2024)], [period(2024, profitability__revenue=2, people__employees=None, unheardOf=1)]),
+        (
+            "kind, fields->>'$[*].field', fields->>'$[*].old', fields->>'$[*].new'",
+            [("period_restated", ["revenue", "employee_count"], ["1234567.89", "12"], ["2.00", None])],
+        ),
+        (VALUES, NO_EVENT),
+    ),
+    "a filing in the place of another is a restatement of its date as well": (
+        ([period(2024)], [period(2024, dateReceived="2025-09-01")]),
+        ("kind, fields->>'$[*].field'", [("period_restated", ["date_received"])]),
+        (VALUES, NO_EVENT),
+    ),
+    "joint committees are told by their numbers, whatever their zeros and order": (
+        (
+            [period(2024, jointCommitteeCodes=["0200", "124"]), period(2023)],
+            [period(2024, jointCommitteeCodes=["124", "200"]), period(2023)],
+            [period(2024, jointCommitteeCodes=["111", "124"]), period(2023, jointCommitteeCodes=[])],
+        ),
+        (VALUES, NO_EVENT),
+        (VALUES, [("committees_changed", "124, 200", "111, 124"), ("committees_changed", "124, 200", None)]),
+    ),
+    "an unknown field alone is drift and no restatement": (
+        ([period(2024)], [period(2024, unheardOf=1)]),
+        (VALUES, NO_EVENT),
+        (VALUES, NO_EVENT),
+    ),
+    "a period that is gone is told": (
+        ([period(2024), period(2023)], [period(2024)]),
+        (VALUES, [("period_removed", None, None)]),
+        (VALUES, NO_EVENT),
+    ),
+    **{
+        f"health is compared between the newest periods that state it, {after}": (
+            ([period(2023)], [period(2025, healthIndicator=None), period(2024, healthIndicator=after), period(2023)]),
+            (VALUES, [("new_accounts", None, None), ("new_accounts", None, None), (kind, "7", str(after))]),
+            (VALUES, NO_EVENT),
+        )
+        for after, kind in ((8, "health_up"), (6, "health_down"))
+    },
+}
+RELATIONSHIPS = {
+    "parties come and go, and move without a word": (
+        (
+            [party(BOLT), party(None, name="Ann"), party(None, name="Bob")],
+            [party(None, name="Bob"), party(CIRC, percentage=0.5), party(BOLT)],
+        ),
+        (
+            f"{VALUES}, direction, related_country, related_name",
+            [
+                ("parent_in", None, "0.500000", "parent", "FR", "FR company"),
+                ("parent_out", "0.250000", None, "parent", None, "Ann"),
+            ],
+        ),
+        (VALUES, NO_EVENT),
+    ),
+    "a stake is that of all rows of a party": (
+        (
+            [party(BOLT, percentage=0.2), party(BOLT, percentage=0.1), party(CIRC, percentage=None)],
+            [party(BOLT, percentage=0.1), party(BOLT, percentage=0.3), party(CIRC, percentage=0.5)],
+        ),
+        (VALUES, [("stake_changed", None, "0.500000"), ("stake_changed", "0.300000", "0.400000")]),
+        (VALUES, NO_EVENT),
+    ),
+    "stakes in another order are no change": (
+        (
+            [party(BOLT, percentage=0.2), party(BOLT, percentage=0.1)],
+            [party(BOLT, percentage=0.1), party(BOLT, percentage=0.2)],
+        ),
+        (VALUES, NO_EVENT),
+        (VALUES, NO_EVENT),
+    ),
+    "another function is told, and so is the stake in it": (
+        (
+            [party(BOLT), party(CIRC, function="BENEFICIAL_OWNER")],
+            [
+                party(BOLT, function="BENEFICIAL_OWNER", percentage=0.5),
+                party(CIRC, function="BENEFICIAL_OWNER"),
+                party(CIRC),
+            ],
+        ),
+        (
+            VALUES,
+            [
+                ("function_changed", "BENEFICIAL_OWNER", "BENEFICIAL_OWNER, SHAREHOLDER"),
+                ("function_changed", "SHAREHOLDER", "BENEFICIAL_OWNER"),
+                ("stake_changed", "0.250000", "0.500000"),
+            ],
+        ),
+        (VALUES, NO_EVENT),
+    ),
+    "an entry that is said twice is one": (
+        ([party(BOLT)], [party(BOLT), party(BOLT)]),
+        (VALUES, NO_EVENT),
+        (VALUES, NO_EVENT),
+    ),
+}
+STORIES = {
+    name: (dataset, Company("NL", f"{number:08}"), *story)
+    for dataset, stories in (("financials", FINANCIALS), ("relationships", RELATIONSHIPS))
+    for number, (name, story) in enumerate(stories.items(), 10_000_001)
+}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """Three weeks of each dataset with a company for each story: a data folder by dataset."""
+    made = {dataset: Folders(tmp_path_factory.mktemp(dataset)) for dataset in ("financials", "relationships")}
+    for dataset, folders in made.items():
+        of_dataset = [(company, answers) for of, company, answers, *_ in STORIES.values() if of == dataset]
+        for week, run_id in enumerate((FIRST, SECOND, THIRD)):
+            elements = [(company, answers[min(week, len(answers) - 1)]) for company, answers in of_dataset]
+            run_of(folders, run_id, NOON + week * 7 * DAY, dataset, *elements)
+    return made
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_of_a_company(told, name):
+    dataset, company, _, second, third = STORIES[name]
+    for run_id, (columns, expected) in ((SECOND, second), (THIRD, third)):
+        assert events(told[dataset], run_id, columns, company) == expected
 
 
 # --- companies -------------------------------------------------------------------------------------------------------
@@ -66,12 +215,6 @@ def events(folders, run_id, columns="kind, old_value, new_value"):
 def test_the_first_sight_of_a_company_is_one_event(folders):
     run_of(folders, FIRST, NOON, "financials", (ACME, [period(2024), period(2023)]), (BOLT, None))
     assert events(folders, FIRST, "company_number, kind, position") == [(ACME.company_number, "company_appeared", 0)]
-
-
-def test_a_company_that_goes_and_comes_back_is_one_event_each(folders):
-    gone = two_weeks(folders, "financials", [period(2024)], None)
-    run_of(folders, "third", NOON + 14 * DAY, "financials", (ACME, [period(2024)]))
-    assert [gone, events(folders, "third")] == [[("company_gone", None, None)], [("company_appeared", None, None)]]
 
 
 def test_a_dataset_that_is_asked_for_the_first_time_is_no_news(folders):
@@ -84,27 +227,6 @@ def test_neither_the_same_answer_nor_a_failure_is_an_event(folders):
     run_of(folders, FIRST, NOON, "financials", (ACME, [period(2024)]), (BOLT, [period(2024)]))
     run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, [period(2024)]), failed=[BOLT])
     assert events(folders, SECOND) == []
-
-
-def test_a_company_that_returns_is_compared_with_its_last_answer(folders):
-    """The accounts that came while it was away are news, the others are not, nor are its parents."""
-    run_of(folders, FIRST, NOON, "financials", (ACME, [period(2023), period(2022)]))
-    run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, None))
-    back = [period(2024), period(2023, profitability__revenue=2), period(2022)]
-    run_of(folders, "third", NOON + 14 * DAY, "financials", (ACME, back))
-    rows = events(folders, "third", "kind, year(end_date)")
-    assert rows == [("company_appeared", None), ("new_accounts", 2024), ("period_restated", 2023)]
-
-
-def test_accounts_that_come_back_after_an_empty_answer_are_not_new(folders):
-    run_of(folders, FIRST, NOON, "financials", (ACME, [period(2023), period(2022)]))
-    run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, []))
-    assert [kind for kind, *_ in events(folders, SECOND)] == ["period_removed", "period_removed"]
-    back = [period(2024), period(2023, profitability__revenue=2), period(2022)]
-    run_of(folders, "third", NOON + 14 * DAY, "financials", (ACME, back))
-    assert events(folders, "third", "kind, year(end_date)") == [
-        ("new_accounts", 2024), ("period_returned", 2023), ("period_returned", 2022), ("period_restated", 2023),
-    ]  # fmt: skip
 
 
 def test_another_name_or_place_is_told_and_another_language_is_not(folders):
@@ -127,25 +249,6 @@ def test_another_name_or_place_is_told_and_another_language_is_not(folders):
 # --- accounts --------------------------------------------------------------------------------------------------------
 
 
-def test_new_accounts_are_told_by_their_period(folders):
-    run_of(folders, FIRST, NOON, "financials", (ACME, [period(2023)]))
-    run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, [period(2024), period(2023)]))
-    rows = events(folders, SECOND, "kind, start_date::VARCHAR, end_date::VARCHAR, dup_no")
-    assert rows == [("new_accounts", "2024-01-01", "2024-12-31", 0)]
-
-
-def test_a_restatement_names_each_figure_with_old_and_new(folders):
-    changed = period(2024, profitability__revenue=2, people__employees=None, unheardOf=1)
-    run_of(folders, FIRST, NOON, "financials", (ACME, [period(2024)]))
-    run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, [changed]))
-    ((kind, fields),) = events(folders, SECOND, "kind, fields::VARCHAR")
-    assert kind == "period_restated"
-    assert json.loads(fields) == [
-        {"field": "revenue", "old": "1234567.89", "new": "2.00"},
-        {"field": "employee_count", "old": "12", "new": None},
-    ]
-
-
 def test_a_filing_beside_another_is_new_and_the_other_is_as_it_was(folders):
     older, newer = period(2024), period(2024, dateReceived="2025-09-01", profitability__revenue=2)
     run_of(folders, FIRST, NOON, "financials", (ACME, [older]))
@@ -157,80 +260,7 @@ def test_a_filing_beside_another_is_new_and_the_other_is_as_it_was(folders):
     assert events(folders, "third", "kind, dup_no") == [("period_removed", 0)]
 
 
-def test_a_filing_in_the_place_of_another_is_a_restatement_of_its_date_as_well(folders):
-    newer = period(2024, dateReceived="2025-09-01")
-    run_of(folders, FIRST, NOON, "financials", (ACME, [period(2024)]))
-    run_of(folders, SECOND, NOON + 7 * DAY, "financials", (ACME, [newer]))
-    ((kind, fields),) = events(folders, SECOND, "kind, fields::VARCHAR")
-    assert (kind, [field["field"] for field in json.loads(fields)]) == ("period_restated", ["date_received"])
-
-
-def test_joint_committees_are_told_by_their_numbers_whatever_their_zeros_and_order(folders):
-    before, after = period(2024, jointCommitteeCodes=["0200", "124"]), period(2024, jointCommitteeCodes=["124", "200"])
-    assert two_weeks(folders, "financials", [before, period(2023)], [after, period(2023)]) == []
-    other = period(2024, jointCommitteeCodes=["111", "124"])
-    run_of(folders, "third", NOON + 14 * DAY, "financials", (ACME, [other, period(2023, jointCommitteeCodes=[])]))
-    assert events(folders, "third") == [
-        ("committees_changed", "124, 200", "111, 124"), ("committees_changed", "124, 200", None),
-    ]  # fmt: skip
-
-
-def test_an_unknown_field_alone_is_drift_and_no_restatement(folders):
-    assert two_weeks(folders, "financials", [period(2024)], [period(2024, unheardOf=1)]) == []
-
-
-def test_a_period_that_is_gone_is_told(folders):
-    rows = two_weeks(folders, "financials", [period(2024), period(2023)], [period(2024)])
-    assert rows == [("period_removed", None, None)]
-
-
-@pytest.mark.parametrize(("after", "kind"), [(8, "health_up"), *slow((6, "health_down"))])
-def test_health_is_compared_between_the_newest_periods_that_state_it(folders, after, kind):
-    newest, silent = period(2024, healthIndicator=after), period(2025, healthIndicator=None)
-    rows = two_weeks(folders, "financials", [period(2023)], [silent, newest, period(2023)])
-    assert rows[2:] == [(kind, "7", str(after))]
-    assert [row[0] for row in rows[:2]] == ["new_accounts", "new_accounts"]
-
-
 # --- relationships ---------------------------------------------------------------------------------------------------
-
-
-def test_parties_come_and_go_and_move_without_a_word(folders):
-    before = [party(BOLT), party(None, name="Ann"), party(None, name="Bob")]
-    rows = two_weeks(
-        folders, "relationships", before, [party(None, name="Bob"), party(CIRC, percentage=0.5), party(BOLT)]
-    )
-    assert rows == [("parent_in", None, "0.500000"), ("parent_out", "0.250000", None)]
-    assert events(folders, SECOND, "direction, related_country, related_name") == [
-        ("parent", "FR", "FR company"), ("parent", None, "Ann"),
-    ]  # fmt: skip
-
-
-def test_a_stake_is_that_of_all_rows_of_a_party(folders):
-    before = [party(BOLT, percentage=0.2), party(BOLT, percentage=0.1), party(CIRC, percentage=None)]
-    after = [party(BOLT, percentage=0.1), party(BOLT, percentage=0.3), party(CIRC, percentage=0.5)]
-    assert two_weeks(folders, "relationships", before, after) == [
-        ("stake_changed", None, "0.500000"), ("stake_changed", "0.300000", "0.400000"),
-    ]  # fmt: skip
-
-
-def test_stakes_in_another_order_are_no_change(folders):
-    before = [party(BOLT, percentage=0.2), party(BOLT, percentage=0.1)]
-    assert two_weeks(folders, "relationships", before, before[::-1]) == []
-
-
-def test_another_function_is_told_and_so_is_the_stake_in_it(folders):
-    owner, other = party(BOLT), party(CIRC, function="BENEFICIAL_OWNER")
-    after = [party(BOLT, function="BENEFICIAL_OWNER", percentage=0.5), other, party(CIRC)]
-    assert two_weeks(folders, "relationships", [owner, other], after) == [
-        ("function_changed", "BENEFICIAL_OWNER", "BENEFICIAL_OWNER, SHAREHOLDER"),
-        ("function_changed", "SHAREHOLDER", "BENEFICIAL_OWNER"),
-        ("stake_changed", "0.250000", "0.500000"),
-    ]  # fmt: skip
-
-
-def test_an_entry_that_is_said_twice_is_one(folders):
-    assert two_weeks(folders, "relationships", [party(BOLT)], [party(BOLT), party(BOLT)]) == []
 
 
 def test_children_are_told_apart_from_parents(folders):
