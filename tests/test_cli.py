@@ -228,6 +228,17 @@ def test_a_wrong_token_is_exit_5_and_one_request(call: Call, sandbox: firmlake_s
     assert sandbox.ledger()["summary"]["requests"] == 1
 
 
+@pytest.mark.parametrize("command", ["run list.csv", "company BE 0403227515", "check", "service-lists"])
+def test_a_token_is_asked_for_until_it_is_replaced(call: Call, environment, monkeypatch, command):
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", "wr0ng-token")
+    assert call(*command.split()).code == 5
+    assert "Get a valid token" in call("status", "--json").content["next_step"]
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", environment["FIRMLAKE_API_TOKEN"])
+    status = call("status", "--json").content
+    assert status["failure"]["is_mended"]
+    assert "token" not in status["next_step"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "named", "requests"),
     [("api.names.companies=firms", "and api.names", 10), ("api.base_url={}/v2", "and api.base_url", 12)],

@@ -22,7 +22,7 @@ from firmlake.api.throttle.forecast import Forecast
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import REAL
 from firmlake.core.clock import utc_now
-from firmlake.core.errors import SettingsError, ThrottleStoreError
+from firmlake.core.errors import AuthorizationError, SettingsError, ThrottleStoreError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import SANDBOX, Settings
@@ -82,7 +82,11 @@ def open_access(settings: Settings) -> Iterator[Access]:
         throttle: Throttle = stack.enter_context(closing(open_throttle(api, token.key_hash(api.base_url))))
         if settings.run.max_requests >= 0:
             throttle = RequestBudget(throttle, settings.run.max_requests)
-        yield Access(api, token, throttle)
+        try:
+            yield Access(api, token, throttle)
+        except AuthorizationError as error:
+            error.key = token.key_hash(settings.api.base_url)  # `status` says so once the token was replaced
+            raise
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import polars as pl
 
 from firmlake.api import service
 from firmlake.core.clock import utc_now
-from firmlake.core.errors import AuthorizationError, FirmlakeError, SomeFailedError, Stopped
+from firmlake.core.errors import FirmlakeError, SomeFailedError, Stopped
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.log import log
@@ -162,13 +162,9 @@ def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
 
 @contextmanager
 def _data_folder(settings: Settings, holder: str) -> Iterator[None]:
-    token = service.check_access(settings)
+    service.check_access(settings)
     with lock(Folders.of(settings), holder):
-        try:
-            yield
-        except AuthorizationError as error:
-            error.key = token.key_hash(settings.api.base_url) if token else ""
-            raise
+        yield
 
 
 def _plan_list(settings: Settings, company_list: Path, file_back: FileBack | None, now: datetime) -> planning.Planned:

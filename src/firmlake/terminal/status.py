@@ -38,7 +38,7 @@ def show_status(status: Status, now: datetime) -> None:
         echo(line)
     if status.failure:
         failure, when = status.failure, "Failed since" if last else "Failed"
-        mended = " The token was replaced since" if failure.is_mended else ""
+        mended = ". The token was replaced since" if failure.is_mended else ""
         echo(f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}{mended}")
     echo(f"Running: {status.running or 'nothing'}")
     for run_id, list_name, count in status.unfinished:
