@@ -77,9 +77,9 @@ def locate_header(rows: Sequence[Sequence[str]], choice: str, synonyms: Synonyms
     Example:
         >>> from firmlake.intake.columns import COMPANY_COLUMNS
         >>> locate_header([["Customers", ""], ["Naam", "KvK"], ["Fugro", "27120091"]], "auto", COMPANY_COLUMNS)
-        Header(row=1, data=2)
+        HeaderPosition(row=1, data=2)
         >>> locate_header([["BE 0403.227.515"]], "auto", COMPANY_COLUMNS)
-        Header(row=None, data=0)
+        HeaderPosition(row=None, data=0)
     """
     if choice == "no" or not rows:
         return HeaderPosition(None, 0)
