@@ -117,6 +117,16 @@ def test_the_report_is_one_file_in_the_data_folder_or_where_one_says(sample_worl
     assert written.read_text("utf-8").rstrip().endswith("</html>")
 
 
+def test_the_page_of_a_company_is_written_without_a_service(sample_world, capsys, tmp_path):
+    page = tmp_path / "page.html"
+    command = ["company", "be", "0403.227.515", "--data", str(sample_world.data), "--page", str(page)]
+    assert firmlake.main(command, standalone_mode=False) == 0
+    assert capsys.readouterr().out.strip() == str(page)
+    text = page.read_text("utf-8")
+    assert text.count("<svg") >= 3
+    assert "BE 0403227515" in text
+
+
 @pytest.mark.slow
 def test_every_question_of_the_notebook_is_answered_as_in_the_executed_one(sample_world: Folders):
     questions = re.findall(r'ask\("{1,3}(.*?)"{1,3}\)', (ROOT / "docs/notebook.py").read_text("utf-8"), re.S)

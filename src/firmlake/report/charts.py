@@ -38,7 +38,7 @@ WIDTH, HEIGHT = 340, 230
 """Size of a drawing in pixels, axes included: the width of a phone, so that texts are not shrunk there."""
 
 PLUS, MINUS, SOFT, INK = "var(--plus)", "var(--minus)", "var(--soft)", "var(--ink)"
-AMOUNT = "replace(replace(format(datum.value, '~s'), 'G', ' bn'), 'M', ' M')"
+AMOUNT = "replace(replace(replace(format(datum.value, '~s'), 'T', ' tn'), 'G', ' bn'), 'M', ' M')"
 """Labels of an axis of amounts: 10k, 10 M, 10 bn."""
 ZONES = {"safe": PLUS, "grey": "var(--middle)", "distress": MINUS, "no score": "var(--faint)"}
 """The colour of each of Altman's zones."""
