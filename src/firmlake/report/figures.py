@@ -11,7 +11,7 @@ import duckdb
 
 from firmlake.report.document import Tile
 from firmlake.report.numbers import MINUS, shown_change, shown_number
-from firmlake.warehouse.definitions import definitions, quote
+from firmlake.warehouse.definitions import Definition, definitions, quote
 
 __all__ = ["Figures", "read_figures"]
 
@@ -48,7 +48,7 @@ def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
     """Read the figures of a generation whose table `shown` holds the portfolio.
 
     The portfolio before the last run is that of now, except for the companies whose accounts the run changed: their
-    earlier accounts are taken from history, and pass through the same views.
+    earlier accounts are taken from history, and pass through the same definitions.
     """
     ((count,),) = connection.execute("SELECT count(*) FROM companies").fetchall()
     now = {"companies": count} | _ask(connection, _FIGURES.format("shown"))
@@ -59,8 +59,9 @@ def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
     changed = connection.sql(_CHANGED, params={"run": run_id}).to_arrow_table()
     with connection.cursor() as aside:
         aside.register("changed", changed)
-        for statement in (_FINANCIALS_THEN, f"CREATE TEMP TABLE unit_errors AS {_unit_errors()}"):
-            aside.execute(statement.replace("$run", quote(run_id)))
+        aside.execute(_FINANCIALS_THEN.replace("$run", quote(run_id)))
+        for table in _made_at_load("portfolio"):
+            aside.execute(f"CREATE TEMP TABLE {table.name} AS {table.sql}")
         then = aside.sql(f"SELECT {_COLUMNS} FROM portfolio").to_arrow_table()
     connection.register("changed", changed)
     connection.register("shown_then", then)
@@ -120,8 +121,14 @@ _FINANCIALS_THEN = """
 """
 
 
-def _unit_errors() -> str:
-    return next(each.sql for each in definitions() if each.name == "unit_errors")
+def _made_at_load(name: str) -> list[Definition]:
+    """List the tables made at load that a table needs, itself the last; here they are made of other accounts."""
+    made = {definition.name: definition for definition in definitions()}
+    needed, left = set(), [name]
+    while left:
+        needed.add(one := left.pop())
+        left += [read for read in made[one].reads if read in made and read not in needed]
+    return [definition for definition in definitions() if definition.name in needed and definition.kind == "table"]
 
 
 def _ask(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from firmlake.report.doubts import find_doubts
 from firmlake.report.figures import read_figures
 from firmlake.report.portfolio import PORTFOLIO
 from firmlake.report.section import shown_text
-from firmlake.report.sections import ACCOUNTS, COUNT_FINDINGS, GROUP_MEMBERS, PREPARE, SECTIONS
+from firmlake.report.sections import COUNT_FINDINGS, GROUP_MEMBERS, PREPARE, SECTIONS
 from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.generations import open_warehouse
 
@@ -145,8 +144,6 @@ _HEAD = """<h1>firmlake report{of}</h1>
 
 def _prepare(connection: duckdb.DuckDBPyConnection) -> None:
     """Compute once what several sections use. What takes too much memory is computed by each of them, or left out."""
-    with suppress(duckdb.OutOfMemoryException):
-        connection.execute(ACCOUNTS)
     connection.execute(PREPARE)
     try:
         connection.execute(GROUP_MEMBERS.format("TABLE"))

@@ -7,10 +7,7 @@ from firmlake.report.movers import MOVERS
 from firmlake.report.operations import OPERATIONS
 from firmlake.report.section import Section
 
-__all__ = ["ACCOUNTS", "COUNT_FINDINGS", "GROUP_MEMBERS", "PREPARE", "SECTIONS"]
-
-ACCOUNTS = "CREATE OR REPLACE TEMP TABLE accounts AS FROM accounts"
-"""Nearly all views read accounts, which rank the periods of each company: from here on they read this table instead."""
+__all__ = ["COUNT_FINDINGS", "GROUP_MEMBERS", "PREPARE", "SECTIONS"]
 
 PREPARE = """
     CREATE OR REPLACE TEMP TABLE shown AS FROM portfolio;
