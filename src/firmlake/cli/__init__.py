@@ -19,6 +19,7 @@ from firmlake.cli.around import config, sandbox
 from firmlake.cli.changes import changes
 from firmlake.cli.check import check
 from firmlake.cli.company_lists import company_list
+from firmlake.cli.explore import explore
 from firmlake.cli.export import export
 from firmlake.cli.forget import forget
 from firmlake.cli.load import load
@@ -72,6 +73,7 @@ _GROUPS: dict[str, dict[click.Command, str]] = {
         changes: "Show what changed, from accounts to lists",
         alerts: "Show the companies that meet a rule",
         report: "Write a report as one HTML file",
+        explore: "Look at the warehouse in a browser",
     },
     "Lists": {
         match: "Find company numbers for names in a register file",

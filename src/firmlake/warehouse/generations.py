@@ -24,6 +24,7 @@ from firmlake.warehouse.version import check_version
 
 __all__ = [
     "LINK",
+    "LOCKING",
     "PATTERN",
     "ask",
     "asking",
@@ -36,7 +37,7 @@ __all__ = [
 
 LINK = "firmlake.duckdb"
 PATTERN = "gen_*.duckdb"
-_LOCKING = (
+LOCKING = (
     "SET enable_external_access = false",
     "SET python_enable_replacements = false",
     "SET lock_configuration = true",
@@ -170,7 +171,7 @@ def _restrict(connection: duckdb.DuckDBPyConnection, locked: bool, memory_limit:
     (is_locked,) = connection.execute("SELECT current_setting('lock_configuration')").fetchall()[0]
     if not is_locked:
         limit = (f"SET memory_limit = '{memory_limit}'",) if memory_limit else ()
-        for statement in (*limit, *(_LOCKING if locked else ())):
+        for statement in (*limit, *(LOCKING if locked else ())):
             connection.execute(statement)
 
 

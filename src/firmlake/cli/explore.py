@@ -1,0 +1,30 @@
+"""The command `explore`: a local web application over the warehouse."""
+
+from __future__ import annotations
+
+import click
+
+from firmlake.cli.call import Call, command
+
+__all__ = ["explore"]
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port on 127.0.0.1. Default: a free one."
+)
+@click.option("--no-browser", is_flag=True, help="Only print the address; open no browser.")
+@command
+def explore(call: Call, port: int, no_browser: bool) -> None:
+    """Look at the newest generation in a browser: portfolio, companies, groups, changes, alerts, SQL.
+
+    It reads only, answers on this machine alone, and asks no other host. A generation that is published meanwhile shows
+    by itself. Needs the extra `explore`.
+    """
+    import webbrowser
+
+    from firmlake.core.folders import Folders
+    from firmlake.explore.server import serve
+
+    open_page = (lambda address: None) if no_browser else webbrowser.open
+    serve(Folders.of(call.settings()), port, call.say, open_page)

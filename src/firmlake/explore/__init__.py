@@ -1,0 +1,1 @@
+"""`firmlake explore`: a local web application over the newest generation, read-only, on this machine alone."""

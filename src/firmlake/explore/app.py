@@ -1,0 +1,225 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"
+# ///
+"""The application as a marimo notebook; `firmlake explore` serves it, and `marimo edit` opens it."""
+
+import marimo
+
+app = marimo.App(width="full", app_title="firmlake explore")
+
+
+@app.cell
+def _():
+    import marimo as mo
+
+    from firmlake.core.company import Company
+    from firmlake.core.errors import FirmlakeError
+    from firmlake.explore import current, questions, shown
+
+    return Company, FirmlakeError, current, mo, questions, shown
+
+
+@app.cell
+def _(mo):
+    get_page, set_page = mo.state(("Portfolio", 0))
+    asked = mo.query_params().get("company") or ""
+    get_company, set_company = mo.state((asked[:2], asked[2:]) if asked else None)
+    get_number, set_number = mo.state(0)
+    tick = mo.ui.refresh(options=["15s", "1m"], default_interval="15s", label="New generations:")
+    return get_company, get_number, get_page, set_company, set_number, set_page, tick
+
+
+@app.cell
+def _(current, get_number, set_number, tick):
+    tick.value
+    if current.holding().number != get_number():
+        set_number(current.holding().number)
+    return
+
+
+@app.cell
+def _(current, get_number, mo, questions):
+    get_number()
+    holding = current.holding()
+    known = questions.generation(holding)
+    names = questions.lists(holding)
+    of_list = mo.ui.dropdown(options=names, value=names[0], label="List")
+    return holding, known, of_list
+
+
+@app.cell
+def _(holding, known, mo, of_list, shown, tick):
+    _about = (
+        f"Generation {holding.number}: {known['company_count']:,} companies, {known['account_count']:,} with accounts, "
+        f"{known['run_count']:,} runs, the last until {known['ended_at']:%Y-%m-%d %H:%M} UTC"
+    )
+    mo.hstack([shown.heading("firmlake", _about), mo.hstack([of_list, tick], wrap=True, justify="end")], wrap=True)
+    return
+
+
+@app.cell
+def _(get_page, mo):
+    _names = ("Portfolio", "Company", "Groups", "Changes", "Alerts", "SQL")
+    nav = mo.ui.tabs(dict.fromkeys(_names, ""), value=get_page()[0])
+    nav
+    return (nav,)
+
+
+@app.cell
+def _(get_page, set_company, set_page):
+    def go_to(rows) -> None:
+        """Show the company of a chosen row."""
+        if len(rows) and rows["company_number"][0]:
+            set_company((rows["country"][0], rows["company_number"][0]))
+            set_page(("Company", get_page()[1] + 1))
+
+    return (go_to,)
+
+
+@app.cell
+def _(holding, mo, nav, of_list, questions, shown):
+    mo.stop(nav.value != "Portfolio")
+    frame = questions.portfolio(holding, of_list.value)
+    by_country = shown.bar(frame, "country")
+    by_size = shown.bar(frame, "size")
+    by_zone = shown.bar(frame, "zone")
+    by_health = shown.bar(frame, "health")
+    mo.vstack([
+        shown.note("Click bars to choose companies, with Shift several; double-click to choose all again."),
+        shown.beside([by_country, by_size, by_zone, by_health]),
+    ])  # fmt: skip
+    return by_country, by_health, by_size, by_zone, frame
+
+
+@app.cell
+def _(by_country, by_health, by_size, by_zone, frame, mo, shown):
+    _charts = {"country": by_country, "size": by_size, "zone": by_zone, "health": by_health}
+    some = shown.filtered(frame, {name: shown.chosen(chart, name) for name, chart in _charts.items()})
+    growth = shown.scatter(some)
+    mo.vstack([
+        shown.figures(some, len(frame)),
+        shown.note("Growth by margin of the largest 1,500 of them; draw a rectangle to choose."),
+        growth,
+    ])  # fmt: skip
+    return growth, some
+
+
+@app.cell
+def _(go_to, growth, shown, some):
+    shown.table(shown.within(some, growth), go_to, label="Choose a row to see the company.")
+    return
+
+
+@app.cell
+def _(mo, nav):
+    mo.stop(nav.value != "Company")
+    search = mo.ui.text(placeholder="Name or number", label="Search", debounce=300, full_width=True)
+    search
+    return (search,)
+
+
+@app.cell
+def _(go_to, holding, mo, of_list, questions, search, shown):
+    mo.stop(not search.value.strip())
+    _found = questions.find(holding, search.value, of_list.value)
+    shown.table(_found, go_to) if len(_found) else shown.note("No company has this in its name or number.")
+    return
+
+
+@app.cell
+def _(Company, FirmlakeError, get_company, holding, mo, nav, shown):
+    mo.stop(nav.value != "Company")
+    mo.stop(get_company() is None, shown.note("Search, or choose a row on another page."))
+    try:
+        _page = holding.page(Company(*get_company()))
+    except FirmlakeError as error:
+        mo.stop(True, shown.note(str(error)))
+    mo.iframe(_page, height="1600px")
+    return
+
+
+@app.cell
+def _(get_company, go_to, holding, mo, nav, questions, shown):
+    mo.stop(nav.value != "Company" or get_company() is None)
+    mo.vstack([
+        shown.heading("Peers", "The companies that it is compared with."),
+        shown.table(questions.peers(holding, *get_company()), go_to),
+    ])  # fmt: skip
+    return
+
+
+@app.cell
+def _(holding, mo, nav, questions, shown):
+    mo.stop(nav.value != "Groups")
+    heads = shown.table(
+        questions.groups(holding), lambda rows: None, hidden=("head_id",), label="Choose a group to see its companies."
+    )
+    heads
+    return (heads,)
+
+
+@app.cell
+def _(go_to, heads, holding, mo, questions, shown):
+    mo.stop(not len(heads.value))
+    mo.vstack([
+        shown.heading(heads.value["head"][0], "Companies held by half or more, along all paths."),
+        shown.table(questions.members(holding, heads.value["head_id"][0]), go_to, hidden=("id",)),
+    ])  # fmt: skip
+    return
+
+
+@app.cell
+def _(mo, nav):
+    from firmlake.warehouse.kinds import KINDS
+
+    mo.stop(nav.value != "Changes")
+    kinds = mo.ui.multiselect(options={name.replace("_", " "): name for name in KINDS}, label="Events")
+    kinds
+    return (kinds,)
+
+
+@app.cell
+def _(go_to, holding, kinds, of_list, questions, shown):
+    shown.table(questions.changes(holding, of_list.value, tuple(kinds.value)), go_to)
+    return
+
+
+@app.cell
+def _(mo, nav):
+    mo.stop(nav.value != "Alerts")
+    closed = mo.ui.checkbox(label="closed ones too")
+    closed
+    return (closed,)
+
+
+@app.cell
+def _(closed, go_to, holding, of_list, questions, shown):
+    _alerts = questions.alerts(holding, of_list.value, with_closed=closed.value)
+    shown.table(_alerts, go_to) if len(_alerts) else shown.note("None. paths.alert_rules names the file of rules.")
+    return
+
+
+@app.cell
+def _(mo, nav):
+    mo.stop(nav.value != "SQL")
+    query = mo.ui.code_editor("FROM portfolio LIMIT 10", language="sql", min_height=120).form(submit_button_label="Ask")
+    query
+    return (query,)
+
+
+@app.cell
+def _(FirmlakeError, holding, mo, query, shown):
+    mo.stop(not (query.value or "").strip())
+    try:
+        _rows, _has_more = holding.ask_freely(query.value)
+    except FirmlakeError as error:
+        mo.stop(True, mo.callout(shown.note(str(error)), kind="warn"))
+    mo.vstack(
+        [shown.note(f"The first {len(_rows):,} rows" if _has_more else f"{len(_rows):,} rows"), shown.table(_rows)]
+    )
+    return
+
+
+if __name__ == "__main__":
+    app.run()

@@ -1,0 +1,145 @@
+"""What the application asks: the newest generation, opened read-only, with what takes seconds worked out beforehand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import polars as pl
+
+from firmlake.core.company import Company
+from firmlake.core.errors import UsageError
+from firmlake.core.folders import Folders
+from firmlake.report.alerts import Alert, read_alerts
+from firmlake.report.company_page import make_company_page
+from firmlake.warehouse.generations import LOCKING, asking, generation_number, newest
+
+__all__ = ["Holding", "Newest"]
+
+PREPARED: Final = ("portfolio", "peer_levels", "peer_groups", "measures", "findings")
+"""Views that become temporary tables of the same name. All other views and macros then read these, too."""
+_ROWS_MAX = 10_000
+_SECONDS_MAX = 30.0
+
+
+class Holding:
+    """One generation. Questions are asked one after another, from any thread."""
+
+    def __init__(self, folders: Folders, path: Path) -> None:
+        """Open a generation and prepare it, which takes some seconds for a hundred thousand companies."""
+        self.path = path
+        self._folders = folders
+        self._lock = threading.Lock()
+        self._connection = duckdb.connect(path, read_only=True)
+        for setting in LOCKING:
+            self._connection.execute(setting)
+        for view in PREPARED:
+            self._connection.execute(f"CREATE TEMP TABLE {view} AS FROM main.{view}")
+
+    @property
+    def number(self) -> int:
+        """The number of the generation."""
+        return generation_number(self.path)
+
+    def ask(self, sql: str, values: Any = None) -> pl.DataFrame:
+        """Ask a question of firmlake's own.
+
+        Args:
+            sql: A query.
+            values: The values of its parameters, in order or by name.
+        """
+        with self._lock:
+            return _frame(self._connection.sql(sql, params=values))
+
+    def page(self, company: Company) -> str:
+        """Write the page of a company, as `firmlake company --page` does.
+
+        Raises:
+            UsageError: The warehouse does not hold the company.
+        """
+        with self._lock:
+            return make_company_page(self._connection, company, datetime.now(UTC))
+
+    def alerts(self, *, with_closed: bool) -> list[Alert]:
+        """Read the alerts."""
+        with self._lock:
+            return read_alerts(self._connection, with_closed=with_closed)
+
+    def ask_freely(self, sql: str) -> tuple[pl.DataFrame, bool]:
+        """Ask a question of the user's: read-only, with no file, network or setting in reach, for half a minute.
+
+        Returns:
+            The first rows, and whether there are more.
+
+        Raises:
+            UsageError: DuckDB rejects the query, or it takes too long. The message says why.
+        """
+        with asking(self._folders, sql) as connection:
+            timer = threading.Timer(_SECONDS_MAX, connection.interrupt)
+            timer.start()
+            try:
+                found = connection.sql(sql)
+                rows = _frame(found.limit(_ROWS_MAX + 1)) if found is not None else pl.DataFrame()
+            except duckdb.InterruptException:
+                raise UsageError(f"The query took more than {_SECONDS_MAX:.0f} seconds", "Narrow it down") from None
+            finally:
+                timer.cancel()
+        return rows.head(_ROWS_MAX), rows.height > _ROWS_MAX
+
+    def close(self) -> None:
+        """Close the generation."""
+        with self._lock:
+            self._connection.close()
+
+
+class Newest:
+    """The newest generation that is prepared; a newer one is prepared aside, while this one goes on answering.
+
+    Args:
+        folders: The data folder.
+        tell: Called with a line when a generation was opened.
+    """
+
+    def __init__(self, folders: Folders, tell: Callable[[str], object] = lambda line: None) -> None:
+        self._folders = folders
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._held: Holding | None = None
+        self._before: Holding | None = None
+        self._coming: threading.Thread | None = None
+
+    def holding(self) -> Holding:
+        """Return the newest prepared generation. The first call opens one, later calls never wait.
+
+        Raises:
+            UsageError: Nothing was published yet.
+            DamagedError: The newest generation is missing or damaged; the message says what to do.
+        """
+        with self._lock:
+            path = newest(self._folders)
+            if path is None:
+                raise UsageError(f"{self._folders.warehouse} holds no generation", "`firmlake run LIST` makes it")
+            if self._held is None:
+                self._open(path)
+            elif path != self._held.path and not (self._coming and self._coming.is_alive()):
+                self._coming = threading.Thread(target=self._open, args=(path,), daemon=True)
+                self._coming.start()
+            assert self._held
+            return self._held
+
+    def _open(self, path: Path) -> None:
+        opened = Holding(self._folders, path)
+        if self._before:
+            self._before.close()  # the one after it stays open, since a session may be about to ask it
+        self._before, self._held = self._held, opened
+        self._tell(f"Generation {self._held.number} is open")
+
+
+def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
+    frame = pl.from_arrow(relation.to_arrow_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame

@@ -1,0 +1,152 @@
+"""The questions of the application, each answered with a frame; none takes a text from a user into its SQL."""
+
+# ruff: noqa: S608 - statements are put together from our own texts
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import polars as pl
+
+from firmlake.explore.holding import Holding
+from firmlake.report.alerts import describe_evidence
+
+__all__ = ["ALL", "alerts", "changes", "find", "generation", "groups", "lists", "members", "peers", "portfolio"]
+
+ALL: Final = "All companies"
+_FOUND_MAX = 200
+_CHANGES_MAX = 20_000
+
+
+def generation(holding: Holding) -> dict[str, object]:
+    """Tell how many companies and runs there are, and when the last run ended."""
+    return holding.ask(_GENERATION).to_dicts()[0]
+
+
+def lists(holding: Holding) -> list[str]:
+    """List the names of company lists, after the name that stands for all companies."""
+    return [ALL, *holding.ask("SELECT list_name FROM company_lists ORDER BY ALL")["list_name"]]
+
+
+@lru_cache(maxsize=4)
+def portfolio(holding: Holding, company_list: str) -> pl.DataFrame:
+    """Read the newest figures of all companies, or of those of a list: one row for each company with accounts."""
+    return holding.ask(_PORTFOLIO.format(listed=_LISTED if company_list != ALL else ""), _of(company_list))
+
+
+def find(holding: Holding, text: str, company_list: str) -> pl.DataFrame:
+    """Find companies by a part of their name or number, those whose name begins with it first."""
+    words = text.strip()
+    if not words:
+        return holding.ask(f"SELECT * FROM ({_FOUND.format(listed='')}) LIMIT 0", {"text": "", "digits": ""})
+    digits = "".join(each for each in words if each.isdigit())
+    sql = _FOUND.format(listed=_LISTED if company_list != ALL else "")
+    return holding.ask(sql, {"text": words, "digits": digits if len(digits) >= 4 else "-", **_of(company_list)})
+
+
+@lru_cache(maxsize=4)
+def groups(holding: Holding) -> pl.DataFrame:
+    """List the largest groups: whoever holds several companies by half or more, along all paths."""
+    return holding.ask(_GROUPS)
+
+
+def members(holding: Holding, head: str) -> pl.DataFrame:
+    """List the members of a group with its stake, its steps below the head, and its newest figures."""
+    return holding.ask(_MEMBERS, {"head": head})
+
+
+def peers(holding: Holding, country: str, number: str) -> pl.DataFrame:
+    """List the peers of a company, the largest first."""
+    return holding.ask("SELECT * FROM peers_of($country, $number) LIMIT 200", {"country": country, "number": number})
+
+
+def changes(holding: Holding, company_list: str, kinds: tuple[str, ...]) -> pl.DataFrame:
+    """List the newest changes that runs found, of these kinds, or without any of all."""
+    sql = _CHANGES.format(listed=_LISTED if company_list != ALL else "")
+    return holding.ask(sql, {"kinds": list(kinds), **_of(company_list)})
+
+
+def alerts(holding: Holding, company_list: str, *, with_closed: bool) -> pl.DataFrame:
+    """List alerts, the gravest and newest first."""
+    rows = [
+        {
+            "severity": each.severity, "alert": each.says, "name": each.name, "country": each.country,
+            "company_number": each.company_number, "evidence": describe_evidence(each), "since": each.opened_at.date(),
+            "state": f"closed {each.closed_at:%Y-%m-%d}: {each.closed_because}" if each.closed_at else each.state,
+        }
+        for each in holding.alerts(with_closed=with_closed)
+    ]  # fmt: skip
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    if company_list == ALL or frame.is_empty():
+        return frame
+    listed = holding.ask(
+        "SELECT DISTINCT country, company_number FROM list_members WHERE list_name = $list", _of(company_list)
+    )
+    return frame.join(listed, on=["country", "company_number"], how="semi", maintain_order="left")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _of(company_list: str) -> dict[str, str]:
+    return {"list": company_list} if company_list != ALL else {}
+
+
+_LISTED = "SEMI JOIN (FROM list_members WHERE list_name = $list) listed USING (country, company_number)"
+
+_GENERATION = """
+    SELECT (SELECT count(*) FROM companies) AS company_count,
+           (SELECT count(*) FROM portfolio) AS account_count,
+           (SELECT max(finished_at) FROM runs) AS ended_at,
+           (SELECT count(*) FROM runs) AS run_count
+"""
+_PORTFOLIO = """
+    SELECT country, company_number, name, place, end_date, revenue_annual::DOUBLE AS revenue,
+           revenue_growth::DOUBLE AS revenue_growth, net_margin::DOUBLE AS net_margin,
+           total_assets::DOUBLE AS total_assets, equity_fraction::DOUBLE AS equity_fraction,
+           employee_count::DOUBLE AS employees, health_indicator::DOUBLE AS health, coalesce(zone, 'no score') AS zone,
+           coalesce(size_band(employee_count, total_assets), 'not stated') AS size, incomparable_because AS doubt
+    FROM portfolio {listed}
+    ORDER BY total_assets DESC NULLS LAST, country, company_number
+"""
+_FOUND = f"""
+    SELECT country, company_number, name, place
+    FROM companies {{listed}}
+    WHERE contains(lower(name), lower($text)) OR contains(company_number, $digits)
+    ORDER BY NOT coalesce(starts_with(lower(name), lower($text)), false), name, country, company_number
+    LIMIT {_FOUND_MAX}
+"""
+_GROUPS = """
+    SELECT coalesce(any_value(h.name), g.head_id) AS head, count(DISTINCT g.id) AS companies,
+           sum(p.revenue_annual)::DOUBLE AS revenue, sum(p.total_assets)::DOUBLE AS total_assets,
+           sum(p.employee_count)::DOUBLE AS employees, bool_or(g.is_ring) AS is_ring, g.head_id
+    FROM groups(0.5) g
+    LEFT JOIN parties h ON h.id = g.head_id
+    LEFT JOIN portfolio p ON p.country || p.company_number = g.id
+    GROUP BY g.head_id
+    HAVING companies > 1
+    ORDER BY companies DESC, total_assets DESC NULLS LAST, g.head_id
+    LIMIT 500
+"""
+_MEMBERS = """
+    SELECT m.name, p.country, p.company_number, p.total_assets::DOUBLE AS total_assets,
+           p.revenue_annual::DOUBLE AS revenue, p.employee_count::DOUBLE AS employees, p.zone, g.id
+    FROM groups(0.5) g
+    LEFT JOIN parties m ON m.id = g.id
+    LEFT JOIN portfolio p ON p.country || p.company_number = g.id
+    WHERE g.head_id = $head
+    ORDER BY g.id <> $head, p.total_assets DESC NULLS LAST, g.id
+    LIMIT 500
+"""
+_CHANGES = f"""
+    SELECT r.finished_at::DATE AS found, country, company_number, m.name, replace(kind, '_', ' ') AS event,
+           concat_ws(' ', c.end_date::VARCHAR, direction, related_name, related_company_number) AS about,
+           old_value AS before, new_value AS after
+    FROM changes c {{listed}}
+    JOIN runs r USING (run_id)
+    LEFT JOIN companies m USING (country, company_number)
+    WHERE (len($kinds) = 0 OR kind IN $kinds)
+    ORDER BY r.finished_at DESC, country, company_number, position
+    LIMIT {_CHANGES_MAX}
+"""

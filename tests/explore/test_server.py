@@ -1,0 +1,69 @@
+"""The server answers this machine alone, and its pages may ask no other host."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from firmlake.cli import firmlake
+from firmlake.core.errors import UsageError
+from firmlake.core.folders import Folders
+from firmlake.explore.server import HOST, guarded, serve
+
+from .companies import publish_companies
+
+INNER = Starlette(routes=[Route("/", lambda _: PlainTextResponse("inner"))])
+
+
+def ask(**headers: str) -> httpx.Response:
+    async def asked() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(guarded(INNER)), base_url="http://x") as client:
+            return await client.get("/", headers=headers)
+
+    return asyncio.run(asked())
+
+
+@pytest.mark.parametrize("host", [f"{HOST}:8000", "localhost:8000", HOST])
+def test_a_request_for_this_machine_is_answered_with_a_policy_that_names_no_other_host(host):
+    answer = ask(host=host)
+    assert (answer.status_code, answer.text) == (200, "inner")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'self'" in policy
+    assert "http" not in policy
+    assert "*" not in policy
+    assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example"},
+        {"host": "evil.example:8000"},
+        {"host": f"{HOST}.evil.example"},
+        {"host": f"{HOST}:8000", "origin": "http://evil.example"},
+        {"host": f"{HOST}:8000", "origin": "null"},
+    ],
+)
+def test_a_request_by_another_name_or_from_another_page_is_refused(headers):
+    assert ask(**headers).status_code == 421
+
+
+def test_a_port_that_is_taken_is_named(folders: Folders):
+    publish_companies(folders, 0)
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"Port {port} of {HOST} is taken"):
+            serve(folders, port, lambda _: None, lambda _: None)
+
+
+def test_without_a_warehouse_the_command_says_what_makes_one(tmp_path, capsys):
+    assert firmlake.main(["explore", "--data", str(tmp_path), "--no-browser"], standalone_mode=False) == 2
+    assert "`firmlake run LIST` makes it" in capsys.readouterr().err
