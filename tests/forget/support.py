@@ -61,6 +61,9 @@ def make_weeks(folders: Folders, count: int = WEEKS) -> Folders:
     """Weekly runs, and a list whose cells, refused lines and reasons name the person."""
     for number in range(count):
         week(folders, number)
-    cells = [{"Contact": NAME, "Mail": "jozefien.ubelacker@example.com"}, {"Contact": "-", "Mail": "-"}]
+    cells = [
+        {"Contact": NAME, "Mail": "jozefien.ubelacker@example.com", NAME: "-"},
+        {"Contact": "-", "Mail": "-", NAME: "-"},
+    ]
     publish_list(folders, [ACME, None], day=28, cells=cells, given=f"0403227515;{NAME}", reason=f"{NAME} is no number")
     return folders

@@ -7,15 +7,16 @@ import pytest
 from firmlake.api.service import connect
 from firmlake.core.files import write_json
 from firmlake.core.folders import Folders
-from firmlake.core.settings import Settings
+from firmlake.core.settings import KeepDaysSettings, Settings
 from firmlake.core.settings_layers import load_settings
 from firmlake.forget.forget import forget
+from firmlake.forget.retention import apply_retention, find_expired
 from firmlake.privacy.tombstones import Subject
 from firmlake.rebuild.verify import verify
 from firmlake.service_lists.apply import apply_plan
 from firmlake.service_lists.contact_list import read_contact_list
 from firmlake.service_lists.contact_planning import plan_contacts, read_plan
-from support import query
+from support import DAY, query
 
 from .everything import places_of
 
@@ -52,3 +53,20 @@ def test_a_contact_is_forgotten_and_is_not_sent_again(settings, tmp_path, now):
         planned = plan_contacts(settings, client, contacts, 1002, now)
     assert GONE not in str(planned)
     assert places_of(folders.data, GONE) == set()
+
+
+def test_contacts_go_after_their_days(settings, tmp_path, now):
+    (tmp_path / "contacts.csv").write_text(f"country,company_number,contact\nBE,0403227515,{KEPT}\nBE,,{KEPT}\n")
+    folders = Folders.of(settings)
+    with connect(settings) as client:
+        contacts = read_contact_list(tmp_path / "contacts.csv", settings.intake)
+        apply_plan(settings, client, plan_contacts(settings, client, contacts, 1002, now), now)
+    days, run = KeepDaysSettings(contacts=5), settings.run
+    assert find_expired(folders, days, now() + 4 * DAY) == []
+    assert places_of(folders.data, KEPT)
+    assert [each.kind for each in find_expired(folders, days, now() + 6 * DAY)] == ["contacts"]
+    apply_retention(folders, days, run, now() + 6 * DAY)
+    assert places_of(folders.data, KEPT) == set()
+    assert query(folders, "SELECT count(*) FROM contact_additions") == [(0,)]
+    assert find_expired(folders, days, now() + 6 * DAY) == []
+    assert all(check.agrees for check in verify(folders, now, memory_limit="100MB"))

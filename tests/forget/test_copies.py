@@ -19,13 +19,16 @@ from firmlake.exports.destination import Folder, open_destination
 from firmlake.exports.export import ExportRequest, export
 from firmlake.forget.copies import note_archive
 from firmlake.forget.forget import forget
+from firmlake.forget.proof import prove
+from firmlake.forget.reach import Copies
 from firmlake.forget.versioned import VersionedTable
-from firmlake.privacy.tombstones import Subject
+from firmlake.privacy.forgotten import Forgotten
+from firmlake.privacy.tombstones import Subject, read_register
 from firmlake.rebuild.archive import archive
 from firmlake.rebuild.union import replay_archive
 from firmlake.rebuild.verify import content_hashes
 from firmlake.warehouse.generations import open_warehouse
-from support import BOLT, query
+from support import BOLT, DAY, make_run, publish_landed, query
 
 from .everything import places_of
 from .support import NAME, SPELLED, make_weeks, now, settings_of, week
@@ -106,6 +109,26 @@ def read_versioned(out, form, name) -> pl.DataFrame:
         return pl.read_delta(str(out / "delta" / name))
     catalog = load_catalog("firmlake", type="sql", uri=f"sqlite:///{out}/iceberg/catalog.db")
     return pl.DataFrame(pl.from_arrow(catalog.load_table(f"firmlake.{name}").scan().to_arrow()))
+
+
+@pytest.mark.slow
+def test_the_next_export_of_changes_is_whole_and_a_receipt_covers_the_copies(copied, tmp_path):
+    """Changes would not tell which rows a forget cleaned or removed."""
+    settings = settings_of(copied)
+    forget(settings, [Subject("person", NAME)], now)
+    forgotten = Forgotten(*read_register(settings.privacy, copied))
+    receipt, _ = prove(copied, forgotten, now(), Copies(copied, forgotten, settings, now))
+    assert (len(receipt.copies), receipt.found, receipt.unread) == (4, (), ())
+    (tmp_path / "csv" / "exports" / "more.csv").write_text("x")
+    file = next((tmp_path / "csv").rglob("relationships*.csv"))
+    file.write_text(f"{file.read_text()}{NAME}\n")
+    receipt, _ = prove(copied, forgotten, now(), Copies(copied, forgotten, settings, now))
+    assert [place for place, _, _ in receipt.found] == [str(file)]
+    later = make_run(copied, run_id="20260301T120000Z-0009", at=now())
+    publish_landed(later, at=now() + DAY, keep=9)
+    done = export(copied, ExportRequest(format="csv", mode="changes"), Folder(tmp_path / "csv"))
+    assert done.manifest.mode == "whole"
+    assert "was rebuilt" in done.note
 
 
 @pytest.mark.slow

@@ -11,16 +11,19 @@ import firmlake_sandbox
 from firmlake.core.company import Company
 from firmlake.core.errors import SettingsError
 from firmlake.core.folders import Folders
+from firmlake.core.runs import list_runs
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.lookup import fetch_company
 from firmlake.enrich.run import enrich
 from firmlake.exports.destination import Folder
 from firmlake.forget.forget import clean_merged, clean_restored, forget
+from firmlake.forget.retention import is_lookup
 from firmlake.forget.subjects import read_subjects
 from firmlake.privacy.tombstones import Subject
 from firmlake.rebuild.archive import archive
+from firmlake.rebuild.prune import find_removable
 from firmlake.rebuild.union import replay_archive
-from support import BOLT, query
+from support import BOLT, DAY, query
 
 from .everything import places_of
 from .support import NAME, SPELLED, make_weeks, settings_of
@@ -74,6 +77,11 @@ def test_who_was_forgotten_comes_back_by_no_way(made, now):
     assert places_of(folders.data, name, company.company_number) == set()
     fetch_company(settings, company, ["relationships"])  # named explicitly
     assert query(folders, f"SELECT count(*) FROM companies WHERE company_number = '{company.company_number}'") == [(1,)]
+    [looked_up] = [run for run in list_runs(folders) if is_lookup(run)]
+    removable, _ = find_removable(
+        folders, now() + DAY, keep_generations=9, landed_days_of=lambda run: 0 if is_lookup(run) else None
+    )
+    assert [each.path.name for each in removable if each.kind == "landed"] == [f"run={looked_up.run_id}"]
     key = folders.state / "privacy.key"
     key.rename(folder / "key")
     with pytest.raises(SettingsError, match="is missing, but hashes were made with it"):

@@ -16,7 +16,7 @@ from firmlake.core.runs import list_runs
 from firmlake.forget.packed import may_name
 from firmlake.forget.place import Place, count_changed
 from firmlake.intake.company_list import identity_of
-from firmlake.privacy.cleaning import clean_json
+from firmlake.privacy.cleaning import clean_record
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
 
@@ -61,7 +61,7 @@ def clean_documents(folders: Folders, forgotten: Forgotten, *, write: bool) -> I
     """
     for path in documents(folders):
         content = bytes(read_json(path, msgspec.Raw))
-        cleaned = clean_json(content, forgotten)
+        cleaned = clean_record(content, forgotten)
         if cleaned != content:
             if write:
                 write_json(path, msgspec.Raw(cleaned))
@@ -115,7 +115,7 @@ def _clean_run(run: Run, forgotten: Forgotten) -> tuple[list[Place], RunPlan, di
         if targets["held_hash"].null_count() < targets.height:  # anybody can test a guess against a hash without a key
             tables["targets"] = targets.with_columns(pl.lit(None, pl.UInt64).alias("held_hash"))
     content = msgspec.json.encode(run.plan)
-    plan = msgspec.json.decode(cleaned := clean_json(content, forgotten), type=RunPlan)
+    plan = msgspec.json.decode(cleaned := clean_record(content, forgotten), type=RunPlan)
     if cleaned != content:
         places.append(Place(run.folder / "plan.json", "plan", 1))
     if "companies" in tables:

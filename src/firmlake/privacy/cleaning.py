@@ -17,7 +17,7 @@ from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
 from firmlake.privacy.tree import NULL, Node, as_json, parse, replaced, walk
 from firmlake.privacy.words import Word, words_in
 
-__all__ = ["clean_json", "company_of", "identity"]
+__all__ = ["clean_json", "clean_record", "company_of", "identity"]
 
 _COUNTRY = ("country", "countryCode")
 _NUMBER = ("companyNumber", "company_number")
@@ -30,7 +30,7 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 Edit = tuple[int, int, bytes]
 
 
-def clean_json(body: bytes, forgotten: Forgotten, company: Company | None = None) -> bytes:
+def clean_json(body: bytes, forgotten: Forgotten, company: Company | None = None, whole: bytes = NULL) -> bytes:
     """Return a document without forgotten subjects; the same bytes if it names none.
 
     A document that is not JSON is cleaned as plain text.
@@ -39,10 +39,16 @@ def clean_json(body: bytes, forgotten: Forgotten, company: Company | None = None
         body: The document.
         forgotten: The forgotten subjects.
         company: The company that the document is about, if the document does not name it.
+        whole: The JSON that replaces a text that is only a name.
     """
-    while (cleaned := _clean_once(body, forgotten, company)) != body:
+    while (cleaned := _clean_once(body, forgotten, company, whole)) != body:
         body = cleaned  # removing a value may bring the parts of a name together
     return body
+
+
+def clean_record(body: bytes, forgotten: Forgotten) -> bytes:
+    """Return one of our own documents without forgotten subjects. Texts stay texts, since most may not be null."""
+    return clean_json(body, forgotten, whole=as_json(FORGOTTEN))
 
 
 def identity(node: Node) -> Company | None:
@@ -69,18 +75,18 @@ def company_of(node: Node) -> Company | None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _clean_once(body: bytes, forgotten: Forgotten, company: Company | None) -> bytes:
+def _clean_once(body: bytes, forgotten: Forgotten, company: Company | None, whole: bytes) -> bytes:
     is_json = body.lstrip()[:1] in (b"{", b"[")
     if is_json and not forgotten.may_be_in(body):
         return body
     if elements := _elements(body):
-        return _clean_elements(body, elements, forgotten, company)
+        return _clean_elements(body, elements, forgotten, company, whole)
     root = parse(body) if is_json else None
     if root is None:
         text = body.decode("utf-8", "surrogateescape")
         cleaned = forgotten.clean(text, company)
         return body if cleaned == text else (cleaned or "").encode("utf-8", "surrogateescape")
-    cleaner = _Cleaner(forgotten, company)
+    cleaner = _Cleaner(forgotten, company, whole)
     for node in walk(root):
         cleaner.look_at(node)
     return replaced(body, cleaner.edits, cleaner.removed)
@@ -105,7 +111,7 @@ def _elements(body: bytes) -> list[tuple[int, int]]:
 
 
 def _clean_elements(
-    body: bytes, elements: list[tuple[int, int]], forgotten: Forgotten, company: Company | None
+    body: bytes, elements: list[tuple[int, int]], forgotten: Forgotten, company: Company | None, whole: bytes
 ) -> bytes:
     """Clean an array element by element: most name nobody, and need not be parsed."""
     edits, removed = [], []
@@ -114,7 +120,7 @@ def _clean_elements(
         node = Node("object", start, end, array)
         array.items.append(node)
         alone = b"[" + body[start:end] + b"]"
-        cleaned = _clean_once(alone, forgotten, company)
+        cleaned = _clean_once(alone, forgotten, company, whole)
         if cleaned == b"[]":
             removed.append(node)
         elif cleaned != alone:
@@ -123,8 +129,9 @@ def _clean_elements(
 
 
 class _Cleaner:
-    def __init__(self, forgotten: Forgotten, company: Company | None) -> None:
+    def __init__(self, forgotten: Forgotten, company: Company | None, whole: bytes) -> None:
         self._forgotten = forgotten
+        self._whole = whole
         self._company = company
         self.edits: list[Edit] = []
         self.removed: list[Node] = []
@@ -153,7 +160,7 @@ class _Cleaner:
             return
         text = self._clean_text(node.text, node)
         if text != node.text:
-            self.edits.append((node.start, node.end, NULL if text is None else as_json(text)))
+            self.edits.append((node.start, node.end, self._whole if text is None else as_json(text)))
 
     def _clean_text(self, text: str, node: Node) -> str | None:
         has_contacts = self._forgotten.has_contacts and self._is_of_contacts(node)
@@ -197,7 +204,7 @@ class _Cleaner:
             is_whole = owners[first] not in owners[:first] and owners[last] not in owners[last + 1 :]
             if is_whole and owners[first] is not owners[last]:
                 parts = {id(owner): owner for owner in owners[first : last + 1]}
-                yield from ((each.start, each.end, NULL) for each in parts.values())
+                yield from ((each.start, each.end, self._whole) for each in parts.values())
 
 
 def _party(node: Node) -> Node | None:
