@@ -43,7 +43,7 @@ def write_company_page(folders: Folders, company: Company, now: datetime, path: 
     try:
         with open_warehouse(folders, locked=True, memory_limit=memory_limit) as connection:
             page = make_company_page(connection, company, now)
-    except duckdb.CatalogException:
+    except (duckdb.CatalogException, duckdb.BinderException):
         raise FirmlakeError(
             "The newest generation lacks the views of this version", "`firmlake replay` makes it again"
         ) from None

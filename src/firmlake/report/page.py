@@ -103,7 +103,8 @@ def make_report(
         _prepare(connection)
         for due in read_bill(connection, run, now).days if run else ():
             connection.execute("INSERT INTO due VALUES (?, ?, ?)", [due.day, due.credits, due.free_refreshes])
-    except duckdb.CatalogException:
+        tiles = read_figures(connection).tiles()
+    except (duckdb.CatalogException, duckdb.BinderException):
         raise FirmlakeError(
             "The newest generation lacks the views of this version", "`firmlake replay` makes it again"
         ) from None
@@ -111,7 +112,6 @@ def make_report(
     if not loads:
         raise FirmlakeError("The warehouse holds no run yet", "`firmlake run LIST` fetches one")
     generation, run_id = loads[0]
-    tiles = read_figures(connection).tiles()
     counts = _count_alerts(connection)
     if counts:
         tone = "bad" if counts.opened else ""
