@@ -18,10 +18,10 @@ _NOBODY = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
 
 
 class Postgres:
-    """A server on a socket in a folder of its own, where everybody may log in."""
+    """A server on a socket in a folder of its own, where everybody may log in; on a port, only with a password."""
 
-    def __init__(self, home: Path, programs: Path) -> None:
-        self.home, self._programs = home, programs
+    def __init__(self, home: Path, programs: Path, port: int | None = None) -> None:
+        self.home, self._programs, self.port = home, programs, port
         self.url = f"postgresql:///postgres?host={home}&user=postgres"
 
     def server(self, program: str, *arguments: object) -> None:
@@ -30,7 +30,8 @@ class Postgres:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60)
 
     def start(self) -> None:
-        options = f"-k {self.home} -c listen_addresses='' -c timezone=UTC"
+        listen = f"-c listen_addresses=127.0.0.1 -p {self.port}" if self.port else "-c listen_addresses=''"
+        options = f"-k {self.home} {listen} -c timezone=UTC"
         self.server("pg_ctl", "-o", options, "-l", self.home / "log", "-w", "start")
 
     def stop(self) -> None:
@@ -38,7 +39,19 @@ class Postgres:
 
     def run(self, script: str) -> str:
         """Run a script, and give the lines it prints."""
-        flags = ["-h", str(self.home), "-U", "postgres", "-qAt", "-F", "|", "-v", "ON_ERROR_STOP=1"]
+        flags = [
+            "-h",
+            str(self.home),
+            "-p",
+            str(self.port or 5432),
+            "-U",
+            "postgres",
+            "-qAt",
+            "-F",
+            "|",
+            "-v",
+            "ON_ERROR_STOP=1",
+        ]
         done = subprocess.run(
             [str(self._programs / "psql"), *flags], input=script, text=True, capture_output=True, timeout=60
         )
@@ -47,15 +60,17 @@ class Postgres:
 
 
 @contextmanager
-def serve_postgres() -> Iterator[Postgres]:
-    """Start a server; without Debian's packages the test is skipped."""
+def serve_postgres(port: int | None = None) -> Iterator[Postgres]:
+    """Start a server, on a port of loopback if one is given; without Debian's packages the test is skipped."""
     if _FOUND is None:
         pytest.skip("apt-get install postgresql")
     with tempfile.TemporaryDirectory(prefix="firmlake-pg-") as name:  # pytest's own folders let nobody else in
         if _NOBODY:
             shutil.chown(name, "postgres")
-        postgres = Postgres(Path(name), _FOUND.parent)
-        postgres.server("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C")
+        postgres = Postgres(Path(name), _FOUND.parent, port)
+        postgres.server(
+            "initdb", "-U", "postgres", "--auth-local=trust", "--auth-host=scram-sha-256", "-E", "UTF8", "--locale=C"
+        )
         postgres.start()
         try:
             yield postgres

@@ -260,3 +260,23 @@ def test_the_exit_code_of_a_run_that_is_retried_is_that_of_its_last_try(enrich):
         client.set_flow_run_state(run_id, AwaitingRetry(), force=True)
         state = run_flow(twice, flow_run=client.read_flow_run(run_id), return_type="state")
         assert (state.name, client.read_flow_run(run_id).labels[EXIT_CODE_LABEL]) == ("Completed", 0)
+
+
+@pytest.mark.slow
+def test_a_run_that_takes_too_long_is_timed_out_and_the_next_one_goes_on(
+    enrich, run_flow: RunFlow, company_list: Path, sandbox: Sandbox, folders: Folders, monkeypatch
+):
+    monkeypatch.setattr(enrich, "timeout_seconds", 3.0)
+    sandbox.set_faults([{"kind": "delay", "seconds": 5}])
+    late = run_flow(company_list)
+    assert late.state == "TimedOut"
+    with lock(folders, "whoever comes next"):
+        pass
+    sandbox.set_faults([])
+    monkeypatch.setattr(enrich, "timeout_seconds", 300.0)
+    asked = request_count(sandbox)
+    assert run_flow(company_list).state == "Completed"
+    assert ask(folders, "SELECT count(*) FROM companies")[1] == [(60,)]
+    assert len(list_runs(folders)) == 1
+    assert asked
+    assert sandbox.ledger(summary=True)["summary"]["companies_charged_again"] == 0

@@ -1,0 +1,154 @@
+"""The services of compose.yaml as processes, with their own commands and environments: a weekly run, then its export.
+
+No container engine runs here. PostgreSQL is Debian's, moto's server stands for MinIO, and `/firmlake` is a folder with
+what the Dockerfile copies. Hosts become loopback addresses; nothing else of the file is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from firmlake_sandbox import Sandbox
+from postgres import serve_postgres
+
+from .support import ROOT, ByHand, server_settings, wait_until, write_list
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
+SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+COMPANIES = 60
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def make_image(folder: Path) -> None:
+    """Copy what the Dockerfile copies into `/firmlake`."""
+    for line in (ROOT / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY ") and "--from" not in line and "src" not in line:
+            for source in line.split()[1:-1]:
+                target = folder / source
+                target.parent.mkdir(parents=True, exist_ok=True)
+                copy: Any = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
+                copy(ROOT / source, target)
+
+
+class Engine:
+    """Starts services as `docker compose up` would, but without a container."""
+
+    def __init__(self, folder: Path, variables: dict[str, str], places: dict[str, str]) -> None:
+        self.folder, self._variables, self._places = folder, variables, places
+        self._environment = ByHand(folder / "machine").environment
+
+    def resolve(self, text: str) -> str:
+        """Fill in the variables of .env; hosts and folders become those of this machine."""
+        text = re.sub(r"\$\{(\w+)(?::[-?][^}]*)?\}", lambda found: self._variables.get(found[1], ""), text)
+        for inside, outside in self._places.items():
+            text = text.replace(inside, outside)
+        return text
+
+    def environment(self, name: str) -> dict[str, str]:
+        own = server_settings() if "env_file" in SERVICES[name] else {}
+        own |= {key: self.resolve(value) for key, value in SERVICES[name]["environment"].items()}
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        image = {"LAKE_HOME": self.resolve("/firmlake"), "PATH": path, "DO_NOT_TRACK": "1"}
+        return {**self._environment, **image, "PYTHONPATH": str(ROOT / "src"), **own}
+
+    @contextmanager
+    def up(self, name: str, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+        command = [self.resolve(part) for part in SERVICES[name]["command"]]
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [*command, *more],
+                cwd=self.resolve("/firmlake"),
+                env=self.environment(name),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(60)
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+
+def test_the_weekly_run_is_fetched_published_and_exported(sandbox: Sandbox, s3: str, tmp_path: Path):
+    make_image(tmp_path / "firmlake")
+    (tmp_path / "firmlake/lists").mkdir()
+    write_list(tmp_path / "firmlake/lists/companies.csv", COMPANIES)
+    (tmp_path / "token").write_text(f"{sandbox.token}\n")
+    api = f"http://127.0.0.1:{(port := free_port())}"
+    with serve_postgres(port=free_port()) as database:
+        database.run("CREATE USER prefect SUPERUSER PASSWORD 'planted-secret'")
+        database.run("CREATE DATABASE prefect OWNER prefect")
+        variables = {
+            "PREFECT_DATABASE_PASSWORD": "planted-secret",
+            "STORE_PASSWORD": "planted-other",
+            "FIRMLAKE_API__BASE_URL": sandbox.base_url,
+        }
+        places = {
+            "@database/": f"@127.0.0.1:{database.port}/",
+            "http://server:4200": api,
+            "http://127.0.0.1:4200": api,
+            "http://store:9000": s3,
+            "0.0.0.0": "127.0.0.1",
+            "/run/secrets/token": str(tmp_path / "token"),
+            "/firmlake": str(tmp_path / "firmlake"),
+        }
+        engine = Engine(tmp_path, variables, places)
+        httpx.put(f"{s3}/lake", trust_env=False).raise_for_status()  # what the service `bucket` does
+        with engine.up("server", "--port", str(port)):
+            wait_until(lambda: is_healthy(api), 180, "a healthy server")
+            with engine.up("deploy") as deploy:
+                assert deploy.wait(180) == 0, engine.log("deploy")
+            with engine.up("worker"):
+                run_weekly(engine, api)
+    assert "exports/latest.json" in httpx.get(f"{s3}/lake", trust_env=False).text
+    assert "planted" not in engine.log("server") + engine.log("worker") + engine.log("deploy")
+
+
+def is_healthy(api: str) -> bool:
+    try:
+        return httpx.get(f"{api}/api/health", trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def run_weekly(engine: Engine, api: str) -> None:
+    with httpx.Client(base_url=f"{api}/api", trust_env=False, timeout=60) as client:
+        weekly = client.get("/deployments/name/enrich/weekly").json()
+        scheduled = {"state": {"type": "SCHEDULED"}}
+        run_id = client.post(f"/deployments/{weekly['id']}/create_flow_run", json=scheduled).json()["id"]
+
+        def ended(run: dict[str, Any]) -> bool:
+            return run["state_type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+        wait_until(lambda: ended(client.get(f"/flow_runs/{run_id}").json()), 180, "the end of the run")
+        run = client.get(f"/flow_runs/{run_id}").json()
+        assert run["state_name"] == "Completed", run["state"]["message"] + engine.log("worker")
+        assert run["name"].startswith("weekly companies 2")
+        assert sorted(run["tags"]) == ["firmlake", "paid"]
+        of_run = {"logs": {"flow_run_id": {"any_": [run_id]}}, "sort": "TIMESTAMP_DESC", "limit": 1}
+        said = f"{COMPANIES} of {COMPANIES} companies asked for"
+        wait_until(lambda: said in client.post("/logs/filter", json=of_run).json()[0]["message"], 60, "the last line")
+        of_export = {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}, "flows": {"name": {"any_": ["export"]}}}
+        exports = wait_until(lambda: client.post("/flow_runs/filter", json=of_export).json(), 180, "the export")
+        assert exports[0]["state"]["message"].startswith("Exported ")
