@@ -104,6 +104,7 @@ def test_a_refresh_that_is_charged_after_all_stops_the_run_and_is_not_tried_agai
     assert schedule.plan(run__credit_window_days=20).refresh_off == "", "the corrected window may be tried"
 
 
+@pytest.mark.slow
 def test_a_month_costs_no_more_than_its_budget_and_the_next_month_goes_on(schedule: Schedule):
     budget = {"run__max_credits_per_month": 5}
     planned = schedule.plan(**budget)

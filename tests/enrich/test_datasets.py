@@ -231,6 +231,7 @@ def all_is_well(desk):
     assert len(desk.service.charged) == COUNT
 
 
+@pytest.mark.slow
 def test_cause_a_company_failed(desk):
     [(country, number)] = firmlake_sandbox.sample_numbers(1)
     desk.service.poison = {country + number.lstrip("0"), country + number}

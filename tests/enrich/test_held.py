@@ -66,6 +66,7 @@ def closing(held):
     return {name for name, *_ in named(held.state.filter("is_closing")).select("company_number").rows()}
 
 
+@pytest.mark.slow
 def test_a_company_is_closing_in_the_last_days_of_its_window_and_a_weekly_schedule_hits_them(held):
     """Every week at any hour, late by half an hour or an hour early for daylight saving time; 0 never."""
     for hours in range(0, 7 * 24, 12):

@@ -119,6 +119,7 @@ def test_each_step_outward_is_a_run_with_a_title_of_its_own(settings, companies)
     assert isinstance(shortfall(made), Stopped), "the budget is that of both"
 
 
+@pytest.mark.slow
 def test_redrive_asks_only_for_what_failed_and_for_nobody_where_nothing_did(settings, companies, sandbox):
     country, number = firmlake_sandbox.sample_numbers(12)[0]
     poison = {"kind": "status", "endpoint": "lookalikes", "companies": [country + number], "status": 500}

@@ -52,6 +52,7 @@ def three(tmp_path):
     return out, held
 
 
+@pytest.mark.slow
 def test_each_export_is_a_snapshot_that_three_readers_read_and_the_past_stays(three):
     out, held = three
     financials = open_table(out, "financials")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from .support import FLOWS, settings_for, write_list
 
 
+@pytest.mark.slow
 def test_the_newest_generation_leaves_and_the_second_time_nothing_is_done(run_flow, sandbox, tmp_path, monkeypatch):
     from prefect.flows import load_flow_from_entrypoint
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import duckdb
+import pytest
 
 from exports.conftest import add_week
 
 from .support import FLOWS
 
 
+@pytest.mark.slow
 def test_the_newest_generation_is_loaded_and_the_second_time_nothing_is_done(enrich, folders, tmp_path, monkeypatch):
     from prefect.flows import load_flow_from_entrypoint
 

@@ -31,6 +31,7 @@ def loaded(folders: Folders, tmp_path):
     return folders, target
 
 
+@pytest.mark.slow
 def test_a_loaded_database_follows_at_once_and_what_others_made_there_stays(loaded, tmp_path):
     folders, target = loaded
     assert places_of(tmp_path, *SPELLED) >= {"target.duckdb"}

@@ -30,6 +30,7 @@ def kept(folders):
     return {word for word in WORDS if places_of(folders.data, word)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("days", "left"),
     [

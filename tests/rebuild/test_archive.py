@@ -78,6 +78,7 @@ def content(folders):
         return {name: found for name, found in content_hashes(connection).items() if name != "loads"}
 
 
+@pytest.mark.slow
 def test_a_warehouse_of_the_archive_holds_what_one_of_both_folders_would(portfolios, target, folders, tmp_path):
     """Also if one folder heard the same answer twice and the other heard something else in between."""
     one, other = Folders(tmp_path / "one"), portfolios[1]

@@ -144,10 +144,10 @@ class _Echo(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("status", [401, pytest.param(404, marks=pytest.mark.reliability)])
-@pytest.mark.parametrize("spell", SPELLINGS.values(), ids=SPELLINGS)
+@pytest.mark.parametrize("spell", sized(list(SPELLINGS)[::5], [name for n, name in enumerate(SPELLINGS) if n % 5]))
 def test_the_token_in_any_spelling_of_the_service_is_written_nowhere(spell, status, echo, make_lake):
     """Neither on stderr, into the log, the folder of failures, what status says, nor the landed answers."""
-    echo.spell, echo.status = spell, status
+    echo.spell, echo.status = SPELLINGS[spell], status
     lake = make_lake(3, api__base_url=f"http://127.0.0.1:{echo.server_port}", api__tries=1)
     result = lake.run("--log", str(lake.folder / "log.jsonl"))
     assert result.code == (5 if status == 401 else 1), result.err

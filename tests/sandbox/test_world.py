@@ -285,6 +285,7 @@ def climb(owners: dict[int, list[int]], node: int) -> int:
 # From week to week.
 
 
+@pytest.mark.slow
 def test_about_five_percent_change_in_a_week() -> None:
     few = SAMPLE[:1500]
     before = [describe(World(), node) for node in few]
@@ -295,6 +296,7 @@ def test_about_five_percent_change_in_a_week() -> None:
         before = after
 
 
+@pytest.mark.slow
 def test_every_kind_of_change_happens() -> None:
     kinds = set()
     later = World(week=25)

@@ -155,6 +155,7 @@ def test_of_two_filings_the_one_received_last_by_then_is_known(folders):
     assert known(folders, "2025-08-01") == [(2024, 8.0)]
 
 
+@pytest.mark.slow
 def test_a_restatement_shows_only_from_when_it_was_received(folders):
     for week, changes in enumerate([{}, {"dateReceived": "2026-01-10", "profitability__revenue": 9}]):
         fetch(folders, week, {ACME: {"financials": [period(**changes)]}}, datasets=["financials"])
@@ -171,6 +172,7 @@ def test_a_correction_of_the_same_filing_shows_only_from_when_we_saw_it(folders)
     assert [known(folders, day)[0][1] for day in days] == [1, 1, 1, 2, 3, 3]
 
 
+@pytest.mark.slow
 def test_what_the_service_withdrew_is_known_until_it_did(folders):
     for week, accounts in enumerate([[period(2024), period(2023)], [period(2024)]]):
         fetch(folders, week, {ACME: {"financials": accounts}}, datasets=["financials"])

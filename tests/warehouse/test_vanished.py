@@ -46,6 +46,7 @@ def test_on_a_first_run_nothing_has_vanished(folders):
     assert query(folders, VANISHED) == []
 
 
+@pytest.mark.slow
 def test_for_a_company_not_held_before_nothing_has_vanished(folders):
     run_of(folders, "financials", FULL)
     assert run_of(folders, "financials", LACKING, company=BOLT, day=1) == "done"
@@ -84,6 +85,7 @@ def test_a_share_is_one_of_all_records_that_were_answered(folders):
         run_of(folders, "financials", LACKING[:3] + FULL[3:], day=1, vanished_records_min=1)
 
 
+@pytest.mark.slow
 def test_a_service_that_starts_to_leave_out_nulls_has_lost_nothing(folders):
     run_of(folders, "financials", [period(year, people__newHires=None) for year in YEARS])
     assert run_of(folders, "financials", LACKING, day=1) == "done"
