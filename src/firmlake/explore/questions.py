@@ -102,7 +102,7 @@ _GENERATION = """
            (SELECT count(*) FROM runs) AS run_count
 """
 _PORTFOLIO = """
-    SELECT country, company_number, name, place, end_date, revenue_annual::DOUBLE AS revenue,
+    SELECT name, country, company_number, place, end_date, revenue_annual::DOUBLE AS revenue,
            revenue_growth::DOUBLE AS revenue_growth, net_margin::DOUBLE AS net_margin,
            total_assets::DOUBLE AS total_assets, equity_fraction::DOUBLE AS equity_fraction,
            employee_count::DOUBLE AS employees, health_indicator::DOUBLE AS health, coalesce(zone, 'no score') AS zone,
@@ -111,7 +111,7 @@ _PORTFOLIO = """
     ORDER BY total_assets DESC NULLS LAST, country, company_number
 """
 _FOUND = f"""
-    SELECT country, company_number, name, place
+    SELECT name, country, company_number, place
     FROM companies {{listed}}
     WHERE contains(lower(name), lower($text)) OR contains(company_number, $digits)
     ORDER BY NOT coalesce(starts_with(lower(name), lower($text)), false), name, country, company_number
