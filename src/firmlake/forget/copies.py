@@ -26,7 +26,7 @@ from firmlake.forget.versioned import versioned_tables, with_version
 from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
 from firmlake.privacy.frames import clean_frame
 
-__all__ = ["archives_record", "clean_archive", "clean_export", "known_archives", "note_archive"]
+__all__ = ["archives_record", "clean_archive", "clean_export", "has_hashes", "known_archives", "note_archive"]
 
 _ARCHIVED = ("runs", "landing", "state")
 _MANIFEST = "/manifest.json"
@@ -120,6 +120,12 @@ def clean_export(destination: Destination, forgotten: Forgotten, *, write: bool)
             for name, (content, _) in changed.items():
                 destination.put(f"{folder}/{name}", io.BytesIO(content))
             _renew_manifest(destination, path, manifest, changed, versions)
+
+
+def has_hashes(destination: Destination) -> bool:
+    """Tell whether an export in a destination holds hashed columns, which tombstones cannot be matched with."""
+    manifests = (path for path in destination.sizes("exports") if path.endswith(_MANIFEST))
+    return any("hash" in _read_manifest(destination, path).mask.values() for path in manifests)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

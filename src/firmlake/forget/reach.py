@@ -15,7 +15,7 @@ from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.exports.destination import Destination, open_destination
 from firmlake.exports.versions import delete_versions
-from firmlake.forget.copies import archives_record, clean_archive, clean_export, known_archives
+from firmlake.forget.copies import archives_record, clean_archive, clean_export, has_hashes, known_archives
 from firmlake.forget.loaded import clean_load
 from firmlake.forget.place import Place
 from firmlake.privacy.forgotten import Forgotten
@@ -25,10 +25,13 @@ __all__ = ["Copies"]
 
 _ALWAYS = (
     "Copies and backups of the data folder: after restoring one, clean it with `firmlake forget` or `replay`",
-    "Files written by `--out`, `--log` and `report --to`, and databases that exports were loaded into",
+    "Files written by `--out`, `--log`, `--page` and `report --to`, and databases that exports were loaded into",
 )
 _PREFECT = (
     "Prefect's database {path} keeps log lines, parameters and artifacts: delete the flow runs that name them there"
+)
+_HASHED = (
+    "Exports in {url} hash columns by `export.mask`, so rows of the forgotten are not found there: export whole again"
 )
 Clean = Callable[[], Iterator[Place]]
 
@@ -119,6 +122,8 @@ class Copies:
         with lock(self._folders, what, lock_name(destination.url), is_reader=True) if write else nullcontext():
             places = list(clean_export(destination, self._forgotten, write=write))
             self._drop_versions(destination, places, write=write)
+        if has_hashes(destination):
+            self._remarks.append(_HASHED.format(url=destination.url))
         yield from places
 
     def _load(self, last: LastExport, *, write: bool) -> Iterator[Place]:
