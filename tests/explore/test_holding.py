@@ -63,11 +63,22 @@ def test_the_page_of_a_company_is_that_of_the_command(holding):
 
 
 @pytest.mark.parametrize(
-    "sql", ["FROM read_csv('/etc/passwd')", "COPY companies TO '/tmp/x.csv'", "INSTALL httpfs", "FROM no"]
+    "sql",
+    [
+        "FROM read_csv('/etc/passwd')",
+        "COPY companies TO '/tmp/x.csv'",
+        "INSTALL httpfs",
+        "FROM no",
+        "DROP TABLE portfolio",
+        "SELECT 1; DROP TABLE portfolio",
+        "CREATE TEMP TABLE x AS SELECT 1",
+        "",
+    ],
 )
 def test_free_sql_reaches_nothing_but_the_warehouse(holding, sql):
     with pytest.raises(UsageError):
         holding.ask_freely(sql)
+    assert len(holding.ask_freely("FROM portfolio")[0]) == 3
 
 
 def test_free_sql_returns_rows_up_to_a_limit(holding):

@@ -16,7 +16,8 @@ from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.report.alerts import Alert, read_alerts
 from firmlake.report.company_page import make_company_page
-from firmlake.warehouse.generations import LOCKING, asking, generation_number, newest
+from firmlake.warehouse.generations import LOCKING, generation_number, newest
+from firmlake.warehouse.rejected import explain_rejected
 
 __all__ = ["Holding", "Newest"]
 
@@ -29,10 +30,9 @@ _SECONDS_MAX = 30.0
 class Holding:
     """One generation. Questions are asked one after another, from any thread."""
 
-    def __init__(self, folders: Folders, path: Path) -> None:
+    def __init__(self, path: Path) -> None:
         """Open a generation and prepare it, which takes some seconds for a hundred thousand companies."""
         self.path = path
-        self._folders = folders
         self._lock = threading.Lock()
         self._connection = duckdb.connect(path, read_only=True)
         for setting in LOCKING:
@@ -78,14 +78,18 @@ class Holding:
         Raises:
             UsageError: DuckDB rejects the query, or it takes too long. The message says why.
         """
-        with asking(self._folders, sql) as connection:
-            timer = threading.Timer(_SECONDS_MAX, connection.interrupt)
+        with self._lock:
+            timer = threading.Timer(_SECONDS_MAX, self._connection.interrupt)
             timer.start()
             try:
-                found = connection.sql(sql)
-                rows = _frame(found.limit(_ROWS_MAX + 1)) if found is not None else pl.DataFrame()
+                kinds = {each.type for each in self._connection.extract_statements(sql)}
+                if kinds != {duckdb.StatementType.SELECT}:
+                    raise UsageError("This is no query", "Ask with SELECT or FROM, such as FROM companies LIMIT 10")
+                rows = _frame(self._connection.sql(sql).limit(_ROWS_MAX + 1))
             except duckdb.InterruptException:
                 raise UsageError(f"The query took more than {_SECONDS_MAX:.0f} seconds", "Narrow it down") from None
+            except duckdb.Error as error:
+                raise explain_rejected(sql, error) from None
             finally:
                 timer.cancel()
         return rows.head(_ROWS_MAX), rows.height > _ROWS_MAX
@@ -132,7 +136,7 @@ class Newest:
             return self._held
 
     def _open(self, path: Path) -> None:
-        opened = Holding(self._folders, path)
+        opened = Holding(path)
         if self._before:
             self._before.close()  # the one after it stays open, since a session may be about to ask it
         self._before, self._held = self._held, opened
