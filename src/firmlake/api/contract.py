@@ -1,4 +1,4 @@
-"""The service's contract as data: paths, limits and fields. The only module that spells the names of record fields.
+"""The service's contract as data: paths, limits and fields. Few other modules spell one (docs/architecture.md).
 
 `Field` maps one of our columns to a place in the service's JSON. Parsing, checks, columns and documentation all derive
 from these tables.

@@ -1,4 +1,4 @@
-"""Start a run: freeze its plan before the first request, or resume the unfinished run of the same list."""
+"""Start a run: freeze its plan before the first request, or resume the unfinished run over the same companies."""
 
 from __future__ import annotations
 

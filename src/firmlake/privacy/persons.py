@@ -1,4 +1,4 @@
-"""Mask the names of persons in an answer before it lands, as `privacy.persons` says.
+"""What an answer loses before it lands: names of persons, as `privacy.persons` says, and forgotten subjects.
 
 A related party with a name but no company number counts as a person. So does a text whose unknown key suggests a
 person. The rest of the answer lands byte for byte, so structures, stakes and counts do not change.
