@@ -68,9 +68,9 @@ def main() -> None:
     parser.add_argument("--companies", type=int, default=COMPANIES, help="companies of a run")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds; the entry has the medians")
     arguments = parser.parse_args()
+    machine = describe_machine()  # before measuring: the commit may change meanwhile
     costs = measure_costs(arguments.companies, arguments.rounds)
     entries: list[dict[str, Any]] = json.loads(HISTORY.read_text()) if HISTORY.exists() else []
-    machine = describe_machine()
     entry = {name: machine[name] for name in ("commit", "measured_at", "cpu", "cores")}
     kept = [one for one in entries if one["commit"] != machine["commit"]]
     kept.append({**entry, "companies": arguments.companies, "rounds": arguments.rounds, "of_plain": costs})
