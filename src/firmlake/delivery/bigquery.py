@@ -200,5 +200,5 @@ def _told(name: str) -> Iterator[None]:
     try:
         yield
     except (GoogleAPIError, GoogleAuthError, RequestException, ValueError) as error:  # ValueError: settings disagree
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:300].rstrip(".")
         raise FirmlakeError(f"{name}: {first}", _LOGIN) from None
