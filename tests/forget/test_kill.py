@@ -22,8 +22,8 @@ from support import DAY
 from .support import make_weeks, now
 
 _PARTS = 6
-_STEP = int(os.environ.get("FIRMLAKE_KILL_STEP", "24"))
-"""One of so many changes of a file is tried; 6 tries them all, which takes about an hour of one processor."""
+_STEP = int(os.environ.get("FORGET_KILL_STEP", "24"))
+"""One of so many changes of a file is tried; 6 tries them all, which takes most of an hour of one processor."""
 
 
 @pytest.fixture(scope="module")
