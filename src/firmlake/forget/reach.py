@@ -13,7 +13,7 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
-from firmlake.exports.destination import Destination, open_destination
+from firmlake.exports.destination import Destination, Folder, open_destination
 from firmlake.exports.versions import delete_versions
 from firmlake.forget.copies import archives_record, clean_archive, clean_export, has_hashes, known_archives
 from firmlake.forget.loaded import clean_load
@@ -33,6 +33,8 @@ _PREFECT = (
 _HASHED = (
     "Exports in {url} hash columns by `export.mask`, so rows of the forgotten are not found there: export whole again"
 )
+_OURS = ("exports", "landing", "runs", "state", "staged")
+"""Folders of archives and exports in which only firmlake writes."""
 Clean = Callable[[], Iterator[Place]]
 
 
@@ -132,7 +134,11 @@ class Copies:
         )
 
     def _drop_versions(self, destination: Destination, places: list[Place], *, write: bool) -> None:
-        """Delete old versions of objects, also those that a killed call left."""
+        """Delete old versions of objects, also those that a killed call left, and unfinished files in a folder."""
+        if write and isinstance(destination, Folder):
+            for folder in _OURS:
+                for path in (destination.path / folder).rglob("*.part"):
+                    path.unlink()
         if write and (places or not self._forgotten.register.is_done) and (remark := delete_versions(destination.url)):
             self._remarks.append(remark)
 
