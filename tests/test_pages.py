@@ -125,13 +125,3 @@ def test_the_page_of_a_company_is_written_without_a_service(sample_world, capsys
     text = page.read_text("utf-8")
     assert text.count("<svg") >= 3
     assert "BE 0403227515" in text
-
-
-@pytest.mark.slow
-def test_every_question_of_the_notebook_is_answered_as_in_the_executed_one(sample_world: Folders):
-    questions = re.findall(r'ask\("{1,3}(.*?)"{1,3}\)', (ROOT / "docs/notebook.py").read_text("utf-8"), re.S)
-    executed = (ROOT / "docs/notebook.ipynb").read_text("utf-8")
-    shapes = [tuple(map(int, shape)) for shape in re.findall(r"shape: \((\d+), (\d+)\)", executed)]
-    answers = [ask(sample_world, question) for question in questions]
-    assert [(len(rows), len(columns)) for columns, rows in answers] == shapes
-    assert all(rows for _, rows in answers)
