@@ -136,9 +136,9 @@ class Copies:
     def _drop_versions(self, destination: Destination, places: list[Place], *, write: bool) -> None:
         """Delete old versions of objects, also those that a killed call left, and unfinished files in a folder."""
         if write and isinstance(destination, Folder):
-            for folder in _OURS:
-                for path in (destination.path / folder).rglob("*.part"):
-                    path.unlink()
+            unfinished = (path for folder in _OURS for path in (destination.path / folder).rglob("*.part"))
+            for path in [*unfinished, *destination.path.glob(".latest.json.*.part")]:
+                path.unlink()
         if write and (places or not self._forgotten.register.is_done) and (remark := delete_versions(destination.url)):
             self._remarks.append(remark)
 
