@@ -21,8 +21,8 @@ from firmlake.warehouse.rejected import explain_rejected
 
 __all__ = ["Holding", "Newest"]
 
-PREPARED: Final = ("portfolio", "peer_levels", "peer_groups", "measures", "findings")
-"""Views that become temporary tables of the same name. All other views and macros then read these, too."""
+PREPARED: Final = ("newest_measures", "findings")
+"""Views that become temporary tables of the same name, from which `benchmark` and the list of findings then read."""
 _ROWS_MAX = 10_000
 _SECONDS_MAX = 30.0
 
