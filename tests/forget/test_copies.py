@@ -100,7 +100,7 @@ def test_tables_with_versions_follow_and_lose_their_past(folders, tmp_path, form
     week(folders, 3)
     forget(settings_of(folders), [], now)
     again = export(folders, ExportRequest(format=form, mode="changes"), Folder(out), now=now)
-    assert again.manifest.mode == "changes"
+    assert again.manifest.mode == "whole"
     assert places_of(out, *SPELLED, BOLT.company_number) == set()
 
 
