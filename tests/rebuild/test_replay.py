@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 import pytest
 
+from firmlake.core.alert_rule import AlertRule
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import sha256_of, write_json
 from firmlake.core.folders import Folders
@@ -59,12 +60,21 @@ replay = partial(_replay, now=clock, memory_limit="100MB", keep=5)
 verified = partial(verify, now=clock, memory_limit="100MB")
 
 
+def watched(*names):
+    """Rules about the status of companies; their places differ from run to run."""
+    statuses = {"known": "!= 'not found'", "lost": "= 'not found'"}
+    for name in names:
+        when = {"status": statuses[name]}
+        yield AlertRule(name=name, says=f"{name} of {len(names)}", severity="low", view="company_status", when=when)
+
+
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
     """Two runs, of which the second changes one company, does not find another and fails on a third."""
     folders = Folders(tmp_path_factory.mktemp("two_runs"))
     for run_id, at, is_second in ((FIRST, NOON, False), (SECOND, NOON + DAY, True)):
-        run = make_run(folders, run_id=run_id, at=at, refused=[(7, "x", "no number")])
+        rules = tuple(watched("lost", "known") if is_second else watched("known"))
+        run = make_run(folders, run_id=run_id, at=at, refused=[(7, "x", "no number")], alert_rules=rules)
         for dataset in DATASETS:
             changed = {**RECORDS[dataset], **({"unheardOf": 1} if is_second else {})}
             acme = found(ACME, dataset, changed, 5)
@@ -191,6 +201,8 @@ CHANGES = {
     "drift": "UPDATE drift SET record_count = record_count + 1",
     "runs": "UPDATE runs SET credit_count = 7",
     "requests": "UPDATE requests SET duration_seconds = 1e-9",
+    "alert_rules": "UPDATE alert_rules SET condition = 'another'",
+    "alerts": "UPDATE alerts SET evidence = '{}'",
 }
 
 

@@ -48,7 +48,7 @@ TABLES_OF_ALERTS = (
                 "json",
                 "The figures compared, by column and as text, with the days of their periods; as of the last run that "
                 "met the rule",
-                privacy="company",
+                privacy="text",
             ),
             Column("doubt", "text", "Why the newest figures may be wrong, see quality", "no doubt is known"),
             Column("seen_run", "text", "Last run in which the company met the rule"),
