@@ -103,7 +103,7 @@ def _answer(api: str, sandbox: Sandbox, is_approved: bool, answered: threading.E
 
     def post(path: str, content: Any) -> httpx.Response | None:
         answer = httpx.post(f"{api}/{path}", json=content, trust_env=False)
-        return None if answer.status_code == 503 else answer  # its database is busy: Prefect's own clients ask again
+        return None if answer.status_code >= 500 else answer  # its database is busy: Prefect's own clients ask again
 
     def ask(path: str, content: Any) -> Any:
         return wait_until(lambda: post(path, content)).raise_for_status().json()

@@ -56,27 +56,23 @@ def serve(folders: Folders, port: int, tell: Callable[[str], object], open_page:
     Raises:
         UsageError: The port is taken, or the extra `explore` is not installed.
     """
-    current.use(folders, tell)
-    tell(f"Opening generation {current.holding().number}")
-    token = secrets.token_urlsafe(16)
-    application = make_application(token)
-    config = uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=1)
-    try:
-        listening = socket.create_server((HOST, port))
-    except OSError:
-        raise UsageError(f"Port {port} of {HOST} is taken", "Name another with --port, or leave it out") from None
-    address = f"http://{HOST}:{listening.getsockname()[1]}/?access_token={token}"
-    tell(f"Explore at {address}; Ctrl-C ends it")
+    with _listen(port) as listening:
+        current.use(folders, tell)
+        tell(f"Opening generation {current.holding().number}")
+        token = secrets.token_urlsafe(16)
+        config = uvicorn.Config(make_application(token), log_level="warning", timeout_graceful_shutdown=1)
+        address = f"http://{HOST}:{listening.getsockname()[1]}/?access_token={token}"
+        tell(f"Explore at {address}; Ctrl-C ends it")
 
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
-            open_page(address)
+        class Server(uvicorn.Server):
+            async def startup(self, sockets: Any = None) -> None:
+                await super().startup(sockets)
+                open_page(address)
 
-    with suppress(KeyboardInterrupt):
-        Server(config).run(sockets=[listening])
-    sys.stderr.flush()
-    os._exit(EXIT_DONE)  # threads of sessions would keep the process; they only read
+        with suppress(KeyboardInterrupt):
+            Server(config).run(sockets=[listening])
+        sys.stderr.flush()
+        os._exit(EXIT_DONE)  # threads of sessions would keep the process; they only read
 
 
 def make_application(token: str) -> ASGIApp:
@@ -119,6 +115,13 @@ def guarded(application: ASGIApp) -> ASGIApp:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        return socket.create_server((HOST, port))
+    except OSError:
+        raise UsageError(f"Port {port} of {HOST} is taken", "Name another with --port, or leave it out") from None
 
 
 def _is_ours(scope: Scope) -> bool:
