@@ -81,15 +81,17 @@ def first_publish_starts_from_it(
         yield
 
 
-_GROUPED = {"prefect_server": "prefect", "s3": "s3"}
-"""Servers that take seconds to start or to import: one process has all tests of each."""
+_EVERYWHERE = {"prefect_server", "s3", "lake", "sample_world"}
+_IN_A_MODULE = {"weeks", "told", "made", "world", "three_runs", "page"}
+"""Fixtures that take seconds: one process has all tests of each, or of each in a module."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        for name in _GROUPED.keys() & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group(_GROUPED[name]))
+        names = set(getattr(item, "fixturenames", ()))
+        if groups := sorted(_EVERYWHERE & names) or [str(item.path)] * bool(_IN_A_MODULE & names):
+            item.add_marker(pytest.mark.xdist_group(groups[0]))
 
 
 def pytest_collection_finish() -> None:

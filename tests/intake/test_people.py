@@ -247,6 +247,7 @@ def test_a_sheet_of_open_document_that_repeats_a_cell_is_refused(refusal):
         ("kbo;a;b\n0403227515\n", {"max_columns": 2}, "max_columns"),
         (book(("Blad1", [["kbo", "x"], [BE]])), {"max_cells": 3}, "max_cells"),
     ],
+    ids=["gzip", "zip", "rows", "columns", "cells"],
 )  # fmt: skip
 def test_every_limit_is_a_setting_and_the_refusal_names_it(write, refusal, content, options, setting):
     assert f"raise intake.{setting}" in refusal(content, **options).next_step
