@@ -74,6 +74,7 @@ def test_nobody_but_the_owner_reads_what_is_written(sandbox, tmp_path):
     assert {path: oct(mode) for path, mode in found.items() if mode & 0o077} == {}
 
 
+@pytest.mark.slow
 def test_a_stricter_umask_is_respected(sandbox, tmp_path):
     (tmp_path / "list.csv").write_text("BE0403227515\n")
     call(tmp_path, sandbox, ["run", "list.csv"], umask=0o277)

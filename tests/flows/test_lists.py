@@ -82,7 +82,8 @@ def test_a_smart_list_fails_before_any_write(run: Run, contacts: Path, sandbox: 
     assert puts(sandbox) == 0
 
 
-@pytest.mark.parametrize("is_approved", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_approved", [True, False])
 def test_nothing_is_added_before_a_person_approves(run: Run, contacts, sandbox, prefect_server, is_approved):
     answered = threading.Event()
     answerer = threading.Thread(target=_answer, args=(prefect_server, sandbox, is_approved, answered))
