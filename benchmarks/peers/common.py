@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 DATASETS = ("financials", "lookalikes", "relationships")
-TOKEN = "benchmark"  # noqa: S105 - guards nothing
+TOKEN = "benchmark-token-of-forty-characters-00"  # noqa: S105 - guards nothing
 _AT_ONCE = 100
 _RECORDS = 5  # of each company: 100 companies x 5 records is what the service allows
 

@@ -87,9 +87,12 @@ def requests(sandbox):
 def held(run):
     """What came of each company and dataset, with its records as received."""
     return {
-        key: (track.status, [bytes(raw) for part in track.parts for raws in part.records.values() for raw in raws])
+        (company, dataset): (
+            track.status,
+            [bytes(raw) for part in track.parts for raws in part.records.values() for raw in raws],
+        )
         for shard in run.shards()
-        for key, track in load_progress(run, shard, keep_records=True).tracks.items()
+        for company, dataset, track in load_progress(run, shard, keep_records=True).tracks()
     }
 
 
@@ -312,7 +315,7 @@ def test_a_company_that_spoils_every_request_is_named_in_few_and_harms_nobody(sa
     key = (POISON, "lookalikes")
     assert failed(again) == {key}
     assert held(again) | {key: None} == expected | {key: None}
-    [letter] = [track for track in load_progress(again, 1).tracks.values() if track.status == "failed"]
+    [letter] = [track for _, _, track in load_progress(again, 1).tracks() if track.status == "failed"]
     assert letter.reason
 
 

@@ -42,7 +42,7 @@ def page(company, offset, total, limit=5):
 
 
 def track(progress, company=ACME, dataset="financials"):
-    return progress.tracks[company, dataset]
+    return progress.datasets[dataset][company]
 
 
 def held(progress, company=ACME, dataset="financials"):
@@ -53,11 +53,11 @@ def held(progress, company=ACME, dataset="financials"):
 def view(progress):
     """All that anybody asks of a progress."""
     return {
-        key: (
+        (company, dataset): (
             t.status, t.next_offset, t.total, t.misses, t.restarts, t.attempts, t.reason, t.name, t.place,
             t.first_at, t.answered_at, t.ended_at, [(p.request_id, p.fetched_at, _plain(p.records)) for p in t.parts],
         )
-        for key, t in progress.tracks.items()
+        for company, dataset, t in progress.tracks()
     }  # fmt: skip
 
 
@@ -73,10 +73,10 @@ def test_answered_empty_not_found_and_silent_are_four_things(dataset):
     four = (*EVERYBODY, STRANGER)
     elements = [found(ACME, dataset, RECORDS[dataset]), found(BOLT, dataset), not_found(CIRC, dataset)]
     progress = absorb((header(dataset, four, offset=0), body(*elements)), companies=four, datasets=[dataset])
-    assert [(t.status, t.next_offset) for t in progress.tracks.values()] == [
+    assert [(t.status, t.next_offset) for _, _, t in progress.tracks()] == [
         ("answered", 1), ("answered", 0), ("not_found", 0), ("pending", 0),
     ]  # fmt: skip
-    assert progress.pending(dataset) == [STRANGER]
+    assert list(progress.pending(dataset)) == [STRANGER]
 
 
 def test_elements_are_matched_by_company_whatever_their_order_and_spelling():
@@ -131,14 +131,14 @@ def test_after_some_misses_a_good_answer_is_taken_and_they_are_forgotten():
     missing = ask([ACME, BOLT], found(BOLT, "financials"))
     progress = absorb(missing, missing, page(ACME, 0, 7), missing, missing)
     assert (track(progress).status, track(progress).is_given_up) == ("pending", False)
-    assert absorb(missing, missing, page(ACME, 0, 7), missing, page(ACME, 5, 7)).tracks[ACME, "financials"].total == 7
+    assert absorb(missing, missing, page(ACME, 0, 7), missing, page(ACME, 5, 7)).datasets["financials"][ACME].total == 7
 
 
 @pytest.mark.parametrize("content", [b"", b"null", b"<html>", b"[]", b"[null,null]", b"[", b'{"message":"x"}'])
 def test_a_body_about_nobody_is_no_miss_of_everybody(content):
     """One company can make a whole answer unusable: the others must still be there when it is found out."""
     progress = absorb(*2 * MISSES_MAX * [(header("financials", EVERYBODY, offset=0), content)])
-    for one in progress.tracks.values():
+    for _, _, one in progress.tracks():
         assert (one.status, one.misses, one.is_given_up) == ("pending", 0, False)
         assert one.reason
 
@@ -234,7 +234,7 @@ def test_a_company_that_disappears_between_pages_is_read_anew():
     assert (track(progress).status, held(progress)) == ("pending", [])
     progress = absorb(page(ACME, 0, 12), gone, ask([ACME], not_found(ACME)))
     assert (track(progress).status, held(progress)) == ("not_found", [])
-    assert absorb(*10 * [page(ACME, 0, 12), gone]).tracks[ACME, "financials"].is_given_up
+    assert absorb(*10 * [page(ACME, 0, 12), gone]).datasets["financials"][ACME].is_given_up
 
 
 def test_a_page_that_comes_twice_is_held_once():
@@ -313,7 +313,7 @@ def test_a_history_read_in_two_parts_is_the_history(own, seed, cut):
 @given(own=histories(), seed=st.integers())
 def test_what_is_answered_is_complete(own, seed):
     progress = absorb(*_mix(own, seed))
-    for (company, _), one in progress.tracks.items():
+    for company, _, one in progress.tracks():
         years = [int(raw[14:18]) for raw in held(progress, company)]
         assert years == list(range(2000, 2000 + len(years)))
         assert len(years) == one.next_offset

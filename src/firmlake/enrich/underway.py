@@ -98,13 +98,13 @@ def _read_staged(run: Run, shard: int) -> pl.DataFrame | None:
 
 def _first_answers(progress: Progress) -> Iterator[tuple[str, str, datetime]]:
     first: dict[Company, datetime] = {}
-    for (company, _), track in progress.tracks.items():
+    for company, _, track in progress.tracks():
         if track.first_at:
             first[company] = min(first.get(company, track.first_at), track.first_at)
     return ((*company, at.replace(tzinfo=None)) for company, at in first.items())
 
 
 def _pending(progress: Progress) -> Iterator[tuple[str, str, str, int | None]]:
-    for (company, dataset), track in progress.tracks.items():
+    for company, dataset, track in progress.tracks():
         if track.status == "pending":
             yield *company, dataset, track.total and track.total - track.next_offset

@@ -93,7 +93,7 @@ class Fetcher:
                     asks.extendleft(self._narrow(sent, shard))
             self._standing.check()
             self._give_up_ended(shard)
-        statuses = [track.status for track in progress.tracks.values()]
+        statuses = [track.status for _, _, track in progress.tracks()]
         if self._sender.charged:
             raise self._sender.charged
         if self._sender.out_of_credits and "pending" in statuses:
@@ -109,13 +109,12 @@ class Fetcher:
                 continue
             hopeless: defaultdict[str, list[Company]] = defaultdict(list)
             wanted: defaultdict[tuple[bool, bool], list[Wanted]] = defaultdict(list)
-            for company in shard.progress.pending(dataset):
-                track = shard.progress.tracks[company, dataset]
+            apart, refreshed = shard.apart[dataset], shard.refreshed[dataset]
+            for company, track in shard.progress.pending(dataset).items():
                 if track.is_given_up:
                     hopeless[track.reason].append(company)
                 elif self._may_ask(shard, company):
-                    target = (company, dataset)
-                    wanted[target in shard.apart, target not in shard.refreshed].append(
+                    wanted[company in apart, company not in refreshed].append(
                         Wanted(company, track.next_offset, _remaining(track), track.expected)
                     )
             for reason, companies in hopeless.items():
@@ -189,7 +188,7 @@ class Fetcher:
     def _probe(self, asks: deque[Ask], tries: int | None, shard: Shard) -> Sent:
         """Ask for one company of the next page, to see whether its dataset is available again."""
         page = asks[0].page
-        fine = [company for company in page.companies if (company, page.dataset) not in shard.barred]
+        fine = [company for company in page.companies if company not in shard.barred[page.dataset]]
         # The choice varies from run to run, so that a company that always fails cannot block the dataset.
         company = (fine or page.companies)[crc32(self._run.run_id.encode()) % len(fine or page.companies)]
         probe = Ask(page._replace(companies=(company,)), tries or self._settings.api.tries)

@@ -30,8 +30,8 @@ def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, 
         keep_records: Whether records are kept for staging; otherwise they are only counted.
     """
     targets = run.targets(shard) if targets is None else targets
-    columns = targets.select("country", "company_number", "dataset", "expected_count")
-    wanted = ((Company(country, number), dataset, count) for country, number, dataset, count in columns.iter_rows())
+    companies = map(Company._make, targets.select("country", "company_number").rows())
+    wanted = zip(companies, targets["dataset"].to_list(), targets["expected_count"].to_list(), strict=True)
     progress = Progress(wanted, run.plan.names.not_found_message, keep_records=keep_records)
     for landed in read_landed(run, shard):
         progress.absorb(landed.header, landed.body)

@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 import polars as pl
@@ -58,17 +59,17 @@ def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list
     if not DATASETS[dataset].is_paged:
         companies = [want.company for want in wanted]
         return [Page(dataset, tuple(chunk)) for chunk in _chunks(companies, api.companies_per_request)]
-    slices: defaultdict[int, list[Wanted]] = defaultdict(list)
-    wanted = [
-        want._replace(remaining=_likely(api, want.expected)) if want.remaining is None else want for want in wanted
-    ]
-    first = [want.company for want in wanted if want.remaining is None]
+    first: list[Company] = []
+    slices: defaultdict[int, list[tuple[int, Company]]] = defaultdict(list)
+    for company, offset, remaining, expected in wanted:
+        remaining = _likely(api, expected) if remaining is None else remaining
+        if remaining is None:
+            first.append(company)
+        else:
+            slices[offset].append((remaining, company))
     pages = [Page(dataset, tuple(chunk), _first_limit(api), 0) for chunk in _chunks(first, api.companies_per_request)]
-    for want in wanted:
-        if want.remaining is not None:
-            slices[want.offset].append(want)
     for offset, group in sorted(slices.items()):
-        pages += _pack(api, dataset, offset, sorted(group, key=lambda want: -(want.remaining or 0)))
+        pages += _pack(api, dataset, offset, sorted(group, key=itemgetter(0), reverse=True))
     return pages
 
 
@@ -112,13 +113,13 @@ def _likely(api: ApiSettings, expected: int | None) -> int | None:
     return likely if first < likely <= 2 * first and likely == _limit(api, likely) else None
 
 
-def _pack(api: ApiSettings, dataset: str, offset: int, group: list[Wanted]) -> Iterable[Page]:
+def _pack(api: ApiSettings, dataset: str, offset: int, group: list[tuple[int, Company]]) -> Iterable[Page]:
     """Fill requests from the longest remainder down, so that each limit fits its companies closely."""
     start = 0
     while start < len(group):
-        limit = _limit(api, group[start].remaining or 0)
+        limit = _limit(api, group[start][0])
         size = _size(api, limit)
-        yield Page(dataset, tuple(want.company for want in group[start : start + size]), limit, offset)
+        yield Page(dataset, tuple(company for _, company in group[start : start + size]), limit, offset)
         start += size
 
 

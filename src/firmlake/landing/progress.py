@@ -6,7 +6,7 @@ The same rules apply while answers arrive, when a run resumes and when tables ar
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -87,8 +87,7 @@ class Progress:
         keep_records: Whether records are kept for staging; otherwise they are only counted.
 
     Attributes:
-        tracks: Tracks by company and dataset, in the order of the company list.
-        datasets: The same tracks by dataset, then company.
+        datasets: Tracks by dataset, then company, in the order of the company list.
         headers: Headers of all landed records, in landing order.
         foreign: Elements about companies that were not asked for, with the header of their answer.
         unknown: Paths of fields that are not in the contract, with the header of their answer.
@@ -101,19 +100,24 @@ class Progress:
         *,
         keep_records: bool = False,
     ) -> None:
-        self.tracks = {(company, dataset): Track(count) for company, dataset, count in wanted}
         self.datasets: defaultdict[str, dict[Company, Track]] = defaultdict(dict)
-        for (company, dataset), track in self.tracks.items():
-            self.datasets[dataset][company] = track
+        for company, dataset, count in wanted:
+            self.datasets[dataset][company] = Track(count)
         self.headers: list[Header] = []
         self.foreign: list[tuple[Header, str]] = []
         self.unknown: list[tuple[Header, str]] = []
         self._not_found = not_found_message.casefold()
         self._keeps = keep_records
 
-    def pending(self, dataset: str) -> list[Company]:
-        """List the companies still to ask for, in the order of the company list."""
-        return [company for company, track in self.datasets[dataset].items() if track.status == "pending"]
+    def tracks(self) -> Iterator[tuple[Company, str, Track]]:
+        """Yield all tracks, each with its company and dataset."""
+        for dataset, tracks in self.datasets.items():
+            for company, track in tracks.items():
+                yield company, dataset, track
+
+    def pending(self, dataset: str) -> dict[Company, Track]:
+        """Return the companies still to ask for, in the order of the company list."""
+        return {company: track for company, track in self.datasets[dataset].items() if track.status == "pending"}
 
     def follow(self, headers: Iterable[Header]) -> None:
         """Add the headers of new answers, and sort observations into landing order.
@@ -135,14 +139,13 @@ class Progress:
             elements: The result of `check_answer`, if known already; None reads the body.
         """
         of_dataset = self.datasets[header.dataset]
-        asked = {company: of_dataset[company] for company in header.companies if company in of_dataset}
-        tracks = asked.values()
+        asked = [(company, of_dataset[company]) for company in header.companies if company in of_dataset]
         if header.kind in GIVEN_UP:
-            for track in tracks:
+            for _, track in asked:
                 _give_up(header, track)
             return
         has_failed = header.kind == "no_answer" or header.status != 200
-        for track in tracks:
+        for _, track in asked:
             track.attempts += 1
             track.request_id = header.request_id
             if has_failed:
@@ -153,45 +156,54 @@ class Progress:
             elements = elements or check_answer(header.dataset, body)
         except UnusableAnswerError as error:
             # The answer tells nothing about any company. One may be the reason, so it is no miss of the others.
-            for track in tracks:
+            for _, track in asked:
                 track.reason = error.message
             return
         self._absorb_elements(header, asked, elements)
 
-    def _absorb_elements(self, header: Header, asked: dict[Company, Track], elements: Sequence[Element]) -> None:
+    def _absorb_elements(
+        self, header: Header, asked: Sequence[tuple[Company, Track]], elements: Sequence[Element]
+    ) -> None:
+        is_paged = DATASETS[header.dataset].is_paged
+        if [element.company for element in elements] == [company for company, _ in asked]:  # as a rule, and faster
+            said = elements
+        else:
+            said = self._match(header, asked, elements)
+        for (_, track), element in zip(asked, said, strict=True):
+            if track.status in ("answered", "not_found"):
+                continue
+            if element.problem:
+                _miss(track, element.problem)
+            elif element.records is not None:
+                if problem := self._add_page(header, track, element, element.records, is_paged):
+                    _miss(track, problem)
+            elif (element.message or "").casefold() != self._not_found:
+                _miss(track, f"{OTHER_MESSAGE}: {element.message}")
+            elif track.next_offset:
+                _restart(track, "it was found, and then not found")
+            else:
+                track.status, track.answered_at = "not_found", header.fetched_at
+        self.unknown += [(header, path) for element in elements for path in element.unknown]
+
+    def _match(
+        self, header: Header, asked: Sequence[tuple[Company, Track]], elements: Sequence[Element]
+    ) -> list[Element]:
+        """Find the element of each company that was asked for, and note the elements about any others."""
         said = {element.company: element for element in elements}
         if len(said) < len(elements):
             said |= _contradictions(elements)
-        for company, track in asked.items():
-            if track.status not in ("answered", "not_found"):
-                self._absorb_company(header, track, said.get(company, _SILENCE))
-        if not said.keys() <= asked.keys():
-            strangers = said.keys() - set(header.companies)
-            self.foreign += [
-                (header, str(other.company or other.problem or "no known company"))
-                for other in elements
-                if other.company in strangers
-            ]
-        self.unknown += [(header, path) for element in elements for path in element.unknown]
+        self.foreign += [
+            (header, str(other.company or other.problem or "no known company"))
+            for other in elements
+            if other.company not in header.companies
+        ]
+        return [said.get(company, _SILENCE) for company, _ in asked]
 
-    def _absorb_company(self, header: Header, track: Track, element: Element) -> None:
-        if element.problem:
-            _miss(track, element.problem)
-        elif element.records is not None:
-            problem = self._add_page(header, track, element, element.records)
-            if problem:
-                _miss(track, problem)
-        elif (element.message or "").casefold() != self._not_found:
-            _miss(track, f"{OTHER_MESSAGE}: {element.message}")
-        elif track.next_offset:
-            _restart(track, "it was found, and then not found")
-        else:
-            track.status, track.answered_at = "not_found", header.fetched_at
-
-    def _add_page(self, header: Header, track: Track, element: Element, records: dict[str, list[Raw]]) -> str:
+    def _add_page(
+        self, header: Header, track: Track, element: Element, records: dict[str, list[Raw]], is_paged: bool
+    ) -> str:
         count = sum(map(len, records.values()))
         offset = header.offset or 0
-        is_paged = DATASETS[header.dataset].is_paged
         if is_paged:
             total = element.total or 0
             if element.offset != offset:

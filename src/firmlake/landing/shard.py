@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import polars as pl
@@ -15,6 +16,10 @@ from firmlake.landing.progress import Progress
 from firmlake.landing.segments import SegmentWriter
 
 __all__ = ["Shard", "ShardResult", "open_shard"]
+
+
+Targets = defaultdict[str, set[Company]]
+"""Companies by dataset."""
 
 
 class ShardResult(NamedTuple):
@@ -50,10 +55,11 @@ class Shard(NamedTuple):
         progress: What has landed so far.
         writer: Writes the shard's answers.
         free: Companies that were inside their paid window before this run.
-        refreshed: Targets in the last days of their paid window; they are requested separately, so that a charge for
-            them is noticed.
-        apart: Targets that failed in an earlier run; they are requested separately, so that they fail no others.
-        barred: Targets whose dataset was given up in an earlier run.
+        refreshed: Companies by dataset in the last days of their paid window; they are requested separately, so that a
+            charge for them is noticed.
+        apart: Companies by dataset that failed in an earlier run; they are requested separately, so that they fail no
+            others.
+        barred: Companies by dataset whose dataset was given up in an earlier run.
         unpaid: Companies that we believed paid for, but that the service refuses without credits.
     """
 
@@ -61,25 +67,23 @@ class Shard(NamedTuple):
     progress: Progress
     writer: SegmentWriter
     free: frozenset[Company]
-    refreshed: frozenset[tuple[Company, str]]
-    apart: frozenset[tuple[Company, str]]
-    barred: frozenset[tuple[Company, str]]
+    refreshed: Targets
+    apart: Targets
+    barred: Targets
     unpaid: set[Company]
 
     def is_apart(self, page: Page) -> bool:
         """Tell whether all targets of a page failed before, so that another refusal says nothing about the settings."""
-        return all((company, page.dataset) in self.apart for company in page.companies)
+        return self.apart[page.dataset].issuperset(page.companies)
 
     def is_refresh(self, page: Page) -> bool:
         """Tell whether all targets of a page are refreshed for free, so that any charge for it is a mistake."""
-        return all((company, page.dataset) in self.refreshed for company in page.companies)
+        return self.refreshed[page.dataset].issuperset(page.companies)
 
     def is_paid(self, company: Company, datasets: Iterable[str]) -> bool:
         """Tell whether a company is free: paid for before this run, or by an answer of this run."""
-        tracks = self.progress.tracks
-        return company in self.free or any(
-            (company, dataset) in tracks and tracks[company, dataset].first_at for dataset in datasets
-        )
+        tracks = (self.progress.datasets[dataset].get(company) for dataset in datasets)
+        return company in self.free or any(track and track.first_at for track in tracks)
 
 
 def open_shard(run: Run, number: int, writer: SegmentWriter) -> Shard:
@@ -89,14 +93,17 @@ def open_shard(run: Run, number: int, writer: SegmentWriter) -> Shard:
         number,
         load_progress(run, number, targets=targets, keep_records=True),
         writer,
-        free=frozenset(company for company, _ in _pairs(targets.filter("is_paid"))),
-        refreshed=frozenset(_pairs(targets.filter("is_refresh"))),
-        apart=frozenset(_pairs(targets.filter("has_failed"))),
-        barred=frozenset(_pairs(targets.filter("is_barred"))),
+        free=frozenset().union(*_of_datasets(targets, "is_paid").values()),
+        refreshed=_of_datasets(targets, "is_refresh"),
+        apart=_of_datasets(targets, "has_failed"),
+        barred=_of_datasets(targets, "is_barred"),
         unpaid=set(),
     )
 
 
-def _pairs(targets: pl.DataFrame) -> Iterator[tuple[Company, str]]:
-    rows = targets.select("country", "company_number", "dataset").iter_rows()
-    return ((Company(country, number), dataset) for country, number, dataset in rows)
+def _of_datasets(targets: pl.DataFrame, mark: str) -> Targets:
+    """Return the companies of the targets with a mark, by dataset."""
+    found: Targets = defaultdict(set)
+    for country, number, dataset in targets.filter(mark).select("country", "company_number", "dataset").iter_rows():
+        found[dataset].add(Company(country, number))
+    return found

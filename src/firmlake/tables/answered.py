@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 import polars as pl
 from msgspec import Raw
+from xxhash import xxh3_128_hexdigest
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
@@ -19,7 +19,7 @@ from firmlake.tables.reading import Observation
 from firmlake.tables.records import read_records
 from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema
 
-__all__ = ["AS_IT_IS", "Answered", "Drift", "Gathered", "Part", "gather", "payload_hash", "shape_table"]
+__all__ = ["AS_IT_IS", "Answered", "Drift", "Gathered", "Part", "gather", "hash_heads", "payload_hash", "shape_table"]
 
 AS_IT_IS = ContractSettings()
 """Settings that change nothing about the contract."""
@@ -100,18 +100,28 @@ def gather(dataset: str, group: str, answers: Iterable[Answered], contract: Cont
     )
 
 
-def payload_hash(answered: Answered, groups: Iterable[str], contract: ContractSettings = AS_IT_IS) -> str:
-    """Hash a company's records as received: equal hashes mean equal rows, however the records were paged.
+def hash_heads(groups: Iterable[str], contract: ContractSettings = AS_IT_IS) -> list[tuple[str, bytes]]:
+    """Return the groups of a dataset, each with what stands before its records when they are hashed.
 
     Settings that change how records are read are part of the hash, so that held rows are replaced if they change.
     """
-    digest = hashlib.blake2b(b"" if contract == AS_IT_IS else msgspec.json.encode(contract), digest_size=16)
-    for group in groups:
-        content: list[bytes | Raw] = [group.encode()]
-        for part in answered.parts:
+    settings = b"" if contract == AS_IT_IS else msgspec.json.encode(contract)
+    return [(group, settings + group.encode()) for group in groups]
+
+
+def payload_hash(heads: Iterable[tuple[str, bytes]], parts: Iterable[Part]) -> str:
+    """Hash a company's records as received: equal hashes mean equal rows, however the records were paged.
+
+    Args:
+        heads: From `hash_heads`.
+        parts: The pages of the company's answer.
+    """
+    content: list[bytes | Raw] = []
+    for group, head in heads:
+        content.append(head)
+        for part in parts:
             content += part.records[group]
-        digest.update(b",".join(content))
-    return digest.hexdigest()
+    return xxh3_128_hexdigest(b",".join(content))
 
 
 def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
@@ -131,10 +141,11 @@ def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
 
 
 def _origin(
-    pages: dict[str, list[int]], companies: Iterable[Company], requests: Iterable[tuple[str, datetime]]
+    pages: dict[str, list[int]], companies: Sequence[Company], requests: Iterable[tuple[str, datetime]]
 ) -> pl.DataFrame:
     """Return the origin of each record; pages refer to companies and requests by position."""
-    of_company = pl.DataFrame(companies, schema={"country": pl.String, "company_number": pl.String}, orient="row")
+    keys = zip(*companies, strict=True) if companies else ((), ())
+    of_company = pl.DataFrame(dict(zip(Company._fields, keys, strict=True)), schema=_KEY)
     of_request = pl.DataFrame(
         requests, schema={"request_id": pl.String, "fetched_at": pl.Datetime("us", "UTC")}, orient="row"
     ).with_columns(pl.col("fetched_at").dt.replace_time_zone(None))
@@ -149,4 +160,5 @@ def _origin(
     )
 
 
+_KEY = dict.fromkeys(Company._fields, pl.String)
 _REJECT = pl.Schema({"record": pl.UInt32(), **dict.fromkeys(("path", "value", "reason", "effect"), pl.String())})

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from itertools import chain, repeat
+from operator import attrgetter
 from typing import Any
 
 import polars as pl
 
 from firmlake.api.contract import DATASETS
-from firmlake.core.company import Company
 from firmlake.core.run import Run
 from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress, Track
 from firmlake.landing.segments import GIVEN_UP, Header, credits_in
-from firmlake.tables.answered import Answered, Drift, Gathered, payload_hash, shape_table
+from firmlake.tables.answered import Answered, Drift, Gathered, hash_heads, payload_hash, shape_table
 from firmlake.tables.drift import discarded_values, drift_table, new_values, other_scales
 from firmlake.tables.financials import flatten_financials
 from firmlake.tables.lookalikes import flatten_lookalikes
@@ -24,6 +25,10 @@ from firmlake.tables.relationships import flatten_relationships
 from firmlake.tables.schemas import TABLES, polars_schema
 
 __all__ = ["FLATTEN", "flatten_shard"]
+
+_ANSWERED = ("reported", "empty", "not_found")
+_UNHASHED = {"not_found": ""}
+"""Hashes of companies without records, by status; None for the others."""
 
 FLATTEN: dict[str, Callable[..., tuple[dict[str, pl.DataFrame], list[Gathered]]]] = {
     "financials": flatten_financials,
@@ -44,23 +49,27 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
     tables: dict[str, pl.DataFrame] = {}
     rejects: list[pl.DataFrame] = []
     drift = _drift_of_envelopes(progress)
-    states: list[pl.DataFrame] = []
+    hashes: list[str | None] = []
     contract = run.plan.contract
     for dataset in run.plan.datasets:
         tracks = progress.datasets[dataset]
         answers = [Answered(company, track.parts) for company, track in tracks.items() if track.status == "answered"]
-        hashes = {answer.company: payload_hash(answer, DATASETS[dataset].groups, contract) for answer in answers}
+        heads = hash_heads(DATASETS[dataset].groups, contract)
+        hashes += [
+            payload_hash(heads, track.parts) if track.status == "answered" else _UNHASHED.get(track.status)
+            for track in tracks.values()
+        ]
         made, gathered = FLATTEN[dataset](answers, contract)
         tables |= {name: shape_table(name, frame, run.run_id) for name, frame in made.items()}
         rejects += [part.rejects for part in gathered]
         for part in gathered:
             drift += [*part.drift, *discarded_values(dataset, part.rejects), *new_values(dataset, part.frame)]
             drift += other_scales(dataset, part)
-        states.append(_states(tracks, dataset, hashes))
+    tracked = _tracked(progress, run.plan.datasets, hashes)
     tables["rejects"] = _table("rejects", run, rejects)
-    tables["company_state"] = shape_table("company_state", _with_counts(states, tables["rejects"]), run.run_id)
+    tables["company_state"] = shape_table("company_state", _states(tracked, tables["rejects"]), run.run_id)
     tables["dead_letters"] = _frame("dead_letters", run, _dead_letters(progress))
-    tables["companies"] = shape_table("companies", _companies(progress), run.run_id)
+    tables["companies"] = shape_table("companies", _companies(tracked), run.run_id)
     tables["requests"] = _frame("requests", run, _requests(run, progress))
     tables["drift"] = shape_table("drift", drift_table(drift), run.run_id)
     return tables
@@ -79,27 +88,28 @@ def _table(table: str, run: Run, parts: list[pl.DataFrame]) -> pl.DataFrame:
     return shape_table(table, pl.concat(parts), run.run_id) if parts else _frame(table, run, [])
 
 
-def _states(tracks: dict[Company, Track], dataset: str, hashes: dict[Company, str]) -> pl.DataFrame:
-    """Return the state of a dataset for each company."""
-    answered = [track if track.status in ("answered", "not_found") else None for track in tracks.values()]
+def _tracked(progress: Progress, datasets: Iterable[str], hashes: Iterable[str | None]) -> pl.DataFrame:
+    """Return one row for each dataset, in the order they are asked, and company."""
+    tracks = [track for dataset in datasets for track in progress.datasets[dataset].values()]
+    companies = [company for dataset in datasets for company in progress.datasets[dataset]]
+    countries, numbers = zip(*companies, strict=True) if companies else ((), ())
+    texts: dict[str, Iterable[str | None]] = {
+        "country": countries,
+        "company_number": numbers,
+        "dataset": chain.from_iterable(repeat(dataset, len(progress.datasets[dataset])) for dataset in datasets),
+        "status": map(_status, tracks),
+        "name": map(attrgetter("name"), tracks),
+        "place": map(attrgetter("place"), tracks),
+        "payload_hash": hashes,
+    }
     return pl.DataFrame(
         {
-            **_columns_of(tracks.keys()),
-            "dataset": [dataset] * len(tracks),
-            "status": [_status(track) for track in tracks.values()],
-            "record_count": [track and track.next_offset for track in answered],
-            "payload_hash": [
-                hashes.get(company, "" if track.status == "not_found" else None) for company, track in tracks.items()
-            ],
-            "fetched_at": _moments(track.answered_at if track else None for track in answered),
-        },
-        schema_overrides=dict.fromkeys(("dataset", "status", "payload_hash"), pl.String) | {"record_count": pl.Int64},
+            **{name: pl.Series(list(values), dtype=pl.String) for name, values in texts.items()},
+            "record_count": pl.Series(list(map(attrgetter("next_offset"), tracks)), dtype=pl.Int64),
+            "fetched_at": _moments(map(attrgetter("answered_at"), tracks)),
+            "paid_at": _moments(map(attrgetter("first_at"), tracks)),
+        }
     )
-
-
-def _columns_of(companies: Collection[Company]) -> dict[str, pl.Series]:
-    columns = zip(*companies, strict=True) if companies else ((), ())
-    return {name: pl.Series(column, dtype=pl.String) for name, column in zip(Company._fields, columns, strict=True)}
 
 
 def _moments(values: Iterable[datetime | None]) -> pl.Series:
@@ -113,26 +123,35 @@ def _moments(values: Iterable[datetime | None]) -> pl.Series:
 def _status(track: Track) -> str:
     if track.status == "answered":
         return "reported" if track.next_offset else "empty"
-    return {"pending": "waiting"}.get(track.status, track.status)
+    return "waiting" if track.status == "pending" else track.status
 
 
-def _with_counts(states: list[pl.DataFrame], rejects: pl.DataFrame) -> pl.DataFrame:
-    """Count each company's rejected records apart from those held."""
+def _states(tracked: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
+    """Return the state of each company and dataset, with its rejected records counted apart from those held."""
     key = ("country", "company_number", "dataset")
     counts = rejects.filter(pl.col("effect") == "record").group_by(key).agg(pl.len().cast(pl.Int64).alias("rejected"))
-    return (
-        pl.concat(states)
-        .join(counts, on=key, how="left", maintain_order="left")
-        .with_columns(
-            pl.when(pl.col("record_count").is_not_null()).then(pl.col("rejected").fill_null(0)).alias("reject_count"),
-            pl.col("record_count") - pl.col("rejected").fill_null(0),
-        )
-        .drop("rejected")
+    is_answered = pl.col("status").is_in(_ANSWERED)
+    rejected = pl.col("rejected").fill_null(0)
+    return tracked.join(counts, on=key, how="left", maintain_order="left").with_columns(
+        pl.when(is_answered).then(rejected).alias("reject_count"),
+        pl.when(is_answered).then(pl.col("record_count") - rejected),
+        pl.when(is_answered).then("fetched_at"),
+    )
+
+
+def _companies(tracked: pl.DataFrame) -> pl.DataFrame:
+    """Name and place as the first dataset that answered gives them, in the order datasets are asked.
+
+    Paid from the first page of any dataset, also where the rest of it never came.
+    """
+    answered = pl.col("name", "place", "fetched_at").filter(pl.col("status").is_in(_ANSWERED[:2]))
+    return tracked.group_by("country", "company_number", maintain_order=True).agg(
+        answered.first(), pl.col("paid_at").min()
     )
 
 
 def _dead_letters(progress: Progress) -> Iterable[dict[str, Any]]:
-    for (company, dataset), track in progress.tracks.items():
+    for company, dataset, track in progress.tracks():
         if track.status in GIVEN_UP.values():
             yield {
                 **company._asdict(),
@@ -142,29 +161,6 @@ def _dead_letters(progress: Progress) -> Iterable[dict[str, Any]]:
                 "request_id": track.request_id,
                 "failed_at": _utc(track.ended_at),
             }
-
-
-def _companies(progress: Progress) -> pl.DataFrame:
-    """Name and place as the first dataset that answered gives them, in the order datasets are asked.
-
-    Paid from the first page of any dataset, also where the rest of it never came.
-    """
-    answered: dict[Company, Track | None] = {}
-    paid: dict[Company, datetime | None] = {}
-    for (company, _), track in progress.tracks.items():
-        answered[company] = answered.get(company) or (track if track.status == "answered" else None)
-        paid[company] = min(filter(None, (paid.get(company), track.first_at)), default=None)
-    tracks = answered.values()
-    return pl.DataFrame(
-        {
-            **_columns_of(answered.keys()),
-            "name": [track and track.name for track in tracks],
-            "place": [track and track.place for track in tracks],
-            "fetched_at": _moments(track.answered_at if track else None for track in tracks),
-            "paid_at": _moments(paid.values()),
-        },
-        schema_overrides={"name": pl.String, "place": pl.String},
-    )
 
 
 def _requests(run: Run, progress: Progress) -> Iterable[dict[str, Any]]:
