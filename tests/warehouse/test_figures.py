@@ -193,3 +193,35 @@ def test_coverage_says_why_nothing_is_held(figures):
 
 def test_the_portfolio_has_each_company_with_accounts_once(figures):
     assert figures.ask("SELECT count(*), count(DISTINCT company_number) FROM portfolio") == [(10, 10)]
+
+
+def test_the_portfolio_shows_what_ratios_and_altman_say_of_the_newest_period(figures):
+    names = (
+        "equity_fraction, net_margin, gross_margin_fraction, ebitda_margin, return_on_assets, return_on_equity, "
+        "quick_ratio, debt_to_equity, net_debt_to_ebitda, z, zone"
+    )
+    key = "country, company_number, start_date, end_date"
+    made = figures.ask(f"SELECT {key}, {names} FROM portfolio ORDER BY ALL")
+    shown = (
+        f"SELECT {key}, {names} FROM ratios JOIN altman USING ({key}) SEMI JOIN portfolio USING ({key}) ORDER BY ALL"
+    )
+    assert made == figures.ask(shown)
+    assert len(made) == 10
+
+
+def test_a_streak_of_losses_ends_with_the_newest_period_without_one():
+    made = Figures()
+    for year, profit in ((2021, "-1.00"), (2022, None), (2023, "-2.00"), (2024, "-3.00")):
+        made.files(1, start=f"{year}-01-01", end=f"{year}-12-31", net_profit=profit)
+    # Two periods end on one day, and the one received last comes first: 2: it is a loss; 3: it is none.
+    for company, received in ((2, "2025-03-01"), (3, "2025-02-01")):
+        made.files(company, start="2024-01-01", end="2024-12-31", net_profit="1.00", date_received="2025-02-15")
+        made.files(company, start="2024-01-02", end="2024-12-31", net_profit="-5.00", date_received=received)
+        made.files(company, start="2025-01-01", end="2025-12-31", net_profit="-6.00")
+    made.files(4, start="2023-01-01", end="2023-12-31", net_profit="-7.00")
+    made.files(4, net_profit="-8.00")
+    made.files(5, net_profit="0.00")
+    rows = made.made().ask("SELECT company_number[-1:], loss_period_count, loss_total FROM loss_streaks ORDER BY ALL")
+    assert rows == [(name, n, Decimal(total)) for name, n, total in [
+        ("1", 2, "-5.00"), ("2", 2, "-11.00"), ("3", 1, "-6.00"), ("4", 2, "-15.00")
+    ]]  # fmt: skip

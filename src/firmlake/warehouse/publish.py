@@ -194,6 +194,7 @@ def _write(
         "memory_limit": memory_limit,
         "preserve_insertion_order": False,
         "allocator_bulk_deallocation_flush_threshold": _GIVEN_BACK_FROM,
+        "wal_autocheckpoint": "0B",  # a commit writes the tables themselves, not a log that is thrown away
         "storage_compatibility_version": storage_version,
     }
     if not is_tidied:

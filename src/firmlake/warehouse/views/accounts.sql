@@ -15,13 +15,13 @@ SELECT
     ) AS recency
 FROM financials f
 LEFT JOIN (
-    -- Few companies have such a period; sorting all periods to find them would cost minutes at a million companies.
+    -- Few periods were filed again; sorting all periods to find them would cost minutes at a million companies.
     SELECT
         country, company_number, start_date, end_date,
         count(*) AS filing_count,
         arg_max(dup_no, (coalesce(epoch(date_received), 0), dup_no)) AS dup_no
     FROM financials
-    WHERE (country, company_number) IN (SELECT (country, company_number) FROM financials WHERE dup_no > 0)
+    SEMI JOIN (SELECT * FROM financials WHERE dup_no > 0) USING (country, company_number, start_date, end_date)
     GROUP BY ALL
 ) again USING (country, company_number, start_date, end_date)
 WHERE f.dup_no = coalesce(again.dup_no, 0)

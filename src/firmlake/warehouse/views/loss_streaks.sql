@@ -16,9 +16,15 @@ FROM (
     SELECT
         *,
         sum(CASE WHEN net_profit < 0 THEN 0 ELSE 1 END) OVER (
-            PARTITION BY country, company_number ORDER BY recency
+            PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
         ) AS others
-    FROM accounts
+    FROM (SELECT * EXCLUDE (recency) FROM accounts)
+    LEFT JOIN (
+        -- Found first, so that only periods since the newest without a loss are sorted.
+        SELECT country, company_number, max(end_date) AS last_other FROM accounts WHERE (net_profit < 0) IS NOT TRUE
+        GROUP BY country, company_number
+    ) USING (country, company_number)
+    WHERE end_date >= coalesce(last_other, end_date)
 )
 JOIN companies c USING (country, company_number)
 WHERE others = 0

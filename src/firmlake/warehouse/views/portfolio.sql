@@ -11,24 +11,45 @@
 -- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
 -- loss_period_count: Periods in a row with a loss, back from the newest; 0 if the newest is not a loss
 -- usual_days_to_file: Median of days_to_file over all periods of the company
+-- gross_margin_fraction: Gross margin by revenue
+-- ebitda_margin: EBITDA by revenue
+-- net_margin: Net profit by revenue
+-- return_on_assets: Annualised net profit by total assets
+-- return_on_equity: Annualised net profit by equity
+-- equity_fraction: Equity by total assets
+-- debt_to_equity: Debt by equity
+-- net_debt_to_ebitda: Net debt by annualised EBITDA. Null: also where EBITDA is not above zero
 WITH periods AS MATERIALIZED (FROM two_newest)
 SELECT
     n.country, n.company_number, c.name, c.place, n.start_date, n.end_date, n.period_days, n.health_indicator,
     n.incomparable_because IS NULL AS is_comparable, n.incomparable_because,
     n.revenue, n.revenue_annual, growth(n.revenue_annual, b.revenue_annual) AS revenue_growth,
     n.net_profit, n.total_assets, n.equity, n.debt,
-    r.equity_fraction, r.net_margin, n.current_ratio,
+    CASE WHEN n.total_assets > 0 THEN ratio(n.equity, n.total_assets) END AS equity_fraction,
+    ratio(n.net_profit, n.revenue) AS net_margin, n.current_ratio,
     n.z, altman_zone(n.z) AS zone,
     n.employee_count, growth(n.employee_count, b.employee_count) AS employee_growth,
     n.date_received - n.end_date AS days_to_file,
     coalesce(l.loss_period_count, 0) AS loss_period_count,
     growth(n.total_assets, b.total_assets) AS total_assets_growth,
-    r.gross_margin_fraction, r.ebitda_margin, r.return_on_assets, r.return_on_equity, r.quick_ratio, r.debt_to_equity,
-    r.net_debt_to_ebitda,
+    -- Not from ratios, which would compute those of all periods.
+    ratio(n.gross_margin, n.revenue) AS gross_margin_fraction,
+    ratio(n.ebitda, n.revenue) AS ebitda_margin,
+    CASE WHEN n.total_assets > 0 THEN ratio(annualised(n.net_profit, n.period_days), n.total_assets) END
+        AS return_on_assets,
+    CASE WHEN n.equity > 0 THEN ratio(annualised(n.net_profit, n.period_days), n.equity) END AS return_on_equity,
+    n.quick_ratio,
+    CASE WHEN n.equity > 0 THEN ratio(n.debt, n.equity) END AS debt_to_equity,
+    CASE
+        WHEN n.ebitda > 0 THEN ratio(
+            ((n.long_term_debt_financial::DECIMAL(19, 2) + n.short_term_debt_financial)::DECIMAL(20, 2)
+                - n.cash)::DECIMAL(20, 2),
+            annualised(n.ebitda, n.period_days)
+        )
+    END AS net_debt_to_ebitda,
     n.usual_days_to_file
 FROM (FROM periods WHERE recency = 1) n
 JOIN companies c USING (country, company_number)
-JOIN ratios r USING (country, company_number, start_date, end_date)
 LEFT JOIN loss_streaks l USING (country, company_number)
 LEFT JOIN (FROM periods WHERE recency = 2 AND incomparable_because IS NULL) b
     ON b.country = n.country AND b.company_number = n.company_number AND n.incomparable_because IS NULL

@@ -7,14 +7,12 @@
 -- z: Altman's Z'', see altman. Null: a part is missing
 -- usual_days_to_file: Median over all periods of the company, see punctuality
 SELECT
-    country, company_number, start_date, end_date, a.period_days, a.date_received,
+    a.* EXCLUDE (liabilities),
     row_number() OVER (
         PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
     ) AS recency,
     incomparable_because(u.presumed_unit, a.period_days) AS incomparable_because,
-    a.revenue,
     annualised(a.revenue, a.period_days) AS revenue_annual,
-    a.ebitda, a.net_profit, a.total_assets, a.equity, a.debt, a.current_ratio, a.employee_count, a.health_indicator,
     altman_z(
         CASE WHEN a.total_assets > 0 THEN ratio(a.net_working_capital, a.total_assets) END,
         CASE WHEN a.total_assets > 0 THEN ratio(a.retained_earnings, a.total_assets) END,
@@ -34,9 +32,7 @@ FROM (
 JOIN (
     -- Without recency, so that the periods of all companies are not sorted.
     SELECT
-        country, company_number, start_date, end_date, date_received, period_days, revenue, ebitda, ebit, net_profit,
-        net_working_capital, retained_earnings, total_assets, equity, debt, current_ratio, employee_count,
-        health_indicator,
+        * EXCLUDE (recency),
         coalesce(total_assets::DECIMAL(19, 2) - equity, debt)::DECIMAL(20, 2) AS liabilities
     FROM accounts
 ) a USING (country, company_number)

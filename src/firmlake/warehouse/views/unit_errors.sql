@@ -55,10 +55,11 @@ levels AS MATERIALIZED (
 shifts AS MATERIALIZED (
     SELECT
         country, company_number, recency, distance,
-        list_median(steps) AS shift,
         list_count(steps) AS field_count,
         len(list_filter(steps, lambda step: step > 1.5)) AS rising_count,
-        len(list_filter(steps, lambda step: step < -1.5)) AS falling_count
+        len(list_filter(steps, lambda step: step < -1.5)) AS falling_count,
+        2 * greatest(rising_count, falling_count) > field_count AS is_leap,
+        CASE WHEN is_leap OR distance = 1 THEN list_median(steps) END AS shift
     FROM (
         SELECT
             p.country, p.company_number, p.recency, p.recency - n.recency AS distance,
@@ -80,8 +81,7 @@ powers AS (
     SELECT
         country, company_number, recency,
         CASE
-            WHEN abs(shift - distance * growth - 3 * round((shift - distance * growth) / 3)) <= 0.9
-                AND 2 * greatest(rising_count, falling_count) > field_count
+            WHEN is_leap AND abs(shift - distance * growth - 3 * round((shift - distance * growth) / 3)) <= 0.9
                 THEN nullif(round((shift - distance * growth) / 3)::INTEGER, 0)
         END AS power
     FROM (
