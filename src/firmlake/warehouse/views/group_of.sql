@@ -23,18 +23,36 @@ members(head_id, id) AS (
     JOIN shareholdings s ON s.parent_id = m.id
     JOIN asked ON s.stake >= asked.least_stake
 ),
+below(id) AS (
+    SELECT id FROM heads
+    UNION
+    SELECT s.child_id FROM below b JOIN shareholdings s ON s.parent_id = b.id
+),
+-- Numbered, since a ring may take a thousand steps, and numbers are compared faster than ids.
+numbered AS MATERIALIZED (
+    SELECT id, row_number() OVER () AS no FROM below
+),
+within AS MATERIALIZED (
+    SELECT p.no AS parent_no, c.no AS child_no, s.stake
+    FROM shareholdings s JOIN numbered p ON p.id = s.parent_id JOIN numbered c ON c.id = s.child_id
+),
 -- A member with more than the whole, which cannot be, passes nothing more on.
-stakes(head_id, id, stake, more, step) USING KEY (head_id, id) AS (
-    SELECT id, id, 1::DOUBLE, 1::DOUBLE, 0 FROM heads
+ways(head_no, no, stake, more, step) USING KEY (head_no, no) AS (
+    SELECT no, no, 1::DOUBLE, 1::DOUBLE, 0 FROM heads JOIN numbered USING (id)
     UNION
     SELECT
-        w.head_id, s.child_id, coalesce(known.stake, 0) + sum(w.more * s.stake), sum(w.more * s.stake), w.step + 1
-    FROM stakes w
-    JOIN shareholdings s ON s.parent_id = w.id
-    LEFT JOIN recurring.stakes known ON known.head_id = w.head_id AND known.id = s.child_id
-    WHERE s.child_id <> w.head_id AND w.step < 1000 AND w.stake - w.more <= 1.000001
-    GROUP BY w.head_id, s.child_id, known.stake, w.step
+        w.head_no, s.child_no, coalesce(any_value(known.stake), 0) + sum(w.more * s.stake), sum(w.more * s.stake),
+        any_value(w.step) + 1
+    FROM ways w
+    JOIN within s ON s.parent_no = w.no
+    LEFT JOIN recurring.ways known ON known.head_no = w.head_no AND known.no = s.child_no
+    WHERE s.child_no <> w.head_no AND w.step < 1000 AND w.stake - w.more <= 1.000001
+    GROUP BY w.head_no, s.child_no
     HAVING sum(w.more * s.stake) > 1e-9
+),
+stakes AS (
+    SELECT h.id AS head_id, n.id, w.stake
+    FROM ways w JOIN numbered h ON h.no = w.head_no JOIN numbered n ON n.no = w.no
 )
 SELECT
     h.id AS head_id,

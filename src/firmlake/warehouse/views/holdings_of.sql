@@ -11,25 +11,39 @@
 WITH RECURSIVE asked(id) AS (
     SELECT of_country || of_number
 ),
--- A company of which more than the whole is held, which cannot be, passes nothing more on.
-ways(id, stake, more, step_count, step) USING KEY (id) AS (
-    SELECT id, 1::DOUBLE, 1::DOUBLE, 0, 0 FROM asked
-    UNION
-    SELECT
-        s.child_id, coalesce(known.stake, 0) + sum(w.more * s.stake), sum(w.more * s.stake),
-        coalesce(known.step_count, w.step + 1), w.step + 1
-    FROM ways w
-    JOIN shareholdings s ON s.parent_id = w.id
-    ANTI JOIN asked ON asked.id = s.child_id
-    LEFT JOIN recurring.ways known ON known.id = s.child_id
-    WHERE w.step < 1000 AND w.stake - w.more <= 1.000001
-    GROUP BY s.child_id, known.stake, known.step_count, w.step
-    HAVING sum(w.more * s.stake) > 1e-9
-),
-back(id) AS (
+below(id) AS (
     SELECT id FROM asked
     UNION
-    SELECT s.parent_id FROM back b JOIN shareholdings s ON s.child_id = b.id
+    SELECT s.child_id FROM below b JOIN shareholdings s ON s.parent_id = b.id
+),
+-- Numbered, since a ring may take a thousand steps, and numbers are compared faster than ids.
+numbered AS MATERIALIZED (
+    SELECT b.id, CASE WHEN asked.id IS NULL THEN row_number() OVER () ELSE 0 END AS no
+    FROM below b LEFT JOIN asked ON asked.id = b.id
+),
+within AS MATERIALIZED (
+    SELECT p.no AS parent_no, c.no AS child_no, s.stake
+    FROM shareholdings s JOIN numbered p ON p.id = s.parent_id JOIN numbered c ON c.id = s.child_id
+),
+onwards AS MATERIALIZED (FROM within WHERE child_no > 0),
+-- A company of which more than the whole is held, which cannot be, passes nothing more on.
+ways(no, stake, more, step_count, step) USING KEY (no) AS (
+    SELECT 0::BIGINT, 1::DOUBLE, 1::DOUBLE, 0, 0
+    UNION
+    SELECT
+        s.child_no, coalesce(any_value(known.stake), 0) + sum(w.more * s.stake), sum(w.more * s.stake),
+        coalesce(any_value(known.step_count), any_value(w.step) + 1), any_value(w.step) + 1
+    FROM ways w
+    JOIN onwards s ON s.parent_no = w.no
+    LEFT JOIN recurring.ways known ON known.no = s.child_no
+    WHERE w.step < 1000 AND w.stake - w.more <= 1.000001
+    GROUP BY s.child_no
+    HAVING sum(w.more * s.stake) > 1e-9
+),
+back(no) AS (
+    SELECT 0::BIGINT
+    UNION
+    SELECT w.parent_no FROM back b JOIN within w ON w.child_no = b.no
 )
 SELECT
     p.*,
@@ -37,9 +51,9 @@ SELECT
     least(round(e.stake, 6), 1)::DECIMAL(9, 6) AS effective_fraction,
     e.stake > 1.000001 AS is_cut,
     e.step_count,
-    p.id IN (SELECT id FROM back) AS is_in_ring
-FROM (
-    SELECT w.*, asked.id AS start_id FROM ways w CROSS JOIN asked WHERE w.step_count > 0
-) e
+    e.no IN (SELECT no FROM back) AS is_in_ring
+FROM ways e
+JOIN numbered n USING (no)
 JOIN parties p USING (id)
-LEFT JOIN shareholdings d ON d.parent_id = e.start_id AND d.child_id = e.id
+LEFT JOIN within d ON d.parent_no = 0 AND d.child_no = e.no
+WHERE e.no > 0

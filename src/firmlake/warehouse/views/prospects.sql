@@ -13,32 +13,53 @@
 -- best_score: Its best score with one of them
 -- seeds: Those seeds, the most similar first, as country and company number
 -- is_held: Whether we hold accounts of it
-SELECT
-    row_number() OVER (
-        ORDER BY score_sum DESC, seed_count DESC, found.country, found.company_number
-    ) AS prospect_rank,
-    found.country, found.company_number, c.name,
-    score_sum, seed_count, best_score, seeds,
-    coalesce(s.status = 'reported', false) AS is_held
-FROM (SELECT n AS row_limit) asked
-CROSS JOIN (
-    SELECT
-        l.lookalike_country AS country,
-        l.lookalike_company_number AS company_number,
-        round(sum(l.score), 6) AS score_sum,
-        count(*) AS seed_count,
-        max(l.score) AS best_score,
-        list(l.country || ' ' || l.company_number ORDER BY l.score DESC, l.country, l.company_number) AS seeds
+WITH asked AS (
+    SELECT n AS row_limit
+),
+-- The seeds of all candidates would be long lists; only those of the first n are put together.
+named AS (
+    SELECT l.*
     FROM lookalikes l
     SEMI JOIN query_table(list_or_table(seed_table)) seed ON seed.country = l.country AND seed.company_number = l.company_number
-    ANTI JOIN query_table(list_or_table(seed_table)) own
-        ON own.country = l.lookalike_country AND own.company_number = l.lookalike_company_number
-    ANTI JOIN query_table(list_or_table(known_table)) known
-        ON known.country = l.lookalike_country AND known.company_number = l.lookalike_company_number
-    GROUP BY ALL
-) found
-LEFT JOIN companies c USING (country, company_number)
-LEFT JOIN company_state s ON
-    s.country = found.country AND s.company_number = found.company_number AND s.dataset = 'financials'
-QUALIFY prospect_rank <= row_limit
+),
+first AS MATERIALIZED (
+    SELECT
+        row_number() OVER (
+            ORDER BY score_sum DESC, seed_count DESC, lookalike_country, lookalike_company_number
+        ) AS prospect_rank,
+        *
+    FROM asked
+    CROSS JOIN (
+        SELECT
+            l.lookalike_country, l.lookalike_company_number,
+            round(sum(l.score), 6) AS score_sum,
+            count(*) AS seed_count,
+            max(l.score) AS best_score
+        FROM named l
+        ANTI JOIN query_table(list_or_table(seed_table)) own
+            ON own.country = l.lookalike_country AND own.company_number = l.lookalike_company_number
+        ANTI JOIN query_table(list_or_table(known_table)) known
+            ON known.country = l.lookalike_country AND known.company_number = l.lookalike_company_number
+        GROUP BY l.lookalike_country, l.lookalike_company_number
+    )
+    QUALIFY prospect_rank <= row_limit
+)
+SELECT
+    prospect_rank,
+    found.lookalike_country AS country, found.lookalike_company_number AS company_number, c.name,
+    score_sum, seed_count, best_score, seeds,
+    coalesce(s.status = 'reported', false) AS is_held
+FROM first found
+JOIN (
+    SELECT
+        lookalike_country, lookalike_company_number,
+        list(country || ' ' || company_number ORDER BY score DESC, country, company_number) AS seeds
+    FROM named
+    SEMI JOIN first USING (lookalike_country, lookalike_company_number)
+    GROUP BY lookalike_country, lookalike_company_number
+) named_by USING (lookalike_country, lookalike_company_number)
+LEFT JOIN companies c
+    ON c.country = found.lookalike_country AND c.company_number = found.lookalike_company_number
+LEFT JOIN company_state s
+    ON s.country = found.lookalike_country AND s.company_number = found.lookalike_company_number AND s.dataset = 'financials'
 ORDER BY prospect_rank
