@@ -9,12 +9,15 @@ import argparse
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +37,8 @@ _BUSY = """
 """
 """The company of a country with the most owners and holdings, whose answers take longest."""
 _GIVEN_UP_AFTER = 60.0
+_MEMORY = "512MB"
+_LIST = "sample"
 
 Row = dict[str, Any]
 
@@ -51,13 +56,14 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.waiting", description=__doc__)
     parser.add_argument("--companies", type=int, nargs="*", default=[10_000, 100_000], help="sizes")
     parser.add_argument("--repeat", type=int, default=5, help="times that each query is asked")
-    parser.add_argument("--work", type=Path, default=None, help="folder for data [a temporary one]")
+    parser.add_argument("--work", type=Path, help="folder that keeps the data of each size, and measures it again")
     parser.add_argument("--name", default="waiting", help="of the result; empty prints it only")
     arguments = parser.parse_args()
     measured = {}
-    for count in sorted(arguments.companies):
-        with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
-            measured[count] = list(_measure(count, Path(folder), arguments.repeat))
+    with tempfile.TemporaryDirectory() as temporary:
+        for count in sorted(arguments.companies):
+            folder = (arguments.work or Path(temporary)).absolute() / str(count)
+            measured[count] = [*_made(count, folder), *_measure(folder, arguments.repeat)]
     result = {"machine": describe_machine(), "repeated": arguments.repeat, "measured": measured}
     table = _render(result)
     sys.stdout.write(table)
@@ -70,29 +76,43 @@ def main() -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _measure(count: int, folder: Path, repeat: int) -> Iterator[Row]:
-    """Fetch so many companies, then measure all commands and queries."""
-    company_list, data = write_companies(folder / "sample.csv", sample_numbers(count)), folder / "data"
+def _made(count: int, folder: Path) -> list[Row]:
+    """Fetch so many companies, unless the folder holds them already; returns what that took."""
+    rows = folder / "made.json"
+    if not rows.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        rows.write_text(json.dumps(list(_make(count, folder))))
+    made: list[Row] = json.loads(rows.read_bytes())
+    return made
+
+
+def _make(count: int, folder: Path) -> Iterator[Row]:
+    company_list = write_companies(folder / f"{_LIST}.csv", sample_numbers(count))
     with service.start() as (base_url, _):
-        changes = [f"api.base_url={base_url}", "api.requests_per_minute=0", f"paths.data={data}"]
+        changes = [f"api.base_url={base_url}", "api.requests_per_minute=0", f"paths.data={folder / 'data'}"]
         given = [part for change in changes for part in ("--set", change)]
         run = ["run", str(company_list), "--out", str(folder / "back.csv")]
         yield _command("run LIST --out, first time", [*run, *given], folder)
         yield _command("run LIST --out, nothing to fetch", [*run, *given], folder)
         yield _command("plan LIST", ["plan", str(company_list), *given], folder)
+
+
+def _measure(folder: Path, repeat: int) -> Iterator[Row]:
+    """Measure queries and commands over the companies that a folder holds."""
+    data = folder / "data"
     warehouse = data / "warehouse" / "firmlake.duckdb"
-    questions = _questions(warehouse)
-    for number, question in enumerate(questions):
-        row = _ask(warehouse, question, repeat, is_first=number == 0)
-        sys.stderr.write(f"{count} {row['what']}: {row['p50']:.3f} s\n")
-        yield row
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as processes:
+        for question in _questions(warehouse):
+            row = processes.submit(_ask, warehouse, question, repeat).result()
+            sys.stderr.write(f"{row['what']}: {row['p50']:.3f} s, {row['cpu']:.3f} CPU s, {row.get('peak_megabytes')} MB\n")
+            yield row
     country, company = next(iter(_busy_companies(warehouse).values()))
     for title, command in {
         "--help": ["--help"],
         "status": ["status"],
         "query, one company": ["query", f"FROM trend WHERE country = '{country}' AND company_number = '{company}'"],
         "changes": ["changes"],
-        "list export, CSV": ["list", "export", company_list.stem, "--out", str(folder / "list-back.csv")],
+        "list export, CSV": ["list", "export", _LIST, "--out", str(folder / "list-back.csv")],
         "report": ["report", "--to", str(folder / "report.html")],
         "export": ["export", str(folder / "export")],
         "verify": ["verify"],
@@ -120,10 +140,10 @@ def _busy_companies(warehouse: Path) -> dict[tuple[str, str], tuple[str, str]]:
         }
 
 
-def _ask(warehouse: Path, question: Question, repeat: int, *, is_first: bool) -> Row:
-    """Ask a query on a new connection several times; the first query of all shows what follows a load."""
+def _ask(warehouse: Path, question: Question, repeat: int) -> Row:
+    """Ask a query several times on one connection of a process of its own, as `firmlake query` would once."""
     elapsed, cpu = [], []
-    with duckdb.connect(warehouse, read_only=True, config={"memory_limit": "1GB"}) as connection:
+    with duckdb.connect(warehouse, read_only=True, config={"memory_limit": _MEMORY}) as connection:
         for _ in range(repeat):
             timer = threading.Timer(_GIVEN_UP_AFTER, connection.interrupt)
             timer.start()
@@ -136,8 +156,8 @@ def _ask(warehouse: Path, question: Question, repeat: int, *, is_first: bool) ->
                 timer.cancel()
             elapsed.append(time.perf_counter() - began)
             cpu.append(time.process_time() - computed)
-    first = {"first": elapsed[0]} if is_first else {}
-    return _row(question.title, elapsed, cpu, question.is_about_one) | first
+    row = _row(question.title, elapsed, cpu, question.is_about_one)
+    return row | {"first": elapsed[0], "peak_megabytes": _megabytes(resource.getrusage(resource.RUSAGE_SELF))}
 
 
 def _command(title: str, arguments: list[str], folder: Path) -> Row:
@@ -154,7 +174,11 @@ def _command(title: str, arguments: list[str], folder: Path) -> Row:
         raise SystemExit(f"firmlake {' '.join(arguments)}: {(folder / 'output.txt').read_text()[-2000:]}")
     row = _row(f"`firmlake {title}`", [time.perf_counter() - began], [usage.ru_utime + usage.ru_stime], None)
     sys.stderr.write(f"{row['what']}: {row['p50']:.2f} s\n")
-    return row | {"peak_megabytes": round(usage.ru_maxrss / 1000)}
+    return row | {"peak_megabytes": _megabytes(usage)}
+
+
+def _megabytes(usage: resource.struct_rusage) -> int:
+    return round(usage.ru_maxrss / 1000)
 
 
 def _python_path() -> str:
