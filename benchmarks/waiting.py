@@ -104,7 +104,7 @@ def _measure(folder: Path, repeat: int) -> Iterator[Row]:
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as processes:
         for question in _questions(warehouse):
             row = processes.submit(_ask, warehouse, question, repeat).result()
-            sys.stderr.write(f"{row['what']}: {row['p50']:.3f} s, {row['cpu']:.3f} CPU s, {row.get('peak_megabytes')} MB\n")
+            sys.stderr.write(f"{row['what']}: {row['p50']:.3f} s, {row['cpu']:.3f} CPU s\n")
             yield row
     country, company = next(iter(_busy_companies(warehouse).values()))
     for title, command in {
