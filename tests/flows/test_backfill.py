@@ -127,7 +127,7 @@ def test_a_backfill_that_is_killed_and_started_again_pays_once_and_ends_as_the_w
     ended = by_hand.end(by_hand.start(*arguments, settings=settings), 400)
 
     assert ended.code == 3, ended.err
-    counts = "Backfill one: 1 published, some companies failed, 2 done; south: Published, but 1 companies failed"
+    counts = "Backfill one: 1 published, some companies failed, 2 done; south: Published, but 1 company failed"
     assert ended.error.startswith(counts)
     assert len(prefect.runs()) == 3, "the second start found the runs of the first"
     summary = sandbox.ledger()["summary"]

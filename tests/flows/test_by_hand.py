@@ -72,7 +72,7 @@ def test_it_uses_the_server_that_is_named_and_says_in_one_line_how_it_failed(
     by_hand.environment |= {"FIRMLAKE_API_TOKEN": sandbox.token, "PREFECT_API_URL": prefect_server}
     ended = by_hand.run("list.csv", settings=settings_for(sandbox, folders.data))
     assert ended.code == 3
-    assert ended.error.startswith("Published, but 1 companies failed. ")
+    assert ended.error.startswith("Published, but 1 company failed. ")
     assert "temporary server" not in ended.err
     assert poison[2:] in ended.out
     assert not (folders.data / "prefect/prefect.db").exists()
