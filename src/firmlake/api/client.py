@@ -152,7 +152,7 @@ class Client:
         self._budget.earn()
         attempts = itertools.count(1)
         on_answer = on_answer or self._on_answer
-        breaker, wait = self._breaker_of(request), partial(self._wait, request)
+        breaker, wait = self._breaker_of(request), partial(self._wait, request.endpoint)
         failed_probe_count = breaker.failed_probe_count
         retrying = self._policy(tries or self._api.tries, wait, is_patient).retrying()
         try:
@@ -248,9 +248,9 @@ class Client:
 
     def _ask(self, request: Request, attempt: int, on_answer: OnAnswer | None) -> Answer:
         """Wait for the throttle, send once, and pass the answer to `on_answer` before anything acts on it."""
-        wait = partial(self._wait, request)
+        wait = partial(self._wait, request.endpoint)
         grant = self._throttle.acquire(wait, self._on_wait)
-        self._stop_if_ended(request)
+        self._stop_if_ended(request.endpoint)
         answer = self._connection.exchange(request, attempt)
         self._has_connected |= not answer.error.startswith("unreachable")
         self._has_answered |= answer.status is not None
@@ -262,16 +262,17 @@ class Client:
     def _pause(self, breaker: CircuitBreaker, request: Request, seconds: float) -> None:
         """Wait while an endpoint fails on every request."""
         self._on_wait(f"{request.path} fails on every request ({breaker.last_failure}), again in {seconds:.0f} s")
-        self._wait(request, seconds)
+        self._wait(request.endpoint, seconds)
 
-    def _wait(self, request: Request, seconds: float) -> None:
-        self._stop_if_ended(request)
+    def _wait(self, endpoint: str, seconds: float) -> None:
+        """Wait; takes no request, because tenacity keeps this function in a cycle until the garbage collector comes."""
+        self._stop_if_ended(endpoint)
         self._sleep(seconds)
-        self._stop_if_ended(request)
+        self._stop_if_ended(endpoint)
 
-    def _stop_if_ended(self, request: Request) -> None:
+    def _stop_if_ended(self, endpoint: str) -> None:
         self._stop_if_interrupted()
-        end = self._end or self._ends.get(request.endpoint)
+        end = self._end or self._ends.get(endpoint)
         if end is not None:
             raise type(end)(end.message, end.next_step)
 
