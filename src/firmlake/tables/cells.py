@@ -61,6 +61,7 @@ _ARROW = {
     "integer": pa.int64(),
     "score": pa.float64(),
 }
+_LINES = msgspec.json.Encoder().encode_lines
 _BARE = b"0123456789.-nul,\t\n"
 _QUOTED = _BARE + b'"'
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
@@ -72,23 +73,22 @@ class MisfitError(ValueError):
     """A value does not fit; the text says why."""
 
 
-def read_columns(leaves: Sequence[Leaf], rows: Sequence[Sequence[Raw]]) -> list[pl.Series] | None:
+def read_columns(leaves: Sequence[Leaf], columns: Sequence[Sequence[Raw]]) -> list[pl.Series] | None:
     """Read the numbers and dates of many records at once, if all of them are plain; otherwise return None.
 
     Args:
         leaves: Fields of any kind but texts.
-        rows: JSON of the value of each field, null where a record has none; one row per record. A tab may stand
-            before a null.
+        columns: JSON of the values of each field, null where a record has none. A tab may stand before a null.
     """
-    lines = b"\n".join(map(b",".join, rows))
+    lines, count = _LINES(zip(*columns, strict=True)), len(columns[0])
     bare = _QUOTED if any(leaf.kind == "date" for leaf in leaves) else _BARE
-    if lines.translate(None, bare) or _MANY in lines.translate(_DIGITS):
+    if lines.translate(None, bare) != b"[]" * count or _MANY in lines.translate(_DIGITS):
         return None
     if any(leaf.shift and leaf.kind not in DECIMALS for leaf in leaves):
         return None
     try:
         table = pyarrow.csv.read_csv(
-            io.BytesIO(lines),
+            io.BytesIO(lines.translate(None, b"[]")),
             read_options=pyarrow.csv.ReadOptions(
                 use_threads=False, column_names=[leaf.name for leaf in leaves], block_size=len(lines) + 1
             ),
@@ -103,18 +103,18 @@ def read_columns(leaves: Sequence[Leaf], rows: Sequence[Sequence[Raw]]) -> list[
     quoted = sum(table[leaf.name].length() - table[leaf.name].null_count for leaf in leaves if leaf.kind == "date")
     if lines.count(b'"') != 2 * quoted:
         return None  # the rest are those of numbers in strings
-    columns = [_finish(leaf, table[leaf.name].combine_chunks(), len(rows)) for leaf in leaves]
-    whole = [column for column in columns if column is not None]
+    finished = (_finish(leaf, table[leaf.name].combine_chunks(), count) for leaf in leaves)
+    whole = [column for column in finished if column is not None]
     return whole if len(whole) == len(leaves) else None
 
 
 def read_column(leaf: Leaf, cells: Sequence[Raw]) -> pl.Series | None:
     """Read the values of a field, if all of them are plain; otherwise return None."""
     if leaf.kind not in _TEXTS:
-        columns = read_columns([leaf], [(cell,) for cell in cells])
+        columns = read_columns([leaf], [cells])
         return columns[0] if columns else None
     try:
-        values = _TEXTS[leaf.kind].decode(b"[" + b",".join(cells) + b"]")
+        values = _TEXTS[leaf.kind].decode(msgspec.json.encode(cells))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return pl.Series(leaf.name, values, pl.String) if leaf.kind == "text" else _lists(leaf.name, values)

@@ -10,7 +10,8 @@ import msgspec
 import polars as pl
 from msgspec import Raw
 
-from firmlake.tables.reading import Observation, Records, Reject
+from firmlake.tables.objects import read_object
+from firmlake.tables.reading import Observation, Records, Reject, Unknown
 
 __all__ = ["EFFECTS", "UNREADABLE", "WHOLE", "Notes", "shown"]
 
@@ -34,6 +35,13 @@ class Notes:
         self._rejects: list[Reject] = []
         self._seen: dict[tuple[str, str], tuple[int, str | None]] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._written: list[str | None] = []
+
+    def add_unknown(self, unknown: Unknown) -> None:
+        """Keep the unknown fields of all records."""
+        self._written = unknown.extra
+        for path, (number, example, count) in unknown.seen.items():
+            self.observe("new_field", path, example, number, count)
 
     def keep(self, number: int, extra: dict[str, Raw]) -> None:
         """Keep values of a record that no column holds, by path."""
@@ -62,7 +70,10 @@ class Notes:
     def records(self, columns: Sequence[pl.Series], count: int) -> Records:
         """Combine columns and notes."""
         number = pl.int_range(self._start, self._start + count, dtype=pl.UInt32, eager=True).alias("record")
-        extra = [_as_json(self._extra[place]) if place in self._extra else None for place in range(count)]
+        extra = self._written or [None] * count
+        for place, kept in self._extra.items():
+            before = extra[place]
+            extra[place] = _as_json((read_object(before) if before else {}) | kept)
         frame = pl.DataFrame([number, *columns, pl.Series("extra_json", extra, pl.String)])
         lost = {reject.record: reject for reject in reversed(self._rejects) if reject.effect == "record"}
         if lost:

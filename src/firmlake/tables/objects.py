@@ -1,10 +1,9 @@
-"""The shape of a group's records: their nested objects, and the fields in each."""
+"""The shape of a group's records: their nested objects, and the keys in each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -12,19 +11,35 @@ from msgspec import Raw
 from firmlake.api.contract import Group
 from firmlake.tables.reading import Leaf
 
-__all__ = ["NULL", "Object", "Row", "Shape", "read_object", "shape_of", "taker"]
+__all__ = ["NULL", "Layout", "Object", "Place", "Shape", "learn_layout", "read_object", "shape_of"]
 
 NULL = Raw(b"null")
-Row = tuple[Raw, ...]
+Layout = tuple[tuple[str, tuple[str, ...]], ...]
+"""The objects of a record, the record itself first: the path of each, empty for the record, and keys in it."""
+
+Place = tuple[str, str]
+"""An object's path, empty for the record itself, and a key in it."""
+
+_LEARNT_FROM = 20
+"""Number of records sampled for unknown keys."""
+
 read_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_read_any = msgspec.json.Decoder(dict[str, Raw] | None).decode
 
 
 class Object(NamedTuple):
-    """An object of a record: its path, its keys with null for each, the function that takes values, and its leaves."""
+    """An object of a record.
+
+    Attributes:
+        path: Its path; empty for the record itself.
+        empty: All its keys, with null for each.
+        keys: Those of its leaves.
+        leaves: Its fields; those of objects inside it are theirs.
+    """
 
     path: str
     empty: dict[str, Raw]
-    take: Callable[[dict[str, Raw]], Row]
+    keys: tuple[str, ...]
     leaves: tuple[Leaf, ...]
 
 
@@ -36,25 +51,35 @@ class Shape(NamedTuple):
 
     @property
     def leaves(self) -> Iterator[Leaf]:
-        """The fields, in the order of the columns of `take_apart`."""
+        """The fields, object by object."""
         return (leaf for each in self.objects for leaf in each.leaves)
+
+    @property
+    def layout(self) -> Layout:
+        """The objects, and all keys of the contract in its order."""
+        return tuple((each.path, tuple(each.empty)) for each in self.objects)
 
 
 def shape_of(group: Group, leaves: Sequence[Leaf]) -> Shape:
     """Make the shape of a group, whose objects are at most one deep."""
-    prefixes = dict.fromkeys(leaf.path.rpartition(".")[0] for leaf in leaves)
     objects = []
-    for prefix in ["", *filter(None, prefixes)]:
+    for prefix in dict.fromkeys(["", *(leaf.path.rpartition(".")[0] for leaf in leaves)]):
         own = tuple(leaf for leaf in leaves if leaf.path.rpartition(".")[0] == prefix)
-        keys = [leaf.path.rpartition(".")[2] for leaf in own]
-        inner = [name for name in prefixes if name] if not prefix else []
-        objects.append(Object(prefix, dict.fromkeys([*keys, *inner], NULL), taker(itemgetter, keys), own))
+        keys = tuple(leaf.path.rpartition(".")[2] for leaf in own)
+        every = keys if prefix else dict.fromkeys(leaf.path.partition(".")[0] for leaf in leaves)
+        objects.append(Object(prefix, dict.fromkeys(every, NULL), keys, own))
     return Shape(group, tuple(objects))
 
 
-def taker(of: Any, names: Sequence[str]) -> Callable[[Any], Row]:
-    """Make a function that takes the values of these names, always as a tuple."""
-    if len(names) > 1:
-        return cast("Callable[[Any], Row]", of(*names))
-    takes = [of(name) for name in names]
-    return lambda holder: tuple(take(holder) for take in takes)
+def learn_layout(shape: Shape, raws: Sequence[Raw]) -> Layout:
+    """Return the layout of a group with the unknown keys of a sample, each after the key that it follows there."""
+    found = {each.path: list(each.empty) for each in shape.objects}
+    for raw in raws[:: len(raws) // _LEARNT_FROM + 1]:
+        content = read_object(raw)
+        for path, keys in found.items():
+            place = 0
+            for key in (_read_any(content.get(path, NULL)) or {}) if path else content:
+                if key not in keys:
+                    keys.insert(place, key)
+                place = keys.index(key) + 1
+    return tuple((path, tuple(keys)) for path, keys in found.items())

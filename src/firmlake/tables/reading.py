@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import polars as pl
+from msgspec import Raw
 
 from firmlake.api.contract import FieldKind
 
-__all__ = ["Leaf", "Observation", "Records", "Reject", "record_schema"]
+__all__ = ["Leaf", "Observation", "Records", "Reject", "Unknown", "record_schema"]
 
 
 class Leaf(NamedTuple):
@@ -75,6 +76,18 @@ class Records(NamedTuple):
     frame: pl.DataFrame
     rejects: list[Reject]
     observations: list[Observation]
+
+
+class Unknown(NamedTuple):
+    """The unknown fields of records.
+
+    Attributes:
+        extra: Those of each record as JSON by path, or None if it has none.
+        seen: By path the place of the first record that has it, its value there, and the number of records with it.
+    """
+
+    extra: list[str | None]
+    seen: dict[str, tuple[int, Raw, int]]
 
 
 def record_schema(types: dict[str, pl.DataType]) -> pl.Schema:

@@ -2,10 +2,11 @@
 
 It takes two passes over the bytes. The first removes the digits; the rest of a record is its skeleton. Thousands of
 records share a few skeletons, and each skeleton is compared with the contract once: known keys in their order, none
-absent or repeated, numbers bare, dates and texts quoted, texts of letters and digits only. The second removes quotes
-and braces, and letters unless they are part of a value. A colon becomes a comma, so that a column precedes each value
-and shows keys that contain a digit. Arrow's CSV reader converts the result to columns, exactly or not at all. Records
-that do not fit exactly are left to the other ways.
+repeated, numbers bare, dates and texts quoted, texts of letters and digits only. A key may be absent, and unknown keys
+may stand where a sample of the records has them. The second pass removes quotes and braces, and letters unless they are
+part of a value. A colon becomes a comma, so that a column precedes each value and shows keys that contain a digit.
+Arrow's CSV reader converts the result to columns, exactly or not at all; records with other keys are another CSV.
+Records that do not fit exactly are left to `tolerant.py`.
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ import io
 import re
 import string
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 from msgspec import Raw
 
-from firmlake.api.contract import Group
 from firmlake.tables.cells import DECIMALS, fits
+from firmlake.tables.notes import Notes
+from firmlake.tables.objects import Layout, Place, Shape, learn_layout
 from firmlake.tables.reading import Leaf, Records
 from firmlake.tables.schemas import KIND_TYPES
+from firmlake.tables.structs import NO_STRUCTS
+from firmlake.tables.unknown import take_unknown, unknown_places
 
 __all__ = ["Regular", "read_regular", "regular_shape"]
 
@@ -38,120 +42,208 @@ _ARROW = {
     "codes": pa.string(),
     "text": pa.string(),
 }
-_SKELETON = {"date": rb'(?:""|null)', "codes": rb'(?:\[(?:""(?:,"")*)?\]|null)', "text": rb'"[A-Za-z]*"'}
+_SKELETON = {"date": rb'""|null', "codes": rb'\[(?:""(?:,"")*)?\]|null', "text": rb'"[A-Za-z]*"'}
 _NUMBER = rb"(?:null)?"
+_ARRAY = re.compile(rb"\[[^\[\]\\]*\]")
+_TEXT = rb'"[^"\[\]\\]*"'
+_INNER = rb'\{(?:[^"\[\]{}\\]|%b|%b)*\}' % (_TEXT, _ARRAY.pattern)
+_OBJECT = rb'\{(?:[^"\[\]{}\\]|%b|%b|%b)*\}' % (_TEXT, _ARRAY.pattern, _INNER)
+_UNKNOWN = rb"%b|%b|%b|[A-Za-z+]*" % (_TEXT, _ARRAY.pattern, _OBJECT)
+_KEY = re.compile(rb'[^",:\[\]{}\\]*')
 
 _DIGITS = b"0123456789.-"
 _MARKS = b'"{}'
 _AS_CSV = bytes.maketrans(b":[]", b',""')
+_WORTH = 200
+"""Records that pay for a CSV of their own, on average."""
 
 
 class Regular(NamedTuple):
-    """The shape of a group, worked out once."""
+    """What is worked out once per group: its shape, its fields, what its CSV is without, and what is null in it."""
 
-    leaves: dict[str, Leaf]
-    tree: dict[str, Any]
-    """The fields nested as in a record: by key a field, or another dict."""
-    skeleton: re.Pattern[bytes]
-    columns: dict[str, pa.DataType]
-    """Of the CSV, in order: each key's, which must be null, and each value's."""
+    shape: Shape
+    leaves: Sequence[Leaf]
     rest: bytes
-    """What the CSV is without."""
-    convert: pyarrow.csv.ConvertOptions
+    nulls: list[str]
 
 
-def regular_shape(group: Group, leaves: Sequence[Leaf]) -> Regular | None:
-    """Make the shape of a group; None if its records may have any shape, or hold both texts and arrays of texts."""
+class _Form(NamedTuple):
+    """The skeleton of records of a layout; by group of the expression a path and what it is; the unknown keys."""
+
+    skeleton: re.Pattern[bytes]
+    parts: list[tuple[str, Leaf | bool]]
+    unknown: list[Place]
+
+
+class _Lines(NamedTuple):
+    """The records of a skeleton: their columns in the CSV, their number, and what is in all of them together."""
+
+    columns: tuple[str, ...]
+    record_count: int
+    null_count: int
+    code_count: int
+    unknown_count: int
+
+
+def regular_shape(shape: Shape, leaves: Sequence[Leaf]) -> Regular | None:
+    """Prepare a group; None if its records may have any shape, or hold both texts and arrays of texts."""
     kinds = {leaf.kind for leaf in leaves}
-    if group.is_open or {"text", "codes"} <= kinds or any(leaf.shift for leaf in leaves):
+    if shape.group.is_open or {"text", "codes"} <= kinds or any(leaf.shift for leaf in leaves):
         return None
-    tree = _tree(leaves)
-    columns = dict(_columns(tree, ""))
+    if "text" not in kinds:
+        return Regular(shape, leaves, _MARKS + string.ascii_letters.encode(), [""])
     # Texts keep their letters, and so do keys and nulls; no text is null, or the skeleton would show it.
-    has_text = "text" in kinds
-    keys = {key for leaf in leaves for key in leaf.path.split(".")}
-    convert = pyarrow.csv.ConvertOptions(
-        column_types=columns,
-        include_columns=list(columns),
-        null_values=["null", *sorted(keys)] if has_text else [""],
-        strings_can_be_null=not has_text,
-        quoted_strings_can_be_null=False,
-    )
-    rest = _MARKS if has_text else _MARKS + string.ascii_letters.encode()
-    return Regular({leaf.name: leaf for leaf in leaves}, tree, re.compile(_skeleton(tree)), columns, rest, convert)
+    return Regular(shape, leaves, _MARKS, ["null", *sorted({key for _, keys in shape.layout for key in keys})])
 
 
-def read_regular(shape: Regular, raws: Sequence[Raw | bytes], start: int) -> Records | None:
+def read_regular(regular: Regular, raws: Sequence[Raw], start: int) -> Records | None:
     """Read records; return None if anything is irregular.
 
     Args:
-        shape: The shape of their group.
+        regular: Their group.
         raws: Records, each valid JSON.
         start: Index of the first.
     """
-    if not shape.skeleton.fullmatch(bytes(raws[0]).translate(None, _DIGITS)):
-        return None  # a service in another dialect shows it here as a rule, at no cost
     text = b"\n".join(raws)
-    skeletons = Counter(text.translate(None, _DIGITS).split(b"\n"))
-    if len(skeletons) > len(raws) // 4 + 16 or not all(map(shape.skeleton.fullmatch, skeletons)):
+    skeletons = text.translate(None, _DIGITS).split(b"\n")
+    counts = Counter(skeletons)
+    if len(skeletons) != len(raws) or len(counts) > len(raws) // 4 + 16:
         return None
+    notes = Notes(start)
     try:
-        table = pyarrow.csv.read_csv(
-            io.BytesIO(text.translate(_AS_CSV, shape.rest)),
-            read_options=pyarrow.csv.ReadOptions(
-                use_threads=False, column_names=list(shape.columns), block_size=len(text) + 1
-            ),
-            convert_options=shape.convert,
-        )
-    except pa.ArrowException:
+        form, lines = _compare(regular.shape, raws, counts)
+        unknown = take_unknown(form.unknown, raws)
+    except NO_STRUCTS:
         return None
-    raw = pl.DataFrame(pl.from_arrow(table.select(list(shape.leaves))))
-    nulls = sum(count * skeleton.count(b":null") for skeleton, count in skeletons.items())
-    codes = sum(count * _count_codes(skeleton) for skeleton, count in skeletons.items())
-    frame = raw.select(
-        pl.int_range(start, start + len(raws), dtype=pl.UInt32).alias("record"),
-        *map(_final, shape.leaves.values()),
-    )
-    if len(raw) != len(raws) or not _is_whole(shape, frame, nulls, codes):
+    if sum(each.unknown_count for each in lines.values()) != sum(count for _, _, count in unknown.seen.values()):
+        return None  # an unknown key differs in its digits
+    frame = _read_kinds(regular, raws, text, skeletons, lines)
+    if frame is None:
         return None
-    return Records(frame.with_columns(pl.lit(None, pl.String).alias("extra_json")), [], [])
+    notes.add_unknown(unknown)
+    return notes.records(frame.get_columns(), len(raws))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _tree(leaves: Sequence[Leaf]) -> dict[str, Any]:
-    """Nest the fields of a group like the objects of a record: by key a field, or another dict."""
-    tree: dict[str, Any] = {}
-    for leaf in leaves:
-        *parents, key = leaf.path.split(".")
-        branch = tree
-        for parent in parents:
-            branch = branch.setdefault(parent, {})
-        branch[key] = leaf
-    return tree
+def _compare(shape: Shape, raws: Sequence[Raw], counts: Mapping[bytes, int]) -> tuple[_Form, dict[bytes, _Lines]]:
+    """Compare skeletons with the contract, and then with what a sample of the records has.
+
+    Raises:
+        ValueError: A skeleton does not fit.
+    """
+    form = _make_form(shape, shape.layout)
+    lines = {skeleton: _fit(form, skeleton, count) for skeleton, count in counts.items()}
+    if None in lines.values():
+        form = _make_form(shape, learn_layout(shape, raws))
+        lines = {skeleton: _fit(form, skeleton, count) for skeleton, count in counts.items()}
+    found = {skeleton: each for skeleton, each in lines.items() if each}
+    if len(found) < len(lines):
+        raise ValueError
+    return form, found
 
 
-def _skeleton(tree: dict[str, Any]) -> bytes:
-    """Make the pattern of a record without its digits."""
-    inner = (
-        b'"%b":%b' % (re.escape(key).encode(), _skeleton(sub) if isinstance(sub, dict) else _value(sub))
-        for key, sub in tree.items()
-    )
-    return rb"\{" + b",".join(inner) + rb"\}"
+def _make_form(shape: Shape, layout: Layout) -> _Form:
+    leaves, objects = {leaf.path: leaf for leaf in shape.leaves}, dict(layout)
+    parts: list[tuple[str, Leaf | bool]] = []
+
+    def keys_of(path: str) -> bytes:
+        """Make the pattern of an object. Its commas are right, since records are valid JSON."""
+        pattern = b""
+        for key in objects[path]:
+            full, name = f"{path}.{key}" if path else key, key.encode().translate(None, _DIGITS)
+            if not _KEY.fullmatch(name):
+                raise ValueError
+            is_object = not path and key in objects
+            parts.append((full, leaves.get(full, is_object)))
+            if is_object:
+                value = keys_of(key) + b"|null"
+            else:
+                value = _SKELETON.get(leaves[full].kind, _NUMBER) if full in leaves else _UNKNOWN
+            pattern += rb'(?:,?"%b":(%b))?' % (re.escape(name), value)
+        return rb"\{%b\}" % pattern
+
+    return _Form(re.compile(keys_of("")), parts, unknown_places(shape, layout))
 
 
-def _value(leaf: Leaf) -> bytes:
-    return _SKELETON.get(leaf.kind, _NUMBER)
+def _fit(form: _Form, skeleton: bytes, count: int) -> _Lines | None:
+    """Work out the CSV of records with a skeleton; None if the form does not fit."""
+    match = form.skeleton.fullmatch(skeleton)
+    if match is None:
+        return None
+    columns: list[str] = []
+    nulls = codes = unknown = 0
+    for (path, part), value in zip(form.parts, match.groups(), strict=True):
+        if isinstance(part, Leaf):
+            nulls += value in (None, b"null")
+            codes += value.count(b'""') if value and part.kind == "codes" else 0
+            columns += [] if value is None else [f"key:{path}", part.name]
+            continue
+        if value is None:
+            continue
+        plain = _ARRAY.sub(b"", value)
+        blank = 2 + plain.count(b",") + plain.count(b":")
+        unknown += not part
+        if part:
+            columns.append(f"key:{path}")
+            blank = value in (b"{}", b"null")
+        columns += [f"blank:{len(columns) + number}" for number in range(blank)]
+    return _Lines(tuple(columns), count, count * nulls, count * codes, count * unknown)
 
 
-def _columns(tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, pa.DataType]]:
-    for key, sub in tree.items():
-        yield f"key:{prefix}{key}", pa.null()
-        if isinstance(sub, dict):
-            yield from _columns(sub, f"{prefix}{key}.")
-        else:
-            yield sub.name, _ARROW[sub.kind]
+def _read_kinds(
+    regular: Regular, raws: Sequence[Raw], text: bytes, skeletons: list[bytes], lines: Mapping[bytes, _Lines]
+) -> pl.DataFrame | None:
+    """Read records, those of the same columns together; None if one does not fit."""
+    kinds: dict[tuple[str, ...], list[int]] = {each.columns: [] for each in lines.values()}
+    if len(kinds) == 1:
+        return _read_csv(regular, text, [*lines.values()])
+    if len(kinds) > len(raws) // _WORTH + 4:
+        return None
+    places_of = {skeleton: kinds[each.columns] for skeleton, each in lines.items()}
+    for place, skeleton in enumerate(skeletons):
+        places_of[skeleton].append(place)
+    frames = []
+    for columns, places in kinds.items():
+        own = [each for each in lines.values() if each.columns == columns]
+        frame = _read_csv(regular, b"\n".join([raws[place] for place in places]), own)
+        if frame is None:
+            return None
+        frames.append(frame.with_columns(pl.Series("place", places)))
+    return pl.concat(frames).sort("place").drop("place")
+
+
+def _read_csv(regular: Regular, text: bytes, lines: Sequence[_Lines]) -> pl.DataFrame | None:
+    """Read records of the same columns; None if there is not as much in them as their skeletons say."""
+    columns = lines[0].columns
+    types = {leaf.name: _ARROW[leaf.kind] for leaf in regular.leaves}
+    types |= {column: pa.null() for column in columns if column.startswith("key:")}
+    try:
+        table = pyarrow.csv.read_csv(
+            io.BytesIO(text.translate(_AS_CSV, regular.rest)),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False, column_names=columns, block_size=len(text) + 1),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=types,
+                include_columns=types,
+                include_missing_columns=True,
+                null_values=regular.nulls,
+                strings_can_be_null=regular.nulls == [""],
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowException:
+        return None
+    raw = pl.DataFrame(pl.from_arrow(table.select([leaf.name for leaf in regular.leaves])))
+    frame = raw.select(map(_final, regular.leaves))
+    nulls = frame.null_count().row(0, named=True)
+    codes = sum(frame[leaf.name].list.len().sum() for leaf in regular.leaves if leaf.kind == "codes")
+    found = (len(frame), sum(nulls.values()), codes)
+    if found != tuple(map(sum, zip(*(each[1:4] for each in lines), strict=True))):
+        return None
+    if any(nulls[leaf.name] for leaf in regular.leaves if leaf.required):
+        return None
+    return frame if all(fits(leaf, frame[leaf.name]) for leaf in regular.leaves) else None
 
 
 def _final(leaf: Leaf) -> pl.Expr:
@@ -162,18 +254,3 @@ def _final(leaf: Leaf) -> pl.Expr:
     if leaf.kind == "date":
         return column
     return column.cast(KIND_TYPES[leaf.kind], strict=False)
-
-
-def _count_codes(skeleton: bytes) -> int:
-    """Count the texts in the arrays of a skeleton."""
-    return sum(array.count(b'""') for array in re.findall(rb"\[[^]]*\]", skeleton))
-
-
-def _is_whole(shape: Regular, frame: pl.DataFrame, nulls: int, codes: int) -> bool:
-    """Tell whether there are as many nulls and codes as the skeletons say, and nothing that must not be there."""
-    found, leaves = frame.null_count().row(0, named=True), shape.leaves.values()
-    if sum(found.values()) != nulls or any(found[leaf.name] for leaf in leaves if leaf.required):
-        return False
-    if sum(frame[leaf.name].list.len().sum() for leaf in leaves if leaf.kind == "codes") != codes:
-        return False
-    return all(fits(leaf, frame[leaf.name]) for leaf in leaves)

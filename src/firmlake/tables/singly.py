@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from firmlake.api.contract import Group
 from firmlake.tables.notes import EFFECTS, UNREADABLE, Notes
-from firmlake.tables.objects import NULL, Object, Row, Shape, read_object
+from firmlake.tables.objects import NULL, Object, Shape, read_object
 from firmlake.tables.reading import Leaf
 
 __all__ = ["NO_IDENTITY", "take_each"]
@@ -20,16 +20,15 @@ NO_IDENTITY = "it has fields that are not documented, and does not say in a docu
 """Why the shape of a related party is unknown. With the documented fields alone it is a person, or anonymous."""
 
 
-def take_each(shape: Shape, raws: Sequence[Raw], start: int, notes: Notes) -> list[Row]:
+def take_each(shape: Shape, raws: Sequence[Raw], notes: Notes) -> list[tuple[Raw, ...]]:
     """Return the values of each field, one per record. The values of a repeated key become one value that never fits.
 
     Args:
         shape: Of the records.
         raws: Records, each valid JSON.
-        start: Number of the first in the notes.
         notes: Receives unknown keys, and records that are not objects.
     """
-    rows = [_take(shape, _join_repeated(raw), start + place, notes) for place, raw in enumerate(raws)]
+    rows = [_take(shape, _join_repeated(raw), place, notes) for place, raw in enumerate(raws)]
     return list(zip(*rows, strict=True))
 
 
@@ -44,9 +43,10 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> list[Raw]:
         notes.discard(number, "", raw, reason, "discard_value" if shape.group.is_open else "discard_record")
     merged = top.empty | content
     unknown = {key: content[key] for key in sorted(content.keys() - top.empty.keys())}
-    values = [*top.take(merged)]
+    values = [merged[key] for key in top.keys]
     for each in inner:
-        values += each.take(_open(each, merged[each.path], unknown, number, notes))
+        opened = _open(each, merged[each.path], unknown, number, notes)
+        values += [opened[key] for key in each.keys]
     if not unknown:
         return values
     if shape.group.elsewhere:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -17,15 +16,14 @@ from msgspec import Raw
 from firmlake.api.contract import Group
 from firmlake.tables.cells import ROUNDED, MisfitError, moved, plain, read_cell, read_column, read_columns
 from firmlake.tables.notes import Notes
-from firmlake.tables.objects import Row, Shape, shape_of
+from firmlake.tables.objects import Shape, shape_of
 from firmlake.tables.reading import Leaf, Records, record_schema
 from firmlake.tables.schemas import KIND_TYPES
 from firmlake.tables.singly import take_each
-from firmlake.tables.structs import take_together
+from firmlake.tables.together import take_together
 
 __all__ = ["Tolerant", "read_tolerantly", "tolerant_shape"]
 
-_PIECE = 1000
 _NOT_THERE = "missing or null, but a record without it says nothing"
 _TEXTS = ("text", "codes")
 _QUOTED_NUMBER = re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"')
@@ -53,7 +51,8 @@ def read_tolerantly(tolerant: Tolerant, raws: Sequence[Raw], start: int) -> Reco
         start: Index of the first.
     """
     notes = Notes(start)
-    cells = dict(zip(tolerant.shape.leaves, _take_apart(tolerant.shape, raws, notes), strict=True))
+    taken = take_together(tolerant.shape, raws, notes) or take_each(tolerant.shape, raws, notes)
+    cells = dict(zip(tolerant.shape.leaves, taken, strict=True))
     numbers = [leaf for leaf in cells if leaf.kind not in _TEXTS]
     read = {column.name: column for column in _read_together(numbers, cells)}
     for leaf, values in cells.items():
@@ -61,27 +60,17 @@ def read_tolerantly(tolerant: Tolerant, raws: Sequence[Raw], start: int) -> Reco
             read[leaf.name] = _read_leaf(leaf, values, notes)
         if leaf.required and read[leaf.name].null_count():
             _reject_lacking(leaf, read[leaf.name], notes)
-    records = notes.records(list(read.values()), len(raws))
-    return records._replace(frame=records.frame.select(*tolerant.schema))
+    return notes.records([read[name] for name in tolerant.schema if name in read], len(raws))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def _take_apart(shape: Shape, raws: Sequence[Raw], notes: Notes) -> list[Row]:
-    """Return the values of each field; only irregular thousands of records are taken apart one by one."""
-    pieces = []
-    for start in range(0, len(raws), _PIECE):
-        piece = raws[start : start + _PIECE]
-        pieces.append(take_together(shape, piece, start, notes) or take_each(shape, piece, start, notes))
-    return [tuple(chain(*columns)) for columns in zip(*pieces, strict=True)]
 
 
 def _read_together(leaves: list[Leaf], cells: Mapping[Leaf, Sequence[Raw]]) -> list[pl.Series]:
     """Read numbers and dates of many fields at once, halving the fields as long as a value is irregular."""
     if not leaves:
         return []
-    columns = read_columns(leaves, list(zip(*(cells[leaf] for leaf in leaves), strict=True)))
+    columns = read_columns(leaves, [cells[leaf] for leaf in leaves])
     if columns is not None or len(leaves) == 1:
         return columns or []
     half = len(leaves) // 2

@@ -1,8 +1,9 @@
-"""Records of another dialect, written again as the contract has them, are read as the exact path reads them."""
+"""Records that lack keys or have unknown ones are read fast, and as the exact path reads them."""
 
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from polars.testing import assert_frame_equal
 
-from firmlake.tables import records
+from firmlake.tables import records, tolerant
+from firmlake.tables.records import read_records
 from firmlake.tables.tolerant import read_tolerantly
 from firmlake_sandbox import rewrites, sample_numbers
 from firmlake_sandbox.financials import list_financials
@@ -31,7 +33,7 @@ def raw(record):
 
 
 def fast(kind, raws):
-    """Read records by their skeletons, written again if need be; None where one is odd."""
+    """Read records by their skeletons; None where one is odd."""
     return records._read_fast(SHAPES[kind], raws, 7)
 
 
@@ -51,6 +53,22 @@ def test_what_is_read_is_what_the_exact_path_reads(kind, data):
     read = fast(kind, raws)
     if read is not None:
         assert_exact(kind, raws, read)
+
+
+@examples(200)
+@given(odd_json.dialects())
+def test_a_dialect_is_read_as_record_by_record(batch):
+    """In a dialect all records have the same unknown keys, with values of any kind, and leave out the same nulls."""
+    kind, raws = batch
+    read = read_records(*kind, raws)
+    with patch.object(records, "read_regular", return_value=None):
+        together = read_records(*kind, raws)
+        with patch.object(tolerant, "take_together", return_value=None):
+            singly = read_records(*kind, raws)
+    for other in (together, singly):
+        assert_frame_equal(read.frame, other.frame)
+        assert read.rejects == other.rejects
+        assert sorted(read.observations) == sorted(other.observations)
 
 
 @pytest.mark.parametrize("change", [rewrites.omit_nulls, rewrites.add_fields])
