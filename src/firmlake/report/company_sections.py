@@ -159,8 +159,8 @@ SECTIONS = (
         "Owners",
         "Direct owners and those behind them. The effective stake is the product of the stakes along each path.",
         f"""
-        SELECT name AS owner, country || ' ' || company_number AS number, kind, direct_fraction, effective_fraction,
-            step_count AS steps, count(*) OVER () AS total
+        SELECT name AS owner, country || ' ' || company_number AS number, replace(kind, '_', ' ') AS kind,
+            direct_fraction, effective_fraction, step_count AS steps, count(*) OVER () AS total
         FROM owners_of({_COUNTRY}, {_NUMBER}) ORDER BY steps, effective_fraction DESC, id LIMIT 15
         """,
     ),
