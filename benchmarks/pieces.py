@@ -57,7 +57,7 @@ def run(job: Job, stages: Stages) -> None:
 
     thread = time.thread_time
     with (
-        _staging(stages),
+        _staging(stages, thread),
         _publishing(stages, "stage"),
         patch.object(Fetcher, "fetch_shard", stages.wrapped(Fetcher.fetch_shard, "receive", "stage", thread)),
         patch.object(Sender, "send", stages.wrapped(Sender.send, "receive", "stage", thread)),
@@ -223,14 +223,19 @@ def _in(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _staging(stages: Stages) -> Iterator[None]:
-    """Tell apart what staging consists of: reading and checking what landed, flattening, and writing Parquet."""
+def _staging(stages: Stages, clock: Callable[[], float] = time.process_time) -> Iterator[None]:
+    """Tell apart what staging consists of: reading and checking what landed, flattening, and writing Parquet.
+
+    Args:
+        stages: What is counted.
+        clock: Of flattening. While others fetch, the process's time is not that of flattening alone.
+    """
     from firmlake.tables import flatten, stage
 
     with (
         stages.clock("stage"),
-        patch.object(flatten, "load_progress", stages.wrapped(flatten.load_progress, "check", "flatten")),
-        patch.object(stage, "flatten_shard", stages.wrapped(stage.flatten_shard, "flatten", "stage")),
+        patch.object(flatten, "load_progress", stages.wrapped(flatten.load_progress, "check", "flatten", clock)),
+        patch.object(stage, "flatten_shard", stages.wrapped(stage.flatten_shard, "flatten", "stage", clock)),
     ):
         yield
 
