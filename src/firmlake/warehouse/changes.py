@@ -66,7 +66,7 @@ def _pair_rows(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> None:
 
 # An empty hash means that the company was not found, null that there was never an answer.
 _STATES = """
-    CREATE OR REPLACE TEMP TABLE states AS
+    CREATE OR REPLACE TEMP VIEW states AS
     SELECT country, company_number, dataset, true AS is_before, payload_hash <> '' AS is_found
     FROM (FROM company_state WHERE valid_from_run <> '{run_id}'
           UNION ALL BY NAME SELECT * EXCLUDE (valid_to_run) FROM closed_company_state)

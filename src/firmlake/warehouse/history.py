@@ -82,7 +82,7 @@ def supersede(
 
 
 def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> None:
-    """Write rows for a table into the temporary table `merged_<table>`, each compared with the held row of its key.
+    """Make the relation `merged_<table>`: rows for a table, each compared with the held row of its key.
 
     Args:
         connection: A connection in a transaction. What was loaded before is checkpointed.
@@ -92,24 +92,22 @@ def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> No
     """
     same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM held.{name}" for name in WAREHOUSE_TABLES[table].content)
     checkpoint(connection)  # as in `supersede`
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE merged_{table} AS "
+    compared = (
         "SELECT * EXCLUDE (held), held.valid_from_run AS held_since, "
         f"held_row IS NOT NULL AND {same} AS is_same FROM ({query}) o"
     )
+    if count_rows(connection, f"SELECT count(*) FROM {table}"):  # otherwise nothing is copied before it is written
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE compared_{table} AS {compared}")
+        compared = f"FROM compared_{table}"
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW merged_{table} AS {compared}")
 
 
 def merge(connection: duckdb.DuckDBPyConnection, table: str, run_id: str) -> None:
     """Replace the rows that `compare` found to differ, as `supersede` does; update volatile columns of the others."""
-    differing = f"(FROM merged_{table} WHERE NOT is_same)"
-    supersede(connection, table, TABLES[table].key, differing, differing, run_id, is_all_answered=True)
-    # Deleted and inserted, since an update of millions of rows would have to fit into memory.
     columns = ", ".join(column.name for column in TABLES[table].columns)
-    connection.execute(f"DELETE FROM {table} WHERE rowid IN (SELECT held_row FROM merged_{table} WHERE is_same)")
-    connection.execute(
-        f"INSERT INTO {table} BY NAME SELECT {columns}, held_since AS valid_from_run FROM merged_{table} WHERE is_same"
-    )
-    connection.execute(f"DROP TABLE merged_{table}")
+    # Rows that stay are deleted and inserted too: an update of millions of rows would have to fit into memory.
+    for statement in (_CLOSED_BY_MERGE, _KEEP_CLOSED, _DELETE_MERGED, _INSERT_MERGED, _DROP_MERGED):
+        connection.execute(statement.format(table=table, columns=columns, run_id=run_id))
 
 
 def count_rows(connection: duckdb.DuckDBPyConnection, statement: str, *values: str) -> int:
@@ -181,6 +179,24 @@ _INSERT_OFFERED = """
 """
 
 
+_CLOSED_BY_MERGE = """
+    CREATE OR REPLACE TEMP TABLE closed_{table} AS
+    SELECT *, '{run_id}' AS valid_to_run FROM {table}
+    WHERE rowid IN (SELECT held_row FROM merged_{table} WHERE NOT is_same)
+"""
+
+_KEEP_CLOSED = "INSERT INTO {table}_history BY NAME SELECT * FROM closed_{table}"
+
+_DELETE_MERGED = "DELETE FROM {table} WHERE rowid IN (SELECT held_row FROM merged_{table})"
+
+_INSERT_MERGED = """
+    INSERT INTO {table} BY NAME
+    SELECT {columns}, if(is_same, held_since, '{run_id}') AS valid_from_run FROM merged_{table}
+"""
+
+_DROP_MERGED = "DROP VIEW merged_{table}; DROP TABLE IF EXISTS compared_{table}"
+
+
 def _nth(table: Table) -> str:
     """Return the SQL that numbers equal rows, which exist only if a volatile column is part of the key."""
     volatile = [name for name in table.key if name in (table.volatile or ())]
@@ -203,7 +219,7 @@ def _close(connection: duckdb.DuckDBPyConnection, names: dict[str, str], run_id:
         connection.execute(_DELETE.format(**names, first=first, last=first + _STRETCH - 1))
         if len(stretches) > 1:
             checkpoint(connection, keeps_row_ids=True)
-    connection.execute("INSERT INTO {table}_history BY NAME SELECT * FROM closed_{table}".format(**names))
+    connection.execute(_KEEP_CLOSED.format(**names))
 
 
 def _refresh(connection: duckdb.DuckDBPyConnection, table: Table, rows: str) -> None:
