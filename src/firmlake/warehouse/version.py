@@ -10,7 +10,7 @@ from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.macros import MACROS
 from firmlake.warehouse.marks import Mark
 
-__all__ = ["TABLES_MARK", "check_version"]
+__all__ = ["TABLES_MARK", "check_version", "column_names"]
 
 TABLES_MARK = Mark("tables_hash", lambda: (SCHEMA_VERSION, WAREHOUSE_TABLES, MACROS))
 
@@ -43,13 +43,16 @@ def check_version(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
+def column_names(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
+    """List the columns of each table and view of a generation."""
+    return dict(connection.execute(_COLUMNS).fetchall())
+
+
 def _check_columns(connection: duckdb.DuckDBPyConnection) -> None:
     """Compare the columns of the tables that are there: while a version is made, its shape changes under one number."""
-    found: dict[str, set[str]] = {}
-    for table, column in connection.execute(_COLUMNS).fetchall():
-        found.setdefault(table, set()).add(column)
+    found = column_names(connection)
     for name, table in WAREHOUSE_TABLES.items():
-        differing = found.get(name, set()) ^ {column.name for column in table.columns}
+        differing = set(found.get(name, ())) ^ {column.name for column in table.columns}
         if name in found and differing:
             raise FirmlakeError(
                 "The warehouse was made by an unfinished version of firmlake, whose tables have another shape "
@@ -59,6 +62,7 @@ def _check_columns(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 _COLUMNS = """
-    SELECT table_name, column_name FROM duckdb_columns()
+    SELECT table_name, list(column_name ORDER BY column_index) FROM duckdb_columns()
     WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal
+    GROUP BY table_name
 """

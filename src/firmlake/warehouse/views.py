@@ -10,6 +10,7 @@ from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.definitions import Definition, definitions, find_meaning, quote
 from firmlake.warehouse.lists import create_list_views
 from firmlake.warehouse.marks import Mark
+from firmlake.warehouse.version import column_names
 
 __all__ = ["VIEWS_MARK", "create_view", "create_views", "describe_columns"]
 
@@ -74,8 +75,8 @@ def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _comments(connection: duckdb.DuckDBPyConnection, made: list[Definition]) -> Iterator[str]:
+    columns = column_names(connection)
     for definition in made:
         yield _COMMENT[definition.kind].format(definition.name, quote(definition.meaning))
-        if definition.kind in ("view", "table"):
-            for column, (_, meaning) in describe_columns(connection, definition).items():
-                yield f'COMMENT ON COLUMN {definition.name}."{column}" IS {quote(meaning)}'
+        for column in columns.get(definition.name, ()):
+            yield f'COMMENT ON COLUMN {definition.name}."{column}" IS {quote(find_meaning(definition, column))}'
