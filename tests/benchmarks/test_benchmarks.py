@@ -39,6 +39,16 @@ def test_a_small_run_is_verified_by_rows_and_sums(tmp_path, monkeypatch):
     assert all(ran["written_bytes"][name] for name in ("landing", "staged", "warehouse"))
 
 
+def test_dialects_are_measured_on_the_same_records(tmp_path):
+    from benchmarks.dialects import DIALECTS, compare, measure, write_records
+
+    write_records(tmp_path, companies=3)
+    measured = {dialect: [measure(tmp_path / f"{dialect}.json")] for dialect in DIALECTS}
+    assert len(compare(measured, 3).splitlines()) == 2 + len(DIALECTS)
+    plain, sparse, extended = ((tmp_path / f"{dialect}.json").read_bytes() for dialect in DIALECTS)
+    assert (plain.count(b"null") > 0, sparse.count(b"null"), extended.count(b"x-source") > 0) == (True, 0, True)
+
+
 def test_what_a_mixed_list_holds_is_known_while_it_is_written(tmp_path):
     from benchmarks.lists import write_mixed
     from benchmarks.measure import measure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,7 +14,7 @@ from msgspec import Raw
 from firmlake.tables.objects import read_object
 from firmlake.tables.reading import Observation, Records, Reject, Unknown
 
-__all__ = ["EFFECTS", "UNREADABLE", "WHOLE", "Notes", "shown"]
+__all__ = ["EFFECTS", "UNREADABLE", "WHOLE", "Notes", "read_text", "shown"]
 
 WHOLE = "value"
 """Key in `extra_json` of a record that is no object."""
@@ -23,6 +24,8 @@ EFFECTS = {"discard_value": "value", "discard_record": "record", "stop": "stop"}
 """What each mode does to a value that does not fit, the mildest first."""
 
 _ENCODE = msgspec.json.Encoder().encode
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+"""The escape of a half of a character; two of them may be a whole one."""
 _SHOWN_MAX = 200
 
 
@@ -94,18 +97,26 @@ class Notes:
 
 def _as_json(extra: dict[str, Raw]) -> str:
     """Encode the kept values of a record as received; a value that a database would refuse as JSON becomes a string."""
-    text = b"{" + b",".join([_key(path) + value for path, value in extra.items()]) + b"}"
-    if b"\\u" in text or not text.isascii():
-        try:
-            msgspec.json.decode(text)
-        except UNREADABLE:
-            return _ENCODE({path: bytes(value).decode("utf-8", "replace") for path, value in extra.items()}).decode()
-    return text.decode()
+    try:
+        return read_text(b"{" + b",".join([_key(path) + value for path, value in extra.items()]) + b"}")
+    except UNREADABLE:
+        return _ENCODE({path: bytes(value).decode("utf-8", "replace") for path, value in extra.items()}).decode()
 
 
 @lru_cache(maxsize=4096)
 def _key(path: str) -> bytes:
     return _ENCODE(path) + b":"
+
+
+def read_text(text: bytes) -> str:
+    """Decode JSON, or lines of it, that databases are to take.
+
+    Raises:
+        UnicodeDecodeError, msgspec.DecodeError: It holds bytes that are no text, or half a character.
+    """
+    if b"\\" in text and _SURROGATE.search(text):
+        msgspec.json.decode(b"[%b]" % text.strip().replace(b"\n", b","))
+    return text.decode()
 
 
 def shown(value: Raw | bytes) -> str:

@@ -54,6 +54,9 @@ _KEY = re.compile(rb'[^",:\[\]{}\\]*')
 _DIGITS = b"0123456789.-"
 _MARKS = b'"{}'
 _AS_CSV = bytes.maketrans(b":[]", b',""')
+_AT_ONCE = 200
+"""Records translated at once. Their text fits into the processor's cache."""
+_NO_CODES = pl.Series([[]], dtype=pl.List(pl.String))
 _WORTH = 200
 """Records that pay for a CSV of their own, on average."""
 
@@ -104,10 +107,15 @@ def read_regular(regular: Regular, raws: Sequence[Raw], start: int) -> Records |
         raws: Records, each valid JSON.
         start: Index of the first.
     """
-    text = b"\n".join(raws)
-    skeletons = text.translate(None, _DIGITS).split(b"\n")
-    counts = Counter(skeletons)
-    if len(skeletons) != len(raws) or len(counts) > len(raws) // 4 + 16:
+    counts: Counter[bytes] = Counter()
+    csv: list[bytes] = []
+    for first in range(0, len(raws), _AT_ONCE):
+        text = b"\n".join(raws[first : first + _AT_ONCE])
+        counts.update(text.translate(None, _DIGITS).split(b"\n"))
+        csv.append(text.translate(_AS_CSV, regular.rest))
+        if len(counts) > len(csv) * _AT_ONCE // 4:
+            return None
+    if counts.total() != len(raws):
         return None
     notes = Notes(start)
     try:
@@ -117,7 +125,7 @@ def read_regular(regular: Regular, raws: Sequence[Raw], start: int) -> Records |
         return None
     if sum(each.unknown_count for each in lines.values()) != sum(count for _, _, count in unknown.seen.values()):
         return None  # an unknown key differs in its digits
-    frame = _read_kinds(regular, raws, text, skeletons, lines)
+    frame = _read_kinds(regular, raws, b"\n".join(csv), lines)
     if frame is None:
         return None
     notes.add_unknown(unknown)
@@ -193,36 +201,36 @@ def _fit(form: _Form, skeleton: bytes, count: int) -> _Lines | None:
 
 
 def _read_kinds(
-    regular: Regular, raws: Sequence[Raw], text: bytes, skeletons: list[bytes], lines: Mapping[bytes, _Lines]
+    regular: Regular, raws: Sequence[Raw], csv: bytes, lines: Mapping[bytes, _Lines]
 ) -> pl.DataFrame | None:
     """Read records, those of the same columns together; None if one does not fit."""
     kinds: dict[tuple[str, ...], list[int]] = {each.columns: [] for each in lines.values()}
     if len(kinds) == 1:
-        return _read_csv(regular, text, [*lines.values()])
+        return _read_csv(regular, csv, [*lines.values()])
     if len(kinds) > len(raws) // _WORTH + 4:
         return None
     places_of = {skeleton: kinds[each.columns] for skeleton, each in lines.items()}
-    for place, skeleton in enumerate(skeletons):
-        places_of[skeleton].append(place)
-    frames = []
+    for place, raw in enumerate(raws):
+        places_of[bytes(raw).translate(None, _DIGITS)].append(place)
+    rows, frames = csv.split(b"\n"), []
     for columns, places in kinds.items():
         own = [each for each in lines.values() if each.columns == columns]
-        frame = _read_csv(regular, b"\n".join([raws[place] for place in places]), own)
+        frame = _read_csv(regular, b"\n".join([rows[place] for place in places]), own)
         if frame is None:
             return None
         frames.append(frame.with_columns(pl.Series("place", places)))
     return pl.concat(frames).sort("place").drop("place")
 
 
-def _read_csv(regular: Regular, text: bytes, lines: Sequence[_Lines]) -> pl.DataFrame | None:
+def _read_csv(regular: Regular, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFrame | None:
     """Read records of the same columns; None if there is not as much in them as their skeletons say."""
     columns = lines[0].columns
     types = {leaf.name: _ARROW[leaf.kind] for leaf in regular.leaves}
     types |= {column: pa.null() for column in columns if column.startswith("key:")}
     try:
         table = pyarrow.csv.read_csv(
-            io.BytesIO(text.translate(_AS_CSV, regular.rest)),
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, column_names=columns, block_size=len(text) + 1),
+            io.BytesIO(csv),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False, column_names=columns, block_size=len(csv) + 1),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=types,
                 include_columns=types,
@@ -235,7 +243,7 @@ def _read_csv(regular: Regular, text: bytes, lines: Sequence[_Lines]) -> pl.Data
     except pa.ArrowException:
         return None
     raw = pl.DataFrame(pl.from_arrow(table.select([leaf.name for leaf in regular.leaves])))
-    frame = raw.select(map(_final, regular.leaves))
+    frame = pl.DataFrame([_final(leaf, raw[leaf.name]) for leaf in regular.leaves])
     nulls = frame.null_count().row(0, named=True)
     codes = sum(frame[leaf.name].list.len().sum() for leaf in regular.leaves if leaf.kind == "codes")
     found = (len(frame), sum(nulls.values()), codes)
@@ -246,11 +254,8 @@ def _read_csv(regular: Regular, text: bytes, lines: Sequence[_Lines]) -> pl.Data
     return frame if all(fits(leaf, frame[leaf.name]) for leaf in regular.leaves) else None
 
 
-def _final(leaf: Leaf) -> pl.Expr:
-    column = pl.col(leaf.name)
+def _final(leaf: Leaf, column: pl.Series) -> pl.Series:
+    """Cast a column to its type; no expressions, since a plan for a query costs more than this work."""
     if leaf.kind == "codes":
-        codes = pl.when(column == "").then(pl.lit([], pl.List(pl.String))).otherwise(column.str.split(","))
-        return codes.alias(leaf.name)
-    if leaf.kind == "date":
-        return column
-    return column.cast(KIND_TYPES[leaf.kind], strict=False)
+        return column.str.split(",").zip_with((column != "").fill_null(True), _NO_CODES)
+    return column if leaf.kind == "date" else column.cast(KIND_TYPES[leaf.kind], strict=False)

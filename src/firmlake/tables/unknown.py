@@ -10,13 +10,14 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from firmlake.api.contract import Group
+from firmlake.tables.notes import read_text
 from firmlake.tables.objects import Layout, Place, Shape
 from firmlake.tables.reading import Unknown
 from firmlake.tables.structs import ABSENT, make_form, make_struct, take_apart
 
 __all__ = ["names_company", "take_unknown", "unknown_places", "write_unknown"]
 
-_AT_ONCE = 200
+_AT_ONCE = 100
 """Records decoded at once. Their text fits into the processor's cache."""
 _LINES = msgspec.json.Encoder().encode_lines
 
@@ -79,11 +80,9 @@ def write_unknown(values: Mapping[Place, Sequence[Raw]]) -> Unknown:
             if count := len(column) - column.count(ABSENT):
                 place = next(place for place, value in enumerate(column) if value is not ABSENT)
                 seen[path] = (place, column[place], count)
-    lines = text.decode().split("\n")[:-1]
+    lines = read_text(text).split("\n")[:-1]
     if len(lines) != len(columns[0]):
         raise ValueError
-    if b"\\" in text or not text.isascii():
-        msgspec.json.decode(b"[%b]" % text[:-1].replace(b"\n", b","))
     return Unknown([None if line == "{}" else line for line in lines], seen)
 
 
