@@ -11,16 +11,29 @@ SELECT country, company_number, start_date, end_date, previous_end_date, field, 
 FROM (
     SELECT
         country, company_number, start_date, end_date,
-        lag(end_date) OVER periods AS previous_end_date,
-        lag(start_date) OVER periods AS previous_start_date,
+        lead(end_date) OVER periods AS previous_end_date,
+        lead(start_date) OVER periods AS previous_start_date,
         unnest([
-            {field: 'total_assets', amount: total_assets, previous_amount: lag(total_assets) OVER periods},
-            {field: 'revenue', amount: revenue, previous_amount: lag(revenue) OVER periods},
-            {field: 'equity', amount: equity, previous_amount: lag(equity) OVER periods},
-            {field: 'debt', amount: debt, previous_amount: lag(debt) OVER periods}
+            {field: 'total_assets', amount: total_assets, previous_amount: lead(total_assets) OVER periods},
+            {field: 'revenue', amount: revenue, previous_amount: lead(revenue) OVER periods},
+            {field: 'equity', amount: equity, previous_amount: lead(equity) OVER periods},
+            {field: 'debt', amount: debt, previous_amount: lead(debt) OVER periods}
         ], recursive := true)
     FROM accounts
-    WINDOW periods AS (PARTITION BY country, company_number ORDER BY recency DESC)
+    SEMI JOIN (
+        -- Few companies have figures that far apart; sorting the periods of all would take long.
+        SELECT country, company_number
+        FROM financials
+        GROUP BY country, company_number
+        HAVING max(abs(total_assets)) > 299 * min(abs(nullif(total_assets, 0)))
+            OR max(abs(revenue)) > 299 * min(abs(nullif(revenue, 0)))
+            OR max(abs(equity)) > 299 * min(abs(nullif(equity, 0)))
+            OR max(abs(debt)) > 299 * min(abs(nullif(debt, 0)))
+    ) USING (country, company_number)
+    -- The newest first, as in recency.
+    WINDOW periods AS (
+        PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
+    )
 ) l
 ANTI JOIN unit_errors u USING (country, company_number, start_date, end_date)
 ANTI JOIN unit_errors v ON v.country = l.country AND v.company_number = l.company_number

@@ -10,8 +10,8 @@
 SELECT
     country, company_number, start_date, end_date, period_days,
     employee_count,
-    lag(employee_count) OVER periods AS previous_employee_count,
-    try_cast(employee_count::HUGEINT - lag(employee_count) OVER periods AS BIGINT) AS employee_change,
+    lead(employee_count) OVER periods AS previous_employee_count,
+    try_cast(employee_count::HUGEINT - lead(employee_count) OVER periods AS BIGINT) AS employee_change,
     new_hire_count,
     ratio(new_hire_count, employee_count) AS hired_fraction,
     employee_male_fraction,
@@ -20,4 +20,7 @@ SELECT
     try_cast(round(employee_count * employee_female_fraction) AS BIGINT) AS women_count,
     round(annualised(revenue, period_days) / nullif(employee_count, 0), 2)::DECIMAL(21, 2) AS revenue_per_employee
 FROM accounts
-WINDOW periods AS (PARTITION BY country, company_number ORDER BY recency DESC)
+-- The newest first, as in recency.
+WINDOW periods AS (
+    PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
+)
