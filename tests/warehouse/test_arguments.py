@@ -23,6 +23,7 @@ CALLS = {
     "group_rollup": ["'NL'", "'00000002'", "0.5"],
     "groups": ["0.5"],
     "holdings_of": ["'NL'", "'00000001'"],
+    "newest_measures_in": ["'all'"],
     "overdue": ["DATE '2027-01-01'"],
     "owners_of": ["'NL'", "'00000002'"],
     "peers_of": ["'NL'", "'00000002'"],

@@ -13,22 +13,25 @@
 -- p90: 90th percentile, interpolated
 WITH asked AS (
     SELECT of_country AS asked_country, of_number AS asked_number
-)
+),
+own AS MATERIALIZED (
+    SELECT g.* FROM asked JOIN peer_groups g ON g.country = asked_country AND g.company_number = asked_number
+),
+theirs AS MATERIALIZED (FROM newest_measures_in((SELECT peer_group FROM own)))
 SELECT
-    mine.measure, mine.value,
-    count(*) FILTER (theirs.value < mine.value) / nullif(count(*) - 1, 0) AS percentile,
-    1 + count(*) FILTER (theirs.value > mine.value) AS value_rank,
-    count(*) AS value_count,
-    quantile_cont(theirs.value, 0.1) AS p10,
-    quantile_cont(theirs.value, 0.25) AS p25,
-    quantile_cont(theirs.value, 0.5) AS p50,
-    quantile_cont(theirs.value, 0.75) AS p75,
-    quantile_cont(theirs.value, 0.9) AS p90,
-    own.level, own.peer_group, own.is_widened
-FROM asked
-JOIN peer_groups own ON own.country = asked_country AND own.company_number = asked_number
-JOIN newest_measures mine ON mine.country = asked_country AND mine.company_number = asked_number
-JOIN peer_levels others ON others.peer_group = own.peer_group
-JOIN newest_measures theirs
-    ON theirs.country = others.country AND theirs.company_number = others.company_number AND theirs.measure = mine.measure
-GROUP BY mine.measure, mine.value, own.level, own.peer_group, own.is_widened
+    measure, value, percentile, value_rank, value_count,
+    points[1] AS p10, points[2] AS p25, points[3] AS p50, points[4] AS p75, points[5] AS p90,
+    level, peer_group, is_widened
+FROM (
+    SELECT
+        mine.measure, mine.value,
+        count(*) FILTER (theirs.value < mine.value) / nullif(count(*) - 1, 0) AS percentile,
+        1 + count(*) FILTER (theirs.value > mine.value) AS value_rank,
+        count(*) AS value_count,
+        quantile_cont(theirs.value, [0.1, 0.25, 0.5, 0.75, 0.9]) AS points,
+        own.level, own.peer_group, own.is_widened
+    FROM own
+    JOIN theirs mine ON mine.country = own.country AND mine.company_number = own.company_number
+    JOIN theirs ON theirs.measure = mine.measure
+    GROUP BY mine.measure, mine.value, own.level, own.peer_group, own.is_widened
+)

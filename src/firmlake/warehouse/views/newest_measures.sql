@@ -1,22 +1,3 @@
 -- view newest_measures
--- The rows of measures about the newest periods, taken from portfolio: one for each company and measure that is stated.
---
--- measure: Name of the measure: the column of portfolio
--- value: Its value, in the unit of that column, as a float
-UNPIVOT (
-    SELECT
-        country, company_number, start_date, end_date,
-        total_assets::DOUBLE AS total_assets, revenue_annual::DOUBLE AS revenue_annual, equity::DOUBLE AS equity,
-        employee_count::DOUBLE AS employee_count, revenue_growth::DOUBLE AS revenue_growth,
-        total_assets_growth::DOUBLE AS total_assets_growth, employee_growth::DOUBLE AS employee_growth,
-        gross_margin_fraction::DOUBLE AS gross_margin_fraction, ebitda_margin::DOUBLE AS ebitda_margin,
-        net_margin::DOUBLE AS net_margin, return_on_assets::DOUBLE AS return_on_assets,
-        return_on_equity::DOUBLE AS return_on_equity, current_ratio::DOUBLE AS current_ratio,
-        quick_ratio::DOUBLE AS quick_ratio, equity_fraction::DOUBLE AS equity_fraction,
-        debt_to_equity::DOUBLE AS debt_to_equity, net_debt_to_ebitda::DOUBLE AS net_debt_to_ebitda, z::DOUBLE AS z,
-        health_indicator::DOUBLE AS health_indicator
-    FROM portfolio
-    WHERE is_comparable
-)
-ON COLUMNS(* EXCLUDE (country, company_number, start_date, end_date))
-INTO NAME measure VALUE value
+-- The rows of measures about the newest periods of all companies, as newest_measures_in.
+FROM newest_measures_in('all')
