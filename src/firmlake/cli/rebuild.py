@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["replay", "verify"]
 
 
-@click.command()
-@click.option(
+_in_processes = click.option(
     "--processes",
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
     help="Processes that stage shards in parallel.",
 )
+
+
+@click.command()
+@_in_processes
 @command
 def replay(call: Call, processes: int) -> None:
     """Rebuild tables and warehouse from the landed answers. Sends no request."""
@@ -65,8 +68,9 @@ def replay(call: Call, processes: int) -> None:
 
 @click.command()
 @click.option("--forgotten", is_flag=True, help="Prove instead that no byte holds a forgotten person or company.")
+@_in_processes
 @command
-def verify(call: Call, forgotten: bool) -> int:
+def verify(call: Call, forgotten: bool, processes: int) -> int:
     """Prove that landed answers, staged tables and warehouse agree."""
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
@@ -78,7 +82,7 @@ def verify(call: Call, forgotten: bool) -> int:
     settings = call.settings()
     folders = Folders.of(settings)
     with lock(folders, "firmlake verify", is_reader=True):
-        checks = check_all(folders, utc_now, memory_limit=settings.run.duckdb_memory)
+        checks = check_all(folders, utc_now, memory_limit=settings.run.duckdb_memory, processes=processes)
     agrees = all(check.agrees for check in checks)
     content = {"agrees": agrees, "tables": [check._asdict() for check in checks]}
     call.answer(content, lambda: show_checks(checks))

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from decimal import Decimal
+from operator import methodcaller
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -69,13 +70,13 @@ class Source(NamedTuple):
         return self.selected.table
 
     def batches(self, table: Table, where: str = "") -> Iterator[pa.RecordBatch]:
-        """Yield the rows in the order of their key, so that equal rows make equal files."""
+        """Read the rows in the order of their key, so that equal rows make equal files."""
         names = ", ".join(column.name for column in table.columns)
         order = ", ".join(self.table.key) or "ALL"
         query = f"SELECT {names} FROM ({self.selected.query}) {where} ORDER BY {order}"  # noqa: S608 - our own names
         schema = arrow_schema(table)
-        for batch in self.connection.sql(query).to_arrow_reader(self.batch_rows):
-            yield batch.cast(schema)
+        # A loop would hold each batch while the next one is read.
+        return map(methodcaller("cast", schema), self.connection.sql(query).to_arrow_reader(self.batch_rows))
 
     def counts(self, by: str) -> list[tuple[str, int]]:
         """Count the rows for each value of a column."""
@@ -153,6 +154,7 @@ def _parquet_files(source: Source, table: Table, where: str, country: str, total
             while batch:
                 writer.write_batch(batch)
                 count += batch.num_rows
+                batch = None  # memory for the next one
                 batch = next(batches, None)
                 if _is_full(file.tell(), count, source.file_bytes, total and total - written - count):
                     break

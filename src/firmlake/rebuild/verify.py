@@ -46,8 +46,14 @@ class TableCheck(NamedTuple):
         return (self.rows, self.content_hash) == (self.replayed_rows, self.replayed_hash)
 
 
-def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) -> list[TableCheck]:
+def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str, processes: int = 1) -> list[TableCheck]:
     """Prove that landed answers, staged tables and warehouse agree: replay into a temporary folder and compare.
+
+    Args:
+        folders: The data folder.
+        now: The clock, UTC.
+        memory_limit: Memory limit of DuckDB, such as "512MB".
+        processes: The number of processes that stage shards in parallel.
 
     Returns:
         One check per table of the newest generation, and one per `_as_of` macro, which as of the last run must return
@@ -73,7 +79,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str) 
                     source = ours if run.is_pruned else run
                     if not run.is_pruned and (recorded := read_manifest(ours)):
                         source = source.read_by(recorded.contract)
-                    again = restage(source)
+                    again = restage(source, processes=processes)
                     staged.append((source, outcome, again))
                     if not run.is_pruned and folders.staged(run.run_id).exists():  # a pruned run has nothing to compare
                         _compare_staged(ours, again, aside)
