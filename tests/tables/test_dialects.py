@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 
 from firmlake.tables import records, tolerant
 from firmlake.tables.records import read_records
+from firmlake.tables.regular import read_regular
 from firmlake.tables.tolerant import read_tolerantly
 from firmlake_sandbox import rewrites, sample_numbers
 from firmlake_sandbox.financials import list_financials
@@ -25,7 +26,7 @@ from support import examples, lookalike, period
 from . import odd_json
 
 PERIOD, LOOKALIKE = ("financials", "period"), ("lookalikes", "lookalike")
-SHAPES = {kind: records._shapes(*kind, b"{}") for kind in (PERIOD, LOOKALIKE)}
+SHAPES = {kind: records._shape(*kind, b"{}") for kind in (PERIOD, LOOKALIKE)}
 
 
 def raw(record):
@@ -34,11 +35,11 @@ def raw(record):
 
 def fast(kind, raws):
     """Read records by their skeletons; None where one is odd."""
-    return records._read_fast(SHAPES[kind], raws, 7)
+    return read_regular(SHAPES[kind], raws, 7)
 
 
 def assert_exact(kind, raws, read):
-    exact = read_tolerantly(SHAPES[kind].tolerant, raws, 7)
+    exact = read_tolerantly(SHAPES[kind], raws, 7)
     assert not exact.rejects
     assert_frame_equal(read.frame, exact.frame)
     assert Counter(read.observations) == Counter(exact.observations)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from itertools import accumulate
@@ -29,12 +29,14 @@ __all__ = [
     "FRACTION_MAX",
     "ROUNDED",
     "MisfitError",
+    "arrow_type",
     "fits",
     "moved",
     "plain",
     "read_cell",
     "read_column",
     "read_columns",
+    "read_csv",
 ]
 
 DECIMALS = {kind: (each.precision, each.scale) for kind, each in KIND_TYPES.items() if isinstance(each, pl.Decimal)}
@@ -60,6 +62,8 @@ _ARROW = {
     "date": pa.date32(),
     "integer": pa.int64(),
     "score": pa.float64(),
+    "codes": pa.string(),
+    "text": pa.string(),
 }
 _LINES = msgspec.json.Encoder().encode_lines
 _BARE = b"0123456789.-nul,\t\n"
@@ -86,19 +90,9 @@ def read_columns(leaves: Sequence[Leaf], columns: Sequence[Sequence[Raw]]) -> li
         return None
     if any(leaf.shift and leaf.kind not in DECIMALS for leaf in leaves):
         return None
-    try:
-        table = pyarrow.csv.read_csv(
-            io.BytesIO(lines.translate(None, b"[]")),
-            read_options=pyarrow.csv.ReadOptions(
-                use_threads=False, column_names=[leaf.name for leaf in leaves], block_size=len(lines) + 1
-            ),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types={leaf.name: _arrow_type(leaf) for leaf in leaves},
-                null_values=["null", "\tnull"],
-                quoted_strings_can_be_null=False,
-            ),
-        )
-    except pa.ArrowException:
+    types = {leaf.name: arrow_type(leaf) for leaf in leaves}
+    table = read_csv(lines.translate(None, b"[]"), [*types], types, ["null", "\tnull"])
+    if table is None:
         return None
     quoted = sum(table[leaf.name].length() - table[leaf.name].null_count for leaf in leaves if leaf.kind == "date")
     if lines.count(b'"') != 2 * quoted:
@@ -118,6 +112,40 @@ def read_column(leaf: Leaf, cells: Sequence[Raw]) -> pl.Series | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return pl.Series(leaf.name, values, pl.String) if leaf.kind == "text" else _lists(leaf.name, values)
+
+
+def read_csv(csv: bytes, columns: Sequence[str], types: Mapping[str, pa.DataType], nulls: list[str]) -> pa.Table | None:
+    """Read lines of values; None if one is not of its column's type.
+
+    Args:
+        csv: The lines.
+        columns: The column of each value in a line.
+        types: The columns to be read; one that the lines do not have is null.
+        nulls: What is null. Texts are null where the empty text is, and only unquoted.
+    """
+    try:
+        return pyarrow.csv.read_csv(
+            io.BytesIO(csv),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False, column_names=columns, block_size=len(csv) + 1),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=types,
+                include_columns=types,
+                include_missing_columns=True,
+                null_values=nulls,
+                strings_can_be_null="" in nulls,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowException:
+        return None
+
+
+def arrow_type(leaf: Leaf) -> pa.DataType:
+    """Return the type that a field is read as, with its point where it was received.
+
+    Decimals are wider than ours: Arrow accepts digits beyond the precision, and Polars makes null of too big a value.
+    """
+    return pa.decimal128(38, DECIMALS[leaf.kind][1] - leaf.shift) if leaf.kind in DECIMALS else _ARROW[leaf.kind]
 
 
 def read_cell(leaf: Leaf, cell: Raw) -> Any:
@@ -172,10 +200,6 @@ def plain(value: Decimal) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def _arrow_type(leaf: Leaf) -> pa.DataType:
-    return pa.decimal128(38, DECIMALS[leaf.kind][1] - leaf.shift) if leaf.kind in DECIMALS else _ARROW[leaf.kind]
 
 
 def _finish(leaf: Leaf, values: pa.Array, count: int) -> pl.Series | None:

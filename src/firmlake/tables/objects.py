@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -47,12 +47,13 @@ class Shape(NamedTuple):
     """The shape of a group, worked out once; the record itself is the first of its objects."""
 
     group: Group
+    leaves: tuple[Leaf, ...]
     objects: tuple[Object, ...]
 
     @property
-    def leaves(self) -> Iterator[Leaf]:
-        """The fields, object by object."""
-        return (leaf for each in self.objects for leaf in each.leaves)
+    def cells(self) -> tuple[Leaf, ...]:
+        """The fields, object by object: the order in which records are taken apart."""
+        return tuple(leaf for each in self.objects for leaf in each.leaves)
 
     @property
     def layout(self) -> Layout:
@@ -68,7 +69,7 @@ def shape_of(group: Group, leaves: Sequence[Leaf]) -> Shape:
         keys = tuple(leaf.path.rpartition(".")[2] for leaf in own)
         every = keys if prefix else dict.fromkeys(leaf.path.partition(".")[0] for leaf in leaves)
         objects.append(Object(prefix, dict.fromkeys(every, NULL), keys, own))
-    return Shape(group, tuple(objects))
+    return Shape(group, tuple(leaves), tuple(objects))
 
 
 def learn_layout(shape: Shape, raws: Sequence[Raw]) -> Layout:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import polars as pl
 from msgspec import Raw
 
 from firmlake.api.contract import FieldKind
+from firmlake.tables.schemas import KIND_TYPES
 
 __all__ = ["Leaf", "Observation", "Records", "Reject", "Unknown", "record_schema"]
 
@@ -90,6 +92,7 @@ class Unknown(NamedTuple):
     seen: dict[str, tuple[int, Raw, int]]
 
 
-def record_schema(types: dict[str, pl.DataType]) -> pl.Schema:
-    """Return the schema of `Records.frame` for fields of these types."""
+def record_schema(leaves: Iterable[Leaf]) -> pl.Schema:
+    """Return the schema of `Records.frame` for these fields."""
+    types = {leaf.name: KIND_TYPES[leaf.kind] for leaf in leaves}
     return pl.Schema({"record": pl.UInt32(), **types, "extra_json": pl.String()})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 import polars as pl
@@ -17,9 +16,10 @@ from msgspec import Raw
 from firmlake.api.contract import DATASETS
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.leaves import leaves_of
-from firmlake.tables.reading import Records
-from firmlake.tables.regular import Regular, read_regular, regular_shape
-from firmlake.tables.tolerant import Tolerant, read_tolerantly, tolerant_shape
+from firmlake.tables.objects import Shape, shape_of
+from firmlake.tables.reading import Records, record_schema
+from firmlake.tables.regular import read_regular
+from firmlake.tables.tolerant import read_tolerantly
 
 __all__ = ["read_records"]
 
@@ -36,10 +36,10 @@ def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: Contra
     Fractions, ratios and decimals of more digits than their type are rounded half to even, and that is an observation
     ("rounded_value").
     """
-    shapes = _shapes(dataset, group, msgspec.json.encode(contract))
-    parts = list(_read_batches(shapes, raws))
+    shape = _shape(dataset, group, msgspec.json.encode(contract))
+    parts = list(_read_batches(shape, raws))
     return Records(
-        pl.concat([part.frame for part in parts]) if parts else pl.DataFrame(schema=shapes.tolerant.schema),
+        pl.concat([part.frame for part in parts]) if parts else pl.DataFrame(schema=record_schema(shape.leaves)),
         [reject for part in parts for reject in part.rejects],
         [observation for part in parts for observation in part.observations],
     )
@@ -48,31 +48,19 @@ def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: Contra
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-class _Shapes(NamedTuple):
-    """The shape of a group for each way of reading."""
-
-    regular: Regular | None
-    tolerant: Tolerant
-
-
 @lru_cache(maxsize=64)
-def _shapes(dataset: str, name: str, contract: bytes) -> _Shapes:
+def _shape(dataset: str, name: str, contract: bytes) -> Shape:
     leaves = leaves_of(dataset, name, msgspec.json.decode(contract, type=ContractSettings))
-    tolerant = tolerant_shape(DATASETS[dataset].groups[name], leaves)
-    return _Shapes(regular_shape(tolerant.shape, leaves), tolerant)
+    return shape_of(DATASETS[dataset].groups[name], leaves)
 
 
-def _read_batches(shapes: _Shapes, raws: Sequence[Raw]) -> Iterator[Records]:
+def _read_batches(shape: Shape, raws: Sequence[Raw]) -> Iterator[Records]:
     """Read batches as fast as possible: only thousands of records with something irregular are read the slow way."""
     for start in range(0, len(raws), _BATCH):
         batch = raws[start : start + _BATCH]
-        if whole := _read_fast(shapes, batch, start):
+        if whole := read_regular(shape, batch, start):
             yield whole
             continue
         for begin in range(start, start + len(batch), _PIECE):
             piece = raws[begin : begin + _PIECE]
-            yield _read_fast(shapes, piece, begin) or read_tolerantly(shapes.tolerant, piece, begin)
-
-
-def _read_fast(shapes: _Shapes, raws: Sequence[Raw], start: int) -> Records | None:
-    return read_regular(shapes.regular, raws, start) if shapes.regular else None
+            yield read_regular(shape, piece, begin) or read_tolerantly(shape, piece, begin)

@@ -11,7 +11,6 @@ Records that do not fit exactly are left to `tolerant.py`.
 
 from __future__ import annotations
 
-import io
 import re
 import string
 from collections import Counter
@@ -20,10 +19,9 @@ from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.csv
 from msgspec import Raw
 
-from firmlake.tables.cells import DECIMALS, fits
+from firmlake.tables.cells import arrow_type, fits, read_csv
 from firmlake.tables.notes import Notes
 from firmlake.tables.objects import Layout, Place, Shape, learn_layout
 from firmlake.tables.reading import Leaf, Records
@@ -31,17 +29,8 @@ from firmlake.tables.schemas import KIND_TYPES
 from firmlake.tables.structs import NO_STRUCTS
 from firmlake.tables.unknown import take_unknown, unknown_places
 
-__all__ = ["Regular", "read_regular", "regular_shape"]
+__all__ = ["read_regular"]
 
-_ARROW = {
-    "date": pa.date32(),
-    "integer": pa.int64(),
-    # Wider than our types: Arrow accepts digits beyond the precision; Polars turns values that do not fit into null.
-    **{kind: pa.decimal128(38, scale) for kind, (_, scale) in DECIMALS.items()},
-    "score": pa.float64(),
-    "codes": pa.string(),
-    "text": pa.string(),
-}
 _SKELETON = {"date": rb'""|null', "codes": rb'\[(?:""(?:,"")*)?\]|null', "text": rb'"[A-Za-z]*"'}
 _NUMBER = rb"(?:null)?"
 _ARRAY = re.compile(rb"\[[^\[\]\\]*\]")
@@ -59,15 +48,6 @@ _AT_ONCE = 200
 _NO_CODES = pl.Series([[]], dtype=pl.List(pl.String))
 _WORTH = 200
 """Records that pay for a CSV of their own, on average."""
-
-
-class Regular(NamedTuple):
-    """What is worked out once per group: its shape, its fields, what its CSV is without, and what is null in it."""
-
-    shape: Shape
-    leaves: Sequence[Leaf]
-    rest: bytes
-    nulls: list[str]
 
 
 class _Form(NamedTuple):
@@ -88,44 +68,37 @@ class _Lines(NamedTuple):
     unknown_count: int
 
 
-def regular_shape(shape: Shape, leaves: Sequence[Leaf]) -> Regular | None:
-    """Prepare a group; None if its records may have any shape, or hold both texts and arrays of texts."""
-    kinds = {leaf.kind for leaf in leaves}
-    if shape.group.is_open or {"text", "codes"} <= kinds or any(leaf.shift for leaf in leaves):
-        return None
-    if "text" not in kinds:
-        return Regular(shape, leaves, _MARKS + string.ascii_letters.encode(), [""])
-    # Texts keep their letters, and so do keys and nulls; no text is null, or the skeleton would show it.
-    return Regular(shape, leaves, _MARKS, ["null", *sorted({key for _, keys in shape.layout for key in keys})])
-
-
-def read_regular(regular: Regular, raws: Sequence[Raw], start: int) -> Records | None:
+def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | None:
     """Read records; return None if anything is irregular.
 
     Args:
-        regular: Their group.
+        shape: The shape of their group.
         raws: Records, each valid JSON.
         start: Index of the first.
     """
+    kinds = {leaf.kind for leaf in shape.leaves}
+    if shape.group.is_open or {"text", "codes"} <= kinds or any(leaf.shift for leaf in shape.leaves):
+        return None
+    without = _MARKS if "text" in kinds else _MARKS + string.ascii_letters.encode()
     counts: Counter[bytes] = Counter()
     csv: list[bytes] = []
     for first in range(0, len(raws), _AT_ONCE):
         text = b"\n".join(raws[first : first + _AT_ONCE])
         counts.update(text.translate(None, _DIGITS).split(b"\n"))
-        csv.append(text.translate(_AS_CSV, regular.rest))
+        csv.append(text.translate(_AS_CSV, without))
         if len(counts) > len(csv) * _AT_ONCE // 4:
             return None
     if counts.total() != len(raws):
         return None
     notes = Notes(start)
     try:
-        form, lines = _compare(regular.shape, raws, counts)
+        form, lines = _compare(shape, raws, counts)
         unknown = take_unknown(form.unknown, raws)
     except NO_STRUCTS:
         return None
     if sum(each.unknown_count for each in lines.values()) != sum(count for _, _, count in unknown.seen.values()):
         return None  # an unknown key differs in its digits
-    frame = _read_kinds(regular, raws, b"\n".join(csv), lines)
+    frame = _read_kinds(shape, raws, b"\n".join(csv), lines)
     if frame is None:
         return None
     notes.add_unknown(unknown)
@@ -200,13 +173,11 @@ def _fit(form: _Form, skeleton: bytes, count: int) -> _Lines | None:
     return _Lines(tuple(columns), count, count * nulls, count * codes, count * unknown)
 
 
-def _read_kinds(
-    regular: Regular, raws: Sequence[Raw], csv: bytes, lines: Mapping[bytes, _Lines]
-) -> pl.DataFrame | None:
+def _read_kinds(shape: Shape, raws: Sequence[Raw], csv: bytes, lines: Mapping[bytes, _Lines]) -> pl.DataFrame | None:
     """Read records, those of the same columns together; None if one does not fit."""
     kinds: dict[tuple[str, ...], list[int]] = {each.columns: [] for each in lines.values()}
     if len(kinds) == 1:
-        return _read_csv(regular, csv, [*lines.values()])
+        return _read_csv(shape, csv, [*lines.values()])
     if len(kinds) > len(raws) // _WORTH + 4:
         return None
     places_of = {skeleton: kinds[each.columns] for skeleton, each in lines.items()}
@@ -215,43 +186,34 @@ def _read_kinds(
     rows, frames = csv.split(b"\n"), []
     for columns, places in kinds.items():
         own = [each for each in lines.values() if each.columns == columns]
-        frame = _read_csv(regular, b"\n".join([rows[place] for place in places]), own)
+        frame = _read_csv(shape, b"\n".join([rows[place] for place in places]), own)
         if frame is None:
             return None
         frames.append(frame.with_columns(pl.Series("place", places)))
     return pl.concat(frames).sort("place").drop("place")
 
 
-def _read_csv(regular: Regular, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFrame | None:
+def _read_csv(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFrame | None:
     """Read records of the same columns; None if there is not as much in them as their skeletons say."""
     columns = lines[0].columns
-    types = {leaf.name: _ARROW[leaf.kind] for leaf in regular.leaves}
+    types = {leaf.name: arrow_type(leaf) for leaf in shape.leaves}
     types |= {column: pa.null() for column in columns if column.startswith("key:")}
-    try:
-        table = pyarrow.csv.read_csv(
-            io.BytesIO(csv),
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, column_names=columns, block_size=len(csv) + 1),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types=types,
-                include_columns=types,
-                include_missing_columns=True,
-                null_values=regular.nulls,
-                strings_can_be_null=regular.nulls == [""],
-                quoted_strings_can_be_null=False,
-            ),
-        )
-    except pa.ArrowException:
+    # Where texts keep their letters, so do keys and nulls; no text is null, or the skeleton would show it.
+    has_text = any(leaf.kind == "text" for leaf in shape.leaves)
+    nulls = ["null", *{key for _, keys in shape.layout for key in keys}] if has_text else [""]
+    table = read_csv(csv, columns, types, nulls)
+    if table is None:
         return None
-    raw = pl.DataFrame(pl.from_arrow(table.select([leaf.name for leaf in regular.leaves])))
-    frame = pl.DataFrame([_final(leaf, raw[leaf.name]) for leaf in regular.leaves])
-    nulls = frame.null_count().row(0, named=True)
-    codes = sum(frame[leaf.name].list.len().sum() for leaf in regular.leaves if leaf.kind == "codes")
-    found = (len(frame), sum(nulls.values()), codes)
+    raw = pl.DataFrame(pl.from_arrow(table.select([leaf.name for leaf in shape.leaves])))
+    frame = pl.DataFrame([_final(leaf, raw[leaf.name]) for leaf in shape.leaves])
+    absent = frame.null_count().row(0, named=True)
+    codes = sum(frame[leaf.name].list.len().sum() for leaf in shape.leaves if leaf.kind == "codes")
+    found = (len(frame), sum(absent.values()), codes)
     if found != tuple(map(sum, zip(*(each[1:4] for each in lines), strict=True))):
         return None
-    if any(nulls[leaf.name] for leaf in regular.leaves if leaf.required):
+    if any(absent[leaf.name] for leaf in shape.leaves if leaf.required):
         return None
-    return frame if all(fits(leaf, frame[leaf.name]) for leaf in regular.leaves) else None
+    return frame if all(fits(leaf, frame[leaf.name]) for leaf in shape.leaves) else None
 
 
 def _final(leaf: Leaf, column: pl.Series) -> pl.Series:

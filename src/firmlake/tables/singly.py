@@ -50,7 +50,7 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> list[Raw]:
     if not unknown:
         return values
     if shape.group.elsewhere:
-        cells = {leaf.path: value for leaf, value in zip(shape.leaves, values, strict=True)}
+        cells = {leaf.path: value for leaf, value in zip(shape.cells, values, strict=True)}
         if found := _find_elsewhere(shape.group, cells, unknown):
             notes.observe("other_place", found, None, number)
             values = list(cells.values())

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 from msgspec import Raw
 
-from firmlake.api.contract import Group
 from firmlake.tables.cells import ROUNDED, MisfitError, moved, plain, read_cell, read_column, read_columns
 from firmlake.tables.notes import Notes
-from firmlake.tables.objects import Shape, shape_of
-from firmlake.tables.reading import Leaf, Records, record_schema
+from firmlake.tables.objects import Shape
+from firmlake.tables.reading import Leaf, Records
 from firmlake.tables.schemas import KIND_TYPES
 from firmlake.tables.singly import take_each
 from firmlake.tables.together import take_together
 
-__all__ = ["Tolerant", "read_tolerantly", "tolerant_shape"]
+__all__ = ["read_tolerantly"]
 
 _NOT_THERE = "missing or null, but a record without it says nothing"
 _TEXTS = ("text", "codes")
@@ -30,29 +29,17 @@ _QUOTED_NUMBER = re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-
 _DIGITS = re.compile(rb"[0-9]+")
 
 
-class Tolerant(NamedTuple):
-    """The shape of a group, worked out once."""
-
-    shape: Shape
-    schema: pl.Schema
-
-
-def tolerant_shape(group: Group, leaves: Sequence[Leaf]) -> Tolerant:
-    """Work out the shape of a group with these fields."""
-    return Tolerant(shape_of(group, leaves), record_schema({leaf.name: KIND_TYPES[leaf.kind] for leaf in leaves}))
-
-
-def read_tolerantly(tolerant: Tolerant, raws: Sequence[Raw], start: int) -> Records:
+def read_tolerantly(shape: Shape, raws: Sequence[Raw], start: int) -> Records:
     """Read records, each valid JSON.
 
     Args:
-        tolerant: Of their group.
+        shape: The shape of their group.
         raws: The records, at least one.
         start: Index of the first.
     """
     notes = Notes(start)
-    taken = take_together(tolerant.shape, raws, notes) or take_each(tolerant.shape, raws, notes)
-    cells = dict(zip(tolerant.shape.leaves, taken, strict=True))
+    taken = take_together(shape, raws, notes) or take_each(shape, raws, notes)
+    cells = dict(zip(shape.cells, taken, strict=True))
     numbers = [leaf for leaf in cells if leaf.kind not in _TEXTS]
     read = {column.name: column for column in _read_together(numbers, cells)}
     for leaf, values in cells.items():
@@ -60,7 +47,7 @@ def read_tolerantly(tolerant: Tolerant, raws: Sequence[Raw], start: int) -> Reco
             read[leaf.name] = _read_leaf(leaf, values, notes)
         if leaf.required and read[leaf.name].null_count():
             _reject_lacking(leaf, read[leaf.name], notes)
-    return notes.records([read[name] for name in tolerant.schema if name in read], len(raws))
+    return notes.records([read[leaf.name] for leaf in shape.leaves], len(raws))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
