@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -11,7 +11,7 @@ from msgspec import Raw
 from firmlake.api.contract import Group
 from firmlake.tables.reading import Leaf
 
-__all__ = ["NULL", "Layout", "Object", "Place", "Shape", "learn_layout", "read_object", "shape_of"]
+__all__ = ["NULL", "Layout", "Object", "Place", "Shape", "learn_layout", "portions", "read_object", "shape_of"]
 
 NULL = Raw(b"null")
 Layout = tuple[tuple[str, tuple[str, ...]], ...]
@@ -20,6 +20,8 @@ Layout = tuple[tuple[str, tuple[str, ...]], ...]
 Place = tuple[str, str]
 """An object's path, empty for the record itself, and a key in it."""
 
+_CACHED = 100_000
+"""Bytes of text."""
 _LEARNT_FROM = 20
 """Number of records sampled for unknown keys."""
 
@@ -59,6 +61,12 @@ class Shape(NamedTuple):
     def layout(self) -> Layout:
         """The objects, and all keys of the contract in its order."""
         return tuple((each.path, tuple(each.empty)) for each in self.objects)
+
+
+def portions(raws: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
+    """Split records, whose length is about the same, into portions that fit into the processor's cache."""
+    count = 1 + _CACHED // len(bytes(raws[0]))
+    return (raws[start : start + count] for start in range(0, len(raws), count))
 
 
 def shape_of(group: Group, leaves: Sequence[Leaf]) -> Shape:

@@ -23,7 +23,7 @@ from msgspec import Raw
 
 from firmlake.tables.cells import arrow_type, fits, read_csv
 from firmlake.tables.notes import Notes
-from firmlake.tables.objects import Layout, Place, Shape, learn_layout
+from firmlake.tables.objects import Layout, Place, Shape, learn_layout, portions
 from firmlake.tables.reading import Leaf, Records
 from firmlake.tables.schemas import KIND_TYPES
 from firmlake.tables.structs import NO_STRUCTS
@@ -43,8 +43,6 @@ _KEY = re.compile(rb'[^",:\[\]{}\\]*')
 _DIGITS = b"0123456789.-"
 _MARKS = b'"{}'
 _AS_CSV = bytes.maketrans(b":[]", b',""')
-_AT_ONCE = 200
-"""Records translated at once. Their text fits into the processor's cache."""
 _NO_CODES = pl.Series([[]], dtype=pl.List(pl.String))
 _WORTH = 200
 """Records that pay for a CSV of their own, on average."""
@@ -82,11 +80,11 @@ def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | Non
     without = _MARKS if "text" in kinds else _MARKS + string.ascii_letters.encode()
     counts: Counter[bytes] = Counter()
     csv: list[bytes] = []
-    for first in range(0, len(raws), _AT_ONCE):
-        text = b"\n".join(raws[first : first + _AT_ONCE])
+    for portion in portions(raws):
+        text = b"\n".join(portion)
         counts.update(text.translate(None, _DIGITS).split(b"\n"))
         csv.append(text.translate(_AS_CSV, without))
-        if len(counts) > len(csv) * _AT_ONCE // 4:
+        if len(counts) > counts.total() // 4 + 16:
             return None
     if counts.total() != len(raws):
         return None

@@ -11,14 +11,12 @@ from msgspec import UNSET, Raw, UnsetType
 
 from firmlake.api.contract import Group
 from firmlake.tables.notes import read_text
-from firmlake.tables.objects import Layout, Place, Shape
+from firmlake.tables.objects import Layout, Place, Shape, portions
 from firmlake.tables.reading import Unknown
 from firmlake.tables.structs import ABSENT, make_form, make_struct, take_apart
 
 __all__ = ["names_company", "take_unknown", "unknown_places", "write_unknown"]
 
-_AT_ONCE = 100
-"""Records decoded at once. Their text fits into the processor's cache."""
 _LINES = msgspec.json.Encoder().encode_lines
 
 
@@ -48,12 +46,12 @@ def take_unknown(unknown: Sequence[Place], raws: Sequence[Raw]) -> Unknown:
     form = make_form(tuple((path, tuple(own)) for path, own in keys.items()))
     extra: list[str | None] = []
     seen: dict[str, tuple[int, Raw, int]] = {}
-    for start in range(0, len(raws) if unknown else 0, _AT_ONCE):
-        part = write_unknown(take_apart(form, b"[%b]" % b",".join(raws[start : start + _AT_ONCE]))[0])
-        extra += part.extra
+    for portion in portions(raws) if unknown else ():
+        part = write_unknown(take_apart(form, b"[%b]" % b",".join(portion))[0])
         for path, (place, example, count) in part.seen.items():
-            first, shown, before = seen.get(path, (start + place, example, 0))
+            first, shown, before = seen.get(path, (len(extra) + place, example, 0))
             seen[path] = (first, shown, before + count)
+        extra += part.extra
     return Unknown(extra, seen)
 
 
