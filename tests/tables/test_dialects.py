@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from unittest.mock import patch
 
@@ -85,6 +86,16 @@ def test_a_service_of_another_dialect_is_read_without_the_exact_path(change):
         read = fast(kind, raws)
         assert read is not None
         assert_exact(kind, raws, read)
+
+
+def test_unknown_keys_that_differ_in_digits_alone_are_left_to_the_other_ways():
+    """There are more ways to tell forty of them apart than could be tried."""
+    many = {f"line{number}": number for number in range(40)}
+    raws = [raw({**lookalike(), **many}), raw({**lookalike(), **many, "score": None, "odd": "["})]
+    assert fast(LOOKALIKE, raws) is None
+    assert read_records(*LOOKALIKE, raws[:1]).frame["extra_json"].to_list() == [
+        json.dumps(many, separators=(",", ":"), sort_keys=True)
+    ]
 
 
 @pytest.mark.parametrize("people", [None, {}, {"employees": 3}])

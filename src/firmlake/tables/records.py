@@ -1,4 +1,4 @@
-"""Convert raw records to a frame by the contract: at full speed if they have its exact shape, else value by value.
+"""Convert raw records to a frame by the contract: all at once where they are regular, else value by value.
 
 Records that differ only in their digits go through `regular.py`, whether or not they leave out nulls or have unknown
 fields. All others go through `tolerant.py`, which takes two to three times as long. Both return the same frame.

@@ -38,6 +38,7 @@ _TEXT = rb'"[^"\[\]\\]*"'
 _INNER = rb'\{(?:[^"\[\]{}\\]|%b|%b)*\}' % (_TEXT, _ARRAY.pattern)
 _OBJECT = rb'\{(?:[^"\[\]{}\\]|%b|%b|%b)*\}' % (_TEXT, _ARRAY.pattern, _INNER)
 _UNKNOWN = rb"%b|%b|%b|[A-Za-z+]*" % (_TEXT, _ARRAY.pattern, _OBJECT)
+"""An unknown value: a text without brackets and escapes, an array without others in it, an object two deep, a word."""
 _KEY = re.compile(rb'[^",:\[\]{}\\]*')
 
 _DIGITS = b"0123456789.-"
@@ -84,7 +85,7 @@ def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | Non
         text = b"\n".join(portion)
         counts.update(text.translate(None, _DIGITS).split(b"\n"))
         csv.append(text.translate(_AS_CSV, without))
-        if len(counts) > counts.total() // 4 + 16:
+        if len(counts) > counts.total() // 8 + 16:
             return None
     if counts.total() != len(raws):
         return None
@@ -112,15 +113,16 @@ def _compare(shape: Shape, raws: Sequence[Raw], counts: Mapping[bytes, int]) -> 
     Raises:
         ValueError: A skeleton does not fit.
     """
-    form = _make_form(shape, shape.layout)
-    lines = {skeleton: _fit(form, skeleton, count) for skeleton, count in counts.items()}
-    if None in lines.values():
-        form = _make_form(shape, learn_layout(shape, raws))
-        lines = {skeleton: _fit(form, skeleton, count) for skeleton, count in counts.items()}
-    found = {skeleton: each for skeleton, each in lines.items() if each}
-    if len(found) < len(lines):
-        raise ValueError
-    return form, found
+    for is_learnt in (False, True):
+        form = _make_form(shape, learn_layout(shape, raws) if is_learnt else shape.layout)
+        lines = {}
+        for skeleton, count in counts.items():
+            if (fitting := _fit(form, skeleton, count)) is None:
+                break
+            lines[skeleton] = fitting
+        else:
+            return form, lines
+    raise ValueError
 
 
 def _make_form(shape: Shape, layout: Layout) -> _Form:
@@ -129,11 +131,12 @@ def _make_form(shape: Shape, layout: Layout) -> _Form:
 
     def keys_of(path: str) -> bytes:
         """Make the pattern of an object. Its commas are right, since records are valid JSON."""
-        pattern = b""
+        pattern, names = b"", set()
         for key in objects[path]:
             full, name = f"{path}.{key}" if path else key, key.encode().translate(None, _DIGITS)
-            if not _KEY.fullmatch(name):
-                raise ValueError
+            if name in names or not _KEY.fullmatch(name):
+                raise ValueError  # of keys that look alike, the expression would try every combination
+            names.add(name)
             is_object = not path and key in objects
             parts.append((full, leaves.get(full, is_object)))
             if is_object:
