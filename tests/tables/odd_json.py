@@ -96,7 +96,7 @@ def dialects(draw: Any, max_size: int = 6) -> tuple[tuple[str, str], list[Raw]]:
     )
     # Of a key that stands twice within an unknown value only the slowest way makes an array; the others keep it.
     values = draw(st.sampled_from([usual, usual | LITERALS.filter(lambda text: '"a":2' not in text)]))
-    omits_nulls = draw(st.booleans())
+    omits_nulls, is_spaced = draw(st.booleans()), draw(st.booleans())
     texts = []
     for _ in range(draw(st.integers(1, max_size))):
         tree = json.loads(json.dumps(GROUPS[kind]), parse_float=_Literal, parse_int=_Literal)
@@ -113,7 +113,8 @@ def dialects(draw: Any, max_size: int = 6) -> tuple[tuple[str, str], list[Raw]]:
                 items.insert(place, (key, _Literal(draw(values))))
                 holder.clear()
                 holder.update(items)
-        texts.append(_text(tree).encode(errors="surrogateescape"))
+        text = _text(tree).replace('":', '": ').replace(',"', ', "') if is_spaced else _text(tree)
+        texts.append(text.encode(errors="surrogateescape"))
     return kind, raws(texts)
 
 

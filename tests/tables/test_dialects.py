@@ -98,6 +98,14 @@ def test_unknown_keys_that_differ_in_digits_alone_are_left_to_the_other_ways():
     ]
 
 
+def test_blanks_as_python_writes_them_cost_nothing():
+    for kind, usual in ((PERIOD, period(jointCommitteeCodes=["0200", "100"])), (LOOKALIKE, lookalike())):
+        raws = [Raw(json.dumps({**usual, "meta": {"a": [1, "b c"]}}).encode())] * 2
+        read = fast(kind, raws)
+        assert read is not None
+        assert_exact(kind, raws, read)
+
+
 @pytest.mark.parametrize("people", [None, {}, {"employees": 3}])
 def test_an_object_without_values_is_read_together_with_others(people):
     raws = [raw(period()), raw(period(people=people)), raw(period(2023))]

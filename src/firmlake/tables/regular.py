@@ -3,8 +3,9 @@
 It takes two passes over the bytes. The first removes the digits; the rest of a record is its skeleton. Thousands of
 records share a few skeletons, and each skeleton is compared with the contract once: known keys in their order, none
 repeated, numbers bare, dates and texts quoted, texts of letters and digits only. A key may be absent, and unknown keys
-may stand where a sample of the records has them. The second pass removes quotes and braces, and letters unless they are
-part of a value. A colon becomes a comma, so that a column precedes each value and shows keys that contain a digit.
+may stand where a sample of the records has them. A blank may follow a comma or colon. The second pass removes quotes,
+braces and blanks, and letters unless they are part of a value. A colon becomes a comma, so that a column precedes each
+value and shows keys that contain a digit.
 Arrow's CSV reader converts the result to columns, exactly or not at all; records with other keys are another CSV.
 Records that do not fit exactly are left to `tolerant.py`.
 """
@@ -31,7 +32,7 @@ from firmlake.tables.unknown import take_unknown, unknown_places
 
 __all__ = ["read_regular"]
 
-_SKELETON = {"date": rb'""|null', "codes": rb'\[(?:""(?:,"")*)?\]|null', "text": rb'"[A-Za-z]*"'}
+_SKELETON = {"date": rb'""|null', "codes": rb'\[(?:""(?:, ?"")*)?\]|null', "text": rb'"[A-Za-z]*"'}
 _NUMBER = rb"(?:null)?"
 _ARRAY = re.compile(rb"\[[^\[\]\\]*\]")
 _TEXT = rb'"[^"\[\]\\]*"'
@@ -42,7 +43,7 @@ _UNKNOWN = rb"%b|%b|%b|[A-Za-z+]*" % (_TEXT, _ARRAY.pattern, _OBJECT)
 _KEY = re.compile(rb'[^",:\[\]{}\\]*')
 
 _DIGITS = b"0123456789.-"
-_MARKS = b'"{}'
+_MARKS = b'" {}'
 _AS_CSV = bytes.maketrans(b":[]", b',""')
 _NO_CODES = pl.Series([[]], dtype=pl.List(pl.String))
 _WORTH = 200
@@ -143,7 +144,7 @@ def _make_form(shape: Shape, layout: Layout) -> _Form:
                 value = keys_of(key) + b"|null"
             else:
                 value = _SKELETON.get(leaves[full].kind, _NUMBER) if full in leaves else _UNKNOWN
-            pattern += rb'(?:,?"%b":(%b))?' % (re.escape(name), value)
+            pattern += rb'(?:,? ?"%b": ?(%b))?' % (re.escape(name), value)
         return rb"\{%b\}" % pattern
 
     return _Form(re.compile(keys_of("")), parts, unknown_places(shape, layout))
