@@ -13,7 +13,9 @@ SELECT
 FROM (
     SELECT
         m.*, l.peer_group,
-        rank() OVER (PARTITION BY l.peer_group, m.measure ORDER BY m.value DESC) AS value_rank,
+        -- As rank by the falling value, without sorting twice.
+        1 + count(*) OVER (PARTITION BY l.peer_group, m.measure)
+            - count(*) OVER (PARTITION BY l.peer_group, m.measure ORDER BY m.value) AS value_rank,
         percent_rank() OVER (PARTITION BY l.peer_group, m.measure ORDER BY m.value) AS lower_fraction,
         count(*) OVER (PARTITION BY l.peer_group, m.measure) AS value_count
     FROM (
@@ -23,6 +25,7 @@ FROM (
         FROM (SELECT in_year AS wanted_year) asked JOIN measures s ON s.fiscal_year = wanted_year
         QUALIFY row_number() OVER (PARTITION BY s.country, s.company_number, s.measure ORDER BY s.recency) = 1
     ) m
-    JOIN peer_levels l USING (country, company_number)
+    -- Levels that no company is compared at are left out.
+    JOIN (FROM peer_levels SEMI JOIN peer_groups USING (peer_group)) l USING (country, company_number)
 ) r
 JOIN peer_groups g USING (country, company_number, peer_group)
