@@ -1,6 +1,9 @@
 """`python -m benchmarks.waiting`: how long people wait for each query of the cookbook and for each command.
 
-Writes results/waiting.md and .json. Elapsed seconds are those of the machine as it is; CPU seconds compare better.
+Writes results/waiting.md and .json; sizes that are not measured again stay there. Elapsed seconds are those of the
+machine as it is; CPU seconds compare better.
+
+    python -m benchmarks.waiting --companies 10000 100000 1000000 --work /data/waiting
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,6 +42,8 @@ _BUSY = """
 """The company of a country with the most owners and holdings, whose answers take longest."""
 _GIVEN_UP_AFTER = 60.0
 _MEMORY = "512MB"
+_MEGABYTES = 700
+_LIMITS = {"report": 30.0, "verify": 60.0}
 _LIST = "sample"
 
 Row = dict[str, Any]
@@ -48,7 +54,7 @@ class Question(NamedTuple):
 
     title: str
     sql: str
-    is_about_one: bool
+    limit: float
 
 
 def main() -> None:
@@ -59,18 +65,19 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="folder that keeps the data of each size, and measures it again")
     parser.add_argument("--name", default="waiting", help="of the result; empty prints it only")
     arguments = parser.parse_args()
-    measured = {}
+    sizes: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as temporary:
         for count in sorted(arguments.companies):
             folder = (arguments.work or Path(temporary)).absolute() / str(count)
-            measured[count] = [*_made(count, folder), *_measure(folder, arguments.repeat)]
-    result = {"machine": describe_machine(), "repeated": arguments.repeat, "measured": measured}
-    table = _render(result)
-    sys.stdout.write(table)
+            rows = [*_made(count, folder), *_measure(folder, arguments.repeat)]
+            sizes[str(count)] = {"machine": describe_machine(), "repeated": arguments.repeat, "rows": rows}
     if arguments.name:
-        path = Path(__file__).parent / "results" / arguments.name
-        path.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-        path.with_suffix(".md").write_text(table)
+        path = Path(__file__).parent / "results" / f"{arguments.name}.json"
+        known = json.loads(path.read_bytes()) if path.exists() else {}
+        sizes = dict(sorted((known | sizes).items(), key=lambda size: int(size[0])))
+        path.write_text(json.dumps(sizes, indent=1) + "\n")
+        path.with_suffix(".md").write_text(_render(sizes))
+    sys.stdout.write(_render(sizes))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -101,12 +108,15 @@ def _measure(folder: Path, repeat: int) -> Iterator[Row]:
     """Measure queries and commands over the companies that a folder holds."""
     data = folder / "data"
     warehouse = data / "warehouse" / "firmlake.duckdb"
+    # Everything in processes of its own: one that is started counts the peak memory of this one as its own.
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as processes:
-        for question in _questions(warehouse):
+        busy = processes.submit(_busy_companies, warehouse).result()
+        for question in _questions(busy):
             row = processes.submit(_ask, warehouse, question, repeat).result()
-            sys.stderr.write(f"{row['what']}: {row['p50']:.3f} s, {row['cpu']:.3f} CPU s\n")
+            sys.stderr.write(f"{row['what']}: {row.get('failed') or row['cpu']}\n")
             yield row
-    country, company = next(iter(_busy_companies(warehouse).values()))
+    country, company = next(iter(busy.values()))
+    shutil.rmtree(folder / "export", ignore_errors=True)  # what is there already would not be exported again
     for title, command in {
         "--help": ["--help"],
         "status": ["status"],
@@ -115,20 +125,19 @@ def _measure(folder: Path, repeat: int) -> Iterator[Row]:
         "list export, CSV": ["list", "export", _LIST, "--out", str(folder / "list-back.csv")],
         "report": ["report", "--to", str(folder / "report.html")],
         "export": ["export", str(folder / "export")],
-        "verify": ["verify"],
+        "verify --processes 2": ["verify", "--processes", "2"],
     }.items():
         yield _command(title, command if command == ["--help"] else [*command, "--data", str(data)], folder)
 
 
-def _questions(warehouse: Path) -> list[Question]:
+def _questions(busy: dict[tuple[str, str], tuple[str, str]]) -> list[Question]:
     """Read the queries of the cookbook, and ask about the busiest companies instead of the example ones."""
     found = []
-    busy = _busy_companies(warehouse)
     for title, sql in _QUERY.findall((service.ROOT / "docs" / "cookbook.md").read_text("utf-8")):
         asked = sql
         for (_, example), (_, number) in busy.items():
             asked = asked.replace(f"'{example}'", f"'{number}'")
-        found.append(Question(title, asked, asked != sql))
+        found.append(Question(title, asked, 0.3 if asked != sql else 2.0))
     return found
 
 
@@ -151,12 +160,14 @@ def _ask(warehouse: Path, question: Question, repeat: int) -> Row:
             try:
                 connection.execute(question.sql).fetchall()
             except duckdb.InterruptException:
-                return _row(question.title, [_GIVEN_UP_AFTER], [_GIVEN_UP_AFTER], question.is_about_one)
+                return _row(question.title, [_GIVEN_UP_AFTER], [_GIVEN_UP_AFTER], question.limit)
+            except duckdb.OutOfMemoryException:
+                return {"what": question.title, "failed": f"takes more than {_MEMORY}"}
             finally:
                 timer.cancel()
             elapsed.append(time.perf_counter() - began)
             cpu.append(time.process_time() - computed)
-    row = _row(question.title, elapsed, cpu, question.is_about_one)
+    row = _row(question.title, elapsed, cpu, question.limit)
     return row | {"first": elapsed[0], "peak_megabytes": _megabytes(resource.getrusage(resource.RUSAGE_SELF))}
 
 
@@ -172,7 +183,12 @@ def _command(title: str, arguments: list[str], folder: Path) -> Row:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"firmlake {' '.join(arguments)}: {(folder / 'output.txt').read_text()[-2000:]}")
-    row = _row(f"`firmlake {title}`", [time.perf_counter() - began], [usage.ru_utime + usage.ru_stime], None)
+    row = _row(
+        f"`firmlake {title}`",
+        [time.perf_counter() - began],
+        [usage.ru_utime + usage.ru_stime],
+        _LIMITS.get(arguments[0]),
+    )
     sys.stderr.write(f"{row['what']}: {row['p50']:.2f} s\n")
     return row | {"peak_megabytes": _megabytes(usage)}
 
@@ -185,42 +201,58 @@ def _python_path() -> str:
     return os.pathsep.join([str(service.ROOT / "src"), os.environ.get("PYTHONPATH", "")])
 
 
-def _row(what: str, elapsed: list[float], cpu: list[float], is_about_one: bool | None) -> Row:
+def _row(what: str, elapsed: list[float], cpu: list[float], limit: float | None) -> Row:
     elapsed, cpu = sorted(elapsed), sorted(cpu)
     return {
         "what": what,
-        "limit": {True: 0.3, False: 2.0, None: None}[is_about_one],
+        "limit": limit,
         "p50": round(elapsed[len(elapsed) // 2], 4),
         "p95": round(elapsed[int(len(elapsed) * 0.95)], 4),
         "cpu": round(cpu[len(cpu) // 2], 4),
     }
 
 
-def _render(result: dict[str, Any]) -> str:
-    machine, measured = result["machine"], result["measured"]
-    first = ", ".join(
-        f"{row['first']:.2f} s at {count:,}" for count, rows in measured.items() for row in rows if "first" in row
-    )
+def _render(sizes: dict[str, Any]) -> str:
     lines = [
-        f"{machine['cpu']}, {machine['cores']} cores; {machine['measured_at']}, commit {machine['commit']}. Each query "
-        f"{result['repeated']} times, each command once; elapsed seconds, then CPU seconds (median). Queries about "
-        "one company ask about the one with most owners and holdings. **Bold**: CPU above 0.3 s for one company, or "
-        f"2 s for the portfolio. First query after a load: {first}.",
+        "Elapsed seconds, then CPU seconds (median) and the peak memory of a process. Queries about one company ask "
+        "about the one with most owners and holdings; DuckDB may use "
+        + _MEMORY
+        + " for them. **Bold**: more CPU seconds than "
+        "0.3 for one company, 2 for the portfolio, 30 for the report or 60 for verify, or more than 700 MB.",
         "",
-        "| what |" + "".join(f" {count:,}: p50 | p95 | CPU | MB |" for count in measured),
-        "|---|" + "---:|---:|---:|---:|" * len(measured),
     ]
-    for rows in zip(*measured.values(), strict=True):
-        cells = "".join(
-            f" {row['p50']:.2f} | {row['p95']:.2f} | {_cpu(row)} | {row.get('peak_megabytes', '')} |" for row in rows
+    for count, size in sizes.items():
+        machine = size["machine"]
+        first = next(row["first"] for row in size["rows"] if "first" in row)
+        lines.append(
+            f"- {int(count):,} companies: {machine['cpu']}, {machine['cores']} cores; {machine['measured_at']}, commit "
+            f"{machine['commit']}. Each query {size['repeated']} times, each command once. First query: {first:.2f} s."
         )
-        lines.append(f"| {rows[0]['what']} |{cells}")
+    lines += [
+        "",
+        "| what |" + "".join(f" {int(count):,}: p50 | p95 | CPU | MB |" for count in sizes),
+        "|---|" + "---:|---:|---:|---:|" * len(sizes),
+    ]
+    by_title = [{row["what"]: row for row in size["rows"]} for size in sizes.values()]
+    for title in dict.fromkeys(title for rows in by_title for title in rows):
+        lines.append(f"| {title} |" + "".join(_cells(rows.get(title)) for rows in by_title))
     return "\n".join(lines) + "\n"
 
 
-def _cpu(row: Row) -> str:
-    text = f"{row['cpu']:.2f}" if row["cpu"] < _GIVEN_UP_AFTER else f"over {_GIVEN_UP_AFTER:.0f}"
-    return f"**{text}**" if row["limit"] and row["cpu"] > row["limit"] else text
+def _cells(row: Row | None) -> str:
+    """Write the cells of a query or command at one size; empty if it was not measured."""
+    if row is None or "failed" in row:
+        return f" {row['failed'] if row else ''} | | | |"
+    cpu = f"{row['cpu']:.2f}" if row["cpu"] < _GIVEN_UP_AFTER or row["limit"] is None else f"over {_GIVEN_UP_AFTER:.0f}"
+    megabytes = row.get("peak_megabytes", 0)
+    return (
+        f" {row['p50']:.2f} | {row['p95']:.2f} | {_bold(cpu, row['limit'] and row['cpu'] > row['limit'])} |"
+        f" {_bold(str(megabytes), megabytes > _MEGABYTES)} |"
+    )
+
+
+def _bold(text: str, is_bold: object) -> str:
+    return f"**{text}**" if is_bold else text
 
 
 if __name__ == "__main__":
