@@ -33,24 +33,23 @@ SELECT
     coalesce(l.loss_period_count, 0) AS loss_period_count,
     growth(n.total_assets, b.total_assets) AS total_assets_growth,
     -- Not from ratios, which would compute those of all periods.
-    ratio(a.gross_margin, n.revenue) AS gross_margin_fraction,
+    ratio(n.gross_margin, n.revenue) AS gross_margin_fraction,
     ratio(n.ebitda, n.revenue) AS ebitda_margin,
     CASE WHEN n.total_assets > 0 THEN ratio(annualised(n.net_profit, n.period_days), n.total_assets) END
         AS return_on_assets,
     CASE WHEN n.equity > 0 THEN ratio(annualised(n.net_profit, n.period_days), n.equity) END AS return_on_equity,
-    a.quick_ratio,
+    n.quick_ratio,
     CASE WHEN n.equity > 0 THEN ratio(n.debt, n.equity) END AS debt_to_equity,
     CASE
         WHEN n.ebitda > 0 THEN ratio(
-            ((a.long_term_debt_financial::DECIMAL(19, 2) + a.short_term_debt_financial)::DECIMAL(20, 2)
-                - a.cash)::DECIMAL(20, 2),
+            ((n.long_term_debt_financial::DECIMAL(19, 2) + n.short_term_debt_financial)::DECIMAL(20, 2)
+                - n.cash)::DECIMAL(20, 2),
             annualised(n.ebitda, n.period_days)
         )
     END AS net_debt_to_ebitda,
     n.usual_days_to_file
 FROM (FROM periods WHERE recency = 1) n
 JOIN companies c USING (country, company_number)
-JOIN accounts a USING (country, company_number, start_date, end_date)
 LEFT JOIN loss_streaks l USING (country, company_number)
 LEFT JOIN (FROM periods WHERE recency = 2 AND incomparable_because IS NULL) b
     ON b.country = n.country AND b.company_number = n.company_number AND n.incomparable_because IS NULL
