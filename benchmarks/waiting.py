@@ -42,6 +42,7 @@ _BUSY = """
 """The company of a country with the most owners and holdings, whose answers take longest."""
 _GIVEN_UP_AFTER = 60.0
 _MEMORY = "512MB"
+_SETTINGS: dict[str, Any] = {"memory_limit": _MEMORY, "enable_progress_bar": False}
 _MEGABYTES = 700
 _LIMITS = {"report": 30.0, "verify": 60.0}
 _LIST = "sample"
@@ -152,7 +153,7 @@ def _busy_companies(warehouse: Path) -> dict[tuple[str, str], tuple[str, str]]:
 def _ask(warehouse: Path, question: Question, repeat: int) -> Row:
     """Ask a query several times on one connection of a process of its own, as `firmlake query` would once."""
     elapsed, cpu = [], []
-    with duckdb.connect(warehouse, read_only=True, config={"memory_limit": _MEMORY}) as connection:
+    with duckdb.connect(warehouse, read_only=True, config=_SETTINGS) as connection:
         for _ in range(repeat):
             timer = threading.Timer(_GIVEN_UP_AFTER, connection.interrupt)
             timer.start()
