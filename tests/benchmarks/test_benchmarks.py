@@ -29,9 +29,12 @@ def test_a_small_run_is_verified_by_rows_and_sums(tmp_path, monkeypatch):
     company_list = write_companies(tmp_path / "list.csv", companies)
     with service.start(pool=50) as (base_url, _):
         job = Job(tmp_path / "data", company_list, base_url)
-        ran, planned, exported = (measure(name, job) for name in ("run", "plan", "export"))
+        ran, planned, exported, reported, replayed = (
+            measure(name, job) for name in ("run", "plan", "export", "report", "replay")
+        )
     totals = msgspec.to_builtins(expected_totals(Answers(50), companies))
-    assert ran["facts"] == exported["facts"] == totals
+    assert ran["facts"] == exported["facts"] == replayed["facts"] == totals
+    assert reported["facts"] == {"companies": 120}
     assert planned["facts"] == {
         "target_count": 360, "credit_count": totals["not_found"], "lookalikes": 2, "relationships": 2,
     }  # fmt: skip
