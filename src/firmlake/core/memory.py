@@ -12,7 +12,7 @@ import pyarrow as pa
 
 __all__ = ["collecting_rarely", "give_back"]
 
-_RARELY = (2_000_000, 20, 100)
+_RARELY = (200_000, 20, 100)
 _lock = threading.Lock()
 _usual: list[tuple[int, int, int]] = []
 """The thresholds to restore, one entry for each thread inside; the first entry holds the original ones."""
@@ -23,8 +23,8 @@ def collecting_rarely() -> Iterator[None]:
     """Run the garbage collector rarely until the last thread inside has left.
 
     A shard's records form no cycles, yet with the usual thresholds the collector scans hundreds of thousands of
-    records over and over. What it is for is little: an answered request leaves two objects in cycles, a failed one 75,
-    and none of them holds a body.
+    records over and over. More rarely still would save 0.008 CPU s per 1,000 companies, but each request leaves some
+    10 KB in cycles of tenacity: 500 MB for a million companies.
     """
     with _lock:
         _usual.append(_usual[0] if _usual else gc.get_threshold())
