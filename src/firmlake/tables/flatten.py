@@ -26,7 +26,8 @@ from firmlake.tables.schemas import TABLES, polars_schema
 
 __all__ = ["FLATTEN", "flatten_shard"]
 
-_ANSWERED = ("reported", "empty", "not_found")
+_FOUND = ("reported", "empty")
+_ANSWERED = (*_FOUND, "not_found")
 _UNHASHED = {"not_found": ""}
 """Hashes of companies without records, by status; None for the others."""
 
@@ -144,7 +145,7 @@ def _companies(tracked: pl.DataFrame) -> pl.DataFrame:
 
     Paid from the first page of any dataset, also where the rest of it never came.
     """
-    answered = pl.col("name", "place", "fetched_at").filter(pl.col("status").is_in(_ANSWERED[:2]))
+    answered = pl.col("name", "place", "fetched_at").filter(pl.col("status").is_in(_FOUND))
     return tracked.group_by("country", "company_number", maintain_order=True).agg(
         answered.first(), pl.col("paid_at").min()
     )
