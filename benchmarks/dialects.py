@@ -28,7 +28,7 @@ from firmlake_sandbox.relationships import list_relationships
 from firmlake_sandbox.rewrites import add_fields, omit_nulls, read_json, write_json
 from firmlake_sandbox.world import World
 
-__all__ = ["DIALECTS", "measure", "write_records"]
+__all__ = ["DIALECTS", "compare", "measure", "write_records"]
 
 DIALECTS: dict[str, Callable[[str, dict[str, Any]], None]] = {
     "plain": lambda _dataset, _element: None,
