@@ -84,7 +84,7 @@ def read_columns(leaves: Sequence[Leaf], columns: Sequence[Sequence[Raw]]) -> li
         leaves: Fields of any kind but texts.
         columns: JSON of the values of each field, null where a record has none. A tab may stand before a null.
     """
-    lines, count = _LINES(zip(*columns, strict=True)), len(columns[0])
+    lines, count = _LINES([*zip(*columns, strict=True)]), len(columns[0])  # a list: msgspec 0.22 leaks iterators
     bare = _QUOTED if any(leaf.kind == "date" for leaf in leaves) else _BARE
     if lines.translate(None, bare) != b"[]" * count or _MANY in lines.translate(_DIGITS):
         return None

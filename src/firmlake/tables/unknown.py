@@ -68,11 +68,11 @@ def write_unknown(values: Mapping[Place, Sequence[Raw]]) -> Unknown:
         return Unknown([], {})
     paths, write = _writer(tuple(values))
     columns = [*values.values()]
-    text = _LINES(starmap(write, zip(*columns, strict=True)))
+    text = _LINES([*starmap(write, zip(*columns, strict=True))])  # a list: msgspec 0.22 leaks iterators
     seen = {path: (0, column[0], len(column)) for path, column in zip(paths, columns, strict=True)}
     if b"\t" in text:  # as in ABSENT
         marked = [[UNSET if value is ABSENT else value for value in column] for column in columns]
-        text = _LINES(starmap(write, zip(*marked, strict=True)))
+        text = _LINES([*starmap(write, zip(*marked, strict=True))])
         seen = {}
         for path, column in zip(paths, columns, strict=True):
             if count := len(column) - column.count(ABSENT):
