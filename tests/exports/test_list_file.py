@@ -19,6 +19,7 @@ from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.guard import guard
+from firmlake.exports import list_back
 from firmlake.exports.list_columns import choose_added
 from firmlake.exports.list_csv import write_csv
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
@@ -39,7 +40,9 @@ def read_csv(path):
         return list(csv.DictReader(file))
 
 
-def test_every_line_comes_back_once_and_in_order_whatever_came_of_it(folders, tmp_path):
+@pytest.mark.parametrize("companies_at_once", [1, 32_768])
+def test_every_line_comes_back_once_and_in_order_whatever_came_of_it(folders, tmp_path, monkeypatch, companies_at_once):
+    monkeypatch.setattr(list_back, "_COMPANIES", companies_at_once)
     lines = [ACME, None, BOLT, ACME]
     publish_lines(folders, lines, [{"id": str(n)} for n in range(4)])
     rows = read_csv(give_back(folders, tmp_path / "out.csv"))

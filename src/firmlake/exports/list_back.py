@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.run import open_run
 from firmlake.exports.list_columns import AddedColumn, line_columns
+from firmlake.warehouse.group_portions import gather_owners, number_groups
 from firmlake.warehouse.named_list import find_named_list
 
 __all__ = ["ListBack", "gather_list", "quoted"]
@@ -22,6 +23,18 @@ __all__ = ["ListBack", "gather_list", "quoted"]
 _UNREAD: Final = AddedColumn(
     "list_lines", "unread_line", "VARCHAR", "The line as it stands, if it cannot be divided into fields"
 )
+
+
+_COMPANIES: Final = 32_768
+"""Companies of a portion."""
+_RANGES: Final = """
+    SELECT portion, country, min(company_number), max(company_number)
+    FROM (
+        SELECT *, (row_number() OVER (ORDER BY country, company_number) - 1) // ? AS portion
+        FROM (SELECT DISTINCT country, company_number FROM back_lines WHERE company_number IS NOT NULL)
+    )
+    GROUP BY portion, country ORDER BY portion, country
+"""
 
 
 class ListBack(NamedTuple):
@@ -62,8 +75,7 @@ def gather_list(
     """
     listed = find_named_list(connection, name)
     own: tuple[str, ...] = tuple(json.loads(listed.column_names))
-    relations = dict.fromkeys(each.relation for each in chosen)
-    _gather(connection, listed.name, {each: [one for one in chosen if one.relation == each] for each in relations})
+    connection.execute(f"CREATE TEMP TABLE back_lines AS FROM list_lines WHERE list_name = {_text(listed.name)}")
     has_unread = connection.execute(
         "SELECT bool_or(status = 'refused' AND reason LIKE 'number of fields%') FROM back_lines"
     ).fetchall()[0][0]
@@ -71,17 +83,17 @@ def gather_list(
     # One call extracts all cells of a line. Paths are JSON pointers, so that names may hold any character.
     paths = ", ".join(_text("/" + column.replace("~", "~0").replace("/", "~1")) for column in own)
     cells = f"json_extract_string(columns, [{paths}])" if own else "[]::VARCHAR[]"
-    values = [f"cells[{n}] AS {quoted(column)}" for n, column in enumerate(own, 1)]
-    values += [f"{_source(each)} AS {quoted(given)}" for given, each in added.items()]
-    joins = " ".join(f"LEFT JOIN back_{each} AS {each} USING (country, company_number)" for each in relations)
-    lines = f"(SELECT *, {cells} AS cells FROM back_lines) list_lines"
+    values = {column: f"cells[{n}]" for n, column in enumerate(own, 1)}
+    values |= {given: _source(each) for given, each in added.items()}
+    _gather(connection, f"SELECT *, {cells} AS cells FROM back_lines", chosen, list(values.values()))
+    shown = [f"v{n} AS {quoted(column)}" for n, column in enumerate(values)]
     return ListBack(
         listed.name,
         listed.line_count,
         own,
         added,
-        f"SELECT {', '.join(values)} FROM {lines} {joins} ORDER BY line",
-        f"SELECT {', '.join(values[: len(own)]) or 'NULL'} FROM {lines}",
+        f"SELECT {', '.join(shown)} FROM back_rows ORDER BY line",
+        f"SELECT {', '.join(shown[: len(own)]) or 'NULL'} FROM back_rows",
         "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
         _delimiter(folders, listed.run_id),
     )
@@ -102,15 +114,39 @@ def _delimiter(folders: Folders, run_id: str) -> str:
     return ","
 
 
-def _gather(connection: duckdb.DuckDBPyConnection, name: str, chosen: Mapping[str, Sequence[AddedColumn]]) -> None:
-    """Gather the lines, and the columns of one view after the other; together they would need too much memory."""
-    connection.execute(f"CREATE TEMP TABLE back_lines AS FROM list_lines WHERE list_name = {_text(name)}")
-    for relation, columns in chosen.items():
-        names = ", ".join(quoted(each.name) for each in columns)
-        connection.execute(
-            f"CREATE TEMP TABLE back_{relation} AS SELECT country, company_number, {names} FROM {relation} "
-            "SEMI JOIN back_lines USING (country, company_number)"
+def _gather(
+    connection: duckdb.DuckDBPyConnection, lines: str, chosen: Sequence[AddedColumn], values: Sequence[str]
+) -> None:
+    """Gather the values of all lines in `back_rows`, for one portion of the companies after the other."""
+    named = ", ".join(f"{value} AS v{n}" for n, value in enumerate(values))
+    relations = dict.fromkeys(each.relation for each in chosen)
+    with_owners = any(each.name.startswith("ultimate_parent") for each in chosen) and _number_groups(connection)
+    make = "CREATE TEMP TABLE back_rows AS"
+    for portion in _portions(connection):
+        if with_owners:
+            gather_owners(connection, f"FROM back_lines WHERE {portion}")
+        joins = " ".join(
+            f"LEFT JOIN (FROM {each} WHERE {portion}) {each} USING (country, company_number)" for each in relations
         )
+        connection.execute(f"{make} SELECT line, {named} FROM ({lines} WHERE {portion}) list_lines {joins}")
+        make = "INSERT INTO back_rows"
+
+
+def _portions(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Divide the companies of the lines: conditions that constants decide, so that DuckDB reads no other companies."""
+    ranges: dict[int, list[str]] = {0: ["company_number IS NULL"]}
+    for portion, country, first, last in connection.execute(_RANGES, [_COMPANIES]).fetchall():
+        condition = f"country = {_text(country)} AND company_number BETWEEN {_text(first)} AND {_text(last)}"
+        ranges.setdefault(portion, []).append(condition)
+    return [f"({' OR '.join(each)})" for each in ranges.values()]
+
+
+def _number_groups(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Number the parties of groups; return False if an earlier version made the generation."""
+    with suppress(duckdb.CatalogException):
+        number_groups(connection)
+        return True
+    return False
 
 
 def _source(added: AddedColumn) -> str:

@@ -3,6 +3,8 @@
 The drawing is a tree from left to right. Each member appears once, on its shortest path from the head.
 """
 
+# ruff: noqa: S608 - statements are put together from texts of this module
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +13,7 @@ from typing import Any
 
 from firmlake.report.section import Section, shown_text
 
-__all__ = ["GROUPS", "TREE", "draw_groups"]
+__all__ = ["GROUPS", "LARGEST_GROUPS", "TREE", "draw_groups"]
 
 
 def draw_groups(rows: Sequence[dict[str, Any]]) -> str:
@@ -118,8 +120,10 @@ TREE = """
 """The rows that `draw_groups` draws: `heads` are the groups, `steps` the greatest depth, `is_asked` marks a member, and
 `first` orders the members before their depth does."""
 
+LARGEST_GROUPS = 8
+"""Groups that the report names."""
 _LARGEST = """
-    SELECT head_id, is_ring, count(*) FROM members GROUP BY head_id, is_ring ORDER BY count(*) DESC, head_id LIMIT 3
+    SELECT head_id, is_ring, member_count FROM group_sizes ORDER BY member_count DESC, head_id LIMIT 3
 """
 
 GROUPS = (
@@ -128,14 +132,19 @@ GROUPS = (
         "Largest groups",
         "Companies reached from a head over stakes of at least half. Sums are over the members whose accounts we hold, "
         "without consolidation.",
-        """
-        SELECT p.name AS head, p.country || ' ' || p.company_number AS number, is_ring, count(*) AS members,
+        f"""
+        WITH largest AS (
+            SELECT *, count(*) OVER () AS total FROM group_sizes ORDER BY member_count DESC, head_id
+            LIMIT {LARGEST_GROUPS}
+        )
+        SELECT p.name AS head, p.country || ' ' || p.company_number AS number, l.is_ring, member_count AS members,
             count(s.country) AS held, sum(s.employee_count) AS employees, sum(s.total_assets) AS total_assets_eur,
-            sum(s.debt) AS debt_eur, count(*) OVER () AS total
-        FROM members g
-        JOIN parties p ON p.id = g.head_id
+            sum(s.debt) AS debt_eur, total
+        FROM largest l
+        JOIN members g USING (head_id)
+        JOIN parties p ON p.id = head_id
         LEFT JOIN shown s ON s.country || s.company_number = g.id
-        GROUP BY g.head_id, p.name, number, is_ring ORDER BY members DESC, g.head_id LIMIT 8
+        GROUP BY head_id, p.name, number, l.is_ring, member_count, total ORDER BY members DESC, head_id
         """,
     ),
     Section(

@@ -7,7 +7,7 @@ from firmlake.report.movers import MOVERS
 from firmlake.report.operations import OPERATIONS
 from firmlake.report.section import Section
 
-__all__ = ["COUNT_FINDINGS", "GROUP_MEMBERS", "PREPARE", "SECTIONS"]
+__all__ = ["COUNT_FINDINGS", "PREPARE", "SECTIONS", "UNMEASURED_GROUPS"]
 
 PREPARE = """
     CREATE OR REPLACE TEMP TABLE shown AS FROM portfolio;
@@ -33,8 +33,12 @@ PREPARE = """
 """What several sections use is computed once. The last run may have found everything fresh; the last fetch is the last
 run that asked for something."""
 
-GROUP_MEMBERS = "CREATE OR REPLACE TEMP {} members AS FROM groups(0.5)"
-"""Created as a TABLE. If that takes too much memory, as a VIEW, so that only the sections on groups fail."""
+UNMEASURED_GROUPS = """
+    CREATE OR REPLACE TEMP VIEW members AS FROM groups(0.5);
+    CREATE OR REPLACE TEMP VIEW group_sizes AS
+        SELECT head_id, is_ring, count(*) AS member_count FROM members GROUP BY ALL;
+"""
+"""Views instead of the tables of `measure_groups`, if those need too much memory: only the sections on groups fail."""
 
 COUNT_FINDINGS = "INSERT INTO found SELECT ?, ?, ?, count(*) FROM ({})"
 """Checks are counted one by one: the view `findings`, which runs all of them, needs several times the memory."""

@@ -43,14 +43,4 @@ LEFT JOIN (
     FROM relationships
     GROUP BY country, company_number
 ) r USING (country, company_number)
-LEFT JOIN (
-    SELECT
-        g.id,
-        string_agg(DISTINCT h.name, '; ' ORDER BY h.name) AS ultimate_parent,
-        string_agg(DISTINCT h.country || ' ' || h.company_number, '; ' ORDER BY h.country || ' ' || h.company_number)
-            AS ultimate_parent_company
-    FROM groups(0.5) g
-    JOIN parties h ON h.id = g.head_id
-    WHERE g.id <> g.head_id
-    GROUP BY g.id
-) u ON u.id = c.country || c.company_number
+LEFT JOIN ultimate_owners u ON u.id = c.country || c.company_number
