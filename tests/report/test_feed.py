@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 from datetime import date, datetime
@@ -93,7 +94,7 @@ def test_an_event_is_described_by_what_it_is_about_and_what_changed():
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_csv_gives_back_every_text_and_starts_none_like_a_formula(text):
-    (row,) = csv.DictReader(io.StringIO(WRITERS["csv"]([event(text)]), newline=""))
+    (row,) = csv.DictReader(io.StringIO("".join(WRITERS["csv"]([event(text)])), newline=""))
     assert unguard(row["name"]) == text
     assert row["name"][0] not in "=+-@\t\r\n"
     assert row["new_value"] == "0.25"
@@ -101,6 +102,26 @@ def test_csv_gives_back_every_text_and_starts_none_like_a_formula(text):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_json_gives_back_every_text(text):
-    (row,) = json.loads(WRITERS["json"]([event(text, fields=[Restated("revenue", text, None)])]))
+    (row,) = json.loads("".join(WRITERS["json"]([event(text, fields=[Restated("revenue", text, None)])])))
     assert (row["name"], row["related_name"]) == (text, text)
     assert row["fields"] == [{"field": "revenue", "old": text, "new": None}]
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000, 1001])
+def test_any_number_of_events_is_one_document(count):
+    written = {kind: "".join(write(event(str(number)) for number in range(count))) for kind, write in WRITERS.items()}
+    names = [str(number) for number in range(count)]
+    assert [row["name"] for row in csv.DictReader(io.StringIO(written["csv"], newline=""))] == names
+    rows = json.loads(written["json"])
+    assert [row["name"] for row in rows] == names
+    assert written["json"] == json.dumps(rows, indent=2) + "\n"
+
+
+def test_events_are_read_as_they_are_written(three_runs):
+    """Millions of events pass through: none is read before it is asked for, and none is kept."""
+    with open_warehouse(three_runs) as connection:
+        events = read_changes(connection, "2026-01-01")
+        assert iter(events) is events
+    endless = itertools.repeat(event())
+    for write in WRITERS.values():
+        assert len(list(itertools.islice(write(endless), 3))) == 3

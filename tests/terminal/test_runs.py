@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,10 +15,11 @@ from click.testing import CliRunner
 from firmlake.cli import firmlake
 from firmlake.core.failure import LastFailure
 from firmlake.enrich.lookup import HeldCompany
+from firmlake.report.feed import Event
 from firmlake.report.status import _first_step
 from firmlake.report.summary import RunSummary, failure_groups
 from firmlake.terminal import runs
-from firmlake.terminal.runs import show_summary
+from firmlake.terminal.runs import show_changes, show_summary
 from support import ACME
 
 REASON = "the service forbids lookalikes: your contract does not hold this dataset"
@@ -117,3 +119,20 @@ def test_a_company_is_shown_without_a_broken_figure_and_without_empty_tables(wid
         assert shown.count(f"{amount:,}") == 2
     assert "lookalikes" not in shown
     assert max(map(len, shown.splitlines())) <= width
+
+
+def test_a_person_sees_the_first_of_many_events_and_how_many_there_are_of_each_kind(capsys, monkeypatch):
+    values = dict.fromkeys(Event.__struct_fields__) | {"found_at": AT, "country": "BE", "fields": []}
+    events = [
+        Event(**values | {"company_number": f"n{number}", "kind": "new_accounts" if number % 3 else "health_up"})
+        for number in range(3000)
+    ]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_changes(iter(events))
+    out = capsys.readouterr().out
+    assert out.count("BE n") == 50
+    assert "│ new accounts │  2,000 │" in out
+    assert "\n3,000 events" in out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    show_changes(iter(events))
+    assert capsys.readouterr().out.count("BE n") == 3000

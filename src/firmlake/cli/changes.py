@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.errors import UsageError
 from firmlake.terminal.echo import echo_data
+
+if TYPE_CHECKING:
+    from firmlake.report.feed import Event
 
 __all__ = ["changes"]
 
@@ -42,7 +47,6 @@ def changes(
     out: Path | None,
 ) -> None:
     """Show what changed: accounts, restatements, parents, children, stakes, lookalikes, health, lists."""
-    from firmlake.core.files import write_file
     from firmlake.core.folders import Folders
     from firmlake.intake.identifiers import read_company
     from firmlake.report.feed import WRITERS, read_changes
@@ -58,18 +62,41 @@ def changes(
     if out and kind_of_file not in WRITERS:
         raise UsageError(f"{out}: the ending names no format", f"Name it with --format: {', '.join(WRITERS)}")
     wanted = read_company(company[:2].upper(), company[2:]) if company else None
-    folders = Folders.of(call.settings())
-    with open_warehouse(folders, locked=True, company_list=company_list) as connection:
+    settings = call.settings()
+    opened = open_warehouse(
+        Folders.of(settings), locked=True, memory_limit=settings.run.duckdb_memory, company_list=company_list
+    )
+    with opened as connection:
         events = read_changes(connection, since, kinds, wanted)
-    if out:
-        text = WRITERS[kind_of_file](events)
-        write_file(out, lambda aside: aside.write_text(text, encoding="utf-8", newline=""))
-        noun = "event" if len(events) == 1 else "events"
-        call.answer({"events": len(events), "file": str(out)}, lambda: call.say(f"{len(events):,} {noun} in {out}"))
-    elif kind_of_file == "table":
-        show_changes(events)
-    else:
-        echo_data(WRITERS[kind_of_file](events))
+        if out:
+            count = _write(out, events, WRITERS[kind_of_file])
+            noun = "event" if count == 1 else "events"
+            call.answer({"events": count, "file": str(out)}, lambda: call.say(f"{count:,} {noun} in {out}"))
+        elif kind_of_file == "table":
+            show_changes(events)
+        else:
+            for part in WRITERS[kind_of_file](events):
+                echo_data(part)
+
+
+def _write(path: Path, events: Iterable[Event], writer: Callable[[Iterable[Event]], Iterator[str]]) -> int:
+    """Write events to a file as they come, and return their number."""
+    from firmlake.core.files import write_file
+
+    count = 0
+
+    def counted() -> Iterator[Event]:
+        nonlocal count
+        for event in events:
+            count += 1
+            yield event
+
+    def write(aside: Path) -> None:
+        with aside.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(writer(counted()))
+
+    write_file(path, write)
+    return count
 
 
 def _by_ending(out: Path | None, formats: list[str]) -> str | None:

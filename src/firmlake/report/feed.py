@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 import duckdb
 import msgspec
@@ -70,11 +71,11 @@ def read_changes(
     since: str | None = None,
     kinds: Sequence[str] = (),
     company: Company | None = None,
-) -> list[Event]:
-    """Read events, those of the newest run or overview first.
+) -> Iterator[Event]:
+    """Read events one by one, those of the newest run or overview first. There may be millions.
 
     Args:
-        connection: A generation.
+        connection: A generation; the last event must be read before it is used again or closed.
         since: A run or overview, or a time in UTC: only events found after it. None reads those of the last run and of
             the last overview.
         kinds: Only events of these kinds; empty reads all.
@@ -93,8 +94,8 @@ def read_changes(
         ) from None
     country, number = company or (None, None)
     cursor = connection.execute(_EVENTS, {"since": since, "kinds": list(kinds), "country": country, "number": number})
-    names = [column[0] for column in cursor.description or ()]
-    return [_event(dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+    batches = iter(lambda: cursor.fetchmany(_BATCH), [])
+    return (_event(*row) for batch in batches for row in batch)
 
 
 def describe(event: Event) -> tuple[str, str]:
@@ -107,25 +108,29 @@ def describe(event: Event) -> tuple[str, str]:
     return about, "; ".join(pairs) or _pair(event.old_value, event.new_value)
 
 
-def as_csv(events: Sequence[Event]) -> str:
+def as_csv(events: Iterable[Event]) -> Iterator[str]:
     """Write events as CSV. Text that a spreadsheet would run as a formula is guarded (`firmlake.core.guard`)."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file)
-    writer.writerow(Event.__struct_fields__)
-    writer.writerows([_cell(value) for value in _values(event)] for event in events)
-    return file.getvalue()
+    yield _csv_of([Event.__struct_fields__])
+    for batch in _batches(events):
+        yield _csv_of([_cell(value) for value in _values(event)] for event in batch)
 
 
-def as_json(events: Sequence[Event]) -> str:
+def as_json(events: Iterable[Event]) -> Iterator[str]:
     """Write events as a JSON array of objects."""
-    return msgspec.json.format(msgspec.json.encode([_plain(event) for event in events]), indent=2).decode() + "\n"
+    opening = "["
+    for batch in _batches(events):
+        objects = msgspec.json.format(msgspec.json.encode([_plain(event) for event in batch]), indent=2).decode()
+        yield opening + objects.removeprefix("[").removesuffix("\n]")
+        opening = ","
+    yield "[]\n" if opening == "[" else "\n]\n"
 
 
-WRITERS: dict[str, Callable[[Sequence[Event]], str]] = {"csv": as_csv, "json": as_json}
-"""The writer for each format; the format is also the ending of the file name."""
+WRITERS: dict[str, Callable[[Iterable[Event]], Iterator[str]]] = {"csv": as_csv, "json": as_json}
+"""The writer for each format, which yields the text in parts; the format is also the ending of the file name."""
 
 # ---------------------------------------------------------------------------------------------------------------------
 
+# The columns are the fields of `Event`, in their order.
 # A load is a run, an overview (its row_counts has list_changes) or an applied plan, which finds no events.
 _EVENTS = """
     WITH known AS (
@@ -161,9 +166,23 @@ _EVENTS = """
 """
 
 
-def _event(row: dict[str, object]) -> Event:
-    fields = json.loads(str(row["fields"])) if row["fields"] else []
-    return Event(**{**row, "fields": [Restated(**field) for field in fields]})  # type: ignore[arg-type]
+_BATCH: Final = 1000
+
+
+def _event(*row: Any) -> Event:
+    restated = [Restated(**field) for field in json.loads(row[-1])] if row[-1] else []
+    return Event(*(*row[:-1], restated))
+
+
+def _batches(events: Iterable[Event]) -> Iterator[list[Event]]:
+    rest = iter(events)
+    return iter(lambda: list(islice(rest, _BATCH)), [])
+
+
+def _csv_of(rows: Iterable[Iterable[object]]) -> str:
+    file = io.StringIO(newline="")
+    csv.writer(file).writerows(rows)
+    return file.getvalue()
 
 
 def _values(event: Event) -> Iterator[object]:

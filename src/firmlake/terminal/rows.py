@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
 from firmlake.core.redaction import redact
 from firmlake.core.text import shown
+from firmlake.terminal.echo import echo
 
-__all__ = ["count_of", "screen_width", "show_rows", "show_table", "text_of"]
+__all__ = ["count_of", "screen_width", "show_long_table", "show_rows", "show_table", "text_of"]
 
-_WIDTH_ELSEWHERE = 120
+_WIDTH_ELSEWHERE: Final = 120
+_MEASURED: Final = 1000
+"""Rows that decide how wide the columns of a long table are."""
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
@@ -32,6 +36,19 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str
     for row in rows:
         table.add_row(*(shown(redact(text_of(value))) for value in row))
     Console(width=screen_width(), markup=False, highlight=False).print(table)
+
+
+def show_long_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows as they come: as a table if there are few, else one row on each line, however long it is."""
+    rest = iter(rows)
+    first = list(islice(rest, _MEASURED + 1))
+    if len(first) <= _MEASURED:
+        show_table(columns, first)
+        return
+    widths = [max(len(text_of(value)) for value in column) for column in zip(columns, *first, strict=True)]
+    lines = (_line(row, widths) for row in chain([columns], first, rest))
+    while some := list(islice(lines, _MEASURED)):
+        echo("\n".join(some))
 
 
 def screen_width() -> int:
@@ -54,6 +71,11 @@ def text_of(value: Any) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _line(row: Sequence[Any], widths: Sequence[int]) -> str:
+    cells = (shown(text_of(value)).ljust(width) for value, width in zip(row, widths, strict=True))
+    return f"│ {' │ '.join(cells)} │"
 
 
 def _is_number(value: Any) -> bool:

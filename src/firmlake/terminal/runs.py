@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.results import QueryResult, show_whole
-from firmlake.terminal.rows import count_of, show_table
+from firmlake.terminal.rows import count_of, show_long_table, show_table
 
 __all__ = [
     "describe_list",
@@ -40,6 +42,9 @@ __all__ = [
 _REFUSED_MAX = 10
 _REFUSED_NAMED = 5
 _GIVEN_MAX = 60
+_CHANGES_MAX = 1000
+_CHANGES_FIRST = 50
+"""On a terminal, up to 1,000 events are shown whole; of more, the first 50."""
 
 
 def describe_list(companies: CompanyList) -> Iterator[str]:
@@ -214,11 +219,25 @@ def show_company(found: HeldCompany) -> None:
         echo(f"Does not fit in {dataset}: {path or 'a record'}: {reason}")
 
 
-def show_changes(events: Sequence[Event]) -> None:
-    """Print events."""
-    rows = [(f"{e.found_at:%Y-%m-%d}", e.name, e.subject, e.kind.replace("_", " "), *describe(e)) for e in events]
-    show_table(("found", "name", "number", "event", "about", "change"), rows)
-    echo(count_of(len(rows), "event", "events"))
+def show_changes(events: Iterable[Event]) -> None:
+    """Print events: all of them, or on a terminal the number of each kind and the first ones if there are many."""
+    kinds: Counter[str] = Counter()
+    events = _counted(events, kinds)
+    columns = ("found", "name", "number", "event", "about", "change")
+    if not sys.stdout.isatty():
+        show_long_table(columns, map(_change, events))
+    else:
+        first = list(islice(events, _CHANGES_MAX + 1))
+        is_long = len(first) > _CHANGES_MAX
+        show_table(columns, [_change(event) for event in first[: _CHANGES_FIRST if is_long else None]])
+        if is_long:
+            deque(events, maxlen=0)  # counts the rest
+            show_table(("event", "events"), [(kind.replace("_", " "), count) for kind, count in kinds.most_common()])
+            echo(
+                f"Shown: the first {_CHANGES_FIRST}. --kind, --company, --list and --since choose others; "
+                "--out FILE.csv writes all"
+            )
+    echo(count_of(kinds.total(), "event", "events"))
 
 
 def show_checks(checks: Sequence[TableCheck]) -> None:
@@ -243,6 +262,17 @@ def _describe_waits(planned: Planned) -> Iterator[str]:
 
 def _examples(failed: FailureGroup) -> list[str]:
     return [*failed.examples, *(["..."] if failed.company_count > len(failed.examples) else [])]
+
+
+def _counted(events: Iterable[Event], kinds: Counter[str]) -> Iterator[Event]:
+    """Count the events of each kind as they pass."""
+    for event in events:
+        kinds[event.kind] += 1
+        yield event
+
+
+def _change(event: Event) -> tuple[str | None, ...]:
+    return (f"{event.found_at:%Y-%m-%d}", event.name, event.subject, event.kind.replace("_", " "), *describe(event))
 
 
 _COMPANY_COLUMNS = {
