@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firmlake.core.guard import unguard
+from firmlake.exports import table_files
 from firmlake.exports.selection import Selected
 from firmlake.exports.table_files import Source, write_csv, write_parquet, write_xlsx
 from firmlake.tables.schemas import Column, Table
@@ -112,6 +113,18 @@ def test_a_table_without_rows_has_a_header_in_every_format(source):
         read = {write_parquet: pl.read_parquet, write_csv: pl.read_csv, write_xlsx: pl.read_excel}[write]
         frame = read(content, raise_if_empty=False) if write is write_xlsx else read(content)
         assert (frame.columns, frame.height, written.row_count) == ([c.name for c in COLUMNS], 0, 0)
+
+
+def test_row_groups_are_gathered_from_smaller_batches(source, monkeypatch):
+    """DuckDB needs twice the memory of a batch, Parquet once that of a row group."""
+    monkeypatch.setattr(table_files, "_READ_ROWS", 100)
+    columns = (Column("number", "integer", "Number"), Column("country", "text", "Country"))
+    made = source("SELECT i, 'BE' FROM range(5000) r(i)", columns, batch_rows=2000)
+    assert max(batch.num_rows for batch in made.batches(made.table)) <= 100
+    [written] = write_parquet(made)
+    with written.file as file:
+        groups = pq.ParquetFile(file).metadata
+        assert [groups.row_group(n).num_rows for n in range(groups.num_row_groups)] == [2000, 2000, 1000]
 
 
 @pytest.mark.parametrize("rows", [100, 20_000, 23_000])

@@ -345,6 +345,18 @@ def test_a_load_that_needs_more_memory_says_which_setting_to_raise(folders):
     assert "raise run.duckdb_memory above 20MB" in error.value.next_step
 
 
+def test_a_query_that_needs_more_memory_says_which_setting_to_raise(folders):
+    def use(connection):
+        connection.execute("SET temp_directory = ''")
+        connection.execute("CREATE TEMP TABLE t AS SELECT range AS value FROM range(5_000_000)")
+
+    publish(folders, lambda connection, number: None, memory_limit="100MB", keep=1)
+    opened = open_warehouse(folders, memory_limit="20MB", of_any_version=True)
+    with pytest.raises(FirmlakeError, match="more memory than 20MB") as error, opened as connection:
+        use(connection)
+    assert "run.duckdb_memory" in error.value.next_step
+
+
 def test_rows_keep_their_row_ids_while_that_is_asked_for_and_are_written_together_afterwards(tmp_path):
     row_ids = "SELECT value, rowid FROM t ORDER BY value"
     groups = "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('t')"

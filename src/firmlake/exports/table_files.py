@@ -31,6 +31,7 @@ __all__ = ["FORMATS", "Source", "TableFile", "guarded"]
 
 _UNKNOWN = "\ufffd"
 _BATCH_ROWS = 100_000
+_READ_ROWS = 10_000  # DuckDB takes up to twice a batch while it fills it
 _SHEET_ROWS = 1_048_575  # a sheet has one more, for the header
 _EXACT_DIGITS = 15  # of a number in a sheet
 
@@ -76,7 +77,8 @@ class Source(NamedTuple):
         query = f"SELECT {names} FROM ({self.selected.query}) {where} ORDER BY {order}"  # noqa: S608 - our own names
         schema = arrow_schema(table)
         # A loop would hold each batch while the next one is read.
-        return map(methodcaller("cast", schema), self.connection.sql(query).to_arrow_reader(self.batch_rows))
+        rows = min(self.batch_rows, _READ_ROWS)
+        return map(methodcaller("cast", schema), self.connection.sql(query).to_arrow_reader(rows))
 
     def counts(self, by: str) -> list[tuple[str, int]]:
         """Count the rows for each value of a column."""
@@ -147,19 +149,28 @@ def _parquet_files(source: Source, table: Table, where: str, country: str, total
     folder = f"{table.name}/country={country}" if country else table.name
     schema, batches = arrow_schema(table), source.batches(table, where)
     written = part = 0
-    batch = next(batches, None)
-    while batch or part == 0:
+    group = _gather(batches, source.batch_rows)
+    while group or part == 0:
         part, count = part + 1, 0
         with source.scratch_file() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-            while batch:
-                writer.write_batch(batch)
-                count += batch.num_rows
-                batch = None  # memory for the next one
-                batch = next(batches, None)
+            while group:
+                writer.write_table(pa.Table.from_batches(group))
+                count += sum(batch.num_rows for batch in group)
+                group.clear()  # memory for the next one
+                group = _gather(batches, source.batch_rows)
                 if _is_full(file.tell(), count, source.file_bytes, total and total - written - count):
                     break
         written += count
         yield TableFile(f"{folder}/part-{part:05}.parquet", file, count, country)
+
+
+def _gather(batches: Iterator[pa.RecordBatch], rows: int) -> list[pa.RecordBatch]:
+    """Take batches of so many rows together, for one row group; an empty list after the last."""
+    group: list[pa.RecordBatch] = []
+    while rows > 0 and (batch := next(batches, None)):
+        group.append(batch)
+        rows -= batch.num_rows
+    return group
 
 
 def _is_full(size: int, count: int, wanted: int, rest: int | None) -> bool:

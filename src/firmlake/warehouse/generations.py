@@ -97,7 +97,8 @@ def open_warehouse(
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
-        FirmlakeError: Nothing was published yet, or another version made the generation. The message says what to do.
+        FirmlakeError: Nothing was published yet, another version made the generation, or a query needs more memory. The
+            message says what to do.
         DamagedError: The file was changed; replay.
     """
     path = newest(folders)
@@ -109,6 +110,10 @@ def open_warehouse(
             if not of_any_version:
                 check_version(connection)
             yield connection
+    except duckdb.OutOfMemoryException as error:
+        raise FirmlakeError(
+            f"DuckDB needs more memory than {memory_limit or 'there is'}", "Raise run.duckdb_memory, then try again"
+        ) from error
     except duckdb.Error as error:
         raise explain_damage(path, error) or error from None
 
