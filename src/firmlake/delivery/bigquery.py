@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.delivery.statements import Dialect
 from firmlake.exports.selection import arrow_schema
+from firmlake.exports.table_files import row_groups
 from firmlake.tables.schemas import Table
 
 __all__ = ["BigqueryConnection", "open_bigquery"]
@@ -75,8 +76,8 @@ class BigqueryConnection:
         schema = arrow_schema(table)
         with tempfile.TemporaryFile(prefix="firmlake-", suffix=".parquet") as file:
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-                for batch in batches:
-                    writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+                for rows in row_groups(batches):
+                    writer.write_table(rows.cast(schema))
             file.seek(0)
             count = int(pq.read_metadata(file).num_rows)
             if count:

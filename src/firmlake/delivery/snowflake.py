@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.delivery.statements import Dialect
+from firmlake.exports.table_files import row_groups
 from firmlake.tables.schemas import Table
 
 __all__ = ["SnowflakeConnection", "open_snowflake"]
@@ -63,12 +64,12 @@ class SnowflakeConnection:
         """Write batches as Parquet, put the files on the table's own stage, and copy them in."""
         count, stage = 0, f"@{self.schema}.%{name}"
         with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
-            for number, batch in enumerate(batches):
+            for number, rows in enumerate(row_groups(batches)):
                 path = Path(folder) / f"{number:06}.parquet"
-                pq.write_table(pa.Table.from_batches([batch]), path, compression="zstd")
+                pq.write_table(rows, path, compression="zstd")
                 self.run(f"PUT 'file://{path}' {stage} AUTO_COMPRESS = FALSE OVERWRITE = TRUE")
                 path.unlink()
-                count += batch.num_rows
+                count += rows.num_rows
         if count:
             self.run(
                 f"COPY INTO {self.schema}.{name} FROM {stage} PURGE = TRUE "

@@ -9,7 +9,7 @@ which neither databases nor spreadsheets accept, becomes U+FFFD.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from operator import methodcaller
@@ -27,7 +27,7 @@ from firmlake.exports.open_workbook import open_workbook
 from firmlake.exports.selection import Selected, arrow_schema
 from firmlake.tables.schemas import Table
 
-__all__ = ["FORMATS", "Source", "TableFile", "guarded"]
+__all__ = ["FORMATS", "Source", "TableFile", "guarded", "row_groups"]
 
 _UNKNOWN = "\ufffd"
 _BATCH_ROWS = 100_000
@@ -136,6 +136,22 @@ def write_xlsx(source: Source) -> Iterator[TableFile]:
     yield TableFile(f"{source.table.name}.xlsx", file, count)
 
 
+def row_groups(batches: Iterable[pa.RecordBatch], rows: int = _BATCH_ROWS) -> Iterator[pa.Table]:
+    """Gather batches into tables of at least so many rows; the last one may have fewer."""
+    rest = iter(batches)
+
+    def gather() -> list[pa.RecordBatch]:
+        group: list[pa.RecordBatch] = []
+        count = 0
+        while count < rows and (batch := next(rest, None)):
+            group.append(batch)
+            count += batch.num_rows
+        return group
+
+    # A loop would hold each table while the next one is gathered.
+    return map(pa.Table.from_batches, iter(gather, []))
+
+
 FORMATS: dict[str, Callable[[Source], Iterator[TableFile]]] = {
     "parquet": write_parquet,
     "csv": write_csv,
@@ -149,28 +165,20 @@ def _parquet_files(source: Source, table: Table, where: str, country: str, total
     folder = f"{table.name}/country={country}" if country else table.name
     schema, batches = arrow_schema(table), source.batches(table, where)
     written = part = 0
-    group = _gather(batches, source.batch_rows)
+    groups = row_groups(batches, source.batch_rows)
+    group = next(groups, None)
     while group or part == 0:
         part, count = part + 1, 0
         with source.scratch_file() as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
             while group:
-                writer.write_table(pa.Table.from_batches(group))
-                count += sum(batch.num_rows for batch in group)
-                group.clear()  # memory for the next one
-                group = _gather(batches, source.batch_rows)
+                writer.write_table(group)
+                count += group.num_rows
+                group = None  # memory for the next one
+                group = next(groups, None)
                 if _is_full(file.tell(), count, source.file_bytes, total and total - written - count):
                     break
         written += count
         yield TableFile(f"{folder}/part-{part:05}.parquet", file, count, country)
-
-
-def _gather(batches: Iterator[pa.RecordBatch], rows: int) -> list[pa.RecordBatch]:
-    """Take batches of so many rows together, for one row group; an empty list after the last."""
-    group: list[pa.RecordBatch] = []
-    while rows > 0 and (batch := next(batches, None)):
-        group.append(batch)
-        rows -= batch.num_rows
-    return group
 
 
 def _is_full(size: int, count: int, wanted: int, rest: int | None) -> bool:
