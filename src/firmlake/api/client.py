@@ -154,9 +154,9 @@ class Client:
         on_answer = on_answer or self._on_answer
         breaker, wait = self._breaker_of(request), partial(self._wait, request.endpoint)
         failed_probe_count = breaker.failed_probe_count
-        retrying = self._policy(tries or self._api.tries, wait, is_patient).retrying()
+        policy = self._policy(tries or self._api.tries, wait, is_patient)
         try:
-            return retrying(self._try, request, check, attempts, is_patient, on_answer)
+            return policy.carry_out(lambda: self._try(request, check, attempts, is_patient, on_answer))
         except TryAgainError as error:
             if probe := self._probe(request, attempts, on_answer):
                 breaker.enter(wait, probe)  # decides whether the service or this request is at fault
