@@ -102,6 +102,7 @@ def load_run(
         counts[table] = _insert(connection, table, _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}")
     counts["drift"] += note_vanished(connection, run.run_id, vanished)
     _add_run(connection, run, outcome, expected_credits, count_rows(connection, _REFRESHED))
+    _drop_workings(connection)
     counts["alerts"] = raise_alerts(connection, run.plan.alert_rules, run.run_id)
     connection.execute(
         "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, ?::TIMESTAMP AS published_at, "
@@ -260,6 +261,12 @@ def _add_run(
             expected_credits, refreshed, outcome.reason or None, outcome.next_step or None,
         ],
     )  # fmt: skip
+
+
+def _drop_workings(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop all temporary tables: those of a weekly run of a million companies spill 700 MB, and 24 MB stay in memory."""
+    for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall():
+        connection.execute(f"DROP TABLE {name}")
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> int:
