@@ -133,7 +133,7 @@ class RunSettings(SettingsSection, frozen=True):
     duckdb_memory: Annotated[
         str,
         Meta(pattern=r"^\d+\s?(MB|GB|MiB|GiB)$", description="memory limit of DuckDB for loads, exports and reports"),
-    ] = "256MB"
+    ] = "224MB"
     # Older versions cannot read the macros: 1.2 opens no warehouse, whatever its storage version.
     storage_version: Annotated[
         Literal["latest", "v1.5.0", "v1.4.0"],

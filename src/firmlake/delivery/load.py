@@ -60,7 +60,7 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = "firmlake"
     tables: tuple[str, ...] = EXPORTED_TABLES
     is_whole: bool = False
-    memory_limit: str = "256MB"
+    memory_limit: str = "224MB"
 
 
 class Delivered(NamedTuple):

@@ -20,6 +20,7 @@ from firmlake.core.errors import FirmlakeError, SomeFailedError, Stopped
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.log import log
+from firmlake.core.memory import give_back, share_arena
 from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import Settings
 from firmlake.enrich import expand
@@ -129,6 +130,7 @@ def carry_out(
     if started is None:
         return None
     run, expected = started
+    give_back()
     stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count and not run.is_fetched:
         stopped, staged = fetch_shards(settings, run, expected, observer, name, now)
@@ -162,6 +164,7 @@ def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
 
 @contextmanager
 def _data_folder(settings: Settings, holder: str) -> Iterator[None]:
+    share_arena()
     service.check_access(settings)
     with lock(Folders.of(settings), holder):
         yield

@@ -34,7 +34,7 @@ class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
     as_of: str = ""
     tables: tuple[str, ...] = EXPORTED_TABLES
     file_bytes: int = 128_000_000
-    memory_limit: str = "256MB"
+    memory_limit: str = "224MB"
     company_list: str = ""
     mask: dict[str, str] = {}
     privacy: PrivacySettings = PrivacySettings()

@@ -66,6 +66,9 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
         for part in gathered:
             drift += [*part.drift, *discarded_values(dataset, part.rejects), *new_values(dataset, part.frame)]
             drift += other_scales(dataset, part)
+        del answers
+        for track in tracks.values():
+            track.parts = []
     tracked = _tracked(progress, run.plan.datasets, hashes)
     tables["rejects"] = _table("rejects", run, rejects)
     tables["company_state"] = shape_table("company_state", _states(tracked, tables["rejects"]), run.run_id)
