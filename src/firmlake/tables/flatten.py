@@ -44,7 +44,7 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
     Args:
         run: The run.
         shard: The number of the shard.
-        progress: What landed, with records; None reads it from disk.
+        progress: What landed, with records, which are released once they are read; None reads it from disk.
     """
     progress = progress or load_progress(run, shard, keep_records=True)
     tables: dict[str, pl.DataFrame] = {}

@@ -264,7 +264,7 @@ def _add_run(
 
 
 def _drop_workings(connection: duckdb.DuckDBPyConnection) -> None:
-    """Drop all temporary tables: those of a weekly run of a million companies spill 700 MB, and 24 MB stay in memory."""
+    """Drop all temporary tables. A weekly run of a million companies leaves 700 MB of them, 24 MB of it in memory."""
     for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall():
         connection.execute(f"DROP TABLE {name}")
 
