@@ -98,6 +98,7 @@ def test_the_cookbook_shows_every_view_and_macro_there_is_to_ask():
         "newest_measures_in",
         "nobody",
         "shareholdings",
+        "group_branches",
         "group_heads",
         "group_of",
         "tops_of",

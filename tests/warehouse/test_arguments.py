@@ -19,6 +19,8 @@ CALLS = {
     "benchmark": ["'NL'", "'00000002'"],
     "cagr": ["1"],
     "financials_known_on": ["DATE '2025-06-01'"],
+    "group_branches": ["0.5"],
+    "group_heads": ["0.5"],
     "group_of": ["'NL'", "'00000002'", "0.5"],
     "group_rollup": ["'NL'", "'00000002'", "0.5"],
     "groups": ["0.5"],
@@ -28,6 +30,7 @@ CALLS = {
     "owners_of": ["'NL'", "'00000002'"],
     "peers_of": ["'NL'", "'00000002'"],
     "percentiles": ["2024"],
+    "place_by_year": ["'NL'", "'00000002'", "'revenue_annual'"],
     "prospects": ["'companies'", "1"],
     "tops_of": ["'NL'", "'00000002'", "0.5"],
     "ultimate_parents": ["'NL'", "'00000002'", "0.5"],
@@ -94,8 +97,8 @@ def test_an_argument_is_never_taken_for_something_inside(figures, macro):
     aliases = sorted({word for found in TABLE_OR_ALIAS.findall(SQL[macro]) for word in found if word.islower()})
     qualified = [f'"{alias}".{column}' for alias in aliases for column in COLUMNS[:3]]
     for place, argument in enumerate(arguments):
-        if argument == "'companies'":
-            continue  # a name of a table is no column
+        if argument in ("'companies'", "'revenue_annual'"):
+            continue  # the name of a table, or of a measure that decides on the view that is read, is no column
         row = f"(SELECT {', '.join(f'{argument} AS {column}' for column in COLUMNS)})"
         for tables, columns in (([row], COLUMNS), ([f'{row} "{alias}"' for alias in aliases], qualified)):
             hostile = [*arguments[:place], same(columns), *arguments[place + 1 :]]

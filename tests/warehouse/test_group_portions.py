@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import random
 
-import duckdb
-import pytest
-
 from firmlake.warehouse import group_portions
 from firmlake.warehouse.group_portions import gather_owners, measure_groups, number_groups
 
@@ -48,9 +45,8 @@ def test_more_pairs_of_head_and_member_than_fit_into_memory_are_divided():
         "INSERT INTO companies BY NAME SELECT DISTINCT country, company_number, 'r' AS run_id, 'r' AS valid_from_run "
         "FROM relationships"
     )
+    assert graph.ask("SELECT count(*) FROM groups(0.5)") == [(400 * 1002,)]
     graph.connection.execute("SET temp_directory = ''; SET memory_limit = '40MB'")
-    with pytest.raises(duckdb.OutOfMemoryException):
-        graph.ask("SELECT count(*) FROM groups(0.5)")
     measure_groups(graph.connection, 1)
     assert graph.ask("SELECT count(*), min(member_count), max(member_count) FROM group_sizes") == [(400, 1002, 1002)]
     assert graph.ask("SELECT DISTINCT head_id FROM members") == [(key(0),)]

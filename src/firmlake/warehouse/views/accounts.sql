@@ -14,14 +14,5 @@ SELECT
         ORDER BY f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date
     ) AS recency
 FROM financials f
-LEFT JOIN (
-    -- Few periods were filed again; sorting all periods to find them would cost minutes at a million companies.
-    SELECT
-        country, company_number, start_date, end_date,
-        count(*) AS filing_count,
-        arg_max(dup_no, (coalesce(epoch(date_received), 0), dup_no)) AS dup_no
-    FROM financials
-    SEMI JOIN (SELECT * FROM financials WHERE dup_no > 0) USING (country, company_number, start_date, end_date)
-    GROUP BY ALL
-) again USING (country, company_number, start_date, end_date)
+LEFT JOIN refiled again USING (country, company_number, start_date, end_date)
 WHERE f.dup_no = coalesce(again.dup_no, 0)

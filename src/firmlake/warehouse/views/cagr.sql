@@ -13,24 +13,39 @@
 -- ebitda_cagr: Growth of EBITDA in a year
 -- total_assets_cagr: Growth of total assets in a year
 -- employee_cagr: Growth of employees in a year
+WITH asked AS (
+    SELECT years * 365.25 AS day_count
+)
 SELECT
-    country, company_number, name,
+    n.country, n.company_number, n.name,
     base.end_date AS base_end_date,
     base.period_days AS base_period_days,
-    last.end_date,
-    last.period_days,
-    round((last.end_date - base.end_date) / 365.25, 2) AS span_years,
-    yearly_growth(last.revenue_annual, base.revenue_annual, span_years) AS revenue_cagr,
-    yearly_growth(last.gross_margin_annual, base.gross_margin_annual, span_years) AS gross_margin_cagr,
-    yearly_growth(last.ebitda_annual, base.ebitda_annual, span_years) AS ebitda_cagr,
-    yearly_growth(last.total_assets, base.total_assets, span_years) AS total_assets_cagr,
-    yearly_growth(last.employee_count, base.employee_count, span_years) AS employee_cagr
-FROM (SELECT years * 365.25 AS day_count) asked
-CROSS JOIN (SELECT * FROM trend WHERE recency = 1 AND is_comparable) last
-JOIN trend base USING (country, company_number)
-JOIN companies USING (country, company_number)
-WHERE base.is_comparable AND abs(base.end_date - last.end_date + day_count) <= 183
-QUALIFY row_number() OVER (
-    PARTITION BY country, company_number
-    ORDER BY abs(base.end_date - last.end_date + day_count), base.recency
-) = 1
+    n.end_date,
+    n.period_days,
+    round((n.end_date - base.end_date) / 365.25, 2) AS span_years,
+    yearly_growth(n.revenue_annual, annualised(base.revenue, base.period_days), span_years) AS revenue_cagr,
+    yearly_growth(
+        annualised(last.gross_margin, n.period_days), annualised(base.gross_margin, base.period_days), span_years
+    ) AS gross_margin_cagr,
+    yearly_growth(annualised(last.ebitda, n.period_days), annualised(base.ebitda, base.period_days), span_years)
+        AS ebitda_cagr,
+    yearly_growth(n.total_assets, base.total_assets, span_years) AS total_assets_cagr,
+    yearly_growth(n.employee_count, base.employee_count, span_years) AS employee_cagr
+FROM portfolio n
+JOIN (SELECT country, company_number, start_date, end_date, gross_margin, ebitda FROM accounts) last
+    USING (country, company_number, start_date, end_date)
+JOIN (
+    -- Few periods of a company are near enough, so only these are sorted.
+    SELECT a.*
+    FROM asked
+    CROSS JOIN (SELECT country, company_number, end_date AS newest_date FROM portfolio)
+    JOIN (SELECT * EXCLUDE (recency) FROM accounts) a USING (country, company_number)
+    LEFT JOIN unit_errors u USING (country, company_number, start_date, end_date)
+    WHERE abs(a.end_date - newest_date + day_count) <= 183
+        AND incomparable_because(u.presumed_unit, a.period_days) IS NULL
+    QUALIFY row_number() OVER (
+        PARTITION BY country, company_number
+        ORDER BY abs(a.end_date - newest_date + day_count), a.end_date DESC, a.date_received DESC NULLS LAST, a.start_date
+    ) = 1
+) base ON base.country = n.country AND base.company_number = n.company_number
+WHERE n.is_comparable

@@ -16,23 +16,22 @@ SELECT
     count(*) AS company_count,
     max(cohort_company_count) AS cohort_company_count,
     avg((net_profit < 0)::INTEGER) AS loss_fraction,
-    median(revenue_annual::DOUBLE) AS revenue_median,
+    median(annualised(revenue, period_days)::DOUBLE) AS revenue_median,
     median(total_assets::DOUBLE) AS total_assets_median,
-    median(equity_fraction::DOUBLE) AS equity_fraction_median,
+    median(CASE WHEN total_assets > 0 THEN ratio(equity, total_assets) END) AS equity_fraction_median,
     median(health_indicator::DOUBLE) AS health_median
 FROM (
-    SELECT
-        t.country, t.company_number, year(t.end_date) AS fiscal_year,
-        t.net_profit, t.revenue_annual, t.total_assets, r.equity_fraction, a.health_indicator,
-        f.first_year, f.cohort_company_count
-    FROM trend t
-    JOIN ratios r USING (country, company_number, start_date, end_date)
-    JOIN accounts a USING (country, company_number, start_date, end_date)
+    SELECT a.*, year(a.end_date) AS fiscal_year, f.first_year, f.cohort_company_count
+    FROM (SELECT * EXCLUDE (recency) FROM accounts) a
     JOIN (
         SELECT *, count(*) OVER (PARTITION BY country, first_year) AS cohort_company_count
         FROM (SELECT country, company_number, min(year(end_date)) AS first_year FROM accounts GROUP BY ALL)
     ) f USING (country, company_number)
-    WHERE t.is_comparable
-    QUALIFY row_number() OVER (PARTITION BY t.country, t.company_number, year(t.end_date) ORDER BY t.recency) = 1
+    LEFT JOIN unit_errors u USING (country, company_number, start_date, end_date)
+    WHERE incomparable_because(u.presumed_unit, a.period_days) IS NULL
+    QUALIFY row_number() OVER (
+        PARTITION BY a.country, a.company_number, year(a.end_date)
+        ORDER BY a.end_date DESC, a.date_received DESC NULLS LAST, a.start_date
+    ) = 1
 )
 GROUP BY ALL

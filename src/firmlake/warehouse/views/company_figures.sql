@@ -16,7 +16,7 @@ SELECT
     c.country, c.company_number, c.name, c.place,
     p.start_date AS accounts_from,
     p.end_date AS accounts_to,
-    o.overdue_days,
+    overdue_days(p.end_date, p.usual_days_to_file, current_date) AS overdue_days,
     p.revenue, p.revenue_growth, p.net_profit, p.net_margin,
     p.total_assets, p.equity, p.equity_fraction, p.debt, p.current_ratio,
     p.employee_count, p.employee_growth,
@@ -30,7 +30,6 @@ SELECT
     u.ultimate_parent_company
 FROM companies c
 LEFT JOIN portfolio p USING (country, company_number)
-LEFT JOIN overdue(current_date) o USING (country, company_number)
 LEFT JOIN (
     SELECT country, company_number FROM company_state
     WHERE dataset = 'relationships' AND payload_hash <> ''

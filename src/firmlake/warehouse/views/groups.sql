@@ -6,19 +6,10 @@
 -- head_id: Ultimate parent, as parent_id in ownership
 -- is_ring: Whether it stands for a ring of companies that hold each other
 -- id: Member, as child_id in ownership; the head is one
-WITH RECURSIVE asked(least_stake) AS (
-    SELECT threshold
-),
-held AS MATERIALIZED (
-    SELECT parent_id, child_id FROM shareholdings JOIN asked ON stake >= least_stake WHERE parent_id <> child_id
-),
-heads AS MATERIALIZED (
-    SELECT * FROM group_heads(threshold)
-),
--- Heads pass their id down.
-reached(head_id, is_ring, id) AS (
-    SELECT id, is_ring, id FROM heads
-    UNION
-    SELECT r.head_id, r.is_ring, h.child_id FROM reached r JOIN held h ON h.parent_id = r.id
+WITH branches AS MATERIALIZED (
+    FROM group_branches(threshold)
 )
-SELECT head_id, is_ring, id FROM reached
+SELECT h.head_id, h.is_ring, m.id
+FROM branches h
+JOIN branches m USING (branch_id)
+WHERE h.head_id IS NOT NULL AND m.id IS NOT NULL

@@ -10,10 +10,10 @@ SELECT
     j.code, list_sort(list_distinct(flatten(list(j.spellings)))) AS spellings,
     count(*) AS company_count, try_cast(sum(a.employee_count) AS BIGINT) AS employee_count
 FROM (
-    SELECT country, company_number, start_date, end_date, committee(c.code) AS code, list(c.code) AS spellings
+    SELECT country, company_number, committee(c.code) AS code, list(c.code) AS spellings
     FROM financial_joint_committees c
+    SEMI JOIN portfolio USING (country, company_number, start_date, end_date)
     GROUP BY ALL
 ) j
-JOIN accounts a USING (country, company_number, start_date, end_date)
-WHERE a.recency = 1
+JOIN portfolio a USING (country, company_number)
 GROUP BY j.code

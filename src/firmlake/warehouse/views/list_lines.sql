@@ -9,13 +9,15 @@ SELECT
     m.list_name, m.line,
     CASE m.status WHEN 'accepted' THEN coalesce(s.status, 'not asked') ELSE m.status END AS status,
     CASE m.status
-        WHEN 'repeated' THEN 'line ' || m.first_line || ' names the same company'
+        WHEN 'repeated' THEN 'line ' || r.first_line || ' names the same company'
         WHEN 'accepted' THEN nullif(concat_ws('; ', m.reason, s.reason), '')
         ELSE m.reason
     END AS reason,
     m.country || ' ' || m.company_number AS company,
     m.country, m.company_number, m.given, m.columns
-FROM (
-    SELECT *, min(line) OVER (PARTITION BY list_name, country, company_number) AS first_line FROM list_members
-) m
+FROM list_members m
+LEFT JOIN (
+    SELECT list_name, country, company_number, min(line) AS first_line FROM list_members
+    GROUP BY ALL HAVING count(*) > 1
+) r USING (list_name, country, company_number)
 LEFT JOIN company_status s USING (country, company_number)

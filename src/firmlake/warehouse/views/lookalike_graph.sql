@@ -21,11 +21,17 @@ FROM lookalikes l
 JOIN (
     SELECT lookalike_country, lookalike_company_number, count(*) AS in_degree FROM lookalikes GROUP BY ALL
 ) popular USING (lookalike_country, lookalike_company_number)
-LEFT JOIN lookalikes back ON
-    back.country = l.lookalike_country AND back.company_number = l.lookalike_company_number
-    AND back.lookalike_country = l.country AND back.lookalike_company_number = l.company_number
 LEFT JOIN company_state held ON
     held.country = l.lookalike_country AND held.company_number = l.lookalike_company_number
     AND held.dataset = 'lookalikes'
-LEFT JOIN companies c ON c.country = l.country AND c.company_number = l.company_number
-LEFT JOIN companies o ON o.country = l.lookalike_country AND o.company_number = l.lookalike_company_number
+LEFT JOIN (SELECT *, rowid AS no FROM companies) c
+    ON c.country = l.country AND c.company_number = l.company_number
+LEFT JOIN (SELECT *, rowid AS no FROM companies) o
+    ON o.country = l.lookalike_country AND o.company_number = l.lookalike_company_number
+LEFT JOIN (
+    -- By row number, since countries and company numbers of all pairs do not fit in memory.
+    SELECT a.rowid AS no, b.rowid AS lookalike_no, p.rank
+    FROM lookalikes p
+    JOIN companies a USING (country, company_number)
+    JOIN companies b ON b.country = p.lookalike_country AND b.company_number = p.lookalike_company_number
+) back ON back.no = o.no AND back.lookalike_no = c.no

@@ -19,10 +19,12 @@ FROM (
         percent_rank() OVER (PARTITION BY l.peer_group, m.measure ORDER BY m.value) AS lower_fraction,
         count(*) OVER (PARTITION BY l.peer_group, m.measure) AS value_count
     FROM (
-        SELECT n.* FROM (SELECT in_year AS wanted_year) asked JOIN newest_measures n ON wanted_year IS NULL
+        -- The conditions on the year alone leave out one of the two branches before anything is read.
+        SELECT n.* FROM (SELECT in_year AS wanted_year) asked CROSS JOIN newest_measures n WHERE wanted_year IS NULL
         UNION ALL
         SELECT s.* EXCLUDE (recency, fiscal_year)
         FROM (SELECT in_year AS wanted_year) asked JOIN measures s ON s.fiscal_year = wanted_year
+        WHERE wanted_year IS NOT NULL
         QUALIFY row_number() OVER (PARTITION BY s.country, s.company_number, s.measure ORDER BY s.recency) = 1
     ) m
     -- Levels that no company is compared at are left out.

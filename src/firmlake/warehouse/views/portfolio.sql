@@ -19,19 +19,26 @@
 -- equity_fraction: Equity by total assets
 -- debt_to_equity: Debt by equity
 -- net_debt_to_ebitda: Net debt by annualised EBITDA. Null: also where EBITDA is not above zero
+-- previous_start_date: First day of the period before. Null: there is none
+-- previous_end_date: Last day of the period before. Null: there is none
 WITH periods AS MATERIALIZED (FROM two_newest)
 SELECT
     n.country, n.company_number, c.name, c.place, n.start_date, n.end_date, n.period_days, n.health_indicator,
     n.incomparable_because IS NULL AS is_comparable, n.incomparable_because,
-    n.revenue, n.revenue_annual, growth(n.revenue_annual, b.revenue_annual) AS revenue_growth,
+    n.revenue, n.revenue_annual,
+    CASE WHEN is_comparable AND b.incomparable_because IS NULL THEN growth(n.revenue_annual, b.revenue_annual) END
+        AS revenue_growth,
     n.net_profit, n.total_assets, n.equity, n.debt,
     CASE WHEN n.total_assets > 0 THEN ratio(n.equity, n.total_assets) END AS equity_fraction,
     ratio(n.net_profit, n.revenue) AS net_margin, n.current_ratio,
     n.z, altman_zone(n.z) AS zone,
-    n.employee_count, growth(n.employee_count, b.employee_count) AS employee_growth,
+    n.employee_count,
+    CASE WHEN is_comparable AND b.incomparable_because IS NULL THEN growth(n.employee_count, b.employee_count) END
+        AS employee_growth,
     n.date_received - n.end_date AS days_to_file,
     coalesce(l.loss_period_count, 0) AS loss_period_count,
-    growth(n.total_assets, b.total_assets) AS total_assets_growth,
+    CASE WHEN is_comparable AND b.incomparable_because IS NULL THEN growth(n.total_assets, b.total_assets) END
+        AS total_assets_growth,
     -- Not from ratios, which would compute those of all periods.
     ratio(n.gross_margin, n.revenue) AS gross_margin_fraction,
     ratio(n.ebitda, n.revenue) AS ebitda_margin,
@@ -47,9 +54,9 @@ SELECT
             annualised(n.ebitda, n.period_days)
         )
     END AS net_debt_to_ebitda,
-    n.usual_days_to_file
+    n.usual_days_to_file,
+    b.start_date AS previous_start_date, b.end_date AS previous_end_date
 FROM (FROM periods WHERE recency = 1) n
 JOIN companies c USING (country, company_number)
 LEFT JOIN loss_streaks l USING (country, company_number)
-LEFT JOIN (FROM periods WHERE recency = 2 AND incomparable_because IS NULL) b
-    ON b.country = n.country AND b.company_number = n.company_number AND n.incomparable_because IS NULL
+LEFT JOIN (FROM periods WHERE recency = 2) b ON b.country = n.country AND b.company_number = n.company_number

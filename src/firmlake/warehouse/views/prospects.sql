@@ -16,8 +16,9 @@
 WITH asked AS (
     SELECT n AS row_limit
 ),
--- The seeds of all candidates would be long lists; only those of the first n are put together.
-named AS (
+-- The seeds of all candidates would be long lists; only those of the first n are put together. Read twice, since keeping
+-- all rows would take longer.
+named AS NOT MATERIALIZED (
     SELECT l.*
     FROM lookalikes l
     SEMI JOIN query_table(list_or_table(seed_table)) seed ON seed.country = l.country AND seed.company_number = l.company_number
@@ -36,12 +37,12 @@ first AS MATERIALIZED (
             count(*) AS seed_count,
             max(l.score) AS best_score
         FROM named l
-        ANTI JOIN query_table(list_or_table(seed_table)) own
-            ON own.country = l.lookalike_country AND own.company_number = l.lookalike_company_number
-        ANTI JOIN query_table(list_or_table(known_table)) known
-            ON known.country = l.lookalike_country AND known.company_number = l.lookalike_company_number
         GROUP BY l.lookalike_country, l.lookalike_company_number
-    )
+    ) l
+    ANTI JOIN query_table(list_or_table(seed_table)) own
+        ON own.country = l.lookalike_country AND own.company_number = l.lookalike_company_number
+    ANTI JOIN query_table(list_or_table(known_table)) known
+        ON known.country = l.lookalike_country AND known.company_number = l.lookalike_company_number
     QUALIFY prospect_rank <= row_limit
 )
 SELECT

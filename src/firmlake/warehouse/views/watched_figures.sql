@@ -27,8 +27,7 @@
 -- owner_change_on: Day of the last of these changes
 WITH asked AS (
     SELECT on_date AS due_by
-),
-periods AS MATERIALIZED (FROM two_newest)
+)
 SELECT
     c.country, c.company_number, c.name,
     n.start_date AS accounts_from,
@@ -37,34 +36,38 @@ SELECT
     n.incomparable_because,
     n.revenue,
     b.revenue AS revenue_before,
-    growth(n.revenue_annual, b.revenue_annual) AS revenue_growth,
-    n.ebitda,
+    n.revenue_growth,
+    l.ebitda,
     b.ebitda AS ebitda_before,
     n.net_profit,
     b.net_profit AS net_profit_before,
     n.total_assets,
-    growth(n.total_assets, b.total_assets) AS total_assets_growth,
+    n.total_assets_growth,
     n.equity,
     b.equity AS equity_before,
-    CASE WHEN n.total_assets > 0 THEN ratio(n.equity, n.total_assets) END AS equity_fraction,
+    n.equity_fraction,
     n.debt, n.current_ratio, n.employee_count,
-    growth(n.employee_count, b.employee_count) AS employee_growth,
+    n.employee_growth,
     n.health_indicator,
     b.health_indicator AS health_indicator_before,
     n.z,
     b.z AS z_before,
-    altman_zone(n.z) AS zone,
+    n.zone,
     altman_zone(b.z) AS zone_before,
-    CASE
-        WHEN due_by > (n.end_date + INTERVAL 1 YEAR)::DATE + ceil(n.usual_days_to_file)::INTEGER
-            THEN due_by - (n.end_date + INTERVAL 1 YEAR)::DATE - ceil(n.usual_days_to_file)::INTEGER
-    END AS overdue_days,
+    overdue_days(n.end_date, n.usual_days_to_file, due_by) AS overdue_days,
     o.owner_change_stake, o.owner_change_on
 FROM asked
 CROSS JOIN companies c
-LEFT JOIN (FROM periods WHERE recency = 1) n USING (country, company_number)
-LEFT JOIN (FROM periods WHERE recency = 2 AND incomparable_because IS NULL) b
-    ON b.country = n.country AND b.company_number = n.company_number AND n.incomparable_because IS NULL
+LEFT JOIN portfolio n USING (country, company_number)
+LEFT JOIN (SELECT country, company_number, ebitda FROM latest_accounts) l USING (country, company_number)
+LEFT JOIN (
+    SELECT
+        p.*,
+        altman_of(p.total_assets, p.net_working_capital, p.retained_earnings, p.ebit, p.equity, p.debt, p.period_days) AS z
+    FROM previous_accounts p
+    LEFT JOIN unit_errors u USING (country, company_number, start_date, end_date)
+    WHERE incomparable_because(u.presumed_unit, p.period_days) IS NULL
+) b ON b.country = n.country AND b.company_number = n.company_number AND n.is_comparable
 LEFT JOIN (
     SELECT
         e.country, e.company_number,

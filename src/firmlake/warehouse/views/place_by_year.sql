@@ -1,0 +1,57 @@
+-- macro place_by_year(of_country, of_number, of_measure)
+-- example: place_by_year('BE', '0403227515', 'equity_fraction')
+-- One row for each year in which accounts of a company end that state a measure: its value, and its rank among the values
+-- of the company's peers in that year. The group is that of the newest accounts, as in percentiles. Of several periods of
+-- a company that end in one year, the last that states the measure counts, and of those with the same last day the longest.
+--
+-- fiscal_year: Year in which the accounts end
+-- end_date: Last day of the company's accounts
+-- measure: Name of the measure, as in measures; given as a literal
+-- value: Its value, as a float
+-- value_rank: 1 for the highest value among the peers
+-- percentile: Share of the peers with a lower value, 0 to 1. Null: there is no other value
+-- value_count: Companies of the peer group that state the measure in that year, this one included
+WITH asked AS (
+    SELECT of_country AS asked_country, of_number AS asked_number
+),
+own AS MATERIALIZED (
+    SELECT g.* FROM asked JOIN peer_groups g ON g.country = asked_country AND g.company_number = asked_number
+),
+members AS MATERIALIZED (
+    SELECT l.country, l.company_number FROM own JOIN peer_levels l USING (peer_group)
+),
+-- Only the view with the measure asked for is read, and only that column of it.
+stated AS (
+    SELECT country, company_number, start_date, end_date, COLUMNS(lambda name: name = of_measure)::DOUBLE AS value
+    FROM query_table(
+        CASE
+            WHEN of_measure = 'z' THEN 'altman'
+            WHEN of_measure = 'health_indicator' THEN 'accounts'
+            WHEN of_measure IN (
+                'total_assets', 'revenue_annual', 'equity', 'employee_count', 'revenue_growth', 'total_assets_growth',
+                'employee_growth'
+            ) THEN 'trend'
+            ELSE 'ratios'
+        END
+    )
+),
+theirs AS MATERIALIZED (
+    SELECT
+        country, company_number, year(end_date) AS fiscal_year, max(end_date) AS end_date,
+        arg_max(value, (end_date - DATE '1970-01-01') * 10000000 + (end_date - start_date)) AS value
+    FROM stated
+    JOIN members USING (country, company_number)
+    ANTI JOIN unit_errors USING (country, company_number, start_date, end_date)
+    WHERE value IS NOT NULL AND end_date >= start_date
+    GROUP BY ALL
+)
+SELECT
+    fiscal_year, mine.end_date, of_measure AS measure, mine.value,
+    count(*) FILTER (theirs.value < mine.value) / nullif(count(*) - 1, 0) AS percentile,
+    1 + count(*) FILTER (theirs.value > mine.value) AS value_rank,
+    count(*) AS value_count,
+    own.level, own.peer_group, own.is_widened
+FROM own
+JOIN theirs mine ON mine.country = own.country AND mine.company_number = own.company_number
+JOIN theirs USING (fiscal_year)
+GROUP BY ALL
