@@ -21,7 +21,7 @@ RECORDS = {"financials": period(), "lookalikes": lookalike(), "relationships": p
 
 def absorb(*landed, companies=EVERYBODY, datasets=("financials",)):
     progress = Progress(
-        ((company, dataset, None) for dataset in datasets for company in companies),
+        [(dataset, companies, [None] * len(companies)) for dataset in datasets],
         "Company not found",
         keep_records=True,
     )
@@ -244,7 +244,7 @@ def test_a_page_that_comes_twice_is_held_once():
 
 
 def test_fetching_keeps_no_records():
-    progress = Progress([(ACME, "financials", None)], "Company not found")
+    progress = Progress([("financials", [ACME], [None])], "Company not found")
     progress.absorb(*page(ACME, 0, 3))
     assert track(progress).status == "answered"
     assert track(progress).parts == []

@@ -29,11 +29,19 @@ def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, 
         targets: Targets of the shard, if they were read already; None reads them.
         keep_records: Whether records are kept for staging; otherwise they are only counted.
     """
-    targets = run.targets(shard) if targets is None else targets
-    companies = map(Company._make, targets.select("country", "company_number").rows())
-    wanted = zip(companies, targets["dataset"].to_list(), targets["expected_count"].to_list(), strict=True)
+    wanted = _by_dataset(run.targets(shard) if targets is None else targets)
     progress = Progress(wanted, run.plan.names.not_found_message, keep_records=keep_records)
     for landed in read_landed(run, shard):
         progress.absorb(landed.header, landed.body)
         progress.headers.append(landed.header)
     return progress
+
+
+def _by_dataset(targets: pl.DataFrame) -> Iterator[tuple[str, list[Company], list[int | None]]]:
+    """Yield each dataset with its companies and their expected counts. As a rule all datasets share the companies."""
+    key, companies = pl.DataFrame(), list[Company]()
+    for of_dataset in targets.partition_by("dataset", maintain_order=True):
+        own = of_dataset.select(Company._fields)
+        if not own.equals(key):
+            key, companies = own, list(map(Company._make, own.rows()))
+        yield of_dataset["dataset"][0], companies, of_dataset["expected_count"].to_list()

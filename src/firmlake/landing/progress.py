@@ -82,7 +82,7 @@ class Progress:
     """The progress of a shard: one track for each company and dataset.
 
     Args:
-        wanted: For each track: company, dataset and `expected`.
+        wanted: For each dataset its companies, in the order of the company list, and `expected` of each.
         not_found_message: The service's message for a company that does not exist.
         keep_records: Whether records are kept for staging; otherwise they are only counted.
 
@@ -95,14 +95,14 @@ class Progress:
 
     def __init__(
         self,
-        wanted: Iterable[tuple[Company, str, int | None]],
+        wanted: Iterable[tuple[str, Iterable[Company], Iterable[int | None]]],
         not_found_message: str,
         *,
         keep_records: bool = False,
     ) -> None:
         self.datasets: defaultdict[str, dict[Company, Track]] = defaultdict(dict)
-        for company, dataset, count in wanted:
-            self.datasets[dataset][company] = Track(count)
+        for dataset, companies, counts in wanted:
+            self.datasets[dataset] = dict(zip(companies, map(Track, counts), strict=True))
         self.headers: list[Header] = []
         self.foreign: list[tuple[Header, str]] = []
         self.unknown: list[tuple[Header, str]] = []
