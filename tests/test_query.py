@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from firmlake.cli import firmlake
 from firmlake.report.status import read_status
+from firmlake.terminal.results import show_result
 from firmlake.warehouse.generations import open_warehouse
 from support import ACME, BOLT, CIRC, publish_list, with_views
 
@@ -157,3 +158,20 @@ def test_what_duckdb_rejects_is_explained_on_one_line(lake, sql, told):
         assert "\\x" not in message
         assert "^" not in message
         assert "LINE 1" not in message
+
+
+def test_a_large_result_is_written_whole(lake, tmp_path):
+    sql = "SELECT i AS n, NULL AS nothing FROM range(2500) r(i)"
+    text = run(lake, "query", sql).stdout
+    assert [line.split()[1] for line in text.splitlines()[1:-1]] == [f"{number:,}" for number in range(2500)]
+    assert text.endswith("2,500 rows\n")
+    assert [row["n"] for row in json.loads(run(lake, "query", sql, "--json").stdout)] == list(range(2500))
+    assert run(lake, "query", sql, "--out", str(tmp_path / "n.csv")).return_value == 0
+    assert len((tmp_path / "n.csv").read_text().splitlines()) == 2501
+
+
+def test_a_person_sees_the_first_rows_of_a_large_result_and_their_number(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_result(["n"], ((number,) for number in range(2500)))
+    out = capsys.readouterr().out
+    assert ("│ 49 │" in out, "│ 50 │" in out, "2,500 rows" in out) == (True, False, True)

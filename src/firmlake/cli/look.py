@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -13,6 +14,8 @@ from firmlake.core.sample import SAMPLE_SETTINGS
 from firmlake.terminal.echo import echo, echo_data
 
 __all__ = ["company", "query", "report", "status"]
+
+_BATCH = 1000
 
 _LIST = click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
 
@@ -57,29 +60,30 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
 
     SQL can reach nothing but the warehouse, so a query from somebody else can neither read nor write a file.
     """
-    from firmlake.core.files import write_file
     from firmlake.core.folders import Folders
-    from firmlake.terminal.results import FORMATS, QueryResult, show_result, write_parquet
+    from firmlake.terminal.results import FORMATS, show_result, write_parquet, write_text
     from firmlake.terminal.rows import count_of
     from firmlake.warehouse.generations import asking
 
     kind = _format(kind, out, call.as_json)
+    count = 0
     with asking(Folders.of(call.settings()), sql, locked=not allow_files, company_list=company_list) as connection:
         if kind == "parquet" and out:
             count = write_parquet(out, connection, sql)
         else:
             cursor = connection.execute(sql)
-            result = QueryResult([column[0] for column in cursor.description or ()], cursor.fetchall())
-            count = len(result.rows)
+            columns = [column[0] for column in cursor.description or ()]
+            first = cursor.fetchmany(_BATCH)  # so that nothing is written if the query fails at once
+            rows = chain(first, (row for batch in iter(lambda: cursor.fetchmany(_BATCH), []) for row in batch))
+            if out:
+                count = write_text(out, kind, columns, rows)
+            elif kind == "table":
+                show_result(columns, rows)
+            else:
+                for part in FORMATS[kind](columns, rows):
+                    echo_data(part)
     if out:
-        if kind != "parquet":
-            text = FORMATS[kind](result)
-            write_file(out, lambda aside: aside.write_text(text, encoding="utf-8", newline=""))
         call.answer({"rows": count, "file": str(out)}, lambda: call.say(f"{count_of(count, 'row')} in {out}"))
-    elif kind == "table":
-        show_result(result)
-    else:
-        echo_data(FORMATS[kind](result))
 
 
 def _format(kind: str | None, out: Path | None, as_json: bool) -> str:

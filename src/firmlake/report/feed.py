@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import duckdb
@@ -16,6 +13,7 @@ import msgspec
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.guard import guard
+from firmlake.core.parts import csv_parts, json_parts
 
 __all__ = ["WRITERS", "Event", "Restated", "describe", "read_changes"]
 
@@ -110,19 +108,12 @@ def describe(event: Event) -> tuple[str, str]:
 
 def as_csv(events: Iterable[Event]) -> Iterator[str]:
     """Write events as CSV. Text that a spreadsheet would run as a formula is guarded (`firmlake.core.guard`)."""
-    yield _csv_of([Event.__struct_fields__])
-    for batch in _batches(events):
-        yield _csv_of([_cell(value) for value in _values(event)] for event in batch)
+    return csv_parts(Event.__struct_fields__, (map(_cell, _values(event)) for event in events))
 
 
 def as_json(events: Iterable[Event]) -> Iterator[str]:
     """Write events as a JSON array of objects."""
-    opening = "["
-    for batch in _batches(events):
-        objects = msgspec.json.format(msgspec.json.encode([_plain(event) for event in batch]), indent=2).decode()
-        yield opening + objects.removeprefix("[").removesuffix("\n]")
-        opening = ","
-    yield "[]\n" if opening == "[" else "\n]\n"
+    return json_parts(map(_plain, events))
 
 
 WRITERS: dict[str, Callable[[Iterable[Event]], Iterator[str]]] = {"csv": as_csv, "json": as_json}
@@ -172,17 +163,6 @@ _BATCH: Final = 1000
 def _event(*row: Any) -> Event:
     restated = [Restated(**field) for field in json.loads(row[-1])] if row[-1] else []
     return Event(*(*row[:-1], restated))
-
-
-def _batches(events: Iterable[Event]) -> Iterator[list[Event]]:
-    rest = iter(events)
-    return iter(lambda: list(islice(rest, _BATCH)), [])
-
-
-def _csv_of(rows: Iterable[Iterable[object]]) -> str:
-    file = io.StringIO(newline="")
-    csv.writer(file).writerows(rows)
-    return file.getvalue()
 
 
 def _values(event: Event) -> Iterator[object]:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import duckdb
-import msgspec
 import pyarrow.parquet as pq
 
 from firmlake.core.errors import UsageError
 from firmlake.core.files import write_file
 from firmlake.core.guard import guard
+from firmlake.core.parts import csv_parts, json_parts
 from firmlake.core.text import shown
 from firmlake.terminal.echo import echo
-from firmlake.terminal.rows import count_of, screen_width, show_table, text_of
+from firmlake.terminal.rows import count_of, screen_width, show_long_table, show_table, text_of
 
-__all__ = ["FORMATS", "QueryResult", "show_result", "show_whole", "write_parquet"]
+__all__ = ["FORMATS", "QueryResult", "show_result", "show_whole", "write_parquet", "write_text"]
 
 _VERTICAL_ROWS: Final = 3
 """Up to this many rows are shown one value per line if they are too wide for the screen."""
@@ -32,6 +32,12 @@ _FRAME: Final = 3
 """Characters that a column takes in addition to its content."""
 
 
+_SHOWN_MAX: Final = 1000
+_SHOWN_FIRST: Final = 50
+
+Rows = Iterable[tuple[Any, ...]]
+
+
 class QueryResult(NamedTuple):
     """Columns and rows."""
 
@@ -39,17 +45,20 @@ class QueryResult(NamedTuple):
     rows: list[tuple[Any, ...]]
 
 
-def show_result(result: QueryResult) -> None:
-    """Print a result so that it fits the screen: as a table, with one value per line, or cut."""
-    columns, rows = result
-    cells, widths = _measure(result)
-    if _fits(widths):
-        show_table(columns, rows)
-    elif len(rows) <= _VERTICAL_ROWS:
-        _show_vertically(columns, cells)
+def show_result(columns: Sequence[str], rows: Rows) -> None:
+    """Print a result: up to a thousand rows so that they fit the screen; of more, on a terminal, the first fifty."""
+    number, rest = 0, iter(rows)
+    first = list(islice(rest, _SHOWN_MAX + 1))
+    if len(first) <= _SHOWN_MAX:
+        number = len(first)
+        _show_fitting(QueryResult(list(columns), first))
+    elif sys.stdout.isatty():
+        number = len(first) + sum(1 for _ in rest)
+        _show_fitting(QueryResult(list(columns), first[:_SHOWN_FIRST]))
+        echo(f"Shown: the first {_SHOWN_FIRST}; --out FILE writes all")
     else:
-        _show_cut(result, cells, widths)
-    echo(count_of(len(rows), "row"))
+        number = show_long_table(columns, chain(first, rest))
+    echo(count_of(number, "row"))
 
 
 def show_whole(result: QueryResult, title: str) -> None:
@@ -64,29 +73,29 @@ def show_whole(result: QueryResult, title: str) -> None:
         _show_vertically(result.columns, cells)
 
 
-def as_csv(result: QueryResult) -> str:
+def as_csv(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     """Write a result as CSV. Text that a spreadsheet would run as a formula is guarded."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(result.columns)
-    writer.writerows([guard(_plain(value)) if value is not None else None for value in row] for row in result.rows)
-    return file.getvalue()
+    cells = ([None if value is None else guard(_plain(value)) for value in row] for row in rows)
+    return csv_parts(columns, cells, "\n")
 
 
-def as_json(result: QueryResult) -> str:
+def as_json(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     """Write a result as a JSON array of objects. Amounts become strings, so that they stay exact."""
-    rows = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
-    return msgspec.json.format(msgspec.json.encode(rows, enc_hook=str), indent=2).decode() + "\n"
+    return json_parts((dict(zip(columns, row, strict=True)) for row in rows), str)
 
 
-def as_markdown(result: QueryResult) -> str:
+def as_markdown(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     """Write a result as a table in Markdown."""
-    rows = [result.columns, ["---"] * len(result.columns)]
-    rows += [["" if value is None else _plain(value) for value in row] for row in result.rows]
-    return "".join(f"| {' | '.join(map(_in_markdown, row))} |\n" for row in rows)
+    for row in chain([columns, ["---"] * len(columns)], rows):
+        cells = ("" if value is None else _in_markdown(_plain(value)) for value in row)
+        yield f"| {' | '.join(cells)} |\n"
 
 
-FORMATS: dict[str, Callable[[QueryResult], str]] = {"csv": as_csv, "json": as_json, "markdown": as_markdown}
+FORMATS: dict[str, Callable[[Sequence[str], Rows], Iterator[str]]] = {
+    "csv": as_csv,
+    "json": as_json,
+    "markdown": as_markdown,
+}
 """The text formats of a result. Parquet is not among them, since it is written in batches."""
 
 
@@ -112,7 +121,37 @@ def write_parquet(path: Path, connection: duckdb.DuckDBPyConnection, sql: str) -
     return count
 
 
+def write_text(path: Path, kind: str, columns: Sequence[str], rows: Rows) -> int:
+    """Write a result in one of `FORMATS`, row by row, and return the number of rows."""
+    count = 0
+
+    def counted() -> Iterator[tuple[Any, ...]]:
+        nonlocal count
+        for row in rows:
+            count += 1
+            yield row
+
+    def write(aside: Path) -> None:
+        with aside.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(FORMATS[kind](columns, counted()))
+
+    write_file(path, write)
+    return count
+
+
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _show_fitting(result: QueryResult) -> None:
+    """Print a result so that it fits the screen: as a table, with one value per line, or cut."""
+    columns, rows = result
+    cells, widths = _measure(result)
+    if _fits(widths):
+        show_table(columns, rows)
+    elif len(rows) <= _VERTICAL_ROWS:
+        _show_vertically(columns, cells)
+    else:
+        _show_cut(result, cells, widths)
 
 
 def _measure(result: QueryResult) -> tuple[list[list[str]], list[int]]:

@@ -38,17 +38,20 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str
     Console(width=screen_width(), markup=False, highlight=False).print(table)
 
 
-def show_long_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows as they come: as a table if there are few, else one row on each line, however long it is."""
+def show_long_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """Print rows as they come: as a table if there are few, else one row on each line. Return how many there were."""
     rest = iter(rows)
     first = list(islice(rest, _MEASURED + 1))
     if len(first) <= _MEASURED:
         show_table(columns, first)
-        return
+        return len(first)
     widths = [max(len(text_of(value)) for value in column) for column in zip(columns, *first, strict=True)]
     lines = (_line(row, widths) for row in chain([columns], first, rest))
+    count = -1  # the header is none
     while some := list(islice(lines, _MEASURED)):
         echo("\n".join(some))
+        count += len(some)
+    return count
 
 
 def screen_width() -> int:
