@@ -76,9 +76,7 @@ def load_run(
     targets = quote(str(run.checked("targets")))
     connection.execute(_WINDOWS.format(targets=targets))
     source = f"read_parquet({targets}) WHERE is_refresh" if run.plan.refresh_count else "company_state LIMIT 0"
-    connection.execute(
-        f"CREATE OR REPLACE TEMP VIEW refreshed AS SELECT country, company_number, dataset FROM {source}"
-    )
+    connection.execute(_ASKED_FREE.format(source=source))
     latest = _timestamp(now + AHEAD)
     changed_count = _find_changed(connection, run, latest)
     withhold_shares(connection, run.plan.contract, run.run_id)
@@ -175,6 +173,8 @@ _WINDOWS = """
     LEFT JOIN (SELECT DISTINCT country, company_number FROM read_parquet({targets}) WHERE is_paid) p
     USING (country, company_number)
 """
+
+_ASKED_FREE = "CREATE OR REPLACE TEMP VIEW refreshed AS SELECT country, company_number, dataset FROM {source}"
 
 # Companies refreshed for free that were answered.
 _REFRESHED = """
