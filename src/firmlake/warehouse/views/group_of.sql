@@ -15,26 +15,53 @@ WITH RECURSIVE asked(country, company_number, least_stake) AS (
 heads AS MATERIALIZED (
     SELECT * FROM tops_of(of_country, of_number, threshold)
 ),
+-- By hash, which takes less memory and time than ids. Two ids with one hash only add stakes that no way leads to.
+edges AS MATERIALIZED (
+    SELECT hash(parent_id) AS parent, hash(child_id) AS child, stake >= least_stake AS is_large
+    FROM shareholdings CROSS JOIN asked
+),
+reached(hashed) AS (
+    SELECT hash(id) FROM heads
+    UNION
+    SELECT e.child FROM reached r JOIN edges e ON e.parent = r.hashed WHERE e.is_large
+),
+held AS MATERIALIZED (
+    SELECT s.parent_id, s.child_id
+    FROM shareholdings s JOIN asked ON s.stake >= least_stake SEMI JOIN reached r ON r.hashed = hash(s.parent_id)
+),
 members(head_id, id) AS (
     SELECT id, id FROM heads
     UNION
-    SELECT m.head_id, s.child_id
-    FROM members m
-    JOIN shareholdings s ON s.parent_id = m.id
-    JOIN asked ON s.stake >= asked.least_stake
+    SELECT m.head_id, h.child_id FROM members m JOIN held h ON h.parent_id = m.id
 ),
-below(id) AS (
-    SELECT id FROM heads
+-- Stakes on the ways from heads to members.
+below(hashed) AS (
+    SELECT hash(id) FROM heads
     UNION
-    SELECT s.child_id FROM below b JOIN shareholdings s ON s.parent_id = b.id
+    SELECT e.child FROM below b JOIN edges e ON e.parent = b.hashed
+),
+edges_below AS MATERIALIZED (
+    SELECT e.parent, e.child FROM edges e SEMI JOIN below b ON b.hashed = e.parent
+),
+above(hashed) AS (
+    SELECT hash(id) FROM members
+    UNION
+    SELECT e.parent FROM above a JOIN edges_below e ON e.child = a.hashed
+),
+between AS MATERIALIZED (
+    SELECT s.*
+    FROM shareholdings s
+    SEMI JOIN below b ON b.hashed = hash(s.parent_id)
+    SEMI JOIN above a ON a.hashed = hash(s.child_id)
 ),
 -- Numbered, since a ring may take a thousand steps, and numbers are compared faster than ids.
 numbered AS MATERIALIZED (
-    SELECT id, row_number() OVER () AS no FROM below
+    SELECT id, row_number() OVER () AS no
+    FROM (SELECT id FROM heads UNION SELECT child_id FROM between)
 ),
 within AS MATERIALIZED (
     SELECT p.no AS parent_no, c.no AS child_no, s.stake
-    FROM shareholdings s JOIN numbered p ON p.id = s.parent_id JOIN numbered c ON c.id = s.child_id
+    FROM between s JOIN numbered p ON p.id = s.parent_id JOIN numbered c ON c.id = s.child_id
 ),
 -- A member with more than the whole, which cannot be, passes nothing more on.
 ways(head_no, no, stake, more, step) USING KEY (head_no, no) AS (
@@ -72,14 +99,4 @@ LEFT JOIN companies c ON c.country = q.country AND c.company_number = q.company_
 LEFT JOIN parties top ON top.id = h.id
 LEFT JOIN parties p ON p.id = m.id
 LEFT JOIN stakes s ON s.head_id = m.head_id AND s.id = m.id
-LEFT JOIN (
-    -- As in latest_accounts, but only for the members, since ranking the periods of all companies takes long.
-    SELECT f.*
-    FROM financials f
-    SEMI JOIN (SELECT * FROM parties SEMI JOIN members USING (id) UNION ALL BY NAME FROM asked) n
-        ON n.country = f.country AND n.company_number = f.company_number
-    QUALIFY row_number() OVER (
-        PARTITION BY f.country, f.company_number
-        ORDER BY f.end_date DESC, f.date_received DESC NULLS LAST, f.start_date, f.dup_no DESC
-    ) = 1
-) a ON a.country || a.company_number = m.id
+LEFT JOIN portfolio a ON a.country || a.company_number = m.id
