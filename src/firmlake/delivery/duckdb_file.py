@@ -30,8 +30,9 @@ class DuckdbConnection:
     # With a primary key, DuckDB rejects a row that is deleted and inserted again in one transaction.
     dialect = Dialect("duckdb", {kind: exported_type(Column("", kind, "")) for kind in (*_KINDS, "score")}, False)
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, schema: str) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path, schema: str, memory_limit: str) -> None:
         self._connection = connection
+        self._memory_limit = memory_limit
         self._schema = schema
         self.is_to_rewrite = False
         self.name = f"duckdb:{path}"
@@ -43,14 +44,19 @@ class DuckdbConnection:
             return self._connection.execute(statement, list(values)).fetchall()
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
-        """Insert batches into a table, one batch in memory at a time."""
+        """Insert batches into a table, one batch in memory at a time.
+
+        Half the memory is enough for that; the warehouse sorts the rows at the same time, with a limit of its own.
+        """
         rows = pa.RecordBatchReader.from_batches(arrow_schema(table), batches)
         with _told(self.name):
             self._connection.register("rows_to_load", rows)
+            self._connection.execute(f"SET memory_limit = '{_half(self._memory_limit)}'")
             try:
                 inserted = f"INSERT INTO {self.schema}.{name} FROM rows_to_load"
                 ((count,),) = self._connection.execute(inserted).fetchall()
             finally:
+                self._connection.execute(f"SET memory_limit = '{self._memory_limit}'")
                 self._connection.unregister("rows_to_load")
         return int(count)
 
@@ -104,12 +110,17 @@ def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbCo
             raise LockHeldError(f"{path} is open in another process", "Close it there, then load again") from None
         raise FirmlakeError(f"{path} cannot be opened: {_first(error)}", "Name another file") from None
     with connection:
-        yield (opened := DuckdbConnection(connection, path, schema))
+        yield (opened := DuckdbConnection(connection, path, schema, memory_limit))
     if opened.is_to_rewrite:
         _rewrite(path, memory_limit)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _half(memory_limit: str) -> str:
+    number = memory_limit.rstrip(" BGMi")
+    return f"{int(number) / 2}{memory_limit.removeprefix(number)}"
 
 
 def _rewrite(path: Path, memory_limit: str) -> None:
