@@ -10,6 +10,8 @@ from firmlake.core.errors import AuthorizationError, FirmlakeError, ForbiddenErr
 
 __all__ = ["Standing"]
 
+_CONTINUE = "What was fetched is kept; run again to continue"
+
 
 class Standing:
     """What the shards of a run know about its datasets; may be used from many threads.
@@ -89,4 +91,4 @@ class Standing:
             raise self.misfit
         kind = AuthorizationError if all(isinstance(error, ForbiddenError) for error in errors) else ServiceError
         messages = list(dict.fromkeys(error.message for error in errors))
-        raise kind("; ".join(messages), errors[0].next_step)
+        raise kind("; ".join(messages), errors[0].next_step or _CONTINUE)
