@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.errors import InterruptedRunError, Stopped
-from firmlake.enrich.shards import _in_threads
+from firmlake.enrich.shards import _one_by_one
 from firmlake.enrich.watch import Watch
 
 
@@ -46,5 +46,5 @@ def test_its_threads_are_stopped_and_the_run_says_why(tmp_path: Path):
         raise InterruptedRunError("Interrupted")
 
     with pytest.raises(Stopped, match="stalled"):
-        _in_threads(hang, range(1, 2), stop, watch)
+        _one_by_one(hang, range(1, 2), stop, watch)
     watch.close()

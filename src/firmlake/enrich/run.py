@@ -1,7 +1,7 @@
 """The runner: carries out an enrichment, for the command line, Prefect and Python alike.
 
 It plans, freezes, fetches shard by shard, stages, finishes, publishes and summarises a run. With `run.expand`, each
-expansion step is a run of its own. A shard is staged as soon as it is fetched, while other shards are still in flight.
+expansion step is a run of its own. A shard is staged as soon as it is fetched.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ __all__ = ["Fetcher", "ShardResult"]
 
 
 class Fetcher:
-    """Fetches the shards of one run through one client; several shards may be fetched at the same time.
+    """Fetches the shards of one run through one client, one after the other.
 
     If the service forbids a dataset or does not answer it, the dataset is given up for this run; others are fetched.
 
@@ -149,8 +149,7 @@ class Fetcher:
                     if self._standing.works(dataset):
                         flying.add(self._pool.submit(self._sender.send, asks.popleft(), shard))
                     else:
-                        with self._standing.gates[dataset]:
-                            flying |= set(map(_done, self._send_first(asks, shard)))
+                        flying |= set(map(_done, self._send_first(asks, shard)))
                         break  # the result decides how to continue
                 if flying:
                     done, flying = wait(flying, return_when=FIRST_COMPLETED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Collection
 
 from firmlake.core.errors import AuthorizationError, FirmlakeError, ForbiddenError, ServiceError, UnavailableError
@@ -14,7 +13,7 @@ _CONTINUE = "What was fetched is kept; run again to continue"
 
 
 class Standing:
-    """What the shards of a run know about its datasets; may be used from many threads.
+    """What a run knows about its datasets; may be used from many threads.
 
     Args:
         datasets: Datasets of the run.
@@ -22,7 +21,6 @@ class Standing:
         on_works: Called once, when the first dataset is answered.
 
     Attributes:
-        gates: By dataset, a lock to hold while its first requests go one by one.
         ended: By dataset that was given up, the reason.
         has_worked: Whether any dataset was ever answered.
         misfit: The error that ends the run if no dataset is ever answered; None while the settings seem to fit.
@@ -34,7 +32,6 @@ class Standing:
         self._works: set[str] = set()
         self._probes: dict[str, int | None] = dict.fromkeys(barred, 1)
         self._lock = threading.Lock()
-        self.gates: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self.ended: dict[str, FirmlakeError] = {}
         self.has_worked = False
         self.misfit: FirmlakeError | None = None
