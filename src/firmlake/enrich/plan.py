@@ -127,7 +127,7 @@ def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None
     folders = Folders.of(settings)
     if newest(folders) is None:
         return None
-    with open_warehouse(folders) as connection:
+    with open_warehouse(folders, memory_limit=settings.run.duckdb_memory) as connection:
         return read_bill(connection, settings.run, now, planned.companies.companies)
 
 
@@ -186,7 +186,8 @@ def _plan(
 def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
     days = settings.run.refresh_after_days, settings.run.credit_window_days
     oldest = now - timedelta(days=1 + sum(days))
-    with nullcontext() if newest(folders) is None else open_warehouse(folders) as connection:
+    limit = settings.run.duckdb_memory
+    with nullcontext() if newest(folders) is None else open_warehouse(folders, memory_limit=limit) as connection:
         loaded = loaded_runs(connection) if connection else []
         late = [run for run in list_runs(folders, loaded) if run.run_id not in loaded and run.plan.started_at > oldest]
         underway = tuple(map(read_underway, late))
