@@ -55,6 +55,7 @@ def rows_of(lake: Lake, left_out: Collection[str] = ()) -> dict[str, list[tuple[
 def world(sandbox_process: tuple[Sandbox, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A run over the same list with the service that was assumed."""
     sandbox, options = sandbox_process
+    sandbox.reset()  # of the faults of whichever test was before
     sandbox.set_options(**options)
     lake = Lake(tmp_path_factory.mktemp("world"), sandbox, COUNT)
     assert lake.run().code == 0

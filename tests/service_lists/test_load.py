@@ -273,7 +273,7 @@ def test_the_feed_tells_of_lists_beside_companies(filled):
     assert told(filled, since="2026-01-01", company=ACME) == [company]
     for write in WRITERS.values():
         with open_warehouse(filled) as connection:
-            assert "List 1" in write(read_changes(connection))
+            assert "List 1" in "".join(write(read_changes(connection)))
 
 
 def test_without_a_time_the_feed_tells_of_the_last_overview_whatever_was_applied_since(filled):
