@@ -146,6 +146,13 @@ def test_once_added_stays_added_whatever_a_later_plan_came_to(filled):
     assert rows[0][3] < rows[1][3]
 
 
+def test_what_is_made_of_companies_is_left_alone(filled):
+    """Making it again takes a minute for a million companies."""
+    edit_warehouse(filled, "ALTER TABLE portfolio ADD COLUMN mark INTEGER")
+    publish(filled, land_overview(filled, NOON + 7 * DAY, entry(3)), NOON + 8 * DAY)
+    assert query(filled, "SELECT count(mark) FROM portfolio") == [(0,)]
+
+
 def test_replay_makes_the_same(filled):
     before = {table: sorted(query(filled, f"FROM {table}"), key=str) for table in TABLES_COMPARED}
     replay(filled)

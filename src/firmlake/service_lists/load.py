@@ -67,7 +67,7 @@ def publish_lists(
         if overview:
             load_overview(connection, overview, number, now())
         load_additions(connection, folders, None if overview else (number, name, now()))
-        create_views(connection)
+        create_views(connection, only_lists=True)
 
     return publish(
         folders,

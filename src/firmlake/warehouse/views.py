@@ -17,15 +17,20 @@ __all__ = ["VIEWS_MARK", "create_view", "create_views", "describe_columns"]
 VIEWS_MARK = Mark("views_hash", lambda: (WAREHOUSE_TABLES, definitions()))
 
 
-def create_views(connection: duckdb.DuckDBPyConnection) -> None:
+def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = False) -> None:
     """Create derived tables and the views of lists again, and all other views and macros unless they are there already.
 
     The tables that they read must exist.
+
+    Args:
+        connection: An unpublished generation.
+        only_lists: Whether nothing about companies was loaded, so that derived tables stay as they are.
     """
     is_made = VIEWS_MARK.is_set(connection)
     if not is_made:
         _drop_other_kinds(connection)
-    made = [each for each in definitions() if each.kind == "table" or (not is_made and each.kind != "check")]
+    kinds = {"table", "view", "macro", "function"} if not is_made else set() if only_lists else {"table"}
+    made = [each for each in definitions() if each.kind in kinds]
     for definition in made:
         create_view(connection, definition)
     create_list_views(connection)
