@@ -42,7 +42,6 @@ _BUSY = """
 """The company of a country with the most owners and holdings, whose answers take longest."""
 _GIVEN_UP_AFTER = 60.0
 _MEMORY = "512MB"
-_SETTINGS: dict[str, Any] = {"memory_limit": _MEMORY, "enable_progress_bar": False}
 _MEGABYTES = 700
 _LIMITS = {"report": 30.0, "verify": 60.0}
 _LIST = "sample"
@@ -153,7 +152,8 @@ def _busy_companies(warehouse: Path) -> dict[tuple[str, str], tuple[str, str]]:
 def _ask(warehouse: Path, question: Question, repeat: int) -> Row:
     """Ask a query several times on one connection of a process of its own, as `firmlake query` would once."""
     elapsed, cpu = [], []
-    with duckdb.connect(warehouse, read_only=True, config=_SETTINGS) as connection:
+    with duckdb.connect(warehouse, read_only=True, config={"memory_limit": _MEMORY}) as connection:
+        connection.execute("SET enable_progress_bar = false")
         for _ in range(repeat):
             timer = threading.Timer(_GIVEN_UP_AFTER, connection.interrupt)
             timer.start()

@@ -62,11 +62,7 @@ def changes(
     if out and kind_of_file not in WRITERS:
         raise UsageError(f"{out}: the ending names no format", f"Name it with --format: {', '.join(WRITERS)}")
     wanted = read_company(company[:2].upper(), company[2:]) if company else None
-    settings = call.settings()
-    opened = open_warehouse(
-        Folders.of(settings), locked=True, memory_limit=settings.run.duckdb_memory, company_list=company_list
-    )
-    with opened as connection:
+    with open_warehouse(Folders.of(call.settings()), locked=True, company_list=company_list) as connection:
         events = read_changes(connection, since, kinds, wanted)
         if out:
             count = _write(out, events, WRITERS[kind_of_file])
