@@ -83,7 +83,7 @@ class Policy:
     def carry_out(self, work: Callable[[], T]) -> T:
         """Call a function until it returns or the policy gives up.
 
-        Tenacity learns of the first try only if that fails: most requests succeed at once, and it would cost each of
+        Tenacity sees the first try only if it fails. Most requests succeed at once, and tenacity would cost each of
         them 0.15 ms and leave a cycle of objects to the garbage collector.
 
         Args:

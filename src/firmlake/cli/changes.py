@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.errors import UsageError
 from firmlake.terminal.echo import echo_data
-
-if TYPE_CHECKING:
-    from firmlake.report.feed import Event
 
 __all__ = ["changes"]
 
@@ -48,6 +43,7 @@ def changes(
 ) -> None:
     """Show what changed: accounts, restatements, parents, children, stakes, lookalikes, health, lists."""
     from firmlake.core.folders import Folders
+    from firmlake.core.parts import write_parts
     from firmlake.intake.identifiers import read_company
     from firmlake.report.feed import WRITERS, read_changes
     from firmlake.service_lists.load import LIST_KINDS
@@ -65,7 +61,7 @@ def changes(
     with open_warehouse(Folders.of(call.settings()), locked=True, company_list=company_list) as connection:
         events = read_changes(connection, since, kinds, wanted)
         if out:
-            count = _write(out, events, WRITERS[kind_of_file])
+            count = write_parts(out, events, WRITERS[kind_of_file])
             noun = "event" if count == 1 else "events"
             call.answer({"events": count, "file": str(out)}, lambda: call.say(f"{count:,} {noun} in {out}"))
         elif kind_of_file == "table":
@@ -73,26 +69,6 @@ def changes(
         else:
             for part in WRITERS[kind_of_file](events):
                 echo_data(part)
-
-
-def _write(path: Path, events: Iterable[Event], writer: Callable[[Iterable[Event]], Iterator[str]]) -> int:
-    """Write events to a file as they come, and return their number."""
-    from firmlake.core.files import write_file
-
-    count = 0
-
-    def counted() -> Iterator[Event]:
-        nonlocal count
-        for event in events:
-            count += 1
-            yield event
-
-    def write(aside: Path) -> None:
-        with aside.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(writer(counted()))
-
-    write_file(path, write)
-    return count
 
 
 def _by_ending(out: Path | None, formats: list[str]) -> str | None:

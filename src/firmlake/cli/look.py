@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,8 +14,6 @@ from firmlake.core.sample import SAMPLE_SETTINGS
 from firmlake.terminal.echo import echo, echo_data
 
 __all__ = ["company", "query", "report", "status"]
-
-_BATCH = 1000
 
 _LIST = click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
 
@@ -61,7 +59,8 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
     SQL can reach nothing but the warehouse, so a query from somebody else can neither read nor write a file.
     """
     from firmlake.core.folders import Folders
-    from firmlake.terminal.results import FORMATS, show_result, write_parquet, write_text
+    from firmlake.core.parts import read_rows, write_parts
+    from firmlake.terminal.results import FORMATS, show_result, write_parquet
     from firmlake.terminal.rows import count_of
     from firmlake.warehouse.generations import asking
 
@@ -73,10 +72,9 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
         else:
             cursor = connection.execute(sql)
             columns = [column[0] for column in cursor.description or ()]
-            first = cursor.fetchmany(_BATCH)  # so that nothing is written if the query fails at once
-            rows = chain(first, (row for batch in iter(lambda: cursor.fetchmany(_BATCH), []) for row in batch))
+            rows = read_rows(cursor)
             if out:
-                count = write_text(out, kind, columns, rows)
+                count = write_parts(out, rows, partial(FORMATS[kind], columns))
             elif kind == "table":
                 show_result(columns, rows)
             else:

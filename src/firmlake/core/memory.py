@@ -42,15 +42,15 @@ def collecting_rarely() -> Iterator[None]:
 def share_arena() -> None:
     """Let all threads allocate from one arena of the C library. Call this before they start.
 
-    By default glibc gives each thread its own, and what a thread has freed there is of no use to DuckDB afterwards: 45
-    MB for a million companies. Sharing costs no time, because our threads wait for the interpreter's lock anyway.
+    By default glibc gives each thread its own, and DuckDB cannot use the 15 to 20 MB that threads have freed there.
+    Sharing costs no time, because our threads wait for the interpreter's lock anyway.
     """
     with suppress(OSError, AttributeError):  # only glibc has it
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def give_back() -> None:
-    """Release memory cached by Arrow and the C library: after a plan, and before DuckDB starts with its own limit."""
+    """Return to the system what Arrow and the C library cache. Call this before work with a memory limit of its own."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError):  # only glibc has it

@@ -1,20 +1,51 @@
-"""Many rows as text, in parts: lines of CSV, and a JSON array. Only one part is in memory at a time."""
+"""Many rows, in parts: read from DuckDB, turned into CSV or a JSON array, and written to a file.
+
+Only one part is in memory at a time.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import duckdb
 import msgspec
 
-__all__ = ["csv_parts", "json_parts"]
+from firmlake.core.files import write_file
+
+__all__ = ["csv_parts", "json_parts", "read_rows", "write_parts"]
 
 T = TypeVar("T")
 
 _PART: Final = 1000
+
+
+def read_rows(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
+    """Read the first rows of a result now, so that a query that fails does so at once, and the others when needed."""
+    first = cursor.fetchmany(_PART)
+    return chain(first, chain.from_iterable(iter(lambda: cursor.fetchmany(_PART), [])))
+
+
+def write_parts(path: Path, rows: Iterable[T], as_text: Callable[[Iterable[T]], Iterator[str]]) -> int:
+    """Write rows to a file, whole or not at all, and return their number."""
+    count = 0
+
+    def counted() -> Iterator[T]:
+        nonlocal count
+        for row in rows:
+            count += 1
+            yield row
+
+    def write(aside: Path) -> None:
+        with aside.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(as_text(counted()))
+
+    write_file(path, write)
+    return count
 
 
 def csv_parts(header: Sequence[str], rows: Iterable[Iterable[object]], line_end: str = "\r\n") -> Iterator[str]:

@@ -133,7 +133,7 @@ def _gather(
 
 
 def _portions(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Divide the companies of the lines: conditions that constants decide, so that DuckDB reads no other companies."""
+    """Return a condition for each portion of the companies, of constants only, so that DuckDB skips the others."""
     ranges: dict[int, list[str]] = {0: ["company_number IS NULL"]}
     for portion, country, first, last in connection.execute(_RANGES, [_COMPANIES]).fetchall():
         condition = f"country = {_text(country)} AND company_number BETWEEN {_text(first)} AND {_text(last)}"

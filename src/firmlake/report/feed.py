@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
-from typing import Any, Final, NamedTuple
+from itertools import starmap
+from typing import Any, NamedTuple
 
 import duckdb
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from firmlake.core.company import Company
 from firmlake.core.errors import UsageError
 from firmlake.core.guard import guard
-from firmlake.core.parts import csv_parts, json_parts
+from firmlake.core.parts import csv_parts, json_parts, read_rows
 
 __all__ = ["WRITERS", "Event", "Restated", "describe", "read_changes"]
 
@@ -92,8 +93,7 @@ def read_changes(
         ) from None
     country, number = company or (None, None)
     cursor = connection.execute(_EVENTS, {"since": since, "kinds": list(kinds), "country": country, "number": number})
-    batches = iter(lambda: cursor.fetchmany(_BATCH), [])
-    return (_event(*row) for batch in batches for row in batch)
+    return starmap(_event, read_rows(cursor))
 
 
 def describe(event: Event) -> tuple[str, str]:
@@ -155,9 +155,6 @@ _EVENTS = """
       AND ($country IS NULL OR (country = $country AND company_number = $number))
     ORDER BY generation DESC, country, company_number, list_id, position
 """
-
-
-_BATCH: Final = 1000
 
 
 def _event(*row: Any) -> Event:

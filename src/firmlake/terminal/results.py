@@ -19,9 +19,9 @@ from firmlake.core.guard import guard
 from firmlake.core.parts import csv_parts, json_parts
 from firmlake.core.text import shown
 from firmlake.terminal.echo import echo
-from firmlake.terminal.rows import count_of, screen_width, show_long_table, show_table, text_of
+from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, count_of, screen_width, show_long_table, show_table, text_of
 
-__all__ = ["FORMATS", "QueryResult", "show_result", "show_whole", "write_parquet", "write_text"]
+__all__ = ["FORMATS", "QueryResult", "show_result", "show_whole", "write_parquet"]
 
 _VERTICAL_ROWS: Final = 3
 """Up to this many rows are shown one value per line if they are too wide for the screen."""
@@ -31,9 +31,6 @@ _CELL_WIDTH: Final = 24
 _FRAME: Final = 3
 """Characters that a column takes in addition to its content."""
 
-
-_SHOWN_MAX: Final = 1000
-_SHOWN_FIRST: Final = 50
 
 Rows = Iterable[tuple[Any, ...]]
 
@@ -48,14 +45,14 @@ class QueryResult(NamedTuple):
 def show_result(columns: Sequence[str], rows: Rows) -> None:
     """Print a result: up to a thousand rows so that they fit the screen; of more, on a terminal, the first fifty."""
     number, rest = 0, iter(rows)
-    first = list(islice(rest, _SHOWN_MAX + 1))
-    if len(first) <= _SHOWN_MAX:
+    first = list(islice(rest, SHOWN_MAX + 1))
+    if len(first) <= SHOWN_MAX:
         number = len(first)
         _show_fitting(QueryResult(list(columns), first))
     elif sys.stdout.isatty():
         number = len(first) + sum(1 for _ in rest)
-        _show_fitting(QueryResult(list(columns), first[:_SHOWN_FIRST]))
-        echo(f"Shown: the first {_SHOWN_FIRST}; --out FILE writes all")
+        _show_fitting(QueryResult(list(columns), first[:SHOWN_FIRST]))
+        echo(f"Shown: the first {SHOWN_FIRST}; --out FILE writes all")
     else:
         number = show_long_table(columns, chain(first, rest))
     echo(count_of(number, "row"))
@@ -119,27 +116,6 @@ def write_parquet(path: Path, connection: duckdb.DuckDBPyConnection, sql: str) -
 
     write_file(path, write)
     return count
-
-
-def write_text(path: Path, kind: str, columns: Sequence[str], rows: Rows) -> int:
-    """Write a result in one of `FORMATS`, row by row, and return the number of rows."""
-    count = 0
-
-    def counted() -> Iterator[tuple[Any, ...]]:
-        nonlocal count
-        for row in rows:
-            count += 1
-            yield row
-
-    def write(aside: Path) -> None:
-        with aside.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(FORMATS[kind](columns, counted()))
-
-    write_file(path, write)
-    return count
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _show_fitting(result: QueryResult) -> None:

@@ -14,11 +14,22 @@ from firmlake.core.redaction import redact
 from firmlake.core.text import shown
 from firmlake.terminal.echo import echo
 
-__all__ = ["count_of", "screen_width", "show_long_table", "show_rows", "show_table", "text_of"]
+__all__ = [
+    "SHOWN_FIRST",
+    "SHOWN_MAX",
+    "count_of",
+    "screen_width",
+    "show_long_table",
+    "show_rows",
+    "show_table",
+    "text_of",
+]
 
 _WIDTH_ELSEWHERE: Final = 120
-_MEASURED: Final = 1000
-"""Rows that decide how wide the columns of a long table are."""
+SHOWN_MAX: Final = 1000
+"""Rows that are shown as a table; they decide how wide the columns of a longer one are."""
+SHOWN_FIRST: Final = 50
+"""Of a longer table, the rows that a terminal shows."""
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
@@ -41,14 +52,14 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str
 def show_long_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
     """Print rows as they come: as a table if there are few, else one row on each line. Return how many there were."""
     rest = iter(rows)
-    first = list(islice(rest, _MEASURED + 1))
-    if len(first) <= _MEASURED:
+    first = list(islice(rest, SHOWN_MAX + 1))
+    if len(first) <= SHOWN_MAX:
         show_table(columns, first)
         return len(first)
     widths = [max(len(text_of(value)) for value in column) for column in zip(columns, *first, strict=True)]
     lines = (_line(row, widths) for row in chain([columns], first, rest))
     count = -1  # the header is none
-    while some := list(islice(lines, _MEASURED)):
+    while some := list(islice(lines, SHOWN_MAX)):
         echo("\n".join(some))
         count += len(some)
     return count

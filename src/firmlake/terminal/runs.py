@@ -24,7 +24,7 @@ from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
 from firmlake.terminal.results import QueryResult, show_whole
-from firmlake.terminal.rows import count_of, show_long_table, show_table
+from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, count_of, show_long_table, show_table
 
 __all__ = [
     "describe_list",
@@ -42,9 +42,6 @@ __all__ = [
 _REFUSED_MAX = 10
 _REFUSED_NAMED = 5
 _GIVEN_MAX = 60
-_CHANGES_MAX = 1000
-_CHANGES_FIRST = 50
-"""On a terminal, up to 1,000 events are shown whole; of more, the first 50."""
 
 
 def describe_list(companies: CompanyList) -> Iterator[str]:
@@ -227,14 +224,14 @@ def show_changes(events: Iterable[Event]) -> None:
     if not sys.stdout.isatty():
         show_long_table(columns, map(_change, events))
     else:
-        first = list(islice(events, _CHANGES_MAX + 1))
-        is_long = len(first) > _CHANGES_MAX
-        show_table(columns, [_change(event) for event in first[: _CHANGES_FIRST if is_long else None]])
+        first = list(islice(events, SHOWN_MAX + 1))
+        is_long = len(first) > SHOWN_MAX
+        show_table(columns, [_change(event) for event in first[: SHOWN_FIRST if is_long else None]])
         if is_long:
             deque(events, maxlen=0)  # counts the rest
             show_table(("event", "events"), [(kind.replace("_", " "), count) for kind, count in kinds.most_common()])
             echo(
-                f"Shown: the first {_CHANGES_FIRST}. --kind, --company, --list and --since choose others; "
+                f"Shown: the first {SHOWN_FIRST}. --kind, --company, --list and --since choose others; "
                 "--out FILE.csv writes all"
             )
     echo(count_of(kinds.total(), "event", "events"))

@@ -111,9 +111,8 @@ def open_warehouse(
                 check_version(connection)
             yield connection
     except duckdb.OutOfMemoryException as error:
-        raise FirmlakeError(
-            f"DuckDB needs more memory than {memory_limit or 'there is'}", "Raise run.duckdb_memory, then try again"
-        ) from error
+        next_step = "Raise run.duckdb_memory" if memory_limit else "Ask for less at once"
+        raise FirmlakeError(f"DuckDB needs more memory than {memory_limit or 'there is'}", next_step) from error
     except duckdb.Error as error:
         raise explain_damage(path, error) or error from None
 

@@ -15,7 +15,7 @@ WITH RECURSIVE asked(country, company_number, least_stake) AS (
 heads AS MATERIALIZED (
     SELECT * FROM tops_of(of_country, of_number, threshold)
 ),
--- By hash, which takes less memory and time than ids. Two ids with one hash only add stakes that no way leads to.
+-- By hash, which takes less memory and time than ids. If two ids share a hash, stakes are read in vain; no result changes.
 edges AS MATERIALIZED (
     SELECT hash(parent_id) AS parent, hash(child_id) AS child, stake >= least_stake AS is_large
     FROM shareholdings CROSS JOIN asked

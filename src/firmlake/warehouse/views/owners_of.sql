@@ -15,14 +15,13 @@
 WITH RECURSIVE asked(id) AS (
     SELECT of_country || of_number
 ),
--- By hash, which takes less memory and time than ids. Two ids with one hash only add stakes that no way leads to.
-above(hashed) AS (
-    SELECT hash(id) FROM asked
+above(id) AS (
+    SELECT id FROM asked
     UNION
-    SELECT hash(s.parent_id) FROM above a JOIN shareholdings s ON hash(s.child_id) = a.hashed
+    SELECT s.parent_id FROM above a JOIN shareholdings s ON s.child_id = a.id
 ),
 within AS MATERIALIZED (
-    SELECT s.* FROM shareholdings s SEMI JOIN above a ON hash(s.child_id) = a.hashed
+    SELECT s.* FROM shareholdings s SEMI JOIN above a ON s.child_id = a.id
 ),
 -- From the company upwards: the stakes of all owners at once. The ways of an owner in a ring also return to it.
 ways(id, stake, more, step_count, step) USING KEY (id) AS (
