@@ -83,7 +83,8 @@ def compare(measured: dict[str, list[dict[str, float]]], companies: int) -> str:
     for dialect, groups in medians.items():
         pairs = [(groups[group], medians["plain"][group]) for group in _GROUPS]
         pairs.append((sum(groups.values()), sum(medians["plain"].values())))
-        cells = [f"{own:.2f}" + (f" ({own / plain:.2f})" if dialect != "plain" else "") for own, plain in pairs]
+        compared = dialect != "plain"
+        cells = [f"{own:.2f}" + (f" ({own / plain:.2f})" if compared and plain else "") for own, plain in pairs]
         lines.append(f"| {dialect} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

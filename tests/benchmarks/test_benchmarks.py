@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 ROOT = Path(__file__).parents[2]
+GROUPS = {"period": 0.002, "lookalike": 0.001, "parent": 0.001, "child": 0.0}
 
 
 @pytest.fixture(autouse=True)
@@ -43,13 +44,22 @@ def test_a_small_run_is_verified_by_rows_and_sums(tmp_path, monkeypatch):
 
 
 def test_dialects_are_measured_on_the_same_records(tmp_path):
-    from benchmarks.dialects import DIALECTS, compare, measure, write_records
+    from benchmarks.dialects import DIALECTS, measure, write_records
 
     write_records(tmp_path, companies=3)
-    measured = {dialect: [measure(tmp_path / f"{dialect}.json")] for dialect in DIALECTS}
-    assert len(compare(measured, 3).splitlines()) == 2 + len(DIALECTS)
+    assert all(measure(tmp_path / f"{dialect}.json").keys() == GROUPS.keys() for dialect in DIALECTS)
     plain, sparse, extended = ((tmp_path / f"{dialect}.json").read_bytes() for dialect in DIALECTS)
     assert (plain.count(b"null") > 0, sparse.count(b"null"), extended.count(b"x-source") > 0) == (True, 0, True)
+
+
+def test_dialects_are_compared_with_plain_even_where_a_clock_saw_no_time_pass():
+    from benchmarks.dialects import compare
+
+    table = compare({"plain": [GROUPS], "sparse": [GROUPS | {"period": 0.003}, GROUPS | {"period": 0.005}]}, 1_000)
+    assert table.splitlines()[2:] == [
+        "| plain | 2.00 | 1.00 | 1.00 | 0.00 | 4.00 |",
+        "| sparse | 4.00 (2.00) | 1.00 (1.00) | 1.00 (1.00) | 0.00 | 6.00 (1.50) |",
+    ]
 
 
 def test_what_a_mixed_list_holds_is_known_while_it_is_written(tmp_path):
