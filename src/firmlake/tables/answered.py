@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -19,7 +20,18 @@ from firmlake.tables.reading import Observation
 from firmlake.tables.records import read_records
 from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema
 
-__all__ = ["AS_IT_IS", "Answered", "Drift", "Gathered", "Part", "gather", "hash_heads", "payload_hash", "shape_table"]
+__all__ = [
+    "AS_IT_IS",
+    "Answered",
+    "Drift",
+    "Gathered",
+    "Part",
+    "gather",
+    "hash_heads",
+    "moments",
+    "payload_hash",
+    "shape_table",
+]
 
 AS_IT_IS = ContractSettings()
 """Settings that change nothing about the contract."""
@@ -59,22 +71,9 @@ class Gathered(NamedTuple):
 
 def gather(dataset: str, group: str, answers: Iterable[Answered], contract: ContractSettings) -> Gathered:
     """Read one group's records of many companies together, since reading company by company is slow."""
-    raws: list[Raw] = []
-    pages: dict[str, list[int]] = {"company": [], "request": [], "begin": [], "end": []}
-    of_company, of_request, begins, ends = pages.values()
-    companies: list[Company] = []
-    requests: dict[tuple[str, datetime], int] = {}
-    for company, parts in answers:
-        begin = 0
-        for request_id, fetched_at, records in parts:
-            page = records[group]
-            of_company.append(len(companies))
-            of_request.append(requests.setdefault((request_id, fetched_at), len(requests)))
-            begins.append(begin)
-            ends.append(begin := begin + len(page))
-            raws += page
-        companies.append(company)
-    origin = _origin(pages, companies, list(requests))
+    pages = [(company, part, part.records[group]) for company, parts in answers for part in parts]
+    raws = list(chain.from_iterable(records for *_, records in pages))
+    origin = _origin(pages)
     read = read_records(dataset, group, raws, contract)
     key = DATASETS[dataset].groups[group].key
     prefix = f"{key}[]." if key else ""  # parents and children are counted apart
@@ -124,6 +123,14 @@ def payload_hash(heads: Iterable[tuple[str, bytes]], parts: Iterable[Part]) -> s
     return xxh3_128_hexdigest(b",".join(content))
 
 
+def moments(values: Iterable[datetime | None]) -> pl.Series:
+    """Make a column of UTC times without a zone. Few differ, so each is converted once."""
+    places: dict[datetime | None, int] = {}
+    column = [places.setdefault(value, len(places)) for value in values]
+    distinct = pl.Series([value and value.replace(tzinfo=None) for value in places], dtype=pl.Datetime("us"))
+    return distinct.gather(column)
+
+
 def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
     """Cast a frame to the columns, types and order of a table, and add the run's name.
 
@@ -140,25 +147,33 @@ def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _origin(
-    pages: dict[str, list[int]], companies: Sequence[Company], requests: Iterable[tuple[str, datetime]]
-) -> pl.DataFrame:
-    """Return the origin of each record; pages refer to companies and requests by position."""
-    keys = zip(*companies, strict=True) if companies else ((), ())
-    of_company = pl.DataFrame(dict(zip(Company._fields, keys, strict=True)), schema=_KEY)
-    of_request = pl.DataFrame(
-        requests, schema={"request_id": pl.String, "fetched_at": pl.Datetime("us", "UTC")}, orient="row"
-    ).with_columns(pl.col("fetched_at").dt.replace_time_zone(None))
-    records = (
-        pl.DataFrame(pages, schema=dict.fromkeys(pages, pl.Int64))
-        .filter(pl.col("begin") < pl.col("end"))
-        .select("company", "request", pl.int_ranges("begin", "end").alias("position"))
+def _origin(pages: Sequence[tuple[Company, Part, Sequence[Raw]]]) -> pl.DataFrame:
+    """Return the origin of each record of these pages, in their order."""
+    count = pl.col("count")
+    begin = count.cum_sum().over(Company._fields) - count
+    return (
+        pl.DataFrame(
+            {
+                "country": [company.country for company, *_ in pages],
+                "company_number": [company.company_number for company, *_ in pages],
+                "request_id": [part.request_id for _, part, _ in pages],
+                "fetched_at": moments([part.fetched_at for _, part, _ in pages]),
+                "count": [len(records) for *_, records in pages],
+            },
+            schema=_ORIGIN,
+        )
+        .with_columns(pl.int_ranges(begin, begin + count).alias("position"))
+        .filter(count > 0)
+        .drop("count")
         .explode("position")
     )
-    return pl.concat(
-        [of_company[records["company"]], records.select("position"), of_request[records["request"]]], how="horizontal"
-    )
 
 
-_KEY = dict.fromkeys(Company._fields, pl.String)
+_ORIGIN = pl.Schema(
+    {
+        **dict.fromkeys((*Company._fields, "request_id"), pl.String()),
+        "fetched_at": pl.Datetime("us"),
+        "count": pl.Int64(),
+    }
+)
 _REJECT = pl.Schema({"record": pl.UInt32(), **dict.fromkeys(("path", "value", "reason", "effect"), pl.String())})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any
@@ -16,7 +15,7 @@ from firmlake.core.run import Run
 from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress, Track
 from firmlake.landing.segments import GIVEN_UP, Header, credits_in
-from firmlake.tables.answered import Answered, Drift, Gathered, hash_heads, payload_hash, shape_table
+from firmlake.tables.answered import Answered, Drift, Gathered, hash_heads, moments, payload_hash, shape_table
 from firmlake.tables.drift import discarded_values, drift_table, new_values, other_scales
 from firmlake.tables.financials import flatten_financials
 from firmlake.tables.lookalikes import flatten_lookalikes
@@ -110,18 +109,10 @@ def _tracked(progress: Progress, datasets: Iterable[str], hashes: Iterable[str |
         {
             **{name: pl.Series(list(values), dtype=pl.String) for name, values in texts.items()},
             "record_count": pl.Series(list(map(attrgetter("next_offset"), tracks)), dtype=pl.Int64),
-            "fetched_at": _moments(map(attrgetter("answered_at"), tracks)),
-            "paid_at": _moments(map(attrgetter("first_at"), tracks)),
+            "fetched_at": moments(map(attrgetter("answered_at"), tracks)),
+            "paid_at": moments(map(attrgetter("first_at"), tracks)),
         }
     )
-
-
-def _moments(values: Iterable[datetime | None]) -> pl.Series:
-    """Make a column of UTC times without a zone. Few differ, so each is converted once."""
-    places: dict[datetime | None, int] = {}
-    column = [places.setdefault(value, len(places)) for value in values]
-    distinct = pl.Series([value and value.replace(tzinfo=None) for value in places], dtype=pl.Datetime("us"))
-    return distinct.gather(column)
 
 
 def _status(track: Track) -> str:
