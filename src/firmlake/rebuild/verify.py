@@ -68,26 +68,24 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str, 
     with tempfile.TemporaryDirectory(dir=room, prefix=".verify-") as name:
         aside = Folders(folders.data, made=Path(name))
         with open_warehouse(folders, memory_limit=limit) as warehouse:
-            loaded = loaded_runs(warehouse)
+            loaded, names, until = loaded_runs(warehouse), loaded_names(warehouse), lists_loaded_at(warehouse)
             # Before anything else, so that a damaged generation is named as such.
             expected, pasts = content_hashes(warehouse), _check_as_of(warehouse)
-            finished = finished_runs(aside, loaded)
-            staged = []
-            for run, outcome in finished:
-                if run.run_id in loaded:
-                    ours = Run(folders, run.plan)
-                    source = ours if run.is_pruned else run
-                    if not run.is_pruned and (recorded := read_manifest(ours)):
-                        source = source.read_by(recorded.contract)
-                    again = restage(source, processes=processes)
-                    staged.append((source, outcome, again))
-                    if not run.is_pruned and folders.staged(run.run_id).exists():  # a pruned run has nothing to compare
-                        _compare_staged(ours, again, aside)
-            names, until = loaded_names(warehouse), lists_loaded_at(warehouse)
-            content = Content(staged, find_overviews(folders, names, only_loaded=True), names)
-            publish_content(aside, content, now, memory_limit, 1, until or NEVER)
-            with open_warehouse(aside, memory_limit=memory_limit) as replayed:
-                found = content_hashes(replayed)
+        staged = []
+        for run, outcome in finished_runs(aside, loaded):
+            if run.run_id in loaded:
+                ours = Run(folders, run.plan)
+                source = ours if run.is_pruned else run
+                if not run.is_pruned and (recorded := read_manifest(ours)):
+                    source = source.read_by(recorded.contract)
+                again = restage(source, processes=processes)
+                staged.append((source, outcome, again))
+                if not run.is_pruned and folders.staged(run.run_id).exists():  # a pruned run has nothing to compare
+                    _compare_staged(ours, again, aside)
+        content = Content(staged, find_overviews(folders, names, only_loaded=True), names)
+        publish_content(aside, content, now, memory_limit, 1, until or NEVER)
+        with open_warehouse(aside, memory_limit=memory_limit) as replayed:
+            found = content_hashes(replayed)
     tables = (table for table in expected if table not in _DIFFERS_BY_NATURE)
     return [*(TableCheck(table, *expected[table], *found[table]) for table in tables), *pasts]
 
