@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
+from queue import SimpleQueue
 from zlib import crc32
 
 from firmlake.api.client import Answer, Client
@@ -141,22 +142,21 @@ class Fetcher:
             asks: Pages to send; the caller may add more during iteration.
             shard: The shard of the pages.
         """
-        flying: set[Future[Sent]] = set()
+        flying, done = 0, SimpleQueue[Future[Sent]]()
         try:
             while asks or flying:
-                while asks and len(flying) < 2 * self._settings.api.threads:
-                    dataset = asks[0].page.dataset
-                    if self._standing.works(dataset):
-                        flying.add(self._pool.submit(self._sender.send, asks.popleft(), shard))
-                    else:
-                        flying |= set(map(_done, self._send_first(asks, shard)))
+                while asks and flying < 2 * self._settings.api.threads:
+                    if not self._standing.works(asks[0].page.dataset):
+                        yield from self._send_first(asks, shard)
                         break  # the result decides how to continue
+                    self._pool.submit(self._sender.send, asks.popleft(), shard).add_done_callback(done.put)
+                    flying += 1
                 if flying:
-                    done, flying = wait(flying, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        yield future.result()
+                    ended, flying = done.get(), flying - 1
+                    yield ended.result()
         finally:
-            wait(flying)
+            for _ in range(flying):
+                done.get()
 
     def _send_first(self, asks: deque[Ask], shard: Shard) -> list[Sent]:
         """Send the next page of a dataset that has not been answered yet.
@@ -246,9 +246,3 @@ class Fetcher:
 def _remaining(track: Track) -> int | None:
     """Return the number of records still to come; None before the first page has told the total."""
     return None if track.total is None else max(1, track.total - track.next_offset)
-
-
-def _done(sent: Sent) -> Future[Sent]:
-    future: Future[Sent] = Future()
-    future.set_result(sent)
-    return future
