@@ -14,10 +14,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from firmlake_sandbox.dialects import resolve_dialects
 from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.lookalikes import list_lookalikes
 from firmlake_sandbox.numbers import parse_number, sample_numbers
 from firmlake_sandbox.relationships import list_relationships
+from firmlake_sandbox.rewrites import read_json, write_json
 from firmlake_sandbox.world import World, identify, is_found
 
 __all__ = ["POOL", "Answers", "Totals", "expected_totals"]
@@ -59,13 +61,14 @@ class Answers:
     Args:
         pool: How many different companies there are to choose from.
         week: In week 1, 5 % of the companies say something else than in week 0.
+        dialect: Name of a dialect of the sandbox in which records are said; empty for the one that is specified.
     """
 
-    def __init__(self, pool: int = POOL, week: int = 0) -> None:
+    def __init__(self, pool: int = POOL, week: int = 0, dialect: str = "") -> None:
         world = World()
         nodes = (parse_number(*company) for company in sample_numbers(2 * pool))
         found = [node for node in nodes if node is not None and is_found(world, node)][:pool]
-        self._samples = [_sample(world, node) for node in found]
+        self._samples = [_sample(world, node, dialect) for node in found]
         self._week = week
 
     def body(self, dataset: str, companies: Iterable[tuple[str, str]], limit: int, offset: int) -> bytes:
@@ -89,12 +92,12 @@ class Answers:
         return Totals(
             companies=1,
             financials=len(periods),
-            joint_committees=sum(len(period["jointCommitteeCodes"]) for period in periods),
+            joint_committees=sum(len(period.get("jointCommitteeCodes") or ()) for period in periods),
             lookalikes=len(json.loads(sample.lookalikes)),
             relationships=len(parties),
-            revenue_cents=_sum(100, (period["profitability"]["revenue"] for period in periods)),
-            net_profit_cents=_sum(100, (period["profitability"]["netProfit"] for period in periods)),
-            total_assets_cents=_sum(100, (period["solvency"]["totalAssets"] for period in periods)),
+            revenue_cents=_sum(100, (period["profitability"].get("revenue") for period in periods)),
+            net_profit_cents=_sum(100, (period["profitability"].get("netProfit") for period in periods)),
+            total_assets_cents=_sum(100, (period["solvency"].get("totalAssets") for period in periods)),
             stake_millionths=_sum(1_000_000, (party.get("percentage") for party in parties)),
         )
 
@@ -134,15 +137,25 @@ _MISSING = {
 }
 
 
-def _sample(world: World, node: int) -> _Sample:
+def _sample(world: World, node: int, dialect: str) -> _Sample:
     identifier = identify(world, node, "EN")
     encode = msgspec.json.encode
     periods, _ = list_financials(world, node, 500, 0)
+    data = {
+        "financials": encode(periods),
+        "lookalikes": encode(list_lookalikes(world, node)),
+        "relationships": encode(list_relationships(world, node, "EN")),
+    }
+    for change in (each.element for each in resolve_dialects([dialect] if dialect else [])):
+        for dataset, records in data.items():
+            element = {"data": read_json(records)}
+            change(dataset, element)
+            data[dataset] = write_json(element["data"])
     return _Sample(
         b',"name":%b,"place":%b}' % (encode(identifier.name), encode(identifier.place)),
-        [encode(period) for period in periods],
-        encode(list_lookalikes(world, node)),
-        encode(list_relationships(world, node, "EN")),
+        [bytes(period) for period in msgspec.json.decode(data["financials"], type=list[msgspec.Raw])],
+        data["lookalikes"],
+        data["relationships"],
         {},
     )
 

@@ -54,12 +54,14 @@ class Scenario(NamedTuple):
         piece: Of `benchmarks.pieces`.
         facts: What must come of it, by the number of companies and what tables must hold of them.
         week: Of the service's answers.
+        dialect: Of the service's records.
         is_apart: Has a data folder of its own; the others go on with that of `run`.
     """
 
     piece: str
     facts: Callable[[int, Facts], Facts] = lambda _, tables: tables
     week: int = 0
+    dialect: str = ""
     is_apart: bool = False
 
 
@@ -76,6 +78,7 @@ SCENARIOS = {
     "replay": Scenario("replay"),
     "replay2": Scenario("replay2"),
     "weekly": Scenario("run", week=1),
+    **{dialect: Scenario("run", dialect=dialect, is_apart=True) for dialect in ("nulls-omitted", "fields-added")},
 }
 """In the order in which they are measured; `intake` has a list of its own: see `Bench.intake`."""
 
@@ -111,12 +114,12 @@ class Bench:
         companies = sample_numbers(count)
         company_list = write_companies(self._work / f"{count}.csv", companies)
         wanted = {name: SCENARIOS[name] for name in SCENARIOS if name in ("run", *scenarios)}
-        for week in sorted({scenario.week for scenario in wanted.values()}):
-            chosen = {name: scenario for name, scenario in wanted.items() if scenario.week == week}
-            tables: Facts = msgspec.to_builtins(expected_totals(Answers(self._pool, week), companies))
-            with service.start(pool=self._pool, week=week) as (base_url, pid):
+        for dialect, week in sorted({(scenario.dialect, scenario.week) for scenario in wanted.values()}):
+            chosen = {name: each for name, each in wanted.items() if (each.dialect, each.week) == (dialect, week)}
+            tables: Facts = msgspec.to_builtins(expected_totals(Answers(self._pool, week, dialect), companies))
+            with service.start(pool=self._pool, week=week, dialect=dialect) as (base_url, pid):
                 arguments = ["--list", str(company_list), "--base-url", base_url]
-                for peer in peers if week == 0 else []:
+                for peer in peers if (dialect, week) == ("", 0) else []:
                     command = [str(_environment(self._environments, peer)), str(_HERE / "peers" / PEERS[peer])]
                     self._measure(peer, "run", count, [*command, *arguments], tables, pid, is_apart=True)
                 for name, scenario in chosen.items():

@@ -97,14 +97,15 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.service", description=__doc__)
     parser.add_argument("--pool", type=int, default=POOL, help="different companies")
     parser.add_argument("--week", type=int, default=0, help="in week 1, 5 %% of the companies are others")
+    parser.add_argument("--dialect", default="", help="a dialect of the sandbox, for records")
     arguments = parser.parse_args()
-    asyncio.run(_serve(Answers(arguments.pool, arguments.week)))
+    asyncio.run(_serve(Answers(arguments.pool, arguments.week, arguments.dialect)))
 
 
 @contextmanager
-def start(*, pool: int = POOL, week: int = 0) -> Iterator[tuple[str, int]]:
+def start(*, pool: int = POOL, week: int = 0, dialect: str = "") -> Iterator[tuple[str, int]]:
     """Run the service in a process of its own; gives its address and process id."""
-    command = [sys.executable, "-m", "benchmarks.service", f"--pool={pool}", f"--week={week}"]
+    command = [sys.executable, "-m", "benchmarks.service", f"--pool={pool}", f"--week={week}", f"--dialect={dialect}"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout
         try:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 ROOT = Path(__file__).parents[2]
-GROUPS = {"period": 0.002, "lookalike": 0.001, "parent": 0.001, "child": 0.0}
 
 
 @pytest.fixture(autouse=True)
@@ -43,23 +42,14 @@ def test_a_small_run_is_verified_by_rows_and_sums(tmp_path, monkeypatch):
     assert all(ran["written_bytes"][name] for name in ("landing", "staged", "warehouse"))
 
 
-def test_dialects_are_measured_on_the_same_records(tmp_path):
-    from benchmarks.dialects import DIALECTS, measure, write_records
+@pytest.mark.parametrize("dialect", ["nulls-omitted", "fields-added"])
+def test_a_dialect_says_the_same_in_other_words(dialect):
+    from benchmarks.answers import Answers, expected_totals
 
-    write_records(tmp_path, companies=3)
-    assert all(measure(tmp_path / f"{dialect}.json").keys() == GROUPS.keys() for dialect in DIALECTS)
-    plain, sparse, extended = ((tmp_path / f"{dialect}.json").read_bytes() for dialect in DIALECTS)
-    assert (plain.count(b"null") > 0, sparse.count(b"null"), extended.count(b"x-source") > 0) == (True, 0, True)
-
-
-def test_dialects_are_compared_with_plain_even_where_a_clock_saw_no_time_pass():
-    from benchmarks.dialects import compare
-
-    table = compare({"plain": [GROUPS], "sparse": [GROUPS | {"period": 0.003}, GROUPS | {"period": 0.005}]}, 1_000)
-    assert table.splitlines()[2:] == [
-        "| plain | 2.00 | 1.00 | 1.00 | 0.00 | 4.00 |",
-        "| sparse | 4.00 (2.00) | 1.00 (1.00) | 1.00 (1.00) | 0.00 | 6.00 (1.50) |",
-    ]
+    companies = [("NL", f"{number:08}") for number in range(20)]
+    plain, other = Answers(pool=5), Answers(pool=5, dialect=dialect)
+    assert expected_totals(other, companies) == expected_totals(plain, companies)
+    assert other.body("financials", companies, 5, 0) != plain.body("financials", companies, 5, 0)
 
 
 def test_what_a_mixed_list_holds_is_known_while_it_is_written(tmp_path):
