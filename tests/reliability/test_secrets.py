@@ -6,10 +6,10 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -162,7 +162,8 @@ def test_a_clock_that_jumps_between_two_runs_buys_and_loses_nothing(days, make_l
     expected = undisturbed(COUNT)
     lake = make_lake(COUNT)
     assert lake.run("--max-requests", "3").code == 4
-    monkeypatch.setattr(import_module("firmlake.cli.run"), "now", lambda: datetime.now(UTC) + timedelta(days=days))
+    jumped = SimpleNamespace(now=lambda zone: datetime.now(zone) + timedelta(days=days))
+    monkeypatch.setattr("firmlake.core.clock.datetime", jumped)
     result = lake.run()
     assert result.code == 0, result.err
     assert lake.run().code == 0
