@@ -17,7 +17,8 @@ __version__ = "0.1.0"
 # Polars hands this to its allocator when it is imported. Each of the usual eight arenas keeps for itself what was freed
 # in it, in a plan over a million companies 60 MB; one alone costs no time that could be measured.
 os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1")
-# Idle threads of Polars spin. One thread takes an eighth less CPU and is as fast, also for a list of millions of lines.
+# Idle threads of Polars spin. With one thread a run takes 6 % less CPU, a list of millions of lines an eighth less, and
+# neither takes longer.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
