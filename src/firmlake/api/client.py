@@ -19,6 +19,7 @@ from firmlake.api.retry import Policy, TryAgainError, give_up
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.api.timing import REAL, Timing
 from firmlake.core.errors import (
+    RUN_AGAIN,
     AuthorizationError,
     FirmlakeError,
     ForbiddenError,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     import httpx
 
 __all__ = ["Access", "Answer", "Client"]
-
-_CONTINUE = "What was fetched is kept; run again to continue"
 
 OnAnswer = Callable[[Answer], object]
 
@@ -278,4 +277,4 @@ class Client:
 
     def _stop_if_interrupted(self) -> None:
         if self._stop.is_set():
-            raise InterruptedRunError("The run was interrupted", _CONTINUE)
+            raise InterruptedRunError("The run was interrupted", RUN_AGAIN)

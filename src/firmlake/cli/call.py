@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, DamagedError, FirmlakeError
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, RUN_AGAIN, DamagedError, FirmlakeError
 from firmlake.core.log import log, log_to
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings, read_flags
@@ -111,7 +111,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
                 # DuckDB raises a RuntimeError if a signal arrives while it works.
                 if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
                     raise
-                interrupted = FirmlakeError("Interrupted", "What was fetched is kept; run again to continue")
+                interrupted = FirmlakeError("Interrupted", RUN_AGAIN)
                 return call.fail(interrupted, exit_code_of_signal())
 
     return wrapper

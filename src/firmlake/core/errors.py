@@ -31,6 +31,9 @@ from typing import Any
 from firmlake.core.redaction import redact
 from firmlake.core.text import shown
 
+RUN_AGAIN = "What was fetched is kept; run again to continue"
+"""The next step after work that ended early and lost nothing."""
+
 EXIT_DONE = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from firmlake.core.errors import Stopped
+from firmlake.core.errors import RUN_AGAIN, Stopped
 from firmlake.core.failure import record_failure
 
 __all__ = ["Watch"]
@@ -42,7 +42,7 @@ class Watch:
             return
         self.error = Stopped(
             f"The run stalled: nothing arrived for {self._minutes:g} minutes (run.stuck_after_minutes)",
-            "What was fetched is kept; run again to continue",
+            RUN_AGAIN,
         )
         stop.set()
         timer = threading.Timer(_GRACE_SECONDS, self._end_process)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection
 
-from firmlake.core.errors import AuthorizationError, FirmlakeError, ForbiddenError, ServiceError, UnavailableError
+from firmlake.core.errors import (
+    RUN_AGAIN,
+    AuthorizationError,
+    FirmlakeError,
+    ForbiddenError,
+    ServiceError,
+    UnavailableError,
+)
 
 __all__ = ["Standing"]
-
-_CONTINUE = "What was fetched is kept; run again to continue"
 
 
 class Standing:
@@ -88,4 +93,4 @@ class Standing:
             raise self.misfit
         kind = AuthorizationError if all(isinstance(error, ForbiddenError) for error in errors) else ServiceError
         messages = list(dict.fromkeys(error.message for error in errors))
-        raise kind("; ".join(messages), errors[0].next_step or _CONTINUE)
+        raise kind("; ".join(messages), errors[0].next_step or RUN_AGAIN)
