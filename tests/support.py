@@ -28,6 +28,7 @@ from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.definitions import quote
 from firmlake.warehouse.generations import newest
 from firmlake.warehouse.load import load_run
+from firmlake.warehouse.loads import Load
 from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 
@@ -323,7 +324,7 @@ def publish_landed(run: Run, outcome: str = "done", *, at: datetime = NOON + MIN
 def publish_staged(run: Run, manifest: Manifest, ended: Outcome, *, at: datetime = NOON, keep: int = 5) -> Path:
     return publish(
         run.folders,
-        lambda connection, number: load_run(connection, run, manifest, ended, number, at),
+        lambda connection, number: load_run(connection, run, manifest, ended, Load(number, run.run_id, at, at)),
         memory_limit="256MB",
         keep=keep,
         start=newest(run.folders),

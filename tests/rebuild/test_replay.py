@@ -22,7 +22,7 @@ from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.tables.stage import read_manifest
 from firmlake.warehouse.generations import LINK, newest, open_warehouse
-from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.loads import loaded_runs
 from support import (
     ACME,
     BOLT,
@@ -160,16 +160,21 @@ def test_replay_loads_a_run_that_was_killed_before_its_publish(two_runs):
     assert unfinished.run_id not in loaded
 
 
-@pytest.mark.slow
-def test_runs_are_replayed_in_the_order_they_were_loaded(two_runs):
-    """A clock that was set back makes a later run look earlier."""
+GIVEN_UP = header("lookalikes", [ACME], kind="given_up", status=None, error="x", at=NOON - 4 * DAY), b""
+ANSWERED = answer("lookalikes", found(ACME, "lookalikes", lookalike()), at=NOON - 4 * DAY)
+
+
+@pytest.mark.parametrize("landed", [pytest.param(ANSWERED), *slow((GIVEN_UP,))], ids=["answered", "given up"])
+def test_runs_are_replayed_as_they_were_loaded_even_if_the_clock_was_set_back(two_runs, landed):
+    """A later run looks earlier then, and what is held looks as if it came from the future."""
     run = make_run(two_runs, [ACME], ["lookalikes"], run_id="20260101T120000Z-0003", at=NOON - 4 * DAY)
-    land(run, (header("lookalikes", [ACME], kind="given_up", status=None, error="x", at=NOON - 4 * DAY), b""))
-    publish_landed(run, at=NOON - 3 * DAY)
+    land(run, landed)
+    publish_landed(run, at=NOON - 4 * DAY + MINUTE)
     before = content(two_runs)
     assert all(check.agrees for check in verified(two_runs))
     replay(two_runs)
     assert content(two_runs) == before
+    assert all(check.agrees for check in verified(two_runs))
     with open_warehouse(two_runs) as connection:
         loaded = loaded_runs(connection)
     assert [run.run_id for run, _ in finished_runs(two_runs, loaded)] == loaded

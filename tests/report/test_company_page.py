@@ -21,10 +21,7 @@ WHOLE, ONE_YEAR, NOTHING, FORBIDDEN, PEERS = 1, 2, 3, 4, range(10, 22)
 @pytest.fixture(scope="module")
 def world():
     made = Figures()
-    made.connection.execute(
-        "INSERT INTO loads BY NAME SELECT 7 AS generation, 'r' AS run_id, TIMESTAMP '2026-01-05' AS published_at, "
-        "1 AS changed_company_count, '{}' AS row_counts, 1 AS schema_version"
-    )
+    made.loads(7, "r")
     made.connection.execute(
         "INSERT INTO runs BY NAME SELECT 'r' AS run_id, 'a' AS list_name, '' AS list_sha256, 'x' AS service, "
         "'EN' AS language, 'financials' AS datasets, TIMESTAMP '2026-01-05' AS started_at, "

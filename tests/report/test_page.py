@@ -57,10 +57,7 @@ class Page(HTMLParser):
 
 def warehouse():
     made = Figures()
-    made.connection.execute(
-        "INSERT INTO loads BY NAME SELECT 3 AS generation, 'r' AS run_id, TIMESTAMP '2026-01-05' AS published_at, "
-        "1 AS changed_company_count, '{}' AS row_counts, 1 AS schema_version"
-    )
+    made.loads(3, "r")
     made.connection.execute(
         "INSERT INTO runs BY NAME SELECT 'r' AS run_id, '<b>list</b>.csv' AS list_name, '' AS list_sha256, "
         "'x' AS service, 'EN' AS language, 'financials' AS datasets, now() AS started_at, now() AS finished_at, "

@@ -70,10 +70,7 @@ def world():
     made = Figures()
     for (company, year), figures in ACCOUNTS.items():
         made.files(company, f"{year}-12-31", f"{year}-01-01", date_received=f"{year + 1}-02-01", **figures)
-    made.connection.execute(
-        "INSERT INTO loads BY NAME SELECT 1 AS generation, 'r' AS run_id, TIMESTAMP '2026-01-05' AS published_at, "
-        "1 AS changed_company_count, '{}' AS row_counts, 1 AS schema_version"
-    )
+    made.loads(1, "r")
     made.made().connection.execute(PREPARE)
     return made
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 from typing import Any
 
 import duckdb
 
 from firmlake.tables.schemas import TABLES, duckdb_type
 from firmlake.warehouse.create import create_tables
+from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.views import create_views
 
 _GREATEST = {
@@ -41,6 +43,11 @@ class Figures:
             row["fetched_at"] = "2026-01-05 12:00:00"
         columns = ", ".join(f'? AS "{name}"' for name in row)
         self.connection.execute(f"INSERT INTO {table} BY NAME SELECT {columns}", list(row.values()))
+
+    def loads(self, generation: int, run_id: str) -> None:
+        """Mark a run as loaded on 5 January 2026."""
+        at = datetime(2026, 1, 5, tzinfo=UTC)
+        add_load(self.connection, Load(generation, run_id, at, at), {})
 
     def files_extremes(self) -> None:
         """Add a group of companies whose figures are the greatest or least that a table holds, by chance."""

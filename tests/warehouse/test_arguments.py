@@ -58,11 +58,7 @@ def figures():
         for year in (2023, 2024):
             made.files(company, f"{year}-12-31", f"{year}-01-01", revenue=year, date_received=f"{year + 1}-02-01")
     for generation, run in enumerate(("r", "s"), 1):
-        made.connection.execute(
-            "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, TIMESTAMP '2026-01-05' AS published_at, "
-            "1 AS changed_company_count, '{}' AS row_counts, 1 AS schema_version",
-            [generation, run],
-        )
+        made.loads(generation, run)
         made.connection.execute(
             "INSERT INTO runs BY NAME SELECT ? AS run_id, '' AS list_name, '' AS list_sha256, 'x' AS service, "
             "'EN' AS language, 'financials' AS datasets, "

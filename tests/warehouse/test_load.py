@@ -12,7 +12,7 @@ from firmlake.core.folders import Folders
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.generations import newest
-from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.loads import loaded_runs
 from support import (
     ACME,
     BOLT,

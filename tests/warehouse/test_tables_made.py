@@ -44,7 +44,7 @@ def test_columns_have_their_type_and_are_not_null_where_null_says_nothing(empty)
 @pytest.mark.parametrize(("version", "words"), [(1, "an earlier version"), (99, "a later version")])
 def test_a_warehouse_of_another_version_is_refused_whole(empty, version, words):
     create_tables(empty)
-    empty.execute("INSERT INTO loads VALUES (1, 'r', now()::TIMESTAMP, 0, '{}', ?)", [version])
+    empty.execute("INSERT INTO loads VALUES (1, 'r', now()::TIMESTAMP, now()::TIMESTAMP, 0, '{}', ?)", [version])
     with pytest.raises(FirmlakeError, match=words) as caught:
         create_tables(empty)
     assert "replay" in caught.value.next_step

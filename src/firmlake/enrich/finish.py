@@ -18,6 +18,7 @@ from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.generations import newest
 from firmlake.warehouse.load import load_run
+from firmlake.warehouse.loads import Load
 from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 
@@ -62,7 +63,8 @@ def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outco
     give_back()
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
-        load_run(connection, run, manifest, outcome, number, now, refuse_vanished(settings, run, now))
+        mark = Load(number, run.run_id, now, now)
+        load_run(connection, run, manifest, outcome, mark, refuse_vanished(settings, run, now))
         if run.plan.alert_rules is None:  # otherwise the rules needed the views
             create_views(connection)
 

@@ -12,7 +12,8 @@ import polars as pl
 from firmlake.api.contract import DATASETS
 from firmlake.enrich.underway import Underway
 from firmlake.intake.key import KEY_SQL
-from firmlake.warehouse.load import AHEAD, loaded_runs
+from firmlake.warehouse.load import AHEAD
+from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.windows import MARGIN, closing_lead
 
 __all__ = ["Held", "read_held"]

@@ -30,7 +30,7 @@ from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.bill import Bill, read_bill
 from firmlake.tables.leaves import check_contract
 from firmlake.warehouse.generations import newest, open_warehouse
-from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.rules import read_rules
 
 __all__ = ["Planned", "forecast", "plan", "plan_companies", "plan_redrive"]

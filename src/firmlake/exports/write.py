@@ -38,7 +38,7 @@ from firmlake.exports.selection import (
 from firmlake.exports.table_files import FORMATS, Source, TableFile
 from firmlake.privacy.key import read_key
 from firmlake.privacy.tombstones import key_path
-from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.loads import loaded_runs
 
 __all__ = ["write_export"]
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import duckdb
 import polars as pl
@@ -26,6 +24,7 @@ from firmlake.tables.stage import finish_stage, read_manifest, stage_shards
 from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.generations import list_generations
 from firmlake.warehouse.load import load_run
+from firmlake.warehouse.loads import Load, read_loads
 from firmlake.warehouse.publish import checkpoint, remake
 from firmlake.warehouse.views import create_views
 
@@ -34,16 +33,8 @@ __all__ = ["check_generations", "clean_generations", "find_in_generation"]
 _ROWS = 100_000
 
 
-class _Load(NamedTuple):
-    """One row of `loads` in a generation."""
-
-    generation: int
-    name: str
-    published_at: datetime
-
-
 Find = Callable[[Path], Iterable[Place]]
-Step = Callable[[duckdb.DuckDBPyConnection, _Load], None]
+Step = Callable[[duckdb.DuckDBPyConnection, Load], None]
 
 
 def clean_generations(folders: Folders, find: Find, settings: RunSettings, *, write: bool) -> Iterator[Place]:
@@ -62,7 +53,7 @@ def clean_generations(folders: Folders, find: Find, settings: RunSettings, *, wr
         DamagedError: A run that a generation was made from is damaged.
     """
     steps: dict[str, Step] = {}
-    clean: list[tuple[Path, list[_Load]]] = []
+    clean: list[tuple[Path, list[Load]]] = []
     for path in list_generations(folders):
         found = list(find(path))
         yield from found
@@ -109,7 +100,6 @@ def find_in_generation(path: Path, forgotten: Forgotten) -> Iterator[Place]:
 _TABLES = """
     SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal AND NOT temporary ORDER BY ALL
 """
-_LOADS = "SELECT generation, run_id, published_at FROM loads ORDER BY generation"
 _COLUMNS = """
     SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? AND schema_name = 'main'
     AND data_type IN ('VARCHAR', 'JSON')
@@ -139,13 +129,12 @@ def _count(connection: duckdb.DuckDBPyConnection, table: str, forgotten: Forgott
     return count
 
 
-def _read_loads(path: Path) -> list[_Load]:
+def _read_loads(path: Path) -> list[Load]:
     with duckdb.connect(path, read_only=True) as connection:
-        rows = connection.execute(_LOADS).fetchall()
-    return [_Load(number, name, published_at.replace(tzinfo=UTC)) for number, name, published_at in rows]
+        return read_loads(connection)
 
 
-def _nearest(clean: list[tuple[Path, list[_Load]]], loads: list[_Load]) -> tuple[Path | None, list[_Load]]:
+def _nearest(clean: list[tuple[Path, list[Load]]], loads: list[Load]) -> tuple[Path | None, list[Load]]:
     """Find the generation that shares the longest beginning of its loads with this one."""
     begun = [(path, held) for path, held in clean if held and loads[: len(held)] == held]
     return max(begun, key=lambda each: len(each[1]), default=(None, []))
@@ -170,15 +159,15 @@ def _run_step(run: Run, outcome: Outcome) -> Step:
         run = run.read_by(recorded.contract) if recorded else run
         manifest = finish_stage(run, stage_shards(run))
 
-    def step(connection: duckdb.DuckDBPyConnection, load: _Load) -> None:
-        load_run(connection, run, manifest, outcome, load.generation, load.published_at)
+    def step(connection: duckdb.DuckDBPyConnection, load: Load) -> None:
+        load_run(connection, run, manifest, outcome, load)
 
     return step
 
 
 def _overview_step(folders: Folders, overview: Overview) -> Step:
-    def step(connection: duckdb.DuckDBPyConnection, load: _Load) -> None:
-        load_overview(connection, overview, load.generation, load.published_at)
+    def step(connection: duckdb.DuckDBPyConnection, load: Load) -> None:
+        load_overview(connection, overview, load)
         load_additions(connection, folders, None, load.published_at)
 
     return step
@@ -187,7 +176,7 @@ def _overview_step(folders: Folders, overview: Overview) -> Step:
 def _remake(
     folders: Folders,
     path: Path,
-    loads: list[_Load],
+    loads: list[Load],
     start: Path | None,
     steps: dict[str, Step],
     settings: RunSettings,
@@ -198,7 +187,7 @@ def _remake(
             if step := steps.get(load.name):
                 step(connection, load)
             else:  # a plan of contacts, or a list that was renamed
-                load_additions(connection, folders, tuple(load), load.published_at)  # type: ignore[arg-type]
+                load_additions(connection, folders, load, load.published_at)
             checkpoint(connection)
         create_views(connection)
 

@@ -30,7 +30,7 @@ from firmlake.rebuild.finished import read_finished
 from firmlake.tables.stage import check_landed, read_manifest
 from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.list_names import read_name_changes
-from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.loads import loaded_runs
 
 __all__ = ["LISTS", "LIST_NAMES", "WRITTEN_LAST", "Archived", "archive", "object_differs", "read_object"]
 

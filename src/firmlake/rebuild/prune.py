@@ -28,7 +28,7 @@ from firmlake.core.runs import read_runs
 from firmlake.tables.stage import check_landed, check_staged, read_manifest
 from firmlake.warehouse.exported import exported_generations
 from firmlake.warehouse.generations import generation_number, list_generations, newest, open_warehouse
-from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.loads import loaded_runs
 
 __all__ = ["Removable", "find_removable", "prune"]
 

@@ -19,10 +19,11 @@ from firmlake.service_lists.overview import Overview, list_overviews
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.load import load_run
+from firmlake.warehouse.loads import Load
 from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 
-__all__ = ["NEVER", "Content", "find_overviews", "load_staged", "loaded_names", "publish_content"]
+__all__ = ["NEVER", "Content", "find_overviews", "load_staged", "publish_content"]
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -33,12 +34,12 @@ class Content(NamedTuple):
     Attributes:
         staged: The staged runs.
         overviews: Overviews of the service lists.
-        names: Runs and overviews in the order they were loaded. Those not in it follow, by the time they ended.
+        loads: What was loaded before, in this order. Other runs and overviews follow, by the time they ended.
     """
 
     staged: list[tuple[Run, Outcome, Manifest]]
     overviews: list[Overview]
-    names: Sequence[str]
+    loads: Sequence[Load]
 
 
 def load_staged(
@@ -72,14 +73,9 @@ def load_staged(
     return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version)
 
 
-def loaded_names(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """List the runs, overviews and plans in a generation, in the order they were loaded."""
-    return [name for (name,) in connection.execute("SELECT run_id FROM loads ORDER BY generation").fetchall()]
-
-
-def find_overviews(folders: Folders, names: Sequence[str], *, only_loaded: bool) -> list[Overview]:
+def find_overviews(folders: Folders, loads: Sequence[Load], *, only_loaded: bool) -> list[Overview]:
     """List the overviews to load: those loaded before, and later ones. An older one would overwrite newer state."""
-    landed = list_overviews(folders)
+    landed, names = list_overviews(folders), {load.name for load in loads}
     last = max((one.finished_at for one in landed if one.plan.overview_id in names), default=NEVER)
     return [
         one
@@ -108,47 +104,28 @@ def publish_content(
         until: Load only additions that had landed by this time; None loads all.
         storage_version: The oldest DuckDB that can read the file.
     """
-    order = {name: position for position, name in enumerate(content.names)}
-    load_one = partial(_load_run, now)
-    steps: list[tuple[int, datetime, str, Callable[[duckdb.DuckDBPyConnection, int], None]]] = [
+    order = {load.name: position for position, load in enumerate(content.loads)}
+    loaded_at = {load.name: load.loaded_at for load in content.loads}
+    steps: list[tuple[datetime, str, Callable[..., None]]] = [
         *(
-            (order.get(run.run_id, len(order)), outcome.finished_at, run.run_id, partial(load_one, *one))
-            for one in content.staged
-            for run, outcome, _ in (one,)
+            (outcome.finished_at, run.run_id, partial(load_run, run=run, manifest=manifest, outcome=outcome))
+            for run, outcome, manifest in content.staged
         ),
-        *(
-            (order.get(name, len(order)), one.finished_at, name, partial(_load_overview, now, one))
-            for one in content.overviews
-            for name in (one.plan.overview_id,)
-        ),
+        *((one.finished_at, one.plan.overview_id, partial(load_overview, overview=one)) for one in content.overviews),
     ]
+    steps.sort(key=lambda step: (order.get(step[1], len(order)), *step[:2]))
     applied = newest_applied(folders)
 
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
         create_tables(connection)
         last = number - (applied is not None)
-        for position, (*_, step) in enumerate(sorted(steps, key=lambda step: step[:3]), 1 - len(steps)):
-            step(connection, last + position)
+        for position, (_, name, step) in enumerate(steps, 1 - len(steps)):
+            moment = now()
+            step(connection, load=Load(last + position, name, moment, loaded_at.get(name, moment)))
         if applied is not None:
-            load_additions(connection, folders, (number, applied, now()), until)
+            moment = now()
+            load_additions(connection, folders, Load(number, applied, moment, moment), until)
         if until is None:  # a verification compares tables only and needs no views
             create_views(connection)
 
     return publish(folders, load, memory_limit=memory_limit, keep=keep, storage_version=storage_version)
-
-
-def _load_run(
-    now: Callable[[], datetime],
-    run: Run,
-    outcome: Outcome,
-    manifest: Manifest,
-    connection: duckdb.DuckDBPyConnection,
-    generation: int,
-) -> None:
-    load_run(connection, run, manifest, outcome, generation, now())
-
-
-def _load_overview(
-    now: Callable[[], datetime], overview: Overview, connection: duckdb.DuckDBPyConnection, generation: int
-) -> None:
-    load_overview(connection, overview, generation, now())

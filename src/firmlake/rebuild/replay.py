@@ -15,11 +15,11 @@ from firmlake.core.run import Outcome, Run
 from firmlake.core.runs import restore_outcome
 from firmlake.core.settings import ContractSettings
 from firmlake.rebuild.finished import finished_runs
-from firmlake.rebuild.reload import Content, find_overviews, loaded_names, publish_content
+from firmlake.rebuild.reload import Content, find_overviews, publish_content
 from firmlake.rebuild.restage import restage
 from firmlake.service_lists.load import newest_applied
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.loads import Load, loaded_runs, read_loads
 
 __all__ = ["replay"]
 
@@ -55,13 +55,13 @@ def replay(
         DamagedError: A landed answer was changed; nothing was published. Restore the file that is named.
     """
     _restore_outcomes(folders)
-    loaded, names = _loaded(folders)
+    loaded, loads = _loaded(folders)
     runs = [
         (run if contract is None or run.is_pruned else run.read_by(contract), outcome)
         for run, outcome in finished_runs(folders, loaded)
     ]
     staged = [(run, outcome, restage(run, on_run, processes)) for run, outcome in runs]
-    content = Content(staged, find_overviews(folders, names, only_loaded=False), names)
+    content = Content(staged, find_overviews(folders, loads, only_loaded=False), loads)
     if not (staged or content.overviews or newest_applied(folders)):
         raise FirmlakeError(f"{folders.data} holds nothing to replay", "`firmlake run LIST` fetches something")
     return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version)
@@ -70,14 +70,14 @@ def replay(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _loaded(folders: Folders) -> tuple[list[str], list[str]]:
-    """List the runs, and all names, loaded into the newest generation.
+def _loaded(folders: Folders) -> tuple[list[str], list[Load]]:
+    """List the runs, and all loads, of the newest generation.
 
     Both lists are empty if the generation cannot be read, since replay is the remedy for that.
     """
     try:
         with open_warehouse(folders, of_any_version=True) as connection:
-            return loaded_runs(connection), loaded_names(connection)
+            return loaded_runs(connection), read_loads(connection)
     except (FirmlakeError, duckdb.Error):
         return [], []
 

@@ -16,13 +16,13 @@ from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run
 from firmlake.rebuild.finished import finished_runs
-from firmlake.rebuild.reload import NEVER, Content, find_overviews, loaded_names, publish_content
+from firmlake.rebuild.reload import NEVER, Content, find_overviews, publish_content
 from firmlake.rebuild.restage import restage
 from firmlake.service_lists.load import lists_loaded_at
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
 from firmlake.tables.stage import Manifest, check_landed, check_staged, read_manifest
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.loads import loaded_runs, read_loads
 from firmlake.warehouse.macros import as_of_columns
 
 __all__ = ["TableCheck", "content_hashes", "verify"]
@@ -68,7 +68,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str, 
     with tempfile.TemporaryDirectory(dir=room, prefix=".verify-") as name:
         aside = Folders(folders.data, made=Path(name))
         with open_warehouse(folders, memory_limit=limit) as warehouse:
-            loaded, names, until = loaded_runs(warehouse), loaded_names(warehouse), lists_loaded_at(warehouse)
+            loaded, loads, until = loaded_runs(warehouse), read_loads(warehouse), lists_loaded_at(warehouse)
             # Before anything else, so that a damaged generation is named as such.
             expected, pasts = content_hashes(warehouse), _check_as_of(warehouse)
         staged = []
@@ -82,7 +82,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str, 
                 staged.append((source, outcome, again))
                 if not run.is_pruned and folders.staged(run.run_id).exists():  # a pruned run has nothing to compare
                     _compare_staged(ours, again, aside)
-        content = Content(staged, find_overviews(folders, names, only_loaded=True), names)
+        content = Content(staged, find_overviews(folders, loads, only_loaded=True), loads)
         publish_content(aside, content, now, memory_limit, 1, until or NEVER)
         with open_warehouse(aside, memory_limit=memory_limit) as replayed:
             found = content_hashes(replayed)

@@ -24,7 +24,7 @@ from firmlake.report.summary import RunSummary, summarise
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.warehouse.exported import LastExport, last_exports
 from firmlake.warehouse.generations import LINK, newest, open_warehouse
-from firmlake.warehouse.load import loaded_runs
+from firmlake.warehouse.loads import loaded_runs
 
 __all__ = ["Status", "read_status"]
 

@@ -7,7 +7,6 @@ The table of additions is small, so each load replaces it. The row in `loads` sa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,10 +20,10 @@ from firmlake.core.settings import RunSettings
 from firmlake.service_lists.additions import list_applied
 from firmlake.service_lists.overview import Overview
 from firmlake.service_lists.rows import addition_tables, overview_tables
-from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.generations import newest
 from firmlake.warehouse.history import supersede
+from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.publish import publish
 from firmlake.warehouse.views import create_views
 
@@ -64,9 +63,11 @@ def publish_lists(
     def load(connection: duckdb.DuckDBPyConnection, number: int) -> None:
         create_tables(connection)
         change(connection)
+        moment = now()
+        mark = Load(number, name, moment, moment)
         if overview:
-            load_overview(connection, overview, number, now())
-        load_additions(connection, folders, None if overview else (number, name, now()))
+            load_overview(connection, overview, mark)
+        load_additions(connection, folders, None if overview else mark)
         create_views(connection, only_lists=True)
 
     return publish(
@@ -98,16 +99,13 @@ def newest_applied(folders: Folders) -> str | None:
     return max((path.name.partition("=")[2] for path in folders.additions.glob("plan=*")), default=None)
 
 
-def load_overview(
-    connection: duckdb.DuckDBPyConnection, overview: Overview, generation: int, published_at: datetime
-) -> None:
+def load_overview(connection: duckdb.DuckDBPyConnection, overview: Overview, load: Load) -> None:
     """Replace the lists of the warehouse by an overview; an overview of static lists leaves the smart ones alone.
 
     Args:
         connection: A generation in the making, in a transaction.
         overview: A complete overview: a list that it lacks is gone.
-        generation: Number of the generation.
-        published_at: UTC.
+        load: The row that marks it as loaded.
     """
     tables, name, counts = overview_tables(overview), overview.plan.overview_id, {}
     covered = "true" if overview.plan.kind == "OVERVIEW" else f"type = '{overview.plan.kind}'"
@@ -124,13 +122,13 @@ def load_overview(
     connection.execute(_PAIRS, [name])
     counts["list_changes"] = connection.execute(_RECORD, [name]).fetchall()[0][0]
     counts["drift"] = _insert(connection, "drift", tables["drift"])
-    _mark(connection, generation, name, published_at, counts)
+    add_load(connection, load, counts)
 
 
 def load_additions(
     connection: duckdb.DuckDBPyConnection,
     folders: Folders,
-    mark: tuple[int, str, datetime] | None,
+    load: Load | None,
     until: datetime | None = None,
 ) -> None:
     """Replace the table of additions by what has landed.
@@ -138,15 +136,15 @@ def load_additions(
     Args:
         connection: A generation in the making, in a transaction.
         folders: The data folder.
-        mark: The row for `loads`: number of the generation, plan, publication time (UTC). None if it has one already.
+        load: The row that marks them as loaded; None if another row does.
         until: Only answers that had landed by then; None takes all.
     """
     connection.execute("DELETE FROM contact_additions")
     connection.execute("DELETE FROM drift WHERE dataset = 'contacts'")
     tables = addition_tables(list_applied(folders, until))
     counts = {table: _insert(connection, table, frame) for table, frame in tables.items()}
-    if mark:
-        _mark(connection, *mark, counts)
+    if load:
+        add_load(connection, load, counts)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -190,16 +188,6 @@ LIST_KINDS: Final = tuple(_KINDS)
 """The kinds of events about lists."""
 
 _CHANGES = "SELECT list_id, kind, old_value, new_value FROM list_changes WHERE run_id = ? ORDER BY kind, list_id"
-
-
-def _mark(
-    connection: duckdb.DuckDBPyConnection, generation: int, name: str, published_at: datetime, counts: dict[str, int]
-) -> None:
-    connection.execute(
-        "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, ?::TIMESTAMP AS published_at, "
-        "0 AS changed_company_count, ? AS row_counts, ? AS schema_version",
-        [generation, name, published_at.replace(tzinfo=None), json.dumps(counts), SCHEMA_VERSION],
-    )
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, frame: pl.DataFrame) -> int:

@@ -9,7 +9,6 @@ correspond to are kept. The row in `loads` is the commit mark: a run is in the w
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,18 +17,19 @@ import duckdb
 
 from firmlake.core.run import Outcome, Run
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
-from firmlake.tables.stage import SCHEMA_VERSION, Manifest
+from firmlake.tables.stage import Manifest
 from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.changes import record_changes
 from firmlake.warehouse.create import create_tables, widen
 from firmlake.warehouse.definitions import quote
 from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.lists import load_members
+from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.publish import checkpoint
 from firmlake.warehouse.scales import withhold_shares
 from firmlake.warehouse.vanished import Vanished, find_vanished, note_vanished
 
-__all__ = ["AHEAD", "load_run", "loaded_runs"]
+__all__ = ["AHEAD", "load_run"]
 
 _COMPANY = ("country", "company_number")
 _IDENTITIES = {
@@ -43,19 +43,12 @@ AHEAD = timedelta(hours=1)
 _OF_A_RUN = ("dead_letters", "rejects", "refused_lines", "drift", "requests")
 
 
-def loaded_runs(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """List the runs in a generation, in the order they were loaded."""
-    query = "SELECT run_id FROM loads SEMI JOIN runs USING (run_id) ORDER BY generation"
-    return [run_id for (run_id,) in connection.execute(query).fetchall()]
-
-
 def load_run(
     connection: duckdb.DuckDBPyConnection,
     run: Run,
     manifest: Manifest,
     outcome: Outcome,
-    generation: int,
-    now: datetime,
+    load: Load,
     check_vanished: Callable[[list[Vanished]], None] = lambda found: None,
 ) -> None:
     """Load a staged run.
@@ -65,8 +58,7 @@ def load_run(
         run: The run.
         manifest: Its staged files.
         outcome: How fetching ended.
-        generation: Number of the generation.
-        now: When it is published, UTC.
+        load: The row that marks it as loaded.
         check_vanished: Called with the fields that records lost. If it raises, the warehouse stays as it was.
     """
     create_tables(connection)
@@ -77,7 +69,7 @@ def load_run(
     connection.execute(_WINDOWS.format(targets=targets))
     source = f"read_parquet({targets}) WHERE is_refresh" if run.plan.refresh_count else "company_state LIMIT 0"
     connection.execute(_ASKED_FREE.format(source=source))
-    latest = _timestamp(now + AHEAD)
+    latest = _timestamp(load.loaded_at + AHEAD)
     changed_count = _find_changed(connection, run, latest)
     withhold_shares(connection, run.plan.contract, run.run_id)
     is_all_changed = count_rows(connection, _IS_ALL_CHANGED) == 1
@@ -102,11 +94,7 @@ def load_run(
     _add_run(connection, run, outcome, expected_credits, count_rows(connection, _REFRESHED))
     _drop_workings(connection)
     counts["alerts"] = raise_alerts(connection, run.plan.alert_rules, run.run_id)
-    connection.execute(
-        "INSERT INTO loads BY NAME SELECT ? AS generation, ? AS run_id, ?::TIMESTAMP AS published_at, "
-        "? AS changed_company_count, ? AS row_counts, ? AS schema_version",
-        [generation, run.run_id, now.replace(tzinfo=None), changed_count, json.dumps(counts), SCHEMA_VERSION],
-    )
+    add_load(connection, load, counts, changed_count)
     checkpoint(connection)
 
 

@@ -216,6 +216,7 @@ TABLES_OF_RUNS = (
             Column("generation", "integer", "Number of the generation, in its file name"),
             CAUSE,
             Column("published_at", "timestamp", "When the generation was published, UTC"),
+            Column("loaded_at", "timestamp", "When this was first loaded, UTC; a replay changes only `published_at`"),
             Column("changed_company_count", "count", "Companies whose rows were written"),
             Column("row_counts", "json", "Rows written, by table"),
             Column("schema_version", "integer", "Version of the tables' shape"),
