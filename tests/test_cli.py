@@ -371,13 +371,12 @@ def test_what_is_left_of_an_unfinished_run_is_priced(call: Call, sandbox: firmla
 
 
 @pytest.mark.reliability
-def test_refresh_does_not_go_on_with_a_run_that_left_out_what_was_fresh(call: Call, sandbox, monkeypatch):
+def test_refresh_does_not_go_on_with_a_run_that_left_out_what_was_fresh(call: Call, sandbox):
     write_few(10)
     write_few(12, "more.csv")
     assert call("run", "few.csv").code == 0
-    with monkeypatch.context() as patch:
-        patch.setenv("FIRMLAKE_API__BASE_URL", "http://127.0.0.1:9")
-        assert call("run", "more.csv").code == 1
+    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [1]}])
+    assert call("run", "more.csv").code == 5
     assert call("plan", "more.csv", "--json").content["target_count"] == 2
     result = call("run", "more.csv", "--refresh", "--json")
     assert (result.code, result.content["target_count"]) == (0, 12)

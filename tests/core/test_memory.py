@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firmlake.core.memory import collecting_rarely, give_back
+from firmlake.core.memory import collecting_rarely, give_back, greater_limit
 
 
 def test_the_usual_thresholds_come_back_with_the_last():
@@ -43,3 +43,11 @@ def test_what_was_freed_goes_back_to_the_system():
 
 def _pages():
     return int(Path("/proc/self/statm").read_text().split()[1])
+
+
+@pytest.mark.parametrize(
+    ("limits", "greatest"),
+    [(("400MB", "224MB"), "400MB"), (("400MB", "1 GiB"), "1 GiB"), (("400MB", "390MiB"), "390MiB")],
+)
+def test_limits_are_compared_by_their_size(limits, greatest):
+    assert greater_limit(*limits) == greater_limit(*reversed(limits)) == greatest

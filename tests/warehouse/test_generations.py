@@ -357,6 +357,16 @@ def test_a_query_that_needs_more_memory_says_which_setting_to_raise(folders):
     assert "run.duckdb_memory" in error.value.next_step
 
 
+def test_memory_is_limited_only_where_duckdb_can_spill(folders, monkeypatch):
+    limit = "SELECT current_setting('memory_limit')"
+    publish(folders, lambda connection, number: None, memory_limit="100MB", keep=1)
+    with open_warehouse(folders, memory_limit="20MB", of_any_version=True) as connection:
+        assert connection.execute(limit).fetchall() == [("19.0 MiB",)]
+    monkeypatch.setattr("firmlake.warehouse.generations.is_writable", lambda folder: folder != folders.warehouse)
+    with open_warehouse(folders, memory_limit="20MB", of_any_version=True) as connection:
+        assert connection.execute(limit).fetchall() != [("19.0 MiB",)]
+
+
 def test_rows_keep_their_row_ids_while_that_is_asked_for_and_are_written_together_afterwards(tmp_path):
     row_ids = "SELECT value, rowid FROM t ORDER BY value"
     groups = "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('t')"

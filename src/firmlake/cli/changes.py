@@ -12,6 +12,9 @@ from firmlake.terminal.echo import echo_data
 
 __all__ = ["changes"]
 
+_MEMORY = "400MB"
+"""Ten million events were sorted within this limit of DuckDB, on disk. With less, two million were too many."""
+
 
 @click.command()
 @click.option(
@@ -43,6 +46,7 @@ def changes(
 ) -> None:
     """Show what changed: accounts, restatements, parents, children, stakes, lookalikes, health, lists."""
     from firmlake.core.folders import Folders
+    from firmlake.core.memory import greater_limit
     from firmlake.core.parts import write_parts
     from firmlake.intake.identifiers import read_company
     from firmlake.report.feed import WRITERS, read_changes
@@ -58,7 +62,9 @@ def changes(
     if out and kind_of_file not in WRITERS:
         raise UsageError(f"{out}: the ending names no format", f"Name it with --format: {', '.join(WRITERS)}")
     wanted = read_company(company[:2].upper(), company[2:]) if company else None
-    with open_warehouse(Folders.of(call.settings()), locked=True, company_list=company_list) as connection:
+    settings = call.settings()
+    limit = greater_limit(_MEMORY, settings.run.duckdb_memory)
+    with open_warehouse(Folders.of(settings), locked=True, memory_limit=limit, company_list=company_list) as connection:
         events = read_changes(connection, since, kinds, wanted)
         if out:
             count = write_parts(out, events, WRITERS[kind_of_file])

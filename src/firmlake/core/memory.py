@@ -1,4 +1,4 @@
-"""Memory use while a shard is fetched and staged, and how memory is returned to the system afterwards."""
+"""Memory: its use while a shard is fetched and staged, how it is returned to the system, and limits of DuckDB."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 
-__all__ = ["collecting_rarely", "give_back", "share_arena"]
+__all__ = ["collecting_rarely", "give_back", "greater_limit", "share_arena"]
 
 _RARELY = (500_000, 20, 100)
 _ARENA_MAX = -8
 """M_ARENA_MAX of glibc's malloc.h."""
+_UNITS = {"MB": 10**6, "GB": 10**9, "MiB": 2**20, "GiB": 2**30}
 _lock = threading.Lock()
 _usual: list[tuple[int, int, int]] = []
 """The thresholds to restore, one entry for each thread inside; the first entry holds the original ones."""
@@ -55,3 +56,8 @@ def give_back() -> None:
     pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError):  # only glibc has it
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def greater_limit(*limits: str) -> str:
+    """Return the greatest of some memory limits of DuckDB, such as "512MB"."""
+    return max(limits, key=lambda limit: int(limit.rstrip(" MGiB")) * _UNITS[limit.lstrip(" 0123456789")])

@@ -64,10 +64,9 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str, 
             The message names the file and says how to restore it.
     """
     room = folders.data if is_writable(folders.data) else None  # None: the temporary folder of the system
-    limit = memory_limit if room else None  # DuckDB spills beside the warehouse; where it cannot, it needs the memory
     with tempfile.TemporaryDirectory(dir=room, prefix=".verify-") as name:
         aside = Folders(folders.data, made=Path(name))
-        with open_warehouse(folders, memory_limit=limit) as warehouse:
+        with open_warehouse(folders, memory_limit=memory_limit) as warehouse:
             loaded, loads, until = loaded_runs(warehouse), read_loads(warehouse), lists_loaded_at(warehouse)
             # Before anything else, so that a damaged generation is named as such.
             expected, pasts = content_hashes(warehouse), _check_as_of(warehouse)

@@ -17,6 +17,7 @@ from typing import Any
 import duckdb
 
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
+from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.warehouse.named_list import restrict
 from firmlake.warehouse.rejected import explain_rejected
@@ -92,7 +93,8 @@ def open_warehouse(
         locked: Restrict SQL to the generation: no other file, no network, no extension, no Python variable, no change
             of settings. DuckDB shares the settings of a file within a process, so all connections of this process to
             the same generation are locked until the last of them is closed.
-        memory_limit: Memory limit of DuckDB, such as "512MB"; None uses DuckDB's default.
+        memory_limit: Memory limit of DuckDB, such as "512MB"; None uses DuckDB's default. DuckDB spills beside the
+            warehouse; where it cannot write, its default is used as well.
         company_list: Restrict all tables and views to the companies of this list; empty shows all companies.
 
     Raises:
@@ -102,6 +104,7 @@ def open_warehouse(
         DamagedError: The file was changed; replay.
     """
     path = newest(folders)
+    memory_limit = memory_limit if is_writable(folders.warehouse) else None
     try:
         with _connect(folders) as connection:
             if company_list:

@@ -14,12 +14,17 @@ SELECT
         AS z,
     n.usual_days_to_file
 FROM (
-    -- Found first, so that only narrow rows of all periods are sorted. By a window, which DuckDB can spill: max(x, 2) and
-    -- median of a million groups take gigabytes of memory.
+    -- Found first, so that only narrow rows of all periods are sorted. By windows, which DuckDB can spill: max(x, 2) and
+    -- median of a million groups take gigabytes of memory. In the order of recency, so that periods are sorted once.
     SELECT
-        country, company_number, start_date, end_date, recency,
-        median(date_received - end_date) OVER (PARTITION BY country, company_number) AS usual_days_to_file
-    FROM accounts
+        country, company_number, start_date, end_date,
+        row_number() OVER periods AS recency,
+        median(date_received - end_date) OVER (periods ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+            AS usual_days_to_file
+    FROM (SELECT * EXCLUDE (recency) FROM accounts)
+    WINDOW periods AS (
+        PARTITION BY country, company_number ORDER BY end_date DESC, date_received DESC NULLS LAST, start_date
+    )
     QUALIFY recency <= 2
 ) n
 JOIN (
