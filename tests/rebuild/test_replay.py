@@ -171,7 +171,6 @@ def test_runs_are_replayed_as_they_were_loaded_even_if_the_clock_was_set_back(tw
     land(run, landed)
     publish_landed(run, at=NOON - 4 * DAY + MINUTE)
     before = content(two_runs)
-    assert all(check.agrees for check in verified(two_runs))
     replay(two_runs)
     assert content(two_runs) == before
     assert all(check.agrees for check in verified(two_runs))
