@@ -197,6 +197,27 @@ def test_a_budget_of_credits_is_exit_4_and_the_rest_waits(call: Call, sandbox: f
     assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
 
 
+def test_a_budget_also_counts_credits_that_the_service_charges_against_our_ledger(call: Call, sandbox):
+    write_few(110, "many.csv")
+    assert call("run", "many.csv").code == 0
+    paid = sandbox.ledger()["summary"]["credits_charged"]
+    sandbox.advance(31 * 86_400, rate_seconds=0)  # to firmlake the companies are still paid for
+    result = call("run", "many.csv", "--refresh", "--max-credits", "20")
+    assert (result.code, "more than the" in result.err) == (4, True)
+    assert 20 < sandbox.ledger()["summary"]["credits_charged"] - paid <= 100, "one request"
+    assert call("verify").code == 0
+
+
+def test_a_refresh_that_the_budget_leaves_out_is_made_by_the_next_run(call: Call, sandbox):
+    assert call("run", "list.csv").code == 0
+    left_out = call("run", "list.csv", "--refresh", "--max-credits", "0", "--json")
+    count = left_out.content["datasets"]["financials"].get("waiting", 0)
+    assert (left_out.code, count > 0) == (4, True), "a company that is not found costs nothing, and is never paid for"
+    assert call("plan", "list.csv", "--json").content["target_count"] == count
+    assert call("run", "list.csv").code == 0
+    assert "waiting" not in call("status", "--json").content["companies"]["financials"]
+
+
 @pytest.mark.slow
 def test_a_budget_of_requests_is_exit_4_and_never_exceeded(call: Call, sandbox: firmlake_sandbox.Sandbox):
     planned = call("plan", "list.csv", "--max-requests", "4", "--json").content

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -63,6 +64,7 @@ def main() -> int:
         return 0
     host, port = arguments.pop("host"), arguments.pop("port")
     access_log, is_bound = arguments.pop("access_log"), arguments.pop("exit_with_parent")
+    book = arguments.pop("paid")
     try:
         options = change_options(Options(), {name: value for name, value in arguments.items() if value is not None})
     except msgspec.ValidationError as error:
@@ -86,7 +88,7 @@ def main() -> int:
     if TOKEN_VARIABLE not in os.environ:
         sys.stderr.write(f"{TOKEN_VARIABLE} is not set: the token is {DEFAULT_TOKEN!r}\n")
     tokens = tuple(filter(None, os.environ.get(TOKEN_VARIABLE, DEFAULT_TOKEN).split(","))) or (DEFAULT_TOKEN,)
-    app = build_app(State(options, tokens))
+    app = build_app(State(options, tokens, book))
     shown = f"[{host}]" if ":" in host else host
     base_url = f"http://{shown}:{listener.getsockname()[1]}"
     sys.stdout.write(json.dumps({"base_url": base_url, "pid": os.getpid()}) + "\n")
@@ -115,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--exit-with-parent", action="store_true", help="exit when standard input closes or the parent dies"
     )
+    parser.add_argument("--paid", type=Path, metavar="FILE", help="file that keeps what was paid [none]")
     service = parser.add_argument_group("service (each also at /_sandbox/options, with underscores)")
     for field in msgspec.json.schema(Options)["$defs"]["Options"]["properties"].items():
         _add_option(service, *field)

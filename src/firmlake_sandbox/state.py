@@ -1,6 +1,7 @@
 """All that the running service remembers."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from firmlake_sandbox.billing import Account
 from firmlake_sandbox.clock import Clock
@@ -22,11 +23,13 @@ class State:
         options: What holds: those chosen, and what the dialects set in their place.
         dialects: In which it answers.
         tokens: Those that are let in; the first also opens the control endpoints.
+        book: The file that keeps what was paid; None keeps it as long as the process lasts.
         expired: Those of them that a fault has ended.
     """
 
     chosen: Options
     tokens: tuple[str, ...]
+    book: Path | None = None
     clock: Clock = field(default_factory=Clock)
     ledger: Ledger = field(default_factory=Ledger)
     rate_limits: dict[str, RateLimit] = field(default_factory=dict)
@@ -48,7 +51,7 @@ class State:
         options = self.options
         self.world = _make_world(options)
         self.lists = ListBook(self.world.key, options.lists)
-        self.account = Account(options.credits, options.credit_window_days)
+        self.account = Account(options.credits, options.credit_window_days, self.book)
 
     def apply(self, chosen: Options) -> None:
         """Take new options over, keeping whatever they do not concern."""

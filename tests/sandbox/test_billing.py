@@ -1,6 +1,8 @@
+from firmlake_sandbox.billing import Account
+
 from .calls import Api
 
-DAY = 86_400
+DAY, T = 86_400, 1_800_000_000.0
 CHARGED, REMAINING = "X-Credits-Charged", "X-Credits-Remaining"
 
 
@@ -75,3 +77,13 @@ def test_the_names_of_the_headers_are_options(api: Api, companies: list[str]) ->
     answer = api.single("financials", companies[0])
     assert (answer.headers["X-Cost"], answer.headers["X-Left"]) == ("1", "999999")
     assert CHARGED not in answer.headers
+
+
+def test_a_book_keeps_what_was_paid_when_the_process_ends(tmp_path) -> None:
+    book = tmp_path / "paid"
+    Account(10, 30, book).charge([1, 2], T)
+    book.write_bytes(book.read_bytes() + b"cut")
+    Account(10, 30, book).charge([3], T + 1000)
+    assert Account(10, 30, book).find_unpaid([1, 2, 3, 4], T + 1000) == [4]
+    assert Account(10, 30, book).find_unpaid([1, 2, 3, 4], T + 500 + 30 * DAY) == [1, 2, 4]
+    assert book.stat().st_mode & 0o777 == 0o600

@@ -278,6 +278,7 @@ def test_the_feed_tells_of_lists_beside_companies(filled):
     assert told(filled, since=f"{NOON + SECOND:%Y%m%dT%H%M%SZ}-0001") == lists
     assert told(filled, since="2026-01-01", kinds=["list_gone", "company_appeared"]) == [lists[0], company]
     assert told(filled, since="2026-01-01", company=ACME) == [company]
+    assert told(filled, has_lists=False) == [company]
     for write in WRITERS.values():
         with open_warehouse(filled) as connection:
             assert "List 1" in "".join(write(read_changes(connection)))

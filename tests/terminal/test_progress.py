@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -21,10 +22,12 @@ class Clock:
         return self.seconds
 
 
-def counter_after(seconds, requests, expected=1200, per_minute=200):
+def counter_after(seconds, requests, expected=1200, per_minute=200, idle=0):
     clock = Clock()
     counter = Counter(expected, ApiSettings(requests_per_minute=per_minute), clock=clock)
-    counter.done = counter.answered = requests
+    clock.seconds = seconds - idle
+    for _ in range(requests):
+        counter.count(SimpleNamespace(status=200, error="", headers={}))
     clock.seconds = seconds
     return counter
 
@@ -34,21 +37,23 @@ def test_the_reason_for_waiting_comes_first():
     assert counter.line().startswith("5 min to go, 200 of about 1,200 requests")
     counter.why = REASON
     assert counter.line().startswith(REASON)
+    assert "a minute," not in counter.line().removeprefix(REASON), "a rate above the allowance looks like a breach"
 
 
 @pytest.mark.parametrize(
-    ("seconds", "requests", "per_minute", "left"),
+    ("seconds", "requests", "per_minute", "idle", "left"),
     [
-        (2, 200, 200, 300),  # a burst does not promise more than the allowance
-        (59, 200, 200, 300),  # while the allowance is used up, the time left stays
-        (600, 600, 200, 600),  # a slow service is measured
-        (2, 200, 0, 10),  # no allowance
-        (50, 0, 200, 360),  # nothing answered yet
-        (50, 0, 0, 0),
+        (2, 200, 200, 0, 300),  # a burst does not promise more than the allowance
+        (59, 200, 200, 57, 243),  # while the allowance is used up, the time left goes down
+        (400, 1199, 200, 30, 1),  # but is never over
+        (600, 600, 200, 0, 600),  # a slow service is measured
+        (2, 200, 0, 0, 10),  # no allowance
+        (50, 0, 200, 0, 310),  # nothing answered yet
+        (50, 0, 0, 0, 0),
     ],
 )
-def test_the_time_left_is_that_of_the_slower_of_measured_pace_and_allowance(seconds, requests, per_minute, left):
-    assert counter_after(seconds, requests, per_minute=per_minute).seconds_left() == pytest.approx(left)
+def test_the_time_left_is_that_of_the_slower_of_measured_pace_and_allowance(seconds, requests, per_minute, idle, left):
+    assert counter_after(seconds, requests, per_minute=per_minute, idle=idle).seconds_left() == pytest.approx(left)
 
 
 def test_more_requests_than_expected_are_neither_more_than_everything_nor_the_end():

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from firmlake.api.authorization import Token
 from firmlake.core.errors import FirmlakeError
+from firmlake.core.files import make_folder
+from firmlake.core.folders import Folders
 from firmlake.core.settings import ApiSettings
 
 __all__ = ["Embedded", "start_embedded"]
@@ -28,8 +30,10 @@ class Embedded(NamedTuple):
 
 
 @contextmanager
-def start_embedded(api: ApiSettings) -> Iterator[Embedded]:
+def start_embedded(api: ApiSettings, folders: Folders) -> Iterator[Embedded]:
     """Start the embedded service with the limits of the settings, and stop it afterwards.
+
+    What was paid is kept in the data folder, so that a run that is resumed pays for no company twice.
 
     The service exits when its standard input closes, so it ends with this process even if that is killed.
 
@@ -37,13 +41,16 @@ def start_embedded(api: ApiSettings) -> Iterator[Embedded]:
         FirmlakeError: The service does not start.
     """
     secret = secrets.token_urlsafe(24)
-    options = {
+    options: dict[str, object] = {
         "--companies-per-request": api.companies_per_request,
         "--records-per-request": api.records_per_request,
         "--page-limit-max": api.page_limit_max,
         "--requests-per-minute": api.requests_per_minute,
     }
     command = [sys.executable, "-m", _MODULE, "--exit-with-parent"]
+    if folders.data.exists():
+        make_folder(folders.state)
+        options["--paid"] = folders.state / "embedded_paid.bin"
     command += [part for name, value in options.items() for part in (name, str(value))]
     process = subprocess.Popen(  # noqa: S603 - our own module
         command,

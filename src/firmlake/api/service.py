@@ -50,7 +50,9 @@ def check_access(settings: Settings) -> Token | None:
     """
     if not settings.api.base_url:
         raise SettingsError(
-            "No service is named", "Set FIRMLAKE_API__BASE_URL and FIRMLAKE_API_TOKEN, or try `firmlake demo`"
+            "No service is named",
+            "Set FIRMLAKE_API__BASE_URL and FIRMLAKE_API_TOKEN, or try `firmlake demo`, or your own list "
+            "with `--set api.base_url=sandbox`",
         )
     if settings.api.base_url == SANDBOX:
         return None
@@ -77,7 +79,7 @@ def open_access(settings: Settings) -> Iterator[Access]:
     with ExitStack() as stack:
         api, token = settings.api, check_access(settings)
         if token is None:
-            embedded = stack.enter_context(start_embedded(api))
+            embedded = stack.enter_context(start_embedded(api, Folders.of(settings)))
             api, token = msgspec.structs.replace(api, base_url=embedded.base_url), embedded.token
         throttle: Throttle = stack.enter_context(closing(open_throttle(api, token.key_hash(api.base_url))))
         if settings.run.max_requests >= 0:

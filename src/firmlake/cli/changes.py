@@ -65,7 +65,7 @@ def changes(
     settings = call.settings()
     limit = greater_limit(_MEMORY, settings.run.duckdb_memory)
     with open_warehouse(Folders.of(settings), locked=True, memory_limit=limit, company_list=company_list) as connection:
-        events = read_changes(connection, since, kinds, wanted)
+        events = read_changes(connection, since, kinds, wanted, has_lists=not company_list)
         if out:
             count = write_parts(out, events, WRITERS[kind_of_file])
             noun = "event" if count == 1 else "events"

@@ -76,7 +76,7 @@ def _say(call: Call, done: Exported, place: Destination) -> None:
     from firmlake.exports.manifest import describe_rows
 
     made = done.manifest
-    what = f"{describe_rows(made)}, run {made.run_id}, generation {made.generation}"
+    what = f"{describe_rows(made)}, up to {made.run_id}, generation {made.generation}"
     call.say(f"Exported: {what}" if done.is_new else f"Nothing to do: {place.url} already has this export ({what})")
 
 

@@ -66,7 +66,8 @@ class FirmlakeError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        return f"{self.message}. {self.next_step}" if self.next_step else self.message
+        end = "" if self.message.endswith((".", "?", "!")) else "."
+        return f"{self.message}{end} {self.next_step}" if self.next_step else self.message
 
     def __reduce__(self) -> tuple[type[FirmlakeError], tuple[str, str]]:
         return type(self), (self.message, self.next_step)

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import polars as pl
 
 from firmlake.api import service
@@ -129,11 +130,13 @@ def carry_out(
     started = observer.step(name("plan"), partial(_start, settings, plan, observer, now, title))
     if started is None:
         return None
-    run, expected = started
+    run, expected, credit_count = started
     give_back()
     stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count and not run.is_fetched:
-        stopped, staged = fetch_shards(settings, run, expected, observer, name, now)
+        within = msgspec.structs.replace(settings.run, max_credits=credit_count)
+        limited = msgspec.structs.replace(settings, run=within)
+        stopped, staged = fetch_shards(limited, run, expected, observer, name, now)
         observer.fetched(stopped.message if stopped else "")
     shards = [
         staged.get(shard) or observer.step(name(f"stage shard {shard}"), partial(stage_shard, run, shard))
@@ -205,11 +208,12 @@ def _start(
     observer: Observer,
     now: Callable[[], datetime],
     title: str,
-) -> tuple[Run, int] | None:
+) -> tuple[Run, int, int] | None:
     """Plan a run and start it. The plan is not kept: the targets of a million companies take 400 MB.
 
     Returns:
-        The run and its estimated number of requests; None if there is nothing to ask for.
+        The run, its estimated number of requests, and the credits it may spend (-1: any number); None if there is
+        nothing to ask for.
     """
     planned = plan()
     observer.planned(planned, title)
@@ -217,7 +221,8 @@ def _start(
         return None
     run = start_or_resume(settings, planned, now())
     log("planned", run=run.run_id, list=run.plan.list_name, companies=run.plan.target_count)
-    return run, sum(planned.estimate.request_counts.values()) - planned.estimate.left_out_count
+    expected = sum(planned.estimate.request_counts.values()) - planned.estimate.left_out_count
+    return run, expected, planned.budget.credits
 
 
 def _publish(

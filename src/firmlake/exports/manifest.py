@@ -97,7 +97,7 @@ class ExportManifest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         mode: `whole` replaces all exports before it; `changes` holds the changes since `previous`; `as_of` holds the
             state after a run, and `latest.json` never names it.
-        run_id: The last run included.
+        run_id: The last run, overview, plan of contacts or new name of a list that is included.
         generation: The generation it was made from, published at `published_at`, UTC.
         previous: The export that `changes` apply to; empty for the other modes.
         mask: Columns that were dropped or hashed, by pattern.

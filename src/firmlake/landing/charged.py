@@ -1,4 +1,7 @@
-"""A free refresh that was charged: the paid window is shorter than we assume, so no run refreshes for free any more."""
+"""Charges that a run must not go on with: for a free refresh, or beyond its budget.
+
+After a charge for a free refresh no run refreshes for free any more: the paid window is shorter than we assume.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from firmlake.core.run import Run
 from firmlake.core.settings import Settings
 from firmlake.landing.pages import Page
 
-__all__ = ["mark_charged", "refresh_off"]
+__all__ = ["mark_charged", "overspent", "refresh_off"]
 
 _NAME = "charged_refresh.json"
 
@@ -38,6 +41,20 @@ def mark_charged(run: Run, page: Page, credit_count: int) -> Stopped:
         f"The service charged {credit_count:,} credits for a request of {len(page.companies):,} companies that should "
         f"be free: they were paid for less than {days} days ago",
         _next_step(run.folders, days),
+    )
+
+
+def overspent(credit_count: int, budget: int) -> Stopped:
+    """Return the error that stops a run because the service charged more than the run may spend.
+
+    Args:
+        credit_count: The credits that the service reports it charged.
+        budget: The credits that the run may spend. Its companies cost no more by our ledger.
+    """
+    return Stopped(
+        f"The service charged {credit_count:,} credits, more than the {budget:,} that this run may spend",
+        "Ask it what it charges for and how long a company stays free (run.credit_window_days); `FROM requests` has "
+        "every charge. To go on, raise run.max_credits",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Collection
 from datetime import datetime
 
@@ -24,7 +25,7 @@ from firmlake.core.errors import (
 from firmlake.core.log import log
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
-from firmlake.landing.charged import mark_charged
+from firmlake.landing.charged import mark_charged, overspent
 from firmlake.landing.narrow import Ask, Sent
 from firmlake.landing.pages import Page
 from firmlake.landing.progress import check_answer
@@ -50,7 +51,8 @@ class Sender:
     Attributes:
         out_of_credits: The error raised when the credits ran out; None as long as they last.
         credits_left: Credits left according to the last answer; None if the service does not say.
-        charged: The error raised when the service charged for a free refresh. Nothing more is sent then.
+        charged: The error raised when the service charged for a free refresh, or more credits than `run.max_credits`.
+            Nothing more is sent then.
     """
 
     def __init__(
@@ -73,6 +75,8 @@ class Sender:
         self.out_of_credits: OutOfCreditsError | None = None
         self.credits_left: int | None = None
         self.charged: Stopped | None = None
+        self._spent = 0
+        self._lock = threading.Lock()
 
     def send(self, ask: Ask, shard: Shard, *, is_patient: bool | None = None) -> Sent:
         """Send one page; every answer lands before anything acts on it."""
@@ -116,12 +120,17 @@ class Sender:
         return Sent(ask, landed, None)
 
     def _note_credits(self, header: Header, page: Page, shard: Shard) -> None:
-        names = self._settings.api.names
+        names, budget = self._settings.api.names, self._settings.run.max_credits
         left = credits_in(header, names.credits_remaining_header)
         self.credits_left = self.credits_left if left is None else left
-        credit_count = credits_in(header, names.credits_charged_header)
+        credit_count = credits_in(header, names.credits_charged_header) or 0
+        with self._lock:
+            self._spent += credit_count
+            spent = self._spent
         if credit_count and header.companies and shard.is_refresh(page):
             self.charged = self.charged or mark_charged(self._run, page, credit_count)
+        elif 0 <= budget < spent:
+            self.charged = self.charged or overspent(spent, budget)
 
     def end(self, dataset: str, sent: Sent, error: FirmlakeError) -> Sent:
         """Give up a dataset for this run because of a failed request."""

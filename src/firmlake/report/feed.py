@@ -70,6 +70,8 @@ def read_changes(
     since: str | None = None,
     kinds: Sequence[str] = (),
     company: Company | None = None,
+    *,
+    has_lists: bool = True,
 ) -> Iterator[Event]:
     """Read events one by one, those of the newest run or overview first. There may be millions.
 
@@ -78,7 +80,8 @@ def read_changes(
         since: A run or overview, or a time in UTC: only events found after it. None reads those of the last run and of
             the last overview.
         kinds: Only events of these kinds; empty reads all.
-        company: Only events of this company. None reads all, including those of lists.
+        company: Only events of this company. None reads all.
+        has_lists: Whether to read events of service lists as well, unless they are of one company.
 
     Raises:
         UsageError: `since` is neither a known run nor a time.
@@ -92,7 +95,8 @@ def read_changes(
             "Use a date such as 2026-01-31, or a run_id of the table runs",
         ) from None
     country, number = company or (None, None)
-    cursor = connection.execute(_EVENTS, {"since": since, "kinds": list(kinds), "country": country, "number": number})
+    values = {"since": since, "kinds": list(kinds), "country": country, "number": number, "has_lists": has_lists}
+    cursor = connection.execute(_EVENTS, values)
     return starmap(_event, read_rows(cursor))
 
 
@@ -145,7 +149,7 @@ _EVENTS = """
         LEFT JOIN companies m ON m.country = c.country AND m.company_number = c.company_number
         LEFT JOIN companies o ON o.country = related_country AND o.company_number = related_company_number
         UNION ALL BY NAME
-        SELECT * FROM list_changes LEFT JOIN list_names USING (list_id)
+        SELECT * FROM list_changes LEFT JOIN list_names USING (list_id) WHERE $has_lists
     )
     SELECT run_id, found_at, country, company_number, list_id, name, kind, start_date, end_date, dup_no, direction,
            related_country, related_company_number, related_name, "function", old_value, new_value, fields

@@ -17,6 +17,7 @@ from firmlake.core.redaction import redact
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import shown
 from firmlake.terminal.echo import echo
+from firmlake.terminal.rows import count_of
 
 __all__ = ["Counter", "duration", "show_progress"]
 
@@ -51,7 +52,7 @@ class Counter:
         self._credits = 0
         self._remaining = ""
         self._clock = clock
-        self._began = clock()
+        self._began = self._last = clock()
         self._lock = threading.Lock()
 
     def count(self, answer: Answer, done: int | None = None) -> None:
@@ -61,6 +62,7 @@ class Counter:
             self.answered += is_good
             self.repeated += not is_good
             self.done = self.answered if done is None else done
+            self._last = self._clock()
             charged = answer.headers.get(self._charged_header, "")
             self._credits += int(charged) if charged.isascii() and charged.isdigit() else 0
             self._remaining = answer.headers.get(self._remaining_header, self._remaining)
@@ -76,10 +78,14 @@ class Counter:
         return f"{self.why}; {line}" if self.why else line
 
     def seconds_left(self) -> float:
-        """Estimate the time left at the measured pace or the allowance, whichever is slower; 0 if it is unknown."""
+        """Estimate the time left at the measured pace or the allowance, whichever is slower; 0 if it is unknown.
+
+        It goes down while no answer comes, as between a burst and the next window of the allowance.
+        """
         pace = self._seconds() / self.done if self.done else 0.0
         allowed = 60 / self._per_minute if self._per_minute else 0.0
-        return max(self.expected - self.done, 0) * max(pace, allowed)
+        left = max(self.expected - self.done, 0) * max(pace, allowed)
+        return max(left - (self._clock() - self._last), 1.0) if left else 0.0
 
     def share(self) -> float:
         """Return the share done, below 1 while the run lasts, because more may come than expected."""
@@ -94,11 +100,14 @@ class Counter:
 
     def _parts(self) -> Iterator[str]:
         requests = " requests" if self._unit else ""
-        yield f"{(self.answered + self.repeated) / self._seconds() * 60:,.0f}{requests} a minute"
+        if not self.why:
+            yield f"{(self.answered + self.repeated) / self._seconds() * 60:,.0f}{requests} a minute"
         if self.repeated:
             yield f"{self.repeated} failed or refused"
         if self._credits or self._remaining:
-            yield f"{self._credits} credits spent" + (f" and {self._remaining} left" if self._remaining else "")
+            yield f"{count_of(self._credits, 'credit')} spent" + (
+                f" and {self._remaining} left" if self._remaining else ""
+            )
 
 
 @contextmanager

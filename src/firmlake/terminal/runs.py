@@ -58,7 +58,7 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     """Describe what a run will fetch and cost."""
     if planned.unfinished:
         yield f"Continuing run {planned.unfinished.run_id} of {planned.unfinished.plan.started_at:%Y-%m-%d %H:%M} UTC"
-    still, held = ("Still to fetch", "are fresh or have landed") if planned.unfinished else ("To fetch", "are fresh")
+    still, held = ("Still to fetch", "fresh or landed") if planned.unfinished else ("To fetch", "fresh")
     content = plan_content(planned)
     requests = ", ".join(f"{dataset} {count}" for dataset, count in content["requests"].items())
     yield (

@@ -48,7 +48,7 @@ def show_status(status: Status, now: datetime) -> None:
         echo(f"Not published: {run_id} over {list_name}: {reason}")
     for run_id, line, next_step in status.damaged:
         echo(f"Damaged: {run_id}: {line}. {next_step}")
-    statuses = shown_statuses(status.companies)
+    statuses = [name for name in shown_statuses(status.companies) if name != "fresh"]  # which is a matter of a run
     rows = [[dataset, *(counts.get(s, 0) for s in statuses)] for dataset, counts in status.companies.items()]
     show_rows(("companies by dataset", *(s.replace("_", " ") for s in statuses)), rows)
     if status.companies:

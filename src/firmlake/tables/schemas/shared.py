@@ -62,5 +62,9 @@ def service_columns(dataset: str, group: str, *described: tuple[str, str]) -> tu
 DATASET = Column("dataset", "text", "financials, lookalikes or relationships")
 ASKED = Column("dataset", "text", "What was asked for: a dataset, service_lists or contacts")
 RUN = Column("run_id", "text", "Run, named by its start in UTC")
-CAUSE = Column("run_id", "text", "Run, overview of the service lists or plan of contacts, named by its start in UTC")
+CAUSE = Column(
+    "run_id",
+    "text",
+    "Run, overview of the service lists, plan of contacts or new name of a list, named by its start in UTC",
+)
 REQUEST = Column("request_id", "text", "Request that was answered with this", "no request was involved")
