@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from datetime import datetime
 
 import msgspec
@@ -77,9 +78,16 @@ class Sender:
         self.charged: Stopped | None = None
         self._spent = 0
         self._lock = threading.Lock()
+        # Once the bill is off, a run with a budget sends one page at a time, so that only one can exceed the budget.
+        self._is_off = False
+        self._in_turn = threading.Lock()
 
     def send(self, ask: Ask, shard: Shard, *, is_patient: bool | None = None) -> Sent:
         """Send one page; every answer lands before anything acts on it."""
+        with self._in_turn if self._is_off else nullcontext():
+            return self._send(ask, shard, is_patient)
+
+    def _send(self, ask: Ask, shard: Shard, is_patient: bool | None) -> Sent:
         page = ask.page
         if ended := self._standing.ended.get(page.dataset) or self.charged:
             return Sent(ask, [], ended)
@@ -127,6 +135,9 @@ class Sender:
         with self._lock:
             self._spent += credit_count
             spent = self._spent
+        if budget >= 0 and credit_count:
+            due = sum(not shard.is_paid(company, self._run.plan.datasets) for company in page.companies)
+            self._is_off |= credit_count > due
         if credit_count and header.companies and shard.is_refresh(page):
             self.charged = self.charged or mark_charged(self._run, page, credit_count)
         elif 0 <= budget < spent:
