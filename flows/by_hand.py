@@ -20,7 +20,7 @@ import click
 import httpx
 
 from firmlake.api import service
-from firmlake.core.errors import EXIT_DONE, FirmlakeError, Stopped
+from firmlake.core.errors import EXIT_DONE, RUN_AGAIN, FirmlakeError, Stopped
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
@@ -44,7 +44,7 @@ _QUIET = {
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL": "CRITICAL",
 }
-_INTERRUPTED = "Interrupted. What was fetched is kept; run again to continue"
+_INTERRUPTED = f"Interrupted. {RUN_AGAIN}"
 _TAGS = ("firmlake",)
 """What the automations recognise a run by; `deploy` gives the same tag to deployed runs."""
 _OUR_LOGGERS = ("prefect.flow_runs.firmlake", "prefect.task_runs.firmlake")
@@ -179,9 +179,7 @@ def _run(name: str, arguments: tuple[object, ...]) -> None:
         with tags(*_TAGS):
             state = flow(*arguments, return_state=True)
     except httpx.HTTPError as error:
-        raise FirmlakeError(
-            f"Prefect's server fails ({type(error).__name__})", "What was fetched is kept; run again to continue"
-        ) from error
+        raise FirmlakeError(f"Prefect's server fails ({type(error).__name__})", RUN_AGAIN) from error
     if not state.is_completed():
         if _ended_paused(state):
             raise Stopped("Nobody approved in time", module.unapproved[-1])

@@ -33,8 +33,7 @@ class Embedded(NamedTuple):
 def start_embedded(api: ApiSettings, folders: Folders) -> Iterator[Embedded]:
     """Start the embedded service with the limits of the settings, and stop it afterwards.
 
-    What was paid is kept in the data folder, so that a run that is resumed pays for no company twice.
-
+    What was paid is kept in the data folder, if there is one, so that a run that is resumed pays for no company twice.
     The service exits when its standard input closes, so it ends with this process even if that is killed.
 
     Raises:
@@ -47,10 +46,10 @@ def start_embedded(api: ApiSettings, folders: Folders) -> Iterator[Embedded]:
         "--page-limit-max": api.page_limit_max,
         "--requests-per-minute": api.requests_per_minute,
     }
-    command = [sys.executable, "-m", _MODULE, "--exit-with-parent"]
     if folders.data.exists():
         make_folder(folders.state)
         options["--paid"] = folders.state / "embedded_paid.bin"
+    command = [sys.executable, "-m", _MODULE, "--exit-with-parent"]
     command += [part for name, value in options.items() for part in (name, str(value))]
     process = subprocess.Popen(  # noqa: S603 - our own module
         command,

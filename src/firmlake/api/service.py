@@ -51,8 +51,8 @@ def check_access(settings: Settings) -> Token | None:
     if not settings.api.base_url:
         raise SettingsError(
             "No service is named",
-            "Set FIRMLAKE_API__BASE_URL and FIRMLAKE_API_TOKEN, or try `firmlake demo`, or your own list "
-            "with `--set api.base_url=sandbox`",
+            "Set FIRMLAKE_API__BASE_URL and FIRMLAKE_API_TOKEN; or try `firmlake demo`, or your own list with "
+            "`--set api.base_url=sandbox --data data/sandbox`",
         )
     if settings.api.base_url == SANDBOX:
         return None

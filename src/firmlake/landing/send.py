@@ -78,13 +78,14 @@ class Sender:
         self.charged: Stopped | None = None
         self._spent = 0
         self._lock = threading.Lock()
-        # Once the bill is off, a run with a budget sends one page at a time, so that only one can exceed the budget.
-        self._is_off = False
+        # Once the service charged more than was due, a run with a budget sends one page at a time, so that no more than
+        # one can exceed the budget.
+        self._is_overcharged = False
         self._in_turn = threading.Lock()
 
     def send(self, ask: Ask, shard: Shard, *, is_patient: bool | None = None) -> Sent:
         """Send one page; every answer lands before anything acts on it."""
-        with self._in_turn if self._is_off else nullcontext():
+        with self._in_turn if self._is_overcharged else nullcontext():
             return self._send(ask, shard, is_patient)
 
     def _send(self, ask: Ask, shard: Shard, is_patient: bool | None) -> Sent:
@@ -137,7 +138,7 @@ class Sender:
             spent = self._spent
         if budget >= 0 and credit_count:
             due = sum(not shard.is_paid(company, self._run.plan.datasets) for company in page.companies)
-            self._is_off |= credit_count > due
+            self._is_overcharged |= credit_count > due
         if credit_count and header.companies and shard.is_refresh(page):
             self.charged = self.charged or mark_charged(self._run, page, credit_count)
         elif 0 <= budget < spent:
