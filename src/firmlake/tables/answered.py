@@ -71,9 +71,10 @@ class Gathered(NamedTuple):
 
 def gather(dataset: str, group: str, answers: Iterable[Answered], contract: ContractSettings) -> Gathered:
     """Read one group's records of many companies together, since reading company by company is slow."""
-    pages = [(company, part, part.records[group]) for company, parts in answers for part in parts]
-    raws = list(chain.from_iterable(records for *_, records in pages))
-    origin = _origin(pages)
+    answers = list(answers)
+    records = [part.records[group] for answer in answers for part in answer.parts]
+    raws = list(chain.from_iterable(records))
+    origin = _origin(answers, map(len, records))
     read = read_records(dataset, group, raws, contract)
     key = DATASETS[dataset].groups[group].key
     prefix = f"{key}[]." if key else ""  # parents and children are counted apart
@@ -125,10 +126,10 @@ def payload_hash(heads: Iterable[tuple[str, bytes]], parts: Iterable[Part]) -> s
 
 def moments(values: Iterable[datetime | None]) -> pl.Series:
     """Make a column of UTC times without a zone. Few differ, so each is converted once."""
-    places: dict[datetime | None, int] = {}
-    column = [places.setdefault(value, len(places)) for value in values]
+    values = list(values)
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
     distinct = pl.Series([value and value.replace(tzinfo=None) for value in places], dtype=pl.Datetime("us"))
-    return distinct.gather(column)
+    return distinct.gather([places[value] for value in values])
 
 
 def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
@@ -147,31 +148,41 @@ def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _origin(pages: Sequence[tuple[Company, Part, Sequence[Raw]]]) -> pl.DataFrame:
-    """Return the origin of each record of these pages, in their order."""
-    count = pl.col("count")
-    begin = count.cum_sum().over(Company._fields) - count
+def _origin(answers: Sequence[Answered], counts: Iterable[int]) -> pl.DataFrame:
+    """Return the origin of each record of these answers, in their order; `counts` has the records of each page."""
+    parts = [part for answer in answers for part in answer.parts]
+    companies = [answer.company for answer in answers for _ in answer.parts]
+    earlier = pl.col("count").cum_sum() - pl.col("count")
+    of_company = pl.when(pl.col("page") == 0).then(earlier).forward_fill()
     return (
         pl.DataFrame(
             {
-                "country": [company.country for company, *_ in pages],
-                "company_number": [company.company_number for company, *_ in pages],
-                "request_id": [part.request_id for _, part, _ in pages],
-                "fetched_at": moments([part.fetched_at for _, part, _ in pages]),
-                "count": [len(records) for *_, records in pages],
+                "country": [company.country for company in companies],
+                "company_number": [company.company_number for company in companies],
+                "page": [page for answer in answers for page in range(len(answer.parts))],
+                "request_id": [part.request_id for part in parts],
+                "fetched_at": moments([part.fetched_at for part in parts]),
+                "count": list(counts),
             },
-            schema=_ORIGIN,
+            schema=_PAGES,
         )
-        .with_columns(pl.int_ranges(begin, begin + count).alias("position"))
-        .filter(count > 0)
-        .drop("count")
+        .with_columns((earlier - of_company).alias("position"))
+        .filter(pl.col("count") > 0)
+        .select(
+            *Company._fields,
+            "request_id",
+            "fetched_at",
+            pl.int_ranges("position", pl.col("position") + pl.col("count")).alias("position"),
+        )
         .explode("position")
     )
 
 
-_ORIGIN = pl.Schema(
+_PAGES = pl.Schema(
     {
-        **dict.fromkeys((*Company._fields, "request_id"), pl.String()),
+        **dict.fromkeys(Company._fields, pl.String()),
+        "page": pl.Int64(),
+        "request_id": pl.String(),
         "fetched_at": pl.Datetime("us"),
         "count": pl.Int64(),
     }
