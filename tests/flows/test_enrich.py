@@ -79,7 +79,7 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
     no_lookalikes = {"kind": "status", "endpoint": "lookalikes", "companies": [poison], "status": 500}
     no_date = {"kind": "drift", "endpoint": "financials", "companies": [spoilt], "field": "endDate"}
     sandbox.set_faults([no_lookalikes, no_date | {"change": "literal", "literal": "5"}])
-    run = run_flow(company_list)
+    run = run_flow(company_list, api__tries=1)
     assert run.state == "Failed"
     assert run.message.startswith("Published, but 1 company failed; 1 company has records that do not fit. ")
     assert run.error.exit_code == 3

@@ -71,33 +71,34 @@ def look_up(tmp_path):
     return look_up
 
 
-@pytest.mark.parametrize(
-    ("line", "number", "match"),
-    [
-        ("K.B.C. BANK NV;BE;", "0403227515", "name"),
-        ("cbc banque s.a.;;", "0403227515", "name"),
-        ("Etablissements Solvay en Fils;BE;", "0403091220", "name"),
-        ("Bakkerij Jansen BVBA;BE;Gent", "0403834160", "name and place"),
-        ("Bakkerij Jansen;BE;ANVERS", "0404616494", "name and place"),
-        ("Bakkerij Jansen;BE;", None, "to check: several companies"),
-        ("KBC Bank;BE;Brugge", None, "to check: name in another place"),
-        ("KBC Bank;NL;", None, "not found"),
-        ("Danone SA;France;Paris Cedex 09", "552032534", "name and place"),
-        ("Danone Vitapole;FR;", "552032534", "name"),
-        ("Marie Durand;FR;", "404833048", "name"),
-        ("Fermée;FR;", None, "not found"),
-        ("[ND];FR;", None, "not found"),
-        ("Cafe t Hoekje B.V.;NL;", "27120091", "name"),
-        ("Cafe t Hoekjes;NL;", None, "to check: similar name"),
-        ("Bakkerij Janssen;BE;", None, "to check: similar name"),
-        ("Alleen een vestiging;BE;", None, "not found"),
-        ("Zzz Qqq;BE;", None, "not found"),
-        (";;", None, "blank line"),
-    ],
-)
-def test_a_name_is_taken_where_only_one_company_has_it_and_never_where_it_is_only_similar(look_up, line, number, match):
-    found = look_up(f"klant;land;plaats\n{line}\n")
-    assert found.select("company_number", "match").row(0) == (number, match)
+NAMES = [
+    ("K.B.C. BANK NV;BE;", "0403227515", "name"),
+    ("cbc banque s.a.;;", "0403227515", "name"),
+    ("Etablissements Solvay en Fils;BE;", "0403091220", "name"),
+    ("Bakkerij Jansen BVBA;BE;Gent", "0403834160", "name and place"),
+    ("Bakkerij Jansen;BE;ANVERS", "0404616494", "name and place"),
+    ("Bakkerij Jansen;BE;", None, "to check: several companies"),
+    ("KBC Bank;BE;Brugge", None, "to check: name in another place"),
+    ("KBC Bank;NL;", None, "not found"),
+    ("Danone SA;France;Paris Cedex 09", "552032534", "name and place"),
+    ("Danone Vitapole;FR;", "552032534", "name"),
+    ("Marie Durand;FR;", "404833048", "name"),
+    ("Fermée;FR;", None, "not found"),
+    ("[ND];FR;", None, "not found"),
+    ("Cafe t Hoekje B.V.;NL;", "27120091", "name"),
+    ("Cafe t Hoekjes;NL;", None, "to check: similar name"),
+    ("Bakkerij Janssen;BE;", None, "to check: similar name"),
+    ("Alleen een vestiging;BE;", None, "not found"),
+    ("Zzz Qqq;BE;", None, "not found"),
+    (";;", None, "blank line"),
+]
+"""Lines of a list, each with its company number and how it was found."""
+
+
+def test_a_name_is_taken_where_only_one_company_has_it_and_never_where_it_is_only_similar(look_up):
+    found = look_up("\n".join(["klant;land;plaats", *(line for line, *_ in NAMES), ""]))
+    rows = found.select("company_number", "match").rows()
+    assert [(line, *row) for (line, *_), row in zip(NAMES, rows, strict=True)] == NAMES
 
 
 def test_similar_names_are_candidates_with_scores_and_are_taken_on_demand(look_up):

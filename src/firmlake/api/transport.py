@@ -33,17 +33,19 @@ class PoolTransport(httpx.BaseTransport):
     Args:
         deadline: The deadline of each thread's current try.
         connections: Most connections open at once.
+        context: Which certificates are trusted; None for an address without TLS.
         proxy: URL of the proxy; None connects directly.
 
     Raises:
         ImportError: The proxy needs a library that is not installed.
-        OSError: The certificates that SSL_CERT_FILE or SSL_CERT_DIR name cannot be read.
         ValueError: The proxy's URL cannot be used.
     """
 
-    def __init__(self, deadline: Deadline, connections: int, proxy: str | None = None) -> None:
+    def __init__(
+        self, deadline: Deadline, connections: int, context: ssl.SSLContext | None, proxy: str | None = None
+    ) -> None:
         self._pool = httpcore.ConnectionPool(
-            ssl_context=_ssl_context(),
+            ssl_context=context,
             proxy=_read_proxy(proxy) if proxy else None,
             max_connections=connections,
             max_keepalive_connections=connections,
@@ -108,10 +110,6 @@ def _failing_as_httpx() -> Iterator[None]:
         yield
     except _FAILURES as error:
         raise getattr(httpx, type(error).__name__)(str(error)) from error
-
-
-def _ssl_context() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
 
 
 def _read_proxy(url: str) -> httpcore.Proxy:
