@@ -28,7 +28,7 @@ from firmlake.delivery.target import LoadTarget, TargetConnection
 from firmlake.exports.selection import (
     BASE,
     EXPORTED_TABLES,
-    Load,
+    LastLoad,
     Selected,
     attach,
     last_load,
@@ -52,7 +52,7 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
         target: `postgres://HOST/DATABASE`, `snowflake://ACCOUNT/DATABASE`, `bigquery://PROJECT/DATASET`, `duckdb:FILE`.
         schema: The schema of the tables in the target.
         tables: The tables to load.
-        is_whole: Load all rows, even if loading the changes would be enough.
+        is_whole: LastLoad all rows, even if loading the changes would be enough.
         memory_limit: The most memory that DuckDB may use.
     """
 
@@ -184,7 +184,7 @@ _OPENERS: dict[str, Callable[[LoadRequest], AbstractContextManager[TargetConnect
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _check_order(held: LoadRecord | None, newest: Load, target: LoadTarget) -> None:
+def _check_order(held: LoadRecord | None, newest: LastLoad, target: LoadTarget) -> None:
     if held and held.published_at > newest.published_at:
         raise FirmlakeError(
             f"{target.name} holds a newer load, of generation {held.generation} from {held.published_at} UTC",
@@ -192,7 +192,7 @@ def _check_order(held: LoadRecord | None, newest: Load, target: LoadTarget) -> N
         )
 
 
-def _holds(held: LoadRecord, newest: Load, request: LoadRequest) -> bool:
+def _holds(held: LoadRecord, newest: LastLoad, request: LoadRequest) -> bool:
     return (
         not request.is_whole
         and (held.generation, held.published_at) == (newest.generation, newest.published_at)
@@ -226,7 +226,7 @@ def _path(folders: Folders, generation: int) -> Path:
 
 
 def _start(
-    request: LoadRequest, target: LoadTarget, newest: Load, made_at: str, held: LoadRecord | None, *, is_whole: bool
+    request: LoadRequest, target: LoadTarget, newest: LastLoad, made_at: str, held: LoadRecord | None, *, is_whole: bool
 ) -> LoadRecord:
     """Make the record of a load. Its name is derived from the content, so that an interrupted load can resume."""
     tables = {name: target.dialect.shape(WAREHOUSE_TABLES[name]) for name in request.tables}

@@ -13,13 +13,13 @@ from firmlake.core.folders import Folders
 from firmlake.exports.destination import Destination
 from firmlake.exports.manifest import ExportManifest
 from firmlake.exports.request import ExportRequest
-from firmlake.exports.selection import BASE, Load, attach, last_load
+from firmlake.exports.selection import BASE, LastLoad, attach, last_load
 from firmlake.tables.stage import SCHEMA_VERSION
 
 __all__ = ["check_order", "choose_mode", "holds", "start"]
 
 
-def check_order(last: ExportManifest, load: Load, destination: Destination) -> None:
+def check_order(last: ExportManifest, load: LastLoad, destination: Destination) -> None:
     """Check that a destination does not hold a later generation.
 
     Raises:
@@ -32,7 +32,7 @@ def check_order(last: ExportManifest, load: Load, destination: Destination) -> N
         )
 
 
-def holds(last: ExportManifest, load: Load, request: ExportRequest) -> bool:
+def holds(last: ExportManifest, load: LastLoad, request: ExportRequest) -> bool:
     """Tell whether an export has everything that a request asks for."""
     return (
         (last.generation, last.published_at) == (load.generation, load.published_at)
@@ -85,7 +85,7 @@ def choose_mode(
     return "whole", f"generation {last.generation}, which was exported last, is no longer kept"
 
 
-def start(request: ExportRequest, mode: str, load: Load, last: ExportManifest | None) -> ExportManifest:
+def start(request: ExportRequest, mode: str, load: LastLoad, last: ExportManifest | None) -> ExportManifest:
     """Make the manifest of a new export; its name is derived from everything that goes into it."""
     previous = last.export_id if last and mode == "changes" else ""
     content: tuple[object, ...] = (

@@ -33,7 +33,7 @@ __all__ = [
     "BASE",
     "CHANGE",
     "EXPORTED_TABLES",
-    "Load",
+    "LastLoad",
     "Selected",
     "arrow_schema",
     "as_held",
@@ -71,7 +71,7 @@ class Selected(NamedTuple):
         return any(column.name == "country" for column in self.table.columns)
 
 
-class Load(NamedTuple):
+class LastLoad(NamedTuple):
     """The last load of a generation."""
 
     generation: int
@@ -79,7 +79,7 @@ class Load(NamedTuple):
     published_at: datetime
 
 
-def last_load(connection: duckdb.DuckDBPyConnection, database: str = "") -> Load:
+def last_load(connection: duckdb.DuckDBPyConnection, database: str = "") -> LastLoad:
     """Read the last load of a generation.
 
     Raises:
@@ -91,7 +91,7 @@ def last_load(connection: duckdb.DuckDBPyConnection, database: str = "") -> Load
     ).fetchall()
     if not rows:
         raise FirmlakeError("The warehouse holds no run yet", "`firmlake run LIST` fetches one")
-    return Load(*rows[0])
+    return LastLoad(*rows[0])
 
 
 def select_whole(names: Iterable[str]) -> list[Selected]:
