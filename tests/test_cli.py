@@ -148,6 +148,7 @@ def test_a_run_without_the_sandbox_running_fails_in_one_line_and_can_be_continue
         (["run", "list.csv", "--set", "api.base_url="], "No service is named"),
         (["run", "list.csv", "--set", "api.base_url=http://example.com"], "https"),
         (["company", "BE", "0403227516"], "check digit"),
+        (["company", "0403227515"], "'0403227515' does not begin with BE, NL or FR"),
         (["query", "SELEC 1"], "does not exist yet"),
     ],
 )
@@ -520,7 +521,7 @@ def test_one_company_is_printed_with_every_period(call: Call):
     country, number = NUMBERS[0]
     content = call("company", country, number, "--json").content
     assert content["is_found"]
-    rows = call("company", country, number).out.splitlines()
+    rows = call("company", f"{country}{number}").out.splitlines()
     periods = content["tables"]["financials"]
     assert all(any(period["end_date"] in row for row in rows) for period in periods)
 

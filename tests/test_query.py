@@ -175,3 +175,8 @@ def test_a_person_sees_the_first_rows_of_a_large_result_and_their_number(capsys,
     show_result(["n"], ((number,) for number in range(2500)))
     out = capsys.readouterr().out
     assert ("│ 49 │" in out, "│ 50 │" in out, "2,500 rows" in out) == (True, False, True)
+
+
+def test_years_and_ids_are_shown_without_thousands_separators(capsys: pytest.CaptureFixture[str]):
+    show_result(["fiscal_year", "list_id", "employee_count"], [(2024, 12345, 12345)])
+    assert {"2024", "12345", "12,345"} <= set(capsys.readouterr().out.split())

@@ -12,7 +12,6 @@ from firmlake_sandbox.numbers import BASE_BITS, END, FIRST
 from firmlake_sandbox.records import Lookalike
 from firmlake_sandbox.world import World, company_id, is_found, is_lasting
 
-MAX_LOOKALIKES = 20
 _POPULAR = 256  # in each country
 _REPLACED_EVERY = 200  # weeks
 

@@ -36,6 +36,7 @@ def test_texts_of_environment_and_flags_become_the_type_of_the_key():
         FIRMLAKE_API__NAMES__LIMIT="size",
     )
     assert settings.run.datasets == ("financials", "lookalikes")
+    assert load(flags={"run.datasets": '["financials", "lookalikes"]'}).run.datasets == settings.run.datasets
     assert settings.api.keep_leading_zero is True
     assert settings.run.fail_share == 0.05
     assert settings.api.names.limit == "size"

@@ -134,6 +134,8 @@ FILES = {
     "NDJSON": "".join(f'{{"land":"{land}","reg_no":"{number}"}}\n' for land, number in ROWS),
     "customer numbers beside": f"klantnr;land;KvK_nr_klant;btw\n10000001;NL;{NL};\n10000002;BE;;BE{BE}\n"
     f"10000003;FR;;FR27{FR}\n",
+    "VAT numbers of other countries beside enterprise numbers": f"Ondernemingsnummer;BTW-nummer\n{BE};BE {BE}\n"
+    f"{NL};NL 804123456 B01\n{FR};fr 27 {FR}\n",
     "words around a register": f"klant_kvk_of_kbo;land\n{BE};BE\n{NL};NL\n{FR};FR\n",
 }  # fmt: skip
 

@@ -161,7 +161,8 @@ def test_punctuality_counts_days_after_the_end(figures):
 def test_accounts_are_overdue_when_the_usual_time_after_the_next_year_has_passed(figures):
     # The next year ends on 2025-12-31; 120 days later is 2026-04-30.
     assert figures.of(7, "*", "overdue(DATE '2026-04-30')") == []
-    assert figures.of(7, "expected_date, overdue_days", "overdue(DATE '2026-05-02')") == [(date(2026, 4, 30), 2)]
+    for day in ("DATE '2026-05-02'", "'2026-05-02'", "TIMESTAMP '2026-05-02 13:00:00'"):
+        assert figures.of(7, "expected_date, overdue_days", f"overdue({day})") == [(date(2026, 4, 30), 2)]
 
 
 def test_losses_count_back_from_the_newest_period_only(figures):

@@ -105,6 +105,18 @@ def test_as_of_a_time_gives_what_the_last_run_before_it_left(weeks):
     assert query(folders, "FROM financials_as_of(now()) ORDER BY ALL") == held[-1]["financials"]
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Brussels"])
+@pytest.mark.parametrize("spelt", ["'{0}+01'", "'{0}+01:00'", "TIMESTAMPTZ '{0}+01'"])
+def test_a_time_with_an_offset_is_the_moment_it_names(weeks, zone, spelt):
+    folders, held = weeks
+    ended = (NOON + MINUTE + timedelta(hours=1)).replace(tzinfo=None)
+    with open_warehouse(folders) as connection:
+        connection.execute(f"SET TimeZone = '{zone}'")
+        for moment, expected in ((ended, held[0]["financials"]), (ended - MINUTE, [])):
+            rows = connection.execute(f"FROM financials_as_of({spelt.format(moment)}) ORDER BY ALL").fetchall()
+            assert rows == expected
+
+
 def test_an_unknown_run_is_an_error_not_an_empty_table(weeks):
     folders, _ = weeks
     with pytest.raises(duckdb.Error, match="No such run"):

@@ -9,6 +9,7 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.clock import utc_now
+from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS
 from firmlake.terminal.echo import echo, echo_data
@@ -114,8 +115,7 @@ def report(call: Call, path: Path | None, company_list: str) -> None:
 
 
 @click.command()
-@click.argument("country", type=click.Choice(["BE", "NL", "FR"], case_sensitive=False))
-@click.argument("company_number")
+@click.argument("words", nargs=-1, required=True, metavar="COUNTRY NUMBER")
 @click.option("--dataset", "datasets", multiple=True, type=click.Choice(["financials", "lookalikes", "relationships"]))
 @click.option(
     "--page",
@@ -125,10 +125,8 @@ def report(call: Call, path: Path | None, company_list: str) -> None:
 )
 @click.option("--sandbox", "is_demo", is_flag=True, help="Ask the embedded service.")
 @command
-def company(
-    call: Call, country: str, company_number: str, datasets: tuple[str, ...], page: Path | None, is_demo: bool
-) -> int:
-    """Fetch one company, publish its data and print it. Costs a credit outside its paid window.
+def company(call: Call, words: tuple[str, ...], datasets: tuple[str, ...], page: Path | None, is_demo: bool) -> int:
+    """Fetch one company, such as BE 0403227515, publish its data and print it. Costs a credit outside its paid window.
 
     The answers land in the data folder like those of any run; --sandbox uses the data folder of the demo. With --page,
     nothing is fetched: the page has figures over ten years, peers, owners, changes, and where each figure came from.
@@ -140,7 +138,11 @@ def company(
 
     demo = {key.replace(".", "__"): value for key, value in SAMPLE_SETTINGS.items()} if is_demo else {}
     settings = call.settings(**demo)
-    wanted = read_company(country.upper(), company_number)
+    text = " ".join(words)
+    country = text[:2].upper()
+    if country not in COUNTRIES:
+        raise UsageError(f"{text!r} does not begin with BE, NL or FR", "Write `firmlake company BE 0403227515`")
+    wanted = read_company(country, text[2:].strip())
     if page:
         from firmlake.report.company_page import write_company_page
 

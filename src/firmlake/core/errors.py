@@ -45,6 +45,7 @@ EXIT_LOCKED = 7
 EXIT_SIGHUP = 129
 EXIT_SIGINT = 130
 EXIT_SIGTERM = 143
+EXITS_OF_SIGNALS = (EXIT_SIGHUP, EXIT_SIGINT, EXIT_SIGTERM)
 
 
 class FirmlakeError(Exception):
@@ -106,7 +107,7 @@ class ThrottleStoreError(Stopped):
 
 
 class InterruptedRunError(Stopped):
-    """SIGINT or SIGTERM arrived; the process exits with the code of that signal."""
+    """A signal asked the process to end (`EXITS_OF_SIGNALS`); it exits with the code of that signal."""
 
     exit_code = EXIT_SIGINT
 

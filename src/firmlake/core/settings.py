@@ -231,7 +231,11 @@ class LoadSettings(SettingsSection, frozen=True):
     """Which database `firmlake load` writes to."""
 
     target: Annotated[
-        str, Meta(description='postgres://HOST/DATABASE without a password, or duckdb:FILE; "" is none')
+        str,
+        Meta(
+            description="postgres://HOST/DATABASE (without a password), snowflake://ACCOUNT/DATABASE, "
+            'bigquery://PROJECT/DATASET or duckdb:FILE; "" is none'
+        ),
     ] = ""
     schema: Annotated[str, Meta(min_length=1, max_length=60, description="schema of the tables there")] = "firmlake"
     tables: Annotated[

@@ -135,7 +135,8 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
     if is_mapping(kind):
         value = dict(_read_pairs(value) if is_text else _dotted(value, ""))
     if is_text and is_tuple(kind):
-        value = [part.strip() for part in value.split(",") if part.strip()]
+        parts = value.strip().removeprefix("[").removesuffix("]").split(",")  # also as TOML writes an array
+        value = [part.strip().strip("\"'") for part in parts if part.strip()]
     try:
         return msgspec.convert(value, kind, strict=not is_text)
     except msgspec.ValidationError as error:

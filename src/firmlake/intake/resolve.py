@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from firmlake.core.company import COUNTRIES
 from firmlake.intake.columns import COUNTRY, NUMBER_ROLES
 from firmlake.intake.countries import OTHER_COUNTRY, country_codes
 from firmlake.intake.forms import EMPTY
@@ -21,6 +22,7 @@ __all__ = ["resolve_lines"]
 
 _ABROAD: Final = "another country, or no country: the service knows BE, NL and FR only"
 _DISAGREEING: Final = "disagreeing columns: they name different companies or countries; correct one of them"
+_VAT_PREFIX: Final = rf"^\W*({'|'.join(COUNTRIES)})[\W_]*[0-9]"
 _LONGEST_GIVEN: Final = 200
 _REAL: Final = pl.lit(0xFFFF_FFFF ^ SPELLINGS, pl.UInt32)
 """Bits of the repairs that are reported."""
@@ -32,9 +34,9 @@ def resolve_lines(
     """Resolve the company of each line of a batch, or the reason why there is none.
 
     The country comes from the first of: a prefix of the number, the register named by its column, the country column,
-    `default_country`, a word in the column's name. A line is refused if one of the first two contradicts the country
-    column. The first filled number counts, in the order of `NUMBER_ROLES`. A further number refuses the line if it
-    identifies another company, but not if it identifies none.
+    the prefix of a VAT number beside it, `default_country`, a word in the column's name. A line is refused if one of
+    the first two contradicts the country column. The first filled number counts, in the order of `NUMBER_ROLES`. A
+    further number refuses the line if it identifies another company, but not if it identifies none.
 
     Args:
         batch: Lines from a `firmlake.intake.table.Table`.
@@ -55,7 +57,9 @@ def resolve_lines(
         - the columns `kept`.
     """
     countries = _first_country([batch[field(position)] for position in choice.get(COUNTRY, ())], len(batch))
-    known = countries["code"].set(countries["code"] == OTHER_COUNTRY, None)
+    prefixes = [_vat_country(batch[field(position)]) for position in choice.get("vat_number", ())]
+    known = pl.select(pl.coalesce(countries["code"], *prefixes)).to_series()
+    known = known.set(countries["code"] == OTHER_COUNTRY, None)
     numbers = (
         _named(batch[field(position)], known, role, default_country)
         for role in NUMBER_ROLES
@@ -97,6 +101,11 @@ def _first_country(columns: list[pl.Series], height: int) -> pl.DataFrame:
         code=code,
         is_ambiguous=pl.any_horizontal(pl.repeat(value=False, n=height), *(code != other for other in codes)),
     )
+
+
+def _vat_country(cells: pl.Series) -> pl.Series:
+    """Return the country in whose prefix VAT numbers begin; null for other texts."""
+    return cells.str.to_uppercase().str.extract(_VAT_PREFIX)
 
 
 def _named(numbers: pl.Series, country: pl.Series, role: str, default: str | None) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from firmlake.privacy.tombstones import key_path, person_hash
 from firmlake.privacy.tree import NULL, Node, as_json, parse, read_text, replaced, walk
 from firmlake.privacy.words import name_words
 
-__all__ = ["answer_filter", "mask", "speaks_of_person"]
+__all__ = ["answer_filter", "mask", "speaks_of_person", "words_of"]
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _OF_PERSONS = {
@@ -76,8 +76,14 @@ def speaks_of_person(key: str) -> bool:
         >>> [speaks_of_person(key) for key in ("createdByV2", "sortBy", "director", "ownerType")]
         [True, False, True, False]
     """
-    words = _words(key)
+    words = words_of(key)
     return bool(words & _OF_PERSONS and not words & _OF_OTHERS) or _RUN_TOGETHER.search(key.lower()) is not None
+
+
+def words_of(key: str) -> set[str]:
+    """Return the words of a key in lower case, those in the plural also without their s."""
+    words = {word.lower() for word in _WORD.findall(key)}
+    return words | {word.removesuffix("s") for word in words}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -105,14 +111,9 @@ def _has_person_key(node: Node) -> bool:
 
 def _is_name_of_party(node: Node) -> bool:
     """Tell whether a text is the name of a related party whose record holds no company number."""
-    if "name" not in _words(node.key or ""):
+    if "name" not in words_of(node.key or ""):
         return False
     each: Node | None = node
     while each is not None and not (each.parent is not None and each.parent.key in _PARTIES):
         each = each.parent
     return each is not None and not any(map(identity, walk(each)))
-
-
-def _words(key: str) -> set[str]:
-    words = {word.lower() for word in _WORD.findall(key)}
-    return words | {word.removesuffix("s") for word in words}

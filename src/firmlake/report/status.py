@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import msgspec
 
-from firmlake.core.errors import EXIT_SIGINT, EXIT_SIGTERM, DamagedError
+from firmlake.core.errors import EXITS_OF_SIGNALS, DamagedError
 from firmlake.core.failure import LastFailure, last_failure
 from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
@@ -238,7 +238,7 @@ def _size(folder: Path) -> int:
 
 def _first_step(failure: LastFailure | None, will_resume: bool) -> str:
     """Return what the last failure asks for before anything else; an interruption asks only to resume."""
-    is_interruption = will_resume and failure and failure.exit_code in (EXIT_SIGINT, EXIT_SIGTERM)
+    is_interruption = will_resume and failure and failure.exit_code in EXITS_OF_SIGNALS
     return f"{failure.next_step}. Then: " if failure and failure.next_step and not is_interruption else ""
 
 

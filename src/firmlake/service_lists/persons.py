@@ -23,6 +23,7 @@ from firmlake.api.contract import CREATED_BY, LIST_NAME, ListEntry
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ListSettings
 from firmlake.privacy.key import read_key
+from firmlake.privacy.persons import speaks_of_person, words_of
 
 __all__ = ["concealer"]
 
@@ -33,11 +34,6 @@ _LETTER = rb"(?:[^\s\"\\@<>(),;:\[\]{}]|\\u(?!0040)[0-9a-fA-F]{4})"
 _ADDRESS = re.compile(rb"((?:\\[^u])?)(%b{1,320}+(?:@|\\u0040)%b{1,320}+)" % (_LETTER, _LETTER))
 """What looks like an e-mail address inside of JSON, and an escape before it, which is none of it."""
 _KNOWN = {field.encode_name for field in msgspec.structs.fields(ListEntry)}
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_OF_PERSONS = {"author", "by", "creator", "editor", "email", "mail", "maker", "owner", "person", "user", "username"}
-_OF_OTHERS = {"count", "filter", "group", "kind", "language", "order", "role", "sort", "status", "type"}
-"""Words of keys: `createdByV2` and `list_owner` speak of a person; `sortBy` and `ownerType` do not."""
-_RUN_TOGETHER = re.compile(r"(?:added|created|edited|made|modified|owned|updated)by")
 _HASH_DIGITS = 32
 
 
@@ -135,19 +131,9 @@ def _texts(body: bytes) -> Iterator[tuple[list[str], int, int]]:
 def _is_about_person(keys: list[str]) -> bool:
     """Tell whether an unknown key suggests a person, or the text is the name in an unknown object of a list."""
     unknown = [key for key in keys if key not in _KNOWN]
-    if any(map(_speaks_of_person, unknown)):
+    if any(map(speaks_of_person, unknown)):
         return True
-    return keys[:1] == ["data"] and "name" in _words(keys[-1]) and any(key in unknown for key in keys[1:-1])
-
-
-def _speaks_of_person(key: str) -> bool:
-    words = _words(key)
-    return bool(words & _OF_PERSONS and not words & _OF_OTHERS) or _RUN_TOGETHER.search(key.lower()) is not None
-
-
-def _words(key: str) -> set[str]:
-    words = {word.lower() for word in _WORD.findall(key)}
-    return words | {word.removesuffix("s") for word in words}
+    return keys[:1] == ["data"] and "name" in words_of(keys[-1]) and any(key in unknown for key in keys[1:-1])
 
 
 def _read_text(value: bytes) -> str:

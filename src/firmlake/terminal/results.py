@@ -44,7 +44,7 @@ class QueryResult(NamedTuple):
 
 def show_result(columns: Sequence[str], rows: Rows) -> None:
     """Print a result: up to a thousand rows so that they fit the screen; of more, on a terminal, the first fifty."""
-    number, rest = 0, iter(rows)
+    number, rest = 0, _with_plain_years(columns, rows)
     first = list(islice(rest, SHOWN_MAX + 1))
     if len(first) <= SHOWN_MAX:
         number = len(first)
@@ -116,6 +116,13 @@ def write_parquet(path: Path, connection: duckdb.DuckDBPyConnection, sql: str) -
 
     write_file(path, write)
     return count
+
+
+def _with_plain_years(columns: Sequence[str], rows: Rows) -> Iterator[tuple[Any, ...]]:
+    """Turn years and ids into text, which is shown without thousands separators."""
+    plain = {place for place, name in enumerate(columns) if name.lower().endswith(("year", "_id"))}
+    for row in rows:
+        yield tuple(str(cell) if at in plain and isinstance(cell, int) else cell for at, cell in enumerate(row))
 
 
 def _show_fitting(result: QueryResult) -> None:

@@ -65,7 +65,11 @@ _GENERATION_AT = f"""
         CASE WHEN asked.time IS NOT NULL THEN coalesce(
             (SELECT max(generation) FROM ({_KNOWN}) WHERE known_at <= asked.time), 0) END,
         error('No such run, and no time: ' || asked.text))
-    FROM (SELECT moment::VARCHAR AS text, try_cast(moment AS TIMESTAMP) AS time) asked)
+    FROM (SELECT text,
+                 if(regexp_matches(text, ':.*([+-][0-9]{{2}}(:?[0-9]{{2}})?|Z)$'),
+                    make_timestamp(epoch_us(try_cast(text AS TIMESTAMPTZ))),
+                    try_cast(text AS TIMESTAMP)) AS time
+          FROM (SELECT moment::VARCHAR AS text)) asked)
 """
 
 _BEGAN = "(SELECT run_id AS loaded, min(generation) AS first_generation FROM loads GROUP BY run_id)"
@@ -124,7 +128,10 @@ _KNOWN_ON = """
 
 _DATES = """{'country': country, 'company_number': company_number, 'start_date': start_date, 'end_date': end_date}"""
 
-_MOMENT = "moment is a run, or a time in UTC, which counts runs whose last answers came by then; an unknown run fails."
+_MOMENT = (
+    "moment is a run, or a time, in UTC unless it has an offset, which counts runs whose last answers came by then. A "
+    "day counts as its first moment; an unknown run fails."
+)
 
 
 def _as_of(table: Table) -> Macro:

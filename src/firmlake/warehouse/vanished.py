@@ -62,9 +62,9 @@ def find_vanished(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Va
     """
     found = []
     for dataset in COMPANY_TABLES:
-        if not count_rows(connection, f"SELECT count(*) FROM closed_{dataset}"):
-            continue
         paths = _paths(dataset)
+        if not paths or not count_rows(connection, f"SELECT count(*) FROM closed_{dataset}"):
+            continue
         counts = ", ".join(f'count("{name}") AS "{name}"' for name in paths)
         lost = ", ".join(f'sum(greatest(c."{name}" - n."{name}", 0))::BIGINT' for name in paths)
         key = ", ".join(_RECORDS[dataset])

@@ -11,6 +11,6 @@ SELECT
     (end_date + INTERVAL 1 YEAR)::DATE AS expected_end_date,
     expected_end_date + ceil(usual_days_to_file)::INTEGER AS expected_date,
     due_by - expected_date AS overdue_days
-FROM (SELECT on_date AS due_by) asked
+FROM (SELECT on_date::DATE AS due_by) asked
 CROSS JOIN portfolio
 WHERE expected_date < due_by

@@ -26,7 +26,7 @@
 -- runs in the 30 days up to the day. Null: none did, or no stake is stated
 -- owner_change_on: Day of the last of these changes
 WITH asked AS (
-    SELECT on_date AS due_by
+    SELECT on_date::DATE AS due_by
 )
 SELECT
     c.country, c.company_number, c.name,

@@ -21,7 +21,7 @@ FROM (
         z.country, z.company_number,
         coalesce(arg_max(z.zone, (z.end_date, z.start_date)) FILTER (z.end_date <= first_day), 'no accounts') AS from_zone,
         arg_max(z.zone, (z.end_date, z.start_date)) FILTER (z.end_date <= last_day) AS to_zone
-    FROM (SELECT from_day AS first_day, to_day AS last_day) asked
+    FROM (SELECT from_day::DATE AS first_day, to_day::DATE AS last_day) asked
     CROSS JOIN (
         SELECT country, company_number, start_date, end_date, coalesce(zone, 'no score') AS zone FROM altman
     ) z
