@@ -354,6 +354,25 @@ def test_an_unfinished_run_does_not_outspend_a_budget_that_was_set_since(call: C
     assert call("run", "list.csv", "--max-credits", str(len(NUMBERS))).code == 0
 
 
+def test_what_an_interrupted_run_fetched_is_published_if_its_list_was_replaced(call: Call, sandbox):
+    write_few(130)
+    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
+    assert call("run", "few.csv").code == 5
+    paid = sandbox.ledger()["summary"]["credits_charged"]
+    assert 90 < paid < 130
+    (interrupted,) = (path.name for path in Path("data/runs").iterdir())
+    write_few(40)
+    assert f"Run {interrupted} of an earlier version of this list was interrupted" in call("plan", "few.csv").out
+    assert call("run", "few.csv").code == 0
+    summary = sandbox.ledger()["summary"]
+    assert (summary["credits_charged"], summary["companies_charged_again"]) == (paid, 0)
+    assert call("status", "--json").content["unfinished"] == []
+    held = "SELECT count(*) AS n FROM companies WHERE paid_at IS NOT NULL"
+    assert call("query", held, "--format", "json").content == [{"n": paid}]
+    outcomes = "SELECT outcome, reason FROM runs ORDER BY started_at"
+    assert [row["outcome"] for row in call("query", outcomes, "--format", "json").content] == ["stopped", "done"]
+
+
 @pytest.mark.reliability
 def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(call: Call, sandbox: firmlake_sandbox.Sandbox):
     write_few(20)

@@ -21,7 +21,7 @@ from firmlake.enrich.held import Held, read_held
 from firmlake.enrich.sample import Whole, take_sample
 from firmlake.enrich.targets import Estimate, count_companies, estimate, find_targets
 from firmlake.enrich.underway import read_underway
-from firmlake.enrich.unfinished import find_others, find_unfinished, targets_left
+from firmlake.enrich.unfinished import find_others, find_replaced, find_unfinished, targets_left
 from firmlake.enrich.without_forgotten import without_forgotten
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.key import names_of
@@ -53,6 +53,7 @@ class Planned(NamedTuple):
         waits: What the run has to expect of the allowance; None if that is not known.
         budget: The credits that the run may spend.
         refresh_off: Why no company is refreshed for free; empty if they may.
+        replaced: Unfinished runs of earlier versions of the list. What they have fetched is published before this run.
     """
 
     companies: CompanyList
@@ -67,6 +68,7 @@ class Planned(NamedTuple):
     waits: Forecast | None = None
     budget: Budget = Budget(-1, "", 0, -1)
     refresh_off: str = ""
+    replaced: tuple[Run, ...] = ()
 
 
 def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
@@ -176,10 +178,11 @@ def _plan(
     waits = expect_waits(settings, sum(cost.request_counts.values()) - cost.left_out_count)
     if waits:
         cost = cost._replace(minutes=max(cost.minutes, waits.minutes))
-    others = find_others(settings, companies, targets, held, now)
+    replaced = find_replaced(settings, companies, held)
+    others = find_others(settings, companies, targets, held, now, replaced)
     return Planned(
         companies, targets, cost, waiting, unfinished, others, held.ahead,
-        budget=budget, refresh_off=refresh_off(settings, folders), waits=waits,
+        budget=budget, refresh_off=refresh_off(settings, folders), waits=waits, replaced=replaced,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from firmlake.api import service
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import FirmlakeError, SomeFailedError, Stopped
 from firmlake.core.folders import Folders
+from firmlake.core.freeze import remove_run
 from firmlake.core.lock import lock
 from firmlake.core.log import log
 from firmlake.core.memory import give_back, share_arena
@@ -31,6 +32,7 @@ from firmlake.enrich.observer import Observer, Published
 from firmlake.enrich.shards import fetch_shards
 from firmlake.enrich.start import start_or_resume
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
+from firmlake.landing.segments import list_segments
 from firmlake.report.summary import failure_groups, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
 from firmlake.warehouse.generations import LINK, open_warehouse
@@ -216,6 +218,10 @@ def _start(
         nothing to ask for.
     """
     planned = plan()
+    if replaced := planned.replaced:
+        for earlier in replaced:
+            observer.step(f"publish run {earlier.run_id}", partial(_publish_replaced, settings, earlier, now))
+        planned = plan()._replace(replaced=replaced)  # what they have fetched is fresh now
     observer.planned(planned, title)
     if planned.companies.companies.is_empty():
         return None
@@ -223,6 +229,15 @@ def _start(
     log("planned", run=run.run_id, list=run.plan.list_name, companies=run.plan.target_count)
     expected = sum(planned.estimate.request_counts.values()) - planned.estimate.left_out_count
     return run, expected, planned.budget.credits
+
+
+def _publish_replaced(settings: Settings, run: Run, now: Callable[[], datetime]) -> None:
+    """Publish what an unfinished run has fetched, without another request; remove the run if that is nothing."""
+    if any(list_segments(run.folders.landing(run.run_id, shard)) for shard in run.shards()):
+        shards = [stage_shard(run, shard) for shard in run.shards()]
+        _publish(settings, run, shards, Stopped("its list was replaced before all were asked for", ""), now)
+    else:
+        remove_run(run)
 
 
 def _publish(

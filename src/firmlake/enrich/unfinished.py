@@ -1,7 +1,8 @@
-"""Unfinished runs that matter to a plan: the one it resumes, and those of other lists that share companies with it."""
+"""Unfinished runs that matter to a plan: the one it resumes, and those of other versions of the list or other lists."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 import polars as pl
@@ -14,8 +15,9 @@ from firmlake.core.settings import Settings
 from firmlake.enrich.held import Held
 from firmlake.intake.company_list import CompanyList
 from firmlake.intake.key import company_key
+from firmlake.intake.members import list_name_of
 
-__all__ = ["find_others", "find_unfinished", "targets_left"]
+__all__ = ["find_others", "find_replaced", "find_unfinished", "targets_left"]
 
 
 def find_unfinished(
@@ -36,16 +38,36 @@ def find_unfinished(
     return None
 
 
+def find_replaced(settings: Settings, companies: CompanyList, held: Held) -> tuple[Run, ...]:
+    """Find the unfinished runs of earlier versions of the list. They had other companies, so nothing resumes them."""
+    name = settings.run.list_name or list_name_of(companies.path)
+    return tuple(
+        each.run
+        for each in held.underway
+        if companies.is_file
+        and each.run.plan.company_list == name
+        and each.run.plan.list_sha256 != companies.sha256
+        and not _is_refused(settings, each.run)
+    )
+
+
 def find_others(
-    settings: Settings, companies: CompanyList, targets: pl.DataFrame, held: Held, now: datetime
+    settings: Settings,
+    companies: CompanyList,
+    targets: pl.DataFrame,
+    held: Held,
+    now: datetime,
+    replaced: Collection[Run] = (),
 ) -> tuple[tuple[Run, int], ...]:
-    """Find the unfinished runs of other lists that already hold answers about the planned companies."""
+    """Find the unfinished runs, except those `replaced`, that already hold answers about the planned companies."""
     key = ["country", "company_number"]
     asked = targets.lazy().select(pl.col(key).cast(pl.String))  # lazy: a million companies are not copied
     counts = (
         (each.run, asked.join(each.paid.lazy(), on=key, how="semi").unique().collect().height)
         for each in held.underway
-        if each.run.plan.list_sha256 != companies.sha256 and each.run.plan.started_at > _oldest(settings, now)
+        if each.run.plan.list_sha256 != companies.sha256
+        and each.run not in replaced
+        and each.run.plan.started_at > _oldest(settings, now)
     )
     return tuple((run, count) for run, count in counts if count and not _is_refused(settings, run))
 

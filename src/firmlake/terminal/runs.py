@@ -95,6 +95,8 @@ def describe_plan(planned: Planned) -> Iterator[str]:
             f"{count_of(count, 'answer has a time', 'answers have times')} in the future, up to "
             f"{latest:%Y-%m-%d %H:%M} UTC: the clock was wrong then, so these do not count as fresh or paid for"
         )
+    for run_id in content["replaced"]:
+        yield f"Run {run_id} of an earlier version of this list was interrupted: what it fetched is published first"
     for other in content["unfinished_elsewhere"]:
         yield (
             f"Run {other['run_id']} of {other['list']} is unfinished and has paid for "
@@ -125,6 +127,7 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "waits_because": planned.waits.why if planned.waits else "",
         "continues_run": planned.unfinished.run_id if planned.unfinished else None,
         "whole": _whole_content(planned.whole),
+        "replaced": [run.run_id for run in planned.replaced],
         "unfinished_elsewhere": [
             {"run_id": run.run_id, "list": run.plan.list_name, "paid_count": count} for run, count in planned.others
         ],
