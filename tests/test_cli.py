@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -626,3 +628,19 @@ def test_help_needs_neither_prefect_nor_polars():
         "import sys, firmlake.cli; assert not {'polars', 'prefect', 'duckdb', 'pyarrow', 'pandas'} & set(sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_metrics_keep_the_access_that_their_file_has(call: Call):
+    for mode in (0o600, 0o644):
+        assert call("status", "--metrics", "m.prom").code == 0
+        assert stat.S_IMODE(Path("m.prom").stat().st_mode) == mode
+        Path("m.prom").chmod(0o644)
+
+
+def test_a_full_disk_behind_stdout_is_one_line(call: Call, monkeypatch):
+    def full(text, **options):
+        if not options.get("err"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("firmlake.terminal.echo.click.secho", full)
+    assert call("status").code == 1

@@ -119,6 +119,7 @@ def test_landed_answers_of_a_run_that_is_not_staged_whole_stay(three):
         pytest.param(f"runs/{RUNS[0]}/plan.json", "staged_days", marks=pytest.mark.slow),
         (f"landing/run={RUNS[0]}/shard=00001/00001.zst", "staged_days"),
         (f"staged/run={RUNS[0]}/lookalikes/shard=00001.parquet", "landed_days"),
+        (f"runs/{RUNS[0]}/targets.parquet", "landed_days"),
     ],
 )
 def test_a_damaged_run_keeps_all_and_is_named_and_the_others_are_pruned(three, harmed, limit):
@@ -128,6 +129,13 @@ def test_a_damaged_run_keeps_all_and_is_named_and_the_others_are_pruned(three, h
     assert [each.path.name for each in found] == [f"run={RUNS[1]}"]
     assert harmed in damaged[RUNS[0]].message
     assert damaged[RUNS[0]].next_step
+
+
+def test_a_run_without_its_plan_is_named(three):
+    (three.run(RUNS[0]) / "plan.json").unlink()
+    found, damaged = find_removable(three, NOW, keep_generations=9, landed_days=OLD)
+    assert [each.path.name for each in found] == [f"run={RUNS[1]}"]
+    assert damaged.keys() == {RUNS[0]}
 
 
 @pytest.mark.slow

@@ -381,3 +381,15 @@ def test_rows_keep_their_row_ids_while_that_is_asked_for_and_are_written_togethe
         connection.execute("DELETE FROM t WHERE value = 0")
         checkpoint(connection)
         assert connection.execute(groups).fetchall() == [(1,)]
+
+
+def test_a_full_disk_is_told_as_one(folders):
+    def load(connection, number):
+        raise duckdb.FatalException(
+            "Transaction COMMIT succeeded, but the autocheckpoint failed: No space left on device"
+        )
+
+    with pytest.raises(FirmlakeError) as caught:
+        publish(folders, load, memory_limit="100MB", keep=5)
+    assert "make room on the disk" in caught.value.next_step
+    assert newest(folders) is None

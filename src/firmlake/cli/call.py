@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import wraps
@@ -18,6 +19,8 @@ from firmlake.core.signals import exit_code_of_signal, was_interrupted
 from firmlake.terminal.echo import echo, echo_json
 
 __all__ = ["Call", "command"]
+
+_MAKE_ROOM = "Make room; nothing that was fetched or published is lost. Then run again"
 
 
 class Call:
@@ -107,6 +110,12 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
                 return function(call, **arguments) or EXIT_DONE
             except FirmlakeError as error:
                 return call.fail(error, exit_code_of_signal() if was_interrupted() else error.exit_code)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                call.as_json = False  # stdout may be what is full
+                full = FirmlakeError(f"The disk of stdout or a file is full: {error.strerror}", _MAKE_ROOM)
+                return call.fail(full, EXIT_FAILED)
             except (KeyboardInterrupt, Exception) as error:
                 # DuckDB raises a RuntimeError if a signal arrives while it works.
                 if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):

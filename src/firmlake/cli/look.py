@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from functools import partial
 from pathlib import Path
 
@@ -35,10 +36,17 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
     from firmlake.terminal.status import show_status
 
     settings = call.settings()
-    found = read_status(Folders.of(settings), company_list, settings.run, key=key_of(settings))
+    folders = Folders.of(settings)
+    found = read_status(folders, company_list, settings.run, key=key_of(settings))
     if metrics:
         text = render_metrics(found).encode()
-        write_file(metrics, lambda aside: aside.write_bytes(text))
+        mode = stat.S_IMODE(metrics.stat().st_mode) if metrics.exists() else 0o600
+
+        def write(aside: Path) -> None:
+            aside.write_bytes(text)
+            aside.chmod(mode)  # whoever collects the metrics is another user
+
+        write_file(metrics, write, folders.readers)
     call.answer(found, lambda: show_status(found, utc_now()))
 
 

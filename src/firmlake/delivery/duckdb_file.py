@@ -103,8 +103,11 @@ def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbCo
     """
     if not path.absolute().parent.is_dir():
         raise UsageError(f"The folder {path.absolute().parent} does not exist", "Create it, or name another file")
+    is_new = not path.exists()
     try:
         connection = duckdb.connect(str(path), config={"memory_limit": memory_limit})
+        if is_new:
+            path.chmod(0o600)  # it holds names of persons, as exports do
     except duckdb.IOException as error:
         if "lock" in str(error).lower():
             raise LockHeldError(f"{path} is open in another process", "Close it there, then load again") from None

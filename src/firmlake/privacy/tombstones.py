@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from firmlake.core.company import Company
-from firmlake.core.errors import SettingsError, UsageError
+from firmlake.core.errors import DamagedError, SettingsError, UsageError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.settings import PrivacySettings
@@ -97,6 +97,8 @@ def read_register(settings: PrivacySettings, folders: Folders) -> tuple[Register
     """
     path = folders.tombstones
     if not path.exists():
+        if any((folders.state / "receipts").glob("*.json")):
+            raise DamagedError(f"{path} is missing, although subjects were forgotten (state/receipts)", _RESTORE)
         return None
     register = read_json(path, Register, _RESTORE)
     key = read_key(key_path(settings, folders), _SETTING, is_new=False)

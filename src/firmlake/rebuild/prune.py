@@ -86,6 +86,10 @@ def find_removable(
     unfinished = {run.plan.list_name for run in runs if run.outcome() is None}
     found += _lists(folders, now, staged_days, unfinished)
     damaged = {run_id: error for run_id, error in unreadable.items() if run_id in loaded}
+    for run_id in loaded - unreadable.keys() - {run.run_id for run in runs}:
+        if (landed := folders.landing(run_id, 1).parent).exists():
+            plan = folders.run(run_id) / "plan.json"
+            damaged[run_id] = DamagedError(f"{plan} is missing, without which {landed} cannot be read", "Restore it")
     for run in runs:
         outcome = run.outcome()
         if run.run_id in loaded and outcome:
@@ -142,6 +146,8 @@ def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bo
     manifest = read_manifest(run)
     if is_landed_old and manifest:
         check_staged(run, manifest)
+        for name in run.plan.sha256:
+            run.table(name)
         yield _measured("landed", landed, ended_at)
     elif is_staged_old and staged.exists():
         if manifest:

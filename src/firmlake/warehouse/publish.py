@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ __all__ = ["checkpoint", "publish", "remake"]
 _TIDIED_EVERY = 8
 """Rows are compacted in every eighth generation only: otherwise each load would rewrite half of a table for the few
 rows that it removes."""
+_FULL = re.compile(r"No space left|File too large|autocheckpoint failed|[Cc]ould not write", re.IGNORECASE)
+"""What DuckDB says if the disk is full, or if a limit for files is reached."""
 _GIVEN_BACK_FROM = "8MB"
 """DuckDB returns freed memory to the system from this size on. Its default is 512 MB, which costs 50 MB more."""
 
@@ -179,6 +182,8 @@ def _fill(
     except duckdb.Error as error:
         is_short = isinstance(error, duckdb.OutOfMemoryException)
         next_step = f"raise run.duckdb_memory above {memory_limit}, then run again" if is_short else "run again"
+        if _FULL.search(str(error)):
+            next_step = "make room on the disk, then run again"
         failed = FirmlakeError(f"{aside}: {error}", f"Nothing was published; {next_step} to continue")
         raise explain_damage(start, error) or failed from error
 
