@@ -234,3 +234,33 @@ def test_amounts_with_decimal_commas_are_numbers_in_a_workbook_where_nothing_is_
     sheet = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx")).load_sheet("customers").to_polars()
     assert sheet["omzet"].to_list() == [1234.5, -12, None]
     assert sheet["marge"].to_list() == ["1.234", "0,5x", None]
+
+
+@pytest.mark.parametrize(
+    ("texts", "written"),
+    [
+        (["1.5", "n/a", "2"], [1.5, None, 2]),
+        (["1.5", "NaN", "", "-", "inf"], [1.5, None, None, None, None]),
+        (["123456789.12", "333.333333333333", "1.00000000000000E-12"], [123456789.12, 333.333333333333, 1e-12]),
+        (["1.234,50", "n.v.t., 0", "7"], [None] * 3),
+        (["1.234,50", "n.v.t.", "-0,125"], [1234.5, None, -0.125]),
+        (["1.234", "ja, meer", "2"], [1.234, None, 2]),
+        (["12.12345678901234", "1"], [None, 1]),
+        (["n/a", "-", ""], [None] * 3),
+        (["100", "007", "200"], [None] * 3),
+        (["100", "A10", "200"], [None] * 3),
+        (["100", "5410041001204", "200"], [None] * 3),
+        (["100", "5.52032534006461E+15", "200"], [None] * 3),
+    ],
+)
+def test_numbers_are_numbers_in_a_workbook_beside_words_but_not_beside_codes(folders, tmp_path, texts, written):
+    """None is a cell with text, as it came."""
+    publish_lines(folders, [None] * len(texts), [{"omzet": text} for text in texts])
+    book = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx"))
+    numbers = book.load_sheet("customers", dtypes="boolean").to_polars()["omzet"].is_not_null()  # null for text
+    values = book.load_sheet("customers", dtypes="float").to_polars()["omzet"]
+    assert [value if is_number else None for value, is_number in zip(values, numbers, strict=True)] == written
+    shown = book.load_sheet("customers", dtypes="string").to_polars()["omzet"]
+    assert [text for text, number in zip(shown, written, strict=True) if number is None] == [
+        text or None for text, number in zip(texts, written, strict=True) if number is None
+    ]

@@ -1,8 +1,11 @@
 """Every line of a list can be given back: with its number, its cells under unique names, and its company."""
 
 import datetime
+import shutil
+import subprocess
 
 import polars as pl
+import pytest
 
 from firmlake.intake.company_list import IntakeOptions
 from firmlake.intake.entries import read_entries
@@ -53,3 +56,52 @@ def test_a_date_of_a_workbook_is_an_iso_date_without_the_time_it_does_not_have(w
     _, lines = cells(write(workbook(rows)))
     assert [line[4] for line in lines] == ["2026-09-01", "2026-09-01 12:30:00"]
     assert lines[0][5] == "2026-09-01 00:00:00"
+
+
+def second_column(content, write):
+    return [line[4] for line in cells(write(content))[1]]
+
+
+NUMBERS = {
+    123456789.12: "123456789.12",
+    -99999999.99: "-99999999.99",
+    1000 / 3: "333.333333333333",
+    0.1 + 0.2: "0.3",
+    5.0: "5",
+    0.155: "0.155",
+    1e-7: "0.0000001",
+    1e-12: "1.00000000000000E-12",
+    999999999999999: "999999999999999",
+    1e21: "1.00000000000000E+21",
+}
+
+
+@pytest.mark.parametrize(("number", "shown"), NUMBERS.items())
+def test_a_number_of_a_workbook_is_read_with_the_15_digits_that_a_spreadsheet_shows(write, number, shown):
+    """Without an exponent, unless the number is very large or very small."""
+    assert second_column(workbook([["kbo", "omzet"], ["0403227515", number]]), write) == [shown]
+
+
+def test_a_text_of_a_workbook_is_read_as_it_stands(write):
+    texts = ["123456789.120000005", "1234567890123456", "0.3000000000000000", "true", "1e21", "007"]
+    rows = [["kbo", "omzet"], ["0403227515", 1234567.891], *([None, text] for text in texts)]
+    assert second_column(workbook(rows), write) == ["1234567.891", *texts]
+
+
+def test_a_number_of_a_workbook_that_has_lost_digits_is_no_company_number(read):
+    companies = read(workbook([["siret"], [55203253400646], [5520325340064612], [-55203253400646123]]))
+    assert companies.companies["company_number"].to_list() == ["552032534"]
+    assert companies.refused["given"].to_list() == ["5.52032534006461E+15", "-5.52032534006461E+16"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["xls", "xlsx", "ods"])
+def test_numbers_are_read_alike_from_the_workbooks_of_a_spreadsheet_program(write, tmp_path, ending):
+    program = shutil.which("soffice")
+    if program is None:
+        pytest.skip("apt-get install libreoffice-calc-nogui")
+    (tmp_path / "made").mkdir()
+    (tmp_path / "list.xlsx").write_bytes(workbook([["kbo", "omzet"], *(["0403227515", each] for each in NUMBERS)]))
+    command = [program, f"-env:UserInstallation={tmp_path.as_uri()}/office", "--headless", "--convert-to", ending]
+    subprocess.run([*command, "--outdir", "made", "list.xlsx"], cwd=tmp_path, check=True, timeout=90)
+    assert second_column((tmp_path / "made" / f"list.{ending}").read_bytes(), write) == list(NUMBERS.values())

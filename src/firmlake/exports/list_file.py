@@ -165,9 +165,10 @@ def _write_xlsx(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Pat
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, str]:
-    """Tell which own columns hold numbers as a spreadsheet would write them (all values, no identifier), or ISO dates.
+    """Tell which own columns hold numbers as a spreadsheet would write them (no identifiers), or ISO dates.
 
-    Numbers are `number`, or `number,` if their decimal sign is a comma.
+    Numbers are `number`, or `number,` if their decimal sign is a comma. Values without a digit, like `n/a`, may stand
+    among them and stay text; one like `007` or `A10` makes all of them codes.
 
     Dates are recognised cell by cell, so it is enough if most values are dates.
     """
@@ -191,16 +192,16 @@ _WRITERS: dict[str, Callable[[duckdb.DuckDBPyConnection, ListBack, Path], int]] 
 }
 
 
-_NUMBER = "-?(0|[1-9][0-9]{{0,10}})([.][0-9]{{1,4}})?"
-_COMMA_NUMBER = "-?([0-9]{{1,3}}([.][0-9]{{3}}){{0,3}}|[0-9]{{1,11}})(,[0-9]{{1,4}})?"
+_NUMBER = "-?(0|[1-9][0-9]{{0,10}})([.][0-9]{{1,15}}(E-[0-9]{{1,3}})?)?"
+_COMMA_NUMBER = "-?([0-9]{{1,3}}([.][0-9]{{3}}){{0,3}}|[0-9]{{1,11}})(,[0-9]{{1,15}})?"
 _DATE = "([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})?[ T]?([0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]+)?)?)?"
-_FULL = "coalesce({test}(regexp_full_match({{column}}, '{form}')::INT) FILTER ({{column}} <> ''){bound}, false)"
+_SHARE = "coalesce(avg(regexp_full_match({{column}}, '{form}')::INT) FILTER ({{column}} <> ''){bound}, false)"
+_ANY = "coalesce(bool_or(regexp_matches({{column}}, '{form}')), false)"
 
 _KINDS: Final = {
-    "number": _FULL.format(test="min", form=_NUMBER, bound=" = 1"),
+    "number": _SHARE.format(form=f"{_NUMBER}|[^0-9]*", bound=" = 1") + " AND " + _ANY.format(form="[0-9]"),
     # Without any comma, `1.234` may be either.
-    "number,": _FULL.format(test="min", form=_COMMA_NUMBER, bound=" = 1")
-    + " AND coalesce(bool_or(contains({column}, ',')), false)",
-    "date": _FULL.format(test="avg", form=_DATE, bound=" > 0.5"),
+    "number,": _SHARE.format(form=f"{_COMMA_NUMBER}|[^0-9]*", bound=" = 1") + " AND " + _ANY.format(form="[0-9],[0-9]"),
+    "date": _SHARE.format(form=_DATE, bound=" > 0.5"),
 }
 """The test for each kind of column that is not written as text."""

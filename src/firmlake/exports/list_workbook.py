@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ SHEET_ROWS: Final = 1_048_575
 
 _CELL_MAX: Final = 32_767
 _EXACT_DIGITS: Final = 15
+_NUMBERS: Final = ("number", "number,")
 _WIDTHS: Final = (6, 34)
 _SHARE: Final = re.compile(r"(fraction|growth|margin|cagr)$")
 _ISO_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
@@ -148,11 +149,9 @@ class _Sheet:
         return len(f"{value:,.0f}") + (3 if "." in column else 0)
 
     def _write_text(self, place: int, text: str, column: str) -> int:
-        if column.startswith("number"):
-            with suppress(ValueError):
-                plain = text.replace(".", "").replace(",", ".") if column.endswith(",") else text
-                self._sheet.write_number(self._row, place, float(plain))
-                return len(text)
+        if column in _NUMBERS and (number := _number(text, column)) is not None:
+            self._sheet.write_number(self._row, place, number)
+            return len(text)
         if column == "date" and (moment := _moment(text)) is not None:
             self._sheet.write_datetime(self._row, place, moment, self._format(_MOMENTS[type(moment)]))
             return len(_MOMENTS[type(moment)])
@@ -160,7 +159,7 @@ class _Sheet:
             text = text[: _CELL_MAX - 1] + "…"
             self.cut_count += 1
         colour = _STATUS_COLOURS.get(text, "") if column == "status" else ""
-        shown = self._format("@" if column not in ("text", "date") else "", colour, is_risky(text))
+        shown = self._format("@" if column not in ("text", "date", *_NUMBERS) else "", colour, is_risky(text))
         self._sheet.write_string(self._row, place, text, shown)
         return max(map(len, text.splitlines()), default=0)
 
@@ -205,6 +204,15 @@ def _kind(name: str, kinds: Mapping[str, str], meanings: Meanings) -> str:
     return {"DATE": "yyyy-mm-dd", "DOUBLE": "0.00##", "BIGINT": "#,##0", "HUGEINT": "#,##0", "INTEGER": "#,##0"}.get(
         type_name, "text"
     )
+
+
+def _number(text: str, column: str) -> float | None:
+    """Read a number that a spreadsheet can hold with all its digits; None for any other text."""
+    with suppress(InvalidOperation):
+        number = Decimal(text.replace(".", "").replace(",", ".") if column.endswith(",") else text)
+        if number.is_finite() and len(number.as_tuple().digits) <= _EXACT_DIGITS:
+            return float(number)
+    return None
 
 
 def _moment(text: str) -> date | datetime | time | None:

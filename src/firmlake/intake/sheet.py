@@ -1,7 +1,8 @@
 """Load the cells of worksheets as text, in a process with a memory limit if they may be too large.
 
-A text cell is read as shown. A date is in ISO 8601, without a time if it has none. A number has all its digits, up to
-15: spreadsheets round longer numbers when they are typed or saved. A longer number is read as a spreadsheet shows it
+A text cell is read as shown. A date is in ISO 8601, without a time if it has none. A number is rounded to 15 digits:
+spreadsheets show no more, and keep no more of what is typed. So 123456789.12 is read as such, and 0.1 + 0.2 as 0.3.
+A number with more than 15 digits before its point has lost some. It is read in scientific notation
 (1.23456789012346E+18), so it cannot be mistaken for an identifier.
 """
 
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,7 +26,9 @@ import polars as pl
 __all__ = ["Sheet", "SheetDamagedError", "SheetTooLargeError", "load_guarded", "load_sheets"]
 
 _DIGITS_MAX: Final = 15
-_SHOWN: Final = "{:.14E}"
+_SMALLEST: Final = Decimal("1E-9")
+"""Smaller numbers are read in scientific notation."""
+
 _MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
 _DAY_ZERO: Final = r"^1899-12-3[01] "
 """The day that a time without a date has in a spreadsheet."""
@@ -62,13 +66,14 @@ def load_sheets(path: Path, wanted: str = "") -> Iterator[Sheet]:
                 # Rows are counted from the top of the sheet, empty ones included.
                 load = partial(workbook.load_sheet, name, header_row=None, skip_rows=0)
                 sheet = load(dtypes="string")
-                cells = sheet.to_polars()
-                digits = pl.all().str.count_matches("[0-9]") > _DIGITS_MAX
-                if cells.width and cells.select(pl.any_horizontal(digits.any())).item():
-                    cells = _round(cells, load(dtypes="boolean").to_polars())  # null for text cells
+                cells, is_visible = sheet.to_polars(), sheet.visible == "visible"
+                del sheet  # before another is loaded
+                numbers = _inexact(cells, load(dtypes="float").to_polars())
+                if any(number.count() for number in numbers):
+                    cells = _write_numbers(cells, numbers, load(dtypes="boolean").to_polars())
                 if cells.width and cells.select(pl.any_horizontal(pl.all().str.contains(_MOMENT).any())).item():
                     cells = _shorten_dates(cells, load(dtypes="datetime").to_polars())
-                yield Sheet(name, sheet.visible == "visible", cells)
+                yield Sheet(name, is_visible, cells)
     except fastexcel.FastExcelError as error:
         raise SheetDamagedError(str(error)) from error
     except pl.exceptions.PanicException as error:
@@ -143,17 +148,33 @@ def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     return cells
 
 
-def _round(cells: pl.DataFrame, booleans: pl.DataFrame) -> pl.DataFrame:
-    """Write numbers of more than 15 digits in scientific notation; text cells stay as they are."""
+def _inexact(cells: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
+    """Keep the numbers whose text has too many digits, or too few: it is cut after nine decimals."""
+    kept = []
     for text in cells:
-        number = text.to_frame("text").select(
-            pl.when(pl.lit(booleans[text.name].is_not_null()) & (text.str.count_matches("[0-9]") > _DIGITS_MAX))
-            .then(pl.col("text").cast(pl.Float64, strict=False).map_elements(_SHOWN.format, pl.String))
-            .otherwise("text")
-            .alias(text.name)
-        )
-        cells = cells.with_columns(number)
-    return cells
+        read, number = text.cast(pl.Float64, strict=False), numbers[text.name]
+        is_long = read.is_not_null() & (text.str.count_matches("[0-9]") > _DIGITS_MAX)
+        kept.append(number.to_frame().select(pl.when(is_long | (read != number)).then(number).alias(text.name)))
+    return pl.concat(kept, how="horizontal") if kept else cells
+
+
+def _write_numbers(cells: pl.DataFrame, numbers: pl.DataFrame, booleans: pl.DataFrame) -> pl.DataFrame:
+    """Write these numbers anew, except in text cells: they have no boolean."""
+    written = []
+    for number in numbers:
+        if number.count():
+            shown = number.map_elements(_shown, pl.String)
+            is_number = shown.is_not_null() & booleans[number.name].is_not_null()
+            written.append(shown.zip_with(is_number, cells[number.name]))
+    return cells.with_columns(written)
+
+
+def _shown(number: float) -> str:
+    """Write a number with up to 15 digits, and without an exponent unless it is very large or very small."""
+    scientific = f"{number:.{_DIGITS_MAX - 1}E}"
+    rounded = Decimal(scientific)
+    is_plain = not rounded or _SMALLEST <= abs(rounded) < 10**_DIGITS_MAX
+    return f"{rounded.normalize():f}" if is_plain else scientific
 
 
 if __name__ == "__main__":
