@@ -18,6 +18,7 @@ from firmlake.terminal.echo import echo, echo_data
 __all__ = ["company", "query", "report", "status"]
 
 _LIST = click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
+"""For queries all tables hold these companies only, so that percentiles, groups and totals are of the list alone."""
 
 
 @click.command()
