@@ -350,9 +350,8 @@ def test_an_unfinished_run_does_not_outspend_a_budget_that_was_set_since(call: C
     with monkeypatch.context() as patch:
         patch.setenv("FIRMLAKE_API_TOKEN", "wrong")
         assert call("run", "list.csv").code == 5
-    result = call("run", "list.csv", "--max-credits", "120")
-    assert (result.code, f"run.max_credits = {120}" in result.err) == (2, True)
-    assert sandbox.ledger()["summary"]["credits_charged"] == 0
+    assert call("run", "list.csv", "--max-credits", "120").code == 4
+    assert 100 < sandbox.ledger()["summary"]["credits_charged"] <= 120
     assert call("run", "list.csv", "--max-credits", str(len(NUMBERS))).code == 0
 
 
@@ -364,7 +363,7 @@ def test_what_an_interrupted_run_fetched_is_published_if_its_list_was_replaced(c
     assert 90 < paid < 130
     (interrupted,) = (path.name for path in Path("data/runs").iterdir())
     write_few(40)
-    assert f"Run {interrupted} of an earlier version of this list was interrupted" in call("plan", "few.csv").out
+    assert f"Run {interrupted} was interrupted, and its list has changed" in call("plan", "few.csv").out
     assert call("run", "few.csv").code == 0
     summary = sandbox.ledger()["summary"]
     assert (summary["credits_charged"], summary["companies_charged_again"]) == (paid, 0)

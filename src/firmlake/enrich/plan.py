@@ -53,7 +53,8 @@ class Planned(NamedTuple):
         waits: What the run has to expect of the allowance; None if that is not known.
         budget: The credits that the run may spend.
         refresh_off: Why no company is refreshed for free; empty if they may.
-        replaced: Unfinished runs of earlier versions of the list. What they have fetched is published before this run.
+        replaced: Unfinished runs that nothing resumes: of earlier versions of the list, or with a rest that costs more
+            than the budget. What they have fetched is published before this run.
     """
 
     companies: CompanyList
@@ -179,6 +180,8 @@ def _plan(
     if waits:
         cost = cost._replace(minutes=max(cost.minutes, waits.minutes))
     replaced = find_replaced(settings, companies, held)
+    if unfinished and 0 <= budget.credits < cost.credit_count:
+        replaced, unfinished = (*replaced, unfinished), None  # its plan would outspend the budget; another heeds it
     others = find_others(settings, companies, targets, held, now, replaced)
     return Planned(
         companies, targets, cost, waiting, unfinished, others, held.ahead,

@@ -217,12 +217,13 @@ def _start(
         The run, its estimated number of requests, and the credits it may spend (-1: any number); None if there is
         nothing to ask for.
     """
-    planned = plan()
-    if replaced := planned.replaced:
-        for earlier in replaced:
+    planned, replaced = plan(), list[Run]()
+    while planned.replaced:
+        for earlier in planned.replaced:
             observer.step(f"publish run {earlier.run_id}", partial(_publish_replaced, settings, earlier, now))
-        planned = plan()._replace(replaced=replaced)  # what they have fetched is fresh now
-    observer.planned(planned, title)
+        replaced += planned.replaced
+        planned = plan()  # what they have fetched is fresh now
+    observer.planned(planned._replace(replaced=tuple(replaced)), title)
     if planned.companies.companies.is_empty():
         return None
     run = start_or_resume(settings, planned, now())
@@ -235,7 +236,7 @@ def _publish_replaced(settings: Settings, run: Run, now: Callable[[], datetime])
     """Publish what an unfinished run has fetched, without another request; remove the run if that is nothing."""
     if any(list_segments(run.folders.landing(run.run_id, shard)) for shard in run.shards()):
         shards = [stage_shard(run, shard) for shard in run.shards()]
-        _publish(settings, run, shards, Stopped("its list was replaced before all were asked for", ""), now)
+        _publish(settings, run, shards, Stopped("it was interrupted, and then its list or the budget changed", ""), now)
     else:
         remove_run(run)
 

@@ -9,12 +9,10 @@ import polars as pl
 
 from firmlake import __version__
 from firmlake.api.service import service_name
-from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.freeze import Frozen, freeze_again, freeze_run
 from firmlake.core.run import Run, RunPlan, new_run_id
 from firmlake.core.settings import Settings
-from firmlake.enrich.budget import Budget
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.targets import count_companies
 from firmlake.enrich.without_forgotten import clean_members
@@ -30,11 +28,9 @@ def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
     """Start a new run by freezing its plan, or resume the unfinished run of the same list.
 
     Raises:
-        UsageError: The unfinished run may still cost more than the budget allows now; raise it to finish.
         SettingsError: A rule of `paths.alert_rules` is wrong.
     """
     if planned.unfinished:
-        _check_budget(planned.budget, planned.unfinished, planned.estimate.credit_count)
         return _renew_list(settings, planned.companies, planned.unfinished)
     folders = Folders.of(settings)
     companies, targets = planned.companies, planned.targets
@@ -101,19 +97,3 @@ def _renew_list(settings: Settings, companies: CompanyList, unfinished: Run) -> 
     )
     plan, tables = _list_tables(settings, companies, changed)
     return freeze_again(unfinished, plan, tables) if "members" in tables else unfinished
-
-
-def _check_budget(budget: Budget, unfinished: Run, may_cost: int) -> None:
-    """Refuse to resume a run if its frozen plan may cost more than the current budget."""
-    if 0 <= budget.credits < may_cost:
-        setting = budget.limit or f"run.max_credits = {budget.credits:,}"
-        need = (
-            f"run.max_credits_per_month to {budget.spent + may_cost}"
-            if budget.limit
-            else f"run.max_credits to {may_cost}"
-        )
-        raise UsageError(
-            f"Run {unfinished.run_id} of the same list is unfinished and may still cost {may_cost:,} "
-            f"credits, more than {setting}",
-            f"Set {need} or more to finish it; no company is charged twice",
-        )

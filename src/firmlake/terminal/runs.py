@@ -96,7 +96,10 @@ def describe_plan(planned: Planned) -> Iterator[str]:
             f"{latest:%Y-%m-%d %H:%M} UTC: the clock was wrong then, so these do not count as fresh or paid for"
         )
     for run_id in content["replaced"]:
-        yield f"Run {run_id} of an earlier version of this list was interrupted: what it fetched is published first"
+        yield (
+            f"Run {run_id} was interrupted, and its list has changed or its rest costs more than the budget: what it "
+            "fetched is published first"
+        )
     for other in content["unfinished_elsewhere"]:
         yield (
             f"Run {other['run_id']} of {other['list']} is unfinished and has paid for "
