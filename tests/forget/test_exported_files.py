@@ -35,13 +35,14 @@ COLUMNS = (
     *(
         Column(name, kind, name, "none")
         for name, kind in {
-            "name": "text", "amount": "money", "count": "integer", "day": "date", "moment": "timestamp", "score": "score",
+            "name": "text", "amount": "money", "count": "integer", "day": "date", "moment": "timestamp",
+            "score": "score",
             "is_so": "boolean",
         }.items()
     ),
 )  # fmt: skip
 TABLE = Table("odd", "Odd rows", ("country", "company_number"), COLUMNS)
-REST = "1234567890123456.78, 24202194, DATE '2026-01-05', TIMESTAMP '2026-01-05 12:34:56.5004', 1e-7, true"
+REST = "1234567890123456.78, 24202194, DATE '2026-01-05', TIMESTAMP '2026-01-05 12:34:56.123457', 1e-7, true"
 NULLS = "NULL, NULL, NULL, NULL, NULL, NULL"
 SPLIT = "Jozefien' || chr(10) || 'Ubelacker"
 PLAIN = [

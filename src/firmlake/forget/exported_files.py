@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import fastexcel
 import polars as pl
@@ -129,22 +129,24 @@ def _write_csv(file: IO[bytes], _name: str, rows: pa.Table) -> None:
 
 
 def _read_xlsx(content: bytes, table: ExportedTable) -> pa.Table:
-    """Read the rows of all sheets. Without its styles, a workbook gives times as numbers, exact to a microsecond."""
+    """Read the rows of all sheets. Without its styles, a workbook gives times as numbers, to about a microsecond."""
     schema = _schema(table)
     book = fastexcel.read_excel(content.replace(b"xl/styles.xml", b"xl/unread.xml"))
-    sheets = [book.load_sheet(name, dtypes="string").to_polars() for name in book.sheet_names]
     kinds = _framed(schema.empty_table()).schema
+    read_as: Any = {  # as text, a number would lose its digits after the ninth decimal
+        name: "float" if kind.is_temporal() or kind.is_float() else "string" for name, kind in kinds.items()
+    }
+    sheets = [book.load_sheet(name, dtypes=read_as).to_polars() for name in book.sheet_names]
     typed = pl.concat(sheets).select(_from_cell(name, kind) for name, kind in kinds.items())
     return typed.to_arrow().cast(schema)
 
 
 def _from_cell(name: str, kind: pl.DataType) -> pl.Expr:
-    text = pl.col(name).cast(pl.String)
+    number = pl.col(name)
     if kind == pl.Boolean:
-        return text == "true"
+        return number == "true"
     if not kind.is_temporal():
-        return text.cast(kind)
-    number = text.cast(pl.Float64)
+        return number.cast(kind)
     days = number - _SHEET_EPOCH + (number < _LEAP).cast(pl.Int64)
     if kind == pl.Date:
         return days.cast(pl.Int32).cast(kind)
