@@ -121,7 +121,7 @@ def test_the_next_export_of_changes_is_whole_and_a_receipt_covers_the_copies(cop
     assert (len(receipt.copies), receipt.found, receipt.unread) == (4, (), ())
     (tmp_path / "csv" / "exports" / "more.csv").write_text("x")
     file = next((tmp_path / "csv").rglob("relationships*.csv"))
-    file.write_text(f"{file.read_text()}{NAME}\n")
+    file.write_text(file.read_text().replace("Somebody", NAME))
     receipt, _ = prove(copied, forgotten, now(), Copies(copied, forgotten, settings, now))
     assert [place for place, _, _ in receipt.found] == [str(file)]
     later = make_run(copied, run_id="20260301T120000Z-0009", at=now())

@@ -27,7 +27,7 @@ from firmlake.exports.open_workbook import open_workbook
 from firmlake.exports.selection import Selected, arrow_schema
 from firmlake.tables.schemas import Table
 
-__all__ = ["FORMATS", "Source", "TableFile", "guarded", "row_groups"]
+__all__ = ["FORMATS", "Source", "TableFile", "guarded", "put_csv", "put_xlsx", "row_groups"]
 
 _UNKNOWN = "\ufffd"
 _BATCH_ROWS = 100_000
@@ -110,30 +110,45 @@ def write_parquet(source: Source) -> Iterator[TableFile]:
 
 
 def write_csv(source: Source) -> Iterator[TableFile]:
-    """Write one CSV file: UTF-8, text in quotes, null as an empty field, numbers plain."""
-    count = 0
-    with source.scratch_file() as file, pyarrow.csv.CSVWriter(file, arrow_schema(source.table)) as writer:
-        for batch in source.batches(source.table):
-            writer.write_batch(guarded(batch))
-            count += batch.num_rows
+    """Write one CSV file."""
+    with source.scratch_file() as file:
+        count = put_csv(file, arrow_schema(source.table), source.batches(source.table))
     yield TableFile(f"{source.table.name}.csv", file, count)
 
 
-def write_xlsx(source: Source) -> Iterator[TableFile]:
-    """Write one workbook; rows that do not fit into a sheet continue in the next one."""
+def put_csv(file: IO[bytes], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write rows as CSV, and count them: UTF-8, text in quotes, null as an empty field, numbers plain."""
     count = 0
-    with source.scratch_file() as file, open_workbook(file, source.scratch) as book:
+    with pyarrow.csv.CSVWriter(file, schema) as writer:
+        for batch in batches:
+            writer.write_batch(guarded(batch))
+            count += batch.num_rows
+    return count
+
+
+def write_xlsx(source: Source) -> Iterator[TableFile]:
+    """Write one workbook."""
+    table = source.table
+    with source.scratch_file() as file:
+        count = put_xlsx(file, source.scratch, table.name, arrow_schema(table), source.batches(table))
+    yield TableFile(f"{table.name}.xlsx", file, count)
+
+
+def put_xlsx(file: IO[bytes], scratch: Path, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write rows as a workbook, and count them; rows that do not fit into a sheet continue in the next one."""
+    count = 0
+    with open_workbook(file, scratch) as book:
         cell = _cells(book)
-        for batch in source.batches(source.table):
+        for batch in batches:
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if count % _SHEET_ROWS == 0:
-                    sheet = _add_sheet(book, source.table)
+                    sheet = _add_sheet(book, name, schema.names)
                 for place, value in enumerate(row):
                     cell(sheet, count % _SHEET_ROWS + 1, place, value)
                 count += 1
         if count == 0:
-            _add_sheet(book, source.table)
-    yield TableFile(f"{source.table.name}.xlsx", file, count)
+            _add_sheet(book, name, schema.names)
+    return count
 
 
 def row_groups(batches: Iterable[pa.RecordBatch], rows: int = _BATCH_ROWS) -> Iterator[pa.Table]:
@@ -199,11 +214,11 @@ def guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _add_sheet(book: Any, table: Table) -> Any:
+def _add_sheet(book: Any, name: str, columns: Iterable[str]) -> Any:
     number = len(book.worksheets()) + 1
-    sheet = book.add_worksheet(table.name[:31] if number == 1 else f"{table.name[:26]} {number}")
-    for place, column in enumerate(table.columns):
-        sheet.write_string(0, place, column.name)
+    sheet = book.add_worksheet(name[:31] if number == 1 else f"{name[:26]} {number}")
+    for place, column in enumerate(columns):
+        sheet.write_string(0, place, column)
     sheet.freeze_panes(1, 0)
     return sheet
 

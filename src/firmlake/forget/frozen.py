@@ -26,6 +26,8 @@ _DOCUMENTS = (
     "runs/*/outcome.json", "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "plans/*.json",
     "state/*.json", "state/exports/*.json",
 )  # fmt: skip
+_ADDRESSES = ("archives.json", "exports/*.json")
+"""Files of `state/` that say where copies lie. They stay as they are: a cleaned address would lead nowhere."""
 _INPUTS = ("state/inputs/**/*", "lists/*", "*.log", "*.jsonl", "*.prom", "logs/**/*")
 
 
@@ -54,12 +56,15 @@ def documents(folders: Folders) -> list[Path]:
 
 
 def clean_documents(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean the JSON files of the data folder that are not plans of runs.
+    """Clean the JSON files of the data folder that are neither plans of runs nor addresses of copies.
 
     Raises:
         DamagedError: A file cannot be read. Restore it.
     """
+    addresses = {path for pattern in _ADDRESSES for path in folders.state.glob(pattern)}
     for path in documents(folders):
+        if path in addresses:
+            continue
         content = bytes(read_json(path, msgspec.Raw))
         cleaned = clean_record(content, forgotten)
         if cleaned != content:

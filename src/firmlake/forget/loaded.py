@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
 from firmlake.delivery.load import LoadRequest, load, open_target
@@ -54,7 +55,7 @@ def clean_load(
     """
     address, schema = last.database
     if address.startswith("duckdb:") and not Path(address.removeprefix("duckdb:")).exists():
-        return
+        raise FirmlakeError(f"There is no file {address.removeprefix('duckdb:')}", "Make it available again")
     request = LoadRequest(target=address, schema=schema, is_whole=True, memory_limit=settings.run.duckdb_memory)
     with open_target(request) as target:
         held = target.held()

@@ -21,7 +21,7 @@ from firmlake.forget.landed import clean_segment
 from firmlake.forget.packed import PARQUET, pieces
 from firmlake.forget.place import Place, count_changed
 from firmlake.forget.reach import Copies
-from firmlake.privacy.cleaning import clean_json
+from firmlake.privacy.cleaning import clean_json, clean_record
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import clean_frame
 
@@ -104,6 +104,8 @@ def prove(
         copies=tuple(copies.names()) if copies else (),
         not_searched=tuple(copies.out_of_reach()) if copies else (),
     )
+    # Paths and addresses may name the forgotten, but the receipt is kept for good.
+    receipt = msgspec.json.decode(clean_record(msgspec.json.encode(receipt), forgotten), type=Receipt)
     receipt = msgspec.structs.replace(receipt, seal=forgotten.keyed(msgspec.json.encode(receipt).decode()))
     path = folders.state / "receipts" / f"{now:%Y%m%dT%H%M%SZ}.json"
     if not is_writable(folders.state):

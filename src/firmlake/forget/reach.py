@@ -33,6 +33,9 @@ _PREFECT = (
 _HASHED = (
     "Exports in {url} hash columns by `export.mask`, so rows of the forgotten are not found there: export whole again"
 )
+_NAMED = (
+    "The address of {name} names a forgotten subject, and is kept to reach it: move it to another address, then {gone}"
+)
 _OURS = ("exports", "landing", "runs", "state", "staged")
 """Folders of archives and exports in which only firmlake writes."""
 Clean = Callable[[], Iterator[Place]]
@@ -73,20 +76,20 @@ class Copies:
         """
         self.failed, self._remarks = {}, []
         places: list[Place] = []
-        for name, record, clean in self._all(write=write):
+        for name, gone, clean in self._all(write=write):
             self._tell(f"{'Cleaning' if write else 'Reading'} {name}")
+            if self._forgotten.clean(name) != name:
+                self._remarks.append(_NAMED.format(name=name, gone=gone))
             try:
                 places += clean()
             except FirmlakeError as error:
                 why = f"{error.message}. {error.next_step}".removesuffix(". ")
-                self.failed[name] = (
-                    f"{why}. Then run `firmlake forget`; if it is gone for good, delete it from {record}"
-                )
+                self.failed[name] = f"{why}. Then run `firmlake forget`; if it is gone for good, {gone}"
         return places
 
     def names(self) -> list[str]:
-        """Name the copies."""
-        return [name for name, _, _ in self._all(write=False)]
+        """Name the copies that the last `clean` could read."""
+        return [name for name, _, _ in self._all(write=False) if name not in self.failed]
 
     def out_of_reach(self) -> list[str]:
         """Name what could not be cleaned, and what nobody but the operator can, one sentence each."""
@@ -101,16 +104,17 @@ class Copies:
 
     # -----------------------------------------------------------------------------------------------------------------
 
-    def _all(self, *, write: bool) -> Iterator[tuple[str, Path, Clean]]:
-        """Yield the name of each copy, the file that records it, and the function that cleans it."""
+    def _all(self, *, write: bool) -> Iterator[tuple[str, str, Clean]]:
+        """Yield the name of each copy, what to do once it is gone, and the function that cleans it."""
         for url in known_archives(self._folders):
-            yield f"the archive {url}", archives_record(self._folders), partial(self._archive, url, write=write)
+            gone = f"delete its address from {archives_record(self._folders)}"
+            yield f"the archive {url}", gone, partial(self._archive, url, write=write)
         for last in last_exports(self._folders):
-            record = export_record(self._folders, last.target)
+            gone = f"delete {export_record(self._folders, last.target)}"
             if last.is_load:
-                yield f"the database {last.target}", record, partial(self._load, last, write=write)
+                yield f"the database {last.target}", gone, partial(self._load, last, write=write)
             else:
-                yield f"the export in {last.target}", record, partial(self._export, last, write=write)
+                yield f"the export in {last.target}", gone, partial(self._export, last, write=write)
 
     def _archive(self, url: str, *, write: bool) -> Iterator[Place]:
         destination = open_destination(url)
@@ -122,11 +126,13 @@ class Copies:
         destination = open_destination(last.target, self._folders.readers)
         what = f"firmlake forget in {destination.url}"
         with lock(self._folders, what, lock_name(destination.url), is_reader=True) if write else nullcontext():
-            places = list(clean_export(destination, self._forgotten, write=write))
+            places = []
+            for place in clean_export(destination, self._forgotten, write=write):
+                places.append(place)
+                yield place
             self._drop_versions(destination, places, write=write)
         if has_hashes(destination):
             self._remarks.append(_HASHED.format(url=destination.url))
-        yield from places
 
     def _load(self, last: LastExport, *, write: bool) -> Iterator[Place]:
         yield from clean_load(

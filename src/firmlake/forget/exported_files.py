@@ -1,0 +1,164 @@
+"""Clean the files of exports: each is read into a table, cleaned as every table is, and written as the export wrote it.
+
+The manifest tells the types of columns, so that the cells of CSV and XLSX that name nobody come back as they were.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, NamedTuple
+
+import fastexcel
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from firmlake.core.errors import DamagedError
+from firmlake.core.guard import RISKY
+from firmlake.exports.manifest import ExportedFile, ExportedTable
+from firmlake.exports.table_files import put_csv, put_xlsx
+from firmlake.forget.place import count_changed
+from firmlake.privacy.forgotten import Forgotten
+from firmlake.privacy.frames import clean_frame
+
+__all__ = ["Cleaned", "clean_file"]
+
+_TYPES: dict[str, pa.DataType] = {
+    "VARCHAR": pa.string(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+}
+_BLOCK = 1 << 26  # bytes; a row must fit
+_SHEET_EPOCH, _LEAP = 25_569, 60  # 1970 in a sheet's days, of which the 60th never was
+_DAY = 86_400_000_000  # microseconds
+_BATCH_ROWS = 10_000
+
+
+class Cleaned(NamedTuple):
+    """A cleaned file, its number of rows, and how many rows were changed or removed."""
+
+    content: bytes
+    row_count: int
+    changed_count: int
+
+
+def clean_file(content: bytes, file: ExportedFile, table: ExportedTable, forgotten: Forgotten) -> Cleaned:
+    """Clean a file of an export.
+
+    Args:
+        content: The file.
+        file: Its path and country.
+        table: The table that the file is a part of.
+        forgotten: The forgotten subjects.
+
+    Raises:
+        DamagedError: The file is not what an export writes.
+    """
+    ending = PurePosixPath(file.path).suffix
+    if ending not in _FORMATS:
+        raise DamagedError(f"{file.path} has an unknown format", "Export again, and remove it")
+    read, write = _FORMATS[ending]
+    try:
+        held = read(content, table)
+    except (ValueError, pa.ArrowException, pl.exceptions.PolarsError, fastexcel.FastExcelError):
+        # The error would quote the file.
+        raise DamagedError(f"{file.path} is not as it was exported", "Export again, and remove it") from None
+    before = _framed(held)
+    if file.country:
+        before = before.with_columns(country=pl.lit(file.country))
+    before = before.with_row_index("row_of_file")
+    after = clean_frame(before, forgotten)
+    if after is before:
+        return Cleaned(content, before.height, 0)
+    kept = before.filter(pl.col("row_of_file").is_in(after["row_of_file"].implode()))
+    count = before.height - after.height + count_changed(kept, after)
+    written = io.BytesIO()
+    write(written, table.name, after.select(held.schema.names).to_arrow().cast(held.schema))
+    return Cleaned(written.getvalue(), after.height, count)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _framed(table: pa.Table) -> pl.DataFrame:
+    return pl.DataFrame(pl.from_arrow(table))
+
+
+def _schema(table: ExportedTable) -> pa.Schema:
+    return pa.schema([(column.name, _type(column.type)) for column in table.columns])
+
+
+def _type(name: str) -> pa.DataType:
+    return pa.decimal128(*map(int, re.findall(r"\d+", name))) if name.startswith("DECIMAL") else _TYPES[name]
+
+
+def _read_parquet(content: bytes, _table: ExportedTable) -> pa.Table:
+    return pq.read_table(pa.BufferReader(content), partitioning=None)
+
+
+def _write_parquet(file: IO[bytes], _name: str, rows: pa.Table) -> None:
+    pq.write_table(rows, file, compression="zstd")
+
+
+def _read_csv(content: bytes, table: ExportedTable) -> pa.Table:
+    """Read the rows without the guard against formulas; quotes tell an empty text from null."""
+    schema = _schema(table)
+    rows = pyarrow.csv.read_csv(
+        pa.BufferReader(content),
+        pyarrow.csv.ReadOptions(block_size=_BLOCK),
+        pyarrow.csv.ParseOptions(newlines_in_values=True),
+        pyarrow.csv.ConvertOptions(
+            column_types=schema, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
+    )
+    text = pl.col(pl.String)
+    plain = pl.when(text.str.contains(RISKY)).then(text.str.strip_prefix("'")).otherwise(text)
+    return _framed(rows).with_columns(plain).select(schema.names).to_arrow().cast(schema)
+
+
+def _write_csv(file: IO[bytes], _name: str, rows: pa.Table) -> None:
+    put_csv(file, rows.schema, rows.to_batches())
+
+
+def _read_xlsx(content: bytes, table: ExportedTable) -> pa.Table:
+    """Read the rows of all sheets. Without its styles, a workbook gives times as numbers, to about a microsecond."""
+    schema = _schema(table)
+    book = fastexcel.read_excel(content.replace(b"xl/styles.xml", b"xl/unread.xml"))
+    kinds = _framed(schema.empty_table()).schema
+    read_as: Any = {  # as text, a number would lose its digits after the ninth decimal
+        name: "float" if kind.is_temporal() or kind.is_float() else "string" for name, kind in kinds.items()
+    }
+    sheets = [book.load_sheet(name, dtypes=read_as).to_polars() for name in book.sheet_names]
+    typed = pl.concat(sheets).select(_from_cell(name, kind) for name, kind in kinds.items())
+    return typed.to_arrow().cast(schema)
+
+
+def _from_cell(name: str, kind: pl.DataType) -> pl.Expr:
+    number = pl.col(name)
+    if kind == pl.Boolean:
+        return number == "true"
+    if not kind.is_temporal():
+        return number.cast(kind)
+    days = number - _SHEET_EPOCH + (number < _LEAP).cast(pl.Int64)
+    if kind == pl.Date:
+        return days.cast(pl.Int32).cast(kind)
+    return (days * _DAY).round().cast(pl.Int64).cast(kind)
+
+
+def _write_xlsx(file: IO[bytes], name: str, rows: pa.Table) -> None:
+    put_xlsx(file, Path(tempfile.gettempdir()), name, rows.schema, rows.to_batches(_BATCH_ROWS))
+
+
+_FORMATS: dict[str, tuple[Callable[[bytes, ExportedTable], pa.Table], Callable[[IO[bytes], str, pa.Table], None]]] = {
+    ".parquet": (_read_parquet, _write_parquet),
+    ".csv": (_read_csv, _write_csv),
+    ".xlsx": (_read_xlsx, _write_xlsx),
+}
