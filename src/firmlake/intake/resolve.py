@@ -57,9 +57,7 @@ def resolve_lines(
         - the columns `kept`.
     """
     countries = _first_country([batch[field(position)] for position in choice.get(COUNTRY, ())], len(batch))
-    prefixes = [_vat_country(batch[field(position)]) for position in choice.get("vat_number", ())]
-    known = pl.select(pl.coalesce(countries["code"], *prefixes)).to_series()
-    known = known.set(countries["code"] == OTHER_COUNTRY, None)
+    known = _known_country(countries["code"], [batch[field(position)] for position in choice.get("vat_number", ())])
     numbers = (
         _named(batch[field(position)], known, role, default_country)
         for role in NUMBER_ROLES
@@ -103,9 +101,10 @@ def _first_country(columns: list[pl.Series], height: int) -> pl.DataFrame:
     )
 
 
-def _vat_country(cells: pl.Series) -> pl.Series:
-    """Return the country in whose prefix VAT numbers begin; null for other texts."""
-    return cells.str.to_uppercase().str.extract(_VAT_PREFIX)
+def _known_country(code: pl.Series, vat_numbers: list[pl.Series]) -> pl.Series:
+    """Return the country that a line names in its country column, or else by the prefix of a VAT number."""
+    prefixes = [cells.str.to_uppercase().str.extract(_VAT_PREFIX) for cells in vat_numbers]
+    return pl.select(pl.coalesce(code, *prefixes)).to_series().set(code == OTHER_COUNTRY, None)
 
 
 def _named(numbers: pl.Series, country: pl.Series, role: str, default: str | None) -> pl.DataFrame:
