@@ -643,3 +643,5 @@ def test_a_full_disk_behind_stdout_is_one_line(call: Call, monkeypatch):
 
     monkeypatch.setattr("firmlake.terminal.echo.click.secho", full)
     assert call("status").code == 1
+    monkeypatch.setattr("firmlake.cli.call.was_interrupted", lambda: True)
+    assert call("status").code == 130, "a signal comes first"

@@ -1,5 +1,7 @@
 """Lists written to a file and read back."""
 
+import shutil
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -41,3 +43,20 @@ def refusal(write):
         return caught.value
 
     return refusal
+
+
+@pytest.fixture
+def converted(tmp_path) -> Callable[..., bytes]:
+    """Convert a file to another format with a spreadsheet program."""
+
+    def convert(name: str, content: bytes, ending: str, *options: str) -> bytes:
+        program = shutil.which("soffice")
+        if program is None:
+            pytest.skip("apt-get install libreoffice-calc-nogui")
+        (tmp_path / name).write_bytes(content)
+        command = [program, f"-env:UserInstallation={tmp_path.as_uri()}/office", "--headless", "--convert-to", ending]
+        subprocess.run([*command, *options, "--outdir", "made", name], cwd=tmp_path, check=True, timeout=90)
+        (made,) = (tmp_path / "made").iterdir()
+        return made.read_bytes()
+
+    return convert

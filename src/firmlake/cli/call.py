@@ -20,7 +20,8 @@ from firmlake.terminal.echo import echo, echo_json
 
 __all__ = ["Call", "command"]
 
-_MAKE_ROOM = "Make room; nothing that was fetched or published is lost. Then run again"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_MAKE_ROOM = "Make room on the disk, then run again; nothing that was fetched is lost"
 
 
 class Call:
@@ -110,18 +111,14 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
                 return function(call, **arguments) or EXIT_DONE
             except FirmlakeError as error:
                 return call.fail(error, exit_code_of_signal() if was_interrupted() else error.exit_code)
-            except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                    raise
-                call.as_json = False  # stdout may be what is full
-                full = FirmlakeError(f"The disk of stdout or a file is full: {error.strerror}", _MAKE_ROOM)
-                return call.fail(full, EXIT_FAILED)
             except (KeyboardInterrupt, Exception) as error:
                 # DuckDB raises a RuntimeError if a signal arrives while it works.
-                if not (was_interrupted() or isinstance(error, KeyboardInterrupt)):
+                if was_interrupted() or isinstance(error, KeyboardInterrupt):
+                    return call.fail(FirmlakeError("Interrupted", RUN_AGAIN), exit_code_of_signal())
+                if not (isinstance(error, OSError) and error.errno in _FULL):
                     raise
-                interrupted = FirmlakeError("Interrupted", RUN_AGAIN)
-                return call.fail(interrupted, exit_code_of_signal())
+                call.as_json = False  # stdout may be what is full
+                return call.fail(FirmlakeError(f"Stdout or a file: {error.strerror}", _MAKE_ROOM), EXIT_FAILED)
 
     return wrapper
 

@@ -10,6 +10,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -135,8 +136,7 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
     if is_mapping(kind):
         value = dict(_read_pairs(value) if is_text else _dotted(value, ""))
     if is_text and is_tuple(kind):
-        parts = value.strip().removeprefix("[").removesuffix("]").split(",")  # also as TOML writes an array
-        value = [part.strip().strip("\"'") for part in parts if part.strip()]
+        value = _read_array(value)
     try:
         return msgspec.convert(value, kind, strict=not is_text)
     except msgspec.ValidationError as error:
@@ -145,6 +145,14 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
         if choices and what.startswith("Invalid enum value"):
             what = f"choose from {', '.join(map(str, choices))}"
         raise SettingsError(f"{key} ({origin}) does not fit: {what}", _hint(key)) from None
+
+
+def _read_array(text: str) -> list[Any]:
+    """Read an array as a settings file has it, or texts with commas in between."""
+    with suppress(tomllib.TOMLDecodeError):
+        if text.strip().startswith("["):
+            return list(tomllib.loads(f"array = {text}")["array"])
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:

@@ -34,7 +34,7 @@ from firmlake.enrich.start import start_or_resume
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
 from firmlake.landing.segments import list_segments
 from firmlake.report.summary import failure_groups, summarise
-from firmlake.tables.stage import Manifest, finish_stage, stage_shard
+from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.generations import LINK, open_warehouse
 from firmlake.warehouse.lists import held_name
 
@@ -235,8 +235,8 @@ def _start(
 def _publish_replaced(settings: Settings, run: Run, now: Callable[[], datetime]) -> None:
     """Publish what an unfinished run has fetched, without another request; remove the run if that is nothing."""
     if any(list_segments(run.folders.landing(run.run_id, shard)) for shard in run.shards()):
-        shards = [stage_shard(run, shard) for shard in run.shards()]
-        _publish(settings, run, shards, Stopped("it was interrupted, and then its list or the budget changed", ""), now)
+        stopped = Stopped("it was interrupted, and then its list or the budget changed", "")
+        _publish(settings, run, stage_shards(run), stopped, now)
     else:
         remove_run(run)
 

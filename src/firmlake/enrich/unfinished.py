@@ -40,12 +40,13 @@ def find_unfinished(
 
 def find_replaced(settings: Settings, companies: CompanyList, held: Held) -> tuple[Run, ...]:
     """Find the unfinished runs of earlier versions of the list. They had other companies, so nothing resumes them."""
+    if not companies.is_file:
+        return ()
     name = settings.run.list_name or list_name_of(companies.path)
     return tuple(
         each.run
         for each in held.underway
-        if companies.is_file
-        and each.run.plan.company_list == name
+        if each.run.plan.company_list == name
         and each.run.plan.list_sha256 != companies.sha256
         and not _is_refused(settings, each.run)
     )

@@ -27,9 +27,8 @@ _OF_PERSONS = {
     "owner", "person", "persoon", "personne", "phone", "representative", "surname", "telephone", "ubo", "user",
     "username", "zaakvoerder",
 }  # fmt: skip
-_OF_OTHERS = {
-    "company", "count", "filter", "group", "id", "kind", "language", "order", "role", "sort", "status", "type",
-}  # fmt: skip
+_OF_OTHERS = {"count", "filter", "group", "kind", "language", "order", "role", "sort", "status", "type"}
+_IDS = {"company", "id"}
 """Words of keys: `createdByV2` and `list_owner` suggest a person; `sortBy` and `ownerType` do not."""
 _KEYS = re.compile(rb'"((?:[^"\\]|\\.)*+")\s*:', re.DOTALL)
 _RUN_TOGETHER = re.compile(r"(?:added|created|edited|made|modified|owned|updated)by")
@@ -69,15 +68,16 @@ def mask(settings: PrivacySettings, folders: Folders) -> Mask | None:
     return lambda name: as_json(f"person-{person_hash(key, name_words(name) or (name.strip(),))}")
 
 
-def speaks_of_person(key: str) -> bool:
-    """Tell whether the name of a field suggests that its value is about a person.
+def speaks_of_person(key: str, *, even_by_id: bool = False) -> bool:
+    """Tell whether the name of a field suggests that its value is about a person; a mere id counts `even_by_id` only.
 
     Example:
         >>> [speaks_of_person(key) for key in ("createdByV2", "sortBy", "director", "ownerType")]
         [True, False, True, False]
     """
     words = words_of(key)
-    return bool(words & _OF_PERSONS and not words & _OF_OTHERS) or _RUN_TOGETHER.search(key.lower()) is not None
+    of_others = _OF_OTHERS if even_by_id else _OF_OTHERS | _IDS
+    return bool(words & _OF_PERSONS and not words & of_others) or _RUN_TOGETHER.search(key.lower()) is not None
 
 
 def words_of(key: str) -> set[str]:

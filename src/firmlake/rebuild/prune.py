@@ -89,7 +89,9 @@ def find_removable(
     for run_id in loaded - unreadable.keys() - {run.run_id for run in runs}:
         if (landed := folders.landing(run_id, 1).parent).exists():
             plan = folders.run(run_id) / "plan.json"
-            damaged[run_id] = DamagedError(f"{plan} is missing, without which {landed} cannot be read", "Restore it")
+            damaged[run_id] = DamagedError(
+                f"{plan} is missing, without which {landed} cannot be read", "Restore it from a copy"
+            )
     for run in runs:
         outcome = run.outcome()
         if run.run_id in loaded and outcome:
@@ -147,7 +149,7 @@ def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bo
     if is_landed_old and manifest:
         check_staged(run, manifest)
         for name in run.plan.sha256:
-            run.table(name)
+            run.checked(name)
         yield _measured("landed", landed, ended_at)
     elif is_staged_old and staged.exists():
         if manifest:

@@ -131,7 +131,7 @@ def _texts(body: bytes) -> Iterator[tuple[list[str], int, int]]:
 def _is_about_person(keys: list[str]) -> bool:
     """Tell whether an unknown key suggests a person, or the text is the name in an unknown object of a list."""
     unknown = [key for key in keys if key not in _KNOWN]
-    if any(map(speaks_of_person, unknown)):
+    if any(speaks_of_person(key, even_by_id=True) for key in unknown):
         return True
     return keys[:1] == ["data"] and "name" in words_of(keys[-1]) and any(key in unknown for key in keys[1:-1])
 

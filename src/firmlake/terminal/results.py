@@ -122,7 +122,7 @@ def _with_plain_years(columns: Sequence[str], rows: Rows) -> Iterator[tuple[Any,
     """Turn years and ids into text, which is shown without thousands separators."""
     plain = {place for place, name in enumerate(columns) if name.lower().endswith(("year", "_id"))}
     for row in rows:
-        yield tuple(str(cell) if at in plain and isinstance(cell, int) else cell for at, cell in enumerate(row))
+        yield tuple(str(cell) if at in plain and type(cell) is int else cell for at, cell in enumerate(row))
 
 
 def _show_fitting(result: QueryResult) -> None:
