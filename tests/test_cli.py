@@ -13,11 +13,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import pytest
 
 import firmlake_sandbox
 from firmlake.cli import firmlake
+from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 
@@ -372,6 +374,58 @@ def test_what_an_interrupted_run_fetched_is_published_if_its_list_was_replaced(c
     assert call("query", held, "--format", "json").content == [{"n": paid}]
     outcomes = "SELECT outcome, reason FROM runs ORDER BY started_at"
     assert [row["outcome"] for row in call("query", outcomes, "--format", "json").content] == ["stopped", "done"]
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_a_replaced_run_is_published_although_an_earlier_try_was_killed(call: Call, sandbox, monkeypatch, is_complete):
+    """Before the first publish of a data folder there is no warehouse, and the outcome is decided already."""
+    write_few(130)
+    if not is_complete:
+        sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
+        assert call("run", "few.csv").code == 5
+        write_few(40)
+    with monkeypatch.context() as patch:
+        patch.setattr("firmlake.enrich.run.publish_run", Mock(side_effect=FirmlakeError("killed", "")))
+        assert call("run", "few.csv").code == 1
+    write_few(40)
+    assert call("run", "few.csv").code == 0
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+    outcomes = call("query", "SELECT outcome FROM runs ORDER BY started_at", "--format", "json").content
+    assert [row["outcome"] for row in outcomes] == ["done" if is_complete else "stopped", "done"]
+
+
+def test_a_sample_leaves_the_unfinished_run_of_its_list_alone(call: Call, sandbox):
+    write_few(130)
+    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
+    assert call("run", "few.csv").code == 5
+    assert call("plan", "few.csv", "--sample", "5", "--json").content["replaced"] == []
+    assert call("run", "few.csv", "--sample", "5").code == 0
+    (unfinished,) = call("status", "--json").content["unfinished"]
+    assert call("plan", "few.csv", "--json").content["continues_run"] in unfinished
+
+
+def test_drift_in_a_replaced_run_does_not_keep_the_new_list_from_its_run(call: Call, sandbox):
+    write_few(130)
+    assert call("run", "few.csv").code == 0
+    vanished = {"kind": "drift", "endpoint": "financials", "field": "healthIndicator", "change": "vanished", "count": 0}
+    sandbox.set_faults([vanished, {"kind": "status", "status": 401, "nth": [4]}])
+    assert call("run", "few.csv", "--refresh").code == 5
+    sandbox.set_faults([])
+    write_few(40)
+    result = call("run", "few.csv")
+    assert (result.code, "fetched is refused (" in result.err) == (0, True)
+    assert call("plan", "few.csv", "--json").content["replaced"] == []
+
+
+def test_a_plan_prices_what_a_budget_leaves_of_an_unfinished_run(call: Call, sandbox):
+    write_few(130)
+    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [2]}])
+    assert call("run", "few.csv").code == 5
+    paid = sandbox.ledger()["summary"]["credits_charged"]
+    plan = call("plan", "few.csv", "--max-credits", "5", "--json").content
+    assert (plan["credits"], plan["waiting_count"], len(plan["replaced"])) == (5, 125 - paid, 1)
+    assert call("run", "few.csv", "--max-credits", "5").code == 4
+    assert sandbox.ledger()["summary"]["credits_charged"] <= paid + 5
 
 
 @pytest.mark.reliability

@@ -136,6 +136,8 @@ FILES = {
     f"10000003;FR;;FR27{FR}\n",
     "VAT numbers of other countries beside enterprise numbers": f"Ondernemingsnummer;BTW-nummer\n{BE};BE {BE}\n"
     f"{NL};NL 804123456 B01\n{FR};fr 27 {FR}\n",
+    "a VAT registration abroad": f"Ondernemingsnummer;BTW-nummer\n{BE};NL 804123456 B01\n{NL};NL 804123456 B01\n"
+    f"{FR};FR 27 {FR}\n",
     "words around a register": f"klant_kvk_of_kbo;land\n{BE};BE\n{NL};NL\n{FR};FR\n",
 }  # fmt: skip
 

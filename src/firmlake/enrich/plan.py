@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import nullcontext
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,14 +136,14 @@ def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None
         return read_bill(connection, settings.run, now, planned.companies.companies)
 
 
-def _check_warehouse(folders: Folders, unfinished: Run | None) -> None:
+def _check_warehouse(folders: Folders, unpublished: Collection[Run | None]) -> None:
     """Refuse to plan if runs have ended but there is no warehouse, for every company would be bought again.
 
-    The unfinished run is exempt: it may have been killed after fetching and before its first publish.
+    Runs that are about to be published are exempt: they may have been killed after fetching and before the first publish.
     """
     if newest(folders) is not None:
         return
-    lost = [run for run in list_runs(folders) if run.is_fetched and run != unfinished]
+    lost = [run for run in list_runs(folders) if run.is_fetched and run not in unpublished]
     if lost:
         raise DamagedError(
             f"{folders.warehouse} holds no warehouse, although run {lost[-1].run_id} over {lost[-1].plan.list_name} "
@@ -161,7 +163,11 @@ def _plan(
 ) -> Planned:
     budget = budget_of(settings.run, held.spent)
     unfinished = find_unfinished(settings, folders, companies, held, now)
-    _check_warehouse(folders, unfinished)
+    replaced = find_replaced(settings, companies, held)
+    _check_warehouse(folders, [*replaced, unfinished])
+    price = partial(estimate, settings.api, known_totals=held.totals, max_requests=settings.run.max_requests)
+    if unfinished and 0 <= budget.credits < price(targets_left(unfinished, held)).credit_count:
+        replaced, unfinished = (*replaced, unfinished), None  # its plan would outspend the budget; another heeds it
     if unfinished:
         targets = targets_left(unfinished, held)
     else:
@@ -174,14 +180,11 @@ def _plan(
             shard_companies=settings.run.shard_companies,
         )
         targets = targets.filter(_FAILED) if only_failed else targets
+    cost = price(targets)
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
-    cost = estimate(settings.api, targets, held.totals, settings.run.max_requests)
     waits = expect_waits(settings, sum(cost.request_counts.values()) - cost.left_out_count)
     if waits:
         cost = cost._replace(minutes=max(cost.minutes, waits.minutes))
-    replaced = find_replaced(settings, companies, held)
-    if unfinished and 0 <= budget.credits < cost.credit_count:
-        replaced, unfinished = (*replaced, unfinished), None  # its plan would outspend the budget; another heeds it
     others = find_others(settings, companies, targets, held, now, replaced)
     return Planned(
         companies, targets, cost, waiting, unfinished, others, held.ahead,

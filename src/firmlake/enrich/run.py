@@ -7,7 +7,7 @@ expansion step is a run of its own. A shard is staged as soon as it is fetched.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import polars as pl
 
 from firmlake.api import service
 from firmlake.core.clock import utc_now
-from firmlake.core.errors import FirmlakeError, SomeFailedError, Stopped
+from firmlake.core.errors import DriftError, FirmlakeError, SomeFailedError, Stopped
 from firmlake.core.folders import Folders
 from firmlake.core.freeze import remove_run
 from firmlake.core.lock import lock
@@ -233,20 +233,25 @@ def _start(
 
 
 def _publish_replaced(settings: Settings, run: Run, now: Callable[[], datetime]) -> None:
-    """Publish what an unfinished run has fetched, without another request; remove the run if that is nothing."""
-    if any(list_segments(run.folders.landing(run.run_id, shard)) for shard in run.shards()):
-        stopped = Stopped("it was interrupted, and then its list or the budget changed", "")
-        _publish(settings, run, stage_shards(run), stopped, now)
-    else:
+    """Publish what an unfinished run has fetched, without another request; remove the run if that is nothing.
+
+    If drift keeps it from being published, it stays refused, and the run that replaces it goes on.
+    """
+    if not any(list_segments(run.folders.landing(run.run_id, shard)) for shard in run.shards()):
         remove_run(run)
+        return
+    stopped = Stopped("it was interrupted, and then its list or the budget changed", "")
+    with suppress(DriftError):
+        _publish(settings, run, stage_shards(run), stopped, now)
 
 
 def _publish(
     settings: Settings, run: Run, shards: Sequence[Manifest], stopped: Stopped | None, now: Callable[[], datetime]
 ) -> Outcome:
-    """Decide the outcome of a run, and load the run into the next generation of the warehouse."""
-    manifest = finish_stage(run, shards)
-    outcome = decide_outcome(settings, run, manifest, stopped, now())
+    """Load a run into the next generation of the warehouse, and decide its outcome unless an earlier try did."""
+    manifest, outcome = finish_stage(run, shards), run.outcome()
+    if outcome is None or outcome.is_refused:
+        outcome = decide_outcome(settings, run, manifest, stopped, now())
     log("fetched", run=run.run_id, outcome=outcome.outcome, reason=outcome.reason)
     made = publish_run(settings, run, manifest, outcome, now())
     log("published", run=run.run_id, warehouse=made)

@@ -39,8 +39,11 @@ def find_unfinished(
 
 
 def find_replaced(settings: Settings, companies: CompanyList, held: Held) -> tuple[Run, ...]:
-    """Find the unfinished runs of earlier versions of the list. They had other companies, so nothing resumes them."""
-    if not companies.is_file:
+    """Find the unfinished runs of earlier versions of the list. They had other companies, so nothing resumes them.
+
+    A sample has other companies too, but is no version of the list: its whole can still be resumed.
+    """
+    if not companies.is_file or settings.run.sample:
         return ()
     name = settings.run.list_name or list_name_of(companies.path)
     return tuple(

@@ -35,8 +35,9 @@ def resolve_lines(
 
     The country comes from the first of: a prefix of the number, the register named by its column, the country column,
     the prefix of a VAT number beside it, `default_country`, a word in the column's name. A line is refused if one of
-    the first two contradicts the country column. The first filled number counts, in the order of `NUMBER_ROLES`. A
-    further number refuses the line if it identifies another company, but not if it identifies none.
+    the first two contradicts the country column. A VAT number may be of another country than its company: where the
+    number is none of that country, the prefix does not count. The first filled number counts, in the order of
+    `NUMBER_ROLES`. A further number refuses the line if it identifies another company, but not if it identifies none.
 
     Args:
         batch: Lines from a `firmlake.intake.table.Table`.
@@ -57,9 +58,10 @@ def resolve_lines(
         - the columns `kept`.
     """
     countries = _first_country([batch[field(position)] for position in choice.get(COUNTRY, ())], len(batch))
-    known = _known_country(countries["code"], [batch[field(position)] for position in choice.get("vat_number", ())])
+    known = countries["code"].set(countries["code"] == OTHER_COUNTRY, None)
+    prefixed = _vat_country(known, [batch[field(position)] for position in choice.get("vat_number", ())])
     numbers = (
-        _named(batch[field(position)], known, role, default_country)
+        _named(batch[field(position)], known, prefixed, role, default_country)
         for role in NUMBER_ROLES
         for position in choice.get(role, ())
     )
@@ -101,15 +103,22 @@ def _first_country(columns: list[pl.Series], height: int) -> pl.DataFrame:
     )
 
 
-def _known_country(code: pl.Series, vat_numbers: list[pl.Series]) -> pl.Series:
-    """Return the country that a line names in its country column, or else by the prefix of a VAT number."""
+def _vat_country(known: pl.Series, vat_numbers: list[pl.Series]) -> pl.Series:
+    """Return the country of each line: where none is known, by the prefix of its VAT number."""
     prefixes = [cells.str.to_uppercase().str.extract(_VAT_PREFIX) for cells in vat_numbers]
-    return pl.select(pl.coalesce(code, *prefixes)).to_series().set(code == OTHER_COUNTRY, None)
+    return pl.select(pl.coalesce(known, *prefixes)).to_series()
 
 
-def _named(numbers: pl.Series, country: pl.Series, role: str, default: str | None) -> pl.DataFrame:
+def _named(
+    numbers: pl.Series, country: pl.Series, prefixed: pl.Series, role: str, default: str | None
+) -> pl.DataFrame:
     """Identify the numbers of one column, and keep the texts as given."""
-    return identify_column(numbers, country, role, default).with_columns(given=numbers)
+    found = identify_column(numbers, prefixed, role, default)
+    if not country.equals(prefixed):
+        other = identify_column(numbers, country, role, default)
+        is_other = found["problem"].is_not_null() & other["problem"].is_null()
+        found = pl.DataFrame([other[name].zip_with(is_other, found[name]) for name in found.columns])
+    return found.with_columns(given=numbers)
 
 
 def _first_number(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:

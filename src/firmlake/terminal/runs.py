@@ -95,10 +95,12 @@ def describe_plan(planned: Planned) -> Iterator[str]:
             f"{count_of(count, 'answer has a time', 'answers have times')} in the future, up to "
             f"{latest:%Y-%m-%d %H:%M} UTC: the clock was wrong then, so these do not count as fresh or paid for"
         )
-    for run_id in content["replaced"]:
+    for run in planned.replaced:
+        outcome = run.outcome()
+        then = f"refused ({outcome.reason})" if outcome and outcome.is_refused else "published first"
         yield (
-            f"Run {run_id} was interrupted, and its list has changed or its rest costs more than the budget: what it "
-            "fetched is published first"
+            f"Run {run.run_id} was interrupted, and its list has changed or its rest costs more than the budget: what it "
+            f"fetched is {then}"
         )
     for other in content["unfinished_elsewhere"]:
         yield (
