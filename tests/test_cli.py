@@ -690,6 +690,22 @@ def test_metrics_keep_the_access_that_their_file_has(call: Call):
         Path("m.prom").chmod(0o644)
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_an_error_keeps_its_exit_code_where_nothing_can_be_printed(call: Call, monkeypatch, options):
+    def gone(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    assert call("plan", "absent.csv", *options).code == 2
+    for printing in ("secho", "echo"):
+        monkeypatch.setattr(f"firmlake.terminal.echo.click.{printing}", gone)
+    assert call("plan", "absent.csv", *options).code == 2
+
+
+def test_metrics_that_cannot_be_written_are_an_error(call: Call):
+    result = call("status", "--metrics", "m" * 300)
+    assert (result.code, "m" * 300 in result.err) == (1, True)
+
+
 def test_a_full_disk_behind_stdout_is_one_line(call: Call, monkeypatch):
     def full(text, **options):
         if not options.get("err"):

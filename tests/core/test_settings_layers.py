@@ -61,6 +61,8 @@ def test_texts_of_environment_and_flags_become_the_type_of_the_key():
         ("", {"run.datasets": "finance"}, {}, "does not fit: choose from financials, lookalikes, relationships"),
         ("[intake]\ndefault_country = 'DE'", {}, {}, 'does not fit: choose from "", BE, NL, FR'),
         ("[run]\ndatasets = []", {}, {}, "Expected `array` of length >= 1"),
+        ("", {"run.datasets": f"[{'1' * 5000}]"}, {}, "run.datasets"),
+        ("", {"run.datasets": "[" * 3000}, {}, "run.datasets"),
         ("", {"api.records_per_request": "50"}, {}, "smaller than api.companies_per_request"),
     ],
 )

@@ -121,7 +121,8 @@ def test_an_export_whose_address_names_the_person_is_cleaned_and_its_record_stil
     assert any("names a forgotten subject" in each for each in done.out_of_reach)
     forgotten = Forgotten(*read_register(settings.privacy, folders))
     receipt, path = prove(folders, forgotten, now(), Copies(folders, forgotten, settings, now))
-    assert {place.rpartition("/state/")[2].partition("/")[0] for place, _, _ in receipt.found} == {"exports"}
+    ((place, what, _),) = receipt.found
+    assert (place.rpartition("/state/")[2].partition("/")[0], what) == ("exports", "address")
     assert receipt.copies == (f"the export in {tmp_path}/for [forgotten]",)
     assert NAME not in path.read_text()
     assert [json.loads(content)["content"]["target"] for _, content in contents(folders.state / "exports")

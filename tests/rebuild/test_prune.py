@@ -120,6 +120,7 @@ def test_landed_answers_of_a_run_that_is_not_staged_whole_stay(three):
         (f"landing/run={RUNS[0]}/shard=00001/00001.zst", "staged_days"),
         (f"staged/run={RUNS[0]}/lookalikes/shard=00001.parquet", "landed_days"),
         (f"runs/{RUNS[0]}/targets.parquet", "landed_days"),
+        (f"runs/{RUNS[0]}/targets.parquet", "staged_days"),
     ],
 )
 def test_a_damaged_run_keeps_all_and_is_named_and_the_others_are_pruned(three, harmed, limit):

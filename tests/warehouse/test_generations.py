@@ -383,13 +383,21 @@ def test_rows_keep_their_row_ids_while_that_is_asked_for_and_are_written_togethe
         assert connection.execute(groups).fetchall() == [(1,)]
 
 
-def test_a_full_disk_is_told_as_one(folders):
+@pytest.mark.parametrize(
+    ("message", "is_full"),
+    [
+        ("Transaction COMMIT succeeded, but the autocheckpoint failed: No space left on device", True),
+        ('Could not write file "x": Disk quota exceeded', True),
+        ("Could not write all bytes to file", True),
+        ('Could not write file "x": Input/output error', False),
+        ('Could not write file "x": Read-only file system', False),
+    ],
+)
+def test_a_full_disk_is_told_as_one(folders, message, is_full):
     def load(connection, number):
-        raise duckdb.FatalException(
-            "Transaction COMMIT succeeded, but the autocheckpoint failed: No space left on device"
-        )
+        raise duckdb.FatalException(message)
 
     with pytest.raises(FirmlakeError) as caught:
         publish(folders, load, memory_limit="100MB", keep=5)
-    assert "make room on the disk" in caught.value.next_step
+    assert ("make room on the disk" in caught.value.next_step) == is_full
     assert newest(folders) is None

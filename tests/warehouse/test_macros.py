@@ -106,7 +106,9 @@ def test_as_of_a_time_gives_what_the_last_run_before_it_left(weeks):
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Brussels"])
-@pytest.mark.parametrize("spelt", ["'{0}+01'", "'{0}+01:00'", "TIMESTAMPTZ '{0}+01'"])
+@pytest.mark.parametrize(
+    "spelt", ["'{0}+01'", "'{0}+01:00'", "'{0} +01:00'", "TIMESTAMPTZ '{0}+01'", "'{0} Europe/Brussels'", "'{0} CET'"]
+)
 def test_a_time_with_an_offset_is_the_moment_it_names(weeks, zone, spelt):
     folders, held = weeks
     ended = (NOON + MINUTE + timedelta(hours=1)).replace(tzinfo=None)

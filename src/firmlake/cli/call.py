@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -75,11 +75,17 @@ class Call:
         return EXIT_FAILED if damaged else EXIT_DONE
 
     def fail(self, error: FirmlakeError, code: int) -> int:
-        """Print in one line what happened and what to do, and return the exit code."""
+        """Print in one line what happened and what to do, and return the exit code.
+
+        The code stays the same where nothing can be printed: the terminal is gone, or the disk behind stdout is full.
+        """
+        with suppress(OSError):
+            log(error.message, next_step=error.next_step, exit_code=code)
+        with suppress(OSError):
+            echo(f"firmlake: {error}", err=True, fg="red")
         if self.as_json:
-            self.answer({"error": error.message, "next_step": error.next_step, "exit_code": code}, lambda: None)
-        log(error.message, next_step=error.next_step, exit_code=code)
-        echo(f"firmlake: {error}", err=True, fg="red")
+            with suppress(OSError):
+                echo_json({"error": error.message, "next_step": error.next_step, "exit_code": code})
         return code
 
 

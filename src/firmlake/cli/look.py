@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +42,9 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
     found = read_status(folders, company_list, settings.run, key=key_of(settings))
     if metrics:
         text = render_metrics(found).encode()
-        mode = stat.S_IMODE(metrics.stat().st_mode) if metrics.exists() else 0o600
+        mode = 0o600
+        with suppress(OSError):  # if it can be made, write_file makes it; otherwise it says why not
+            mode = stat.S_IMODE(metrics.stat().st_mode)
 
         def write(aside: Path) -> None:
             aside.write_bytes(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -115,5 +116,14 @@ def _prove(call: Call) -> int:
     if not held.register.is_done:
         call.say("firmlake: A forget was interrupted. `firmlake forget` finishes it.")
     elif receipt.found:
-        call.say("firmlake: Somebody forgotten is named. `firmlake forget` cleans these files.")
+        call.say(f"firmlake: Somebody forgotten is named. {' '.join(_to_clean(receipt.found))}")
     return EXIT_DONE if not receipt.found and not receipt.unread and held.register.is_done else EXIT_FAILED
+
+
+def _to_clean(found: Sequence[tuple[str, str, int]]) -> Iterator[str]:
+    """Say what removes the names from the places found."""
+    addresses = {path for path, what, _ in found if what == "address"}
+    if len(addresses) < len(found):
+        yield "`firmlake forget` cleans these files."
+    if addresses:
+        yield f"The address of a copy names them in {', '.join(addresses)}: move the copy and remove its address there."

@@ -149,7 +149,7 @@ def _convert(key: str, value: Any, origin: str, is_text: bool) -> Any:
 
 def _read_array(text: str) -> list[Any]:
     """Read an array as a settings file has it, or texts with commas in between."""
-    with suppress(tomllib.TOMLDecodeError):
+    with suppress(ValueError, RecursionError):  # not TOML, a number of thousands of digits, thousands of brackets
         if text.strip().startswith("["):
             return list(tomllib.loads(f"array = {text}")["array"])
     return [part.strip() for part in text.split(",") if part.strip()]

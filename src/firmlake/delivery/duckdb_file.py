@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,22 +104,30 @@ def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbCo
     """
     if not path.absolute().parent.is_dir():
         raise UsageError(f"The folder {path.absolute().parent} does not exist", "Create it, or name another file")
-    is_new = not path.exists()
-    try:
-        connection = duckdb.connect(str(path), config={"memory_limit": memory_limit})
-        if is_new:
-            path.chmod(0o600)  # it holds names of persons, as exports do
-    except duckdb.IOException as error:
-        if "lock" in str(error).lower():
-            raise LockHeldError(f"{path} is open in another process", "Close it there, then load again") from None
-        raise FirmlakeError(f"{path} cannot be opened: {_first(error)}", "Name another file") from None
-    with connection:
-        yield (opened := DuckdbConnection(connection, path, schema, memory_limit))
-    if opened.is_to_rewrite:
-        _rewrite(path, memory_limit)
+    with _making_files(path.stat().st_mode if path.exists() else 0o600):  # it holds names of persons, as exports do
+        try:
+            connection = duckdb.connect(str(path), config={"memory_limit": memory_limit})
+        except duckdb.IOException as error:
+            if "lock" in str(error).lower():
+                raise LockHeldError(f"{path} is open in another process", "Close it there, then load again") from None
+            raise FirmlakeError(f"{path} cannot be opened: {_first(error)}", "Name another file") from None
+        with connection:
+            yield (opened := DuckdbConnection(connection, path, schema, memory_limit))
+        if opened.is_to_rewrite:
+            _rewrite(path, memory_limit)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _making_files(mode: int) -> Iterator[None]:
+    """Let DuckDB make files, its log beside the database included, that nobody else may read than `mode` says."""
+    before = os.umask(~mode & 0o777)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _half(memory_limit: str) -> str:
@@ -135,7 +144,6 @@ def _rewrite(path: Path, memory_limit: str) -> None:
         ((version,),) = connection.execute(_VERSION).fetchall()
         connection.execute(f"ATTACH {_text(aside)} AS rewritten (STORAGE_VERSION {_text(version.rstrip('+'))})")
         connection.execute("COPY FROM DATABASE held TO rewritten")
-    aside.chmod(path.stat().st_mode & 0o777)
     aside.replace(path)
     sync_folder(path.parent)
 

@@ -52,7 +52,7 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
         target: `postgres://HOST/DATABASE`, `snowflake://ACCOUNT/DATABASE`, `bigquery://PROJECT/DATASET`, `duckdb:FILE`.
         schema: The schema of the tables in the target.
         tables: The tables to load.
-        is_whole: LastLoad all rows, even if loading the changes would be enough.
+        is_whole: Load all rows, even if loading the changes would be enough.
         memory_limit: The most memory that DuckDB may use.
     """
 

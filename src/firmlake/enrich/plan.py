@@ -139,7 +139,7 @@ def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None
 def _check_warehouse(folders: Folders, unpublished: Collection[Run | None]) -> None:
     """Refuse to plan if runs have ended but there is no warehouse, for every company would be bought again.
 
-    Runs that are about to be published are exempt: they may have been killed after fetching and before the first publish.
+    Runs that are about to be published are exempt: they may have been killed between fetching and the first publish.
     """
     if newest(folders) is not None:
         return

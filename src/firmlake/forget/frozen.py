@@ -20,7 +20,7 @@ from firmlake.privacy.cleaning import clean_record
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.privacy.frames import LINE_FORGOTTEN, clean_frame
 
-__all__ = ["clean_documents", "clean_inputs", "clean_runs", "documents", "remove_parts"]
+__all__ = ["clean_documents", "clean_inputs", "clean_runs", "documents", "list_addresses", "remove_parts"]
 
 _DOCUMENTS = (
     "runs/*/outcome.json", "landing/service_lists/*/plan.json", "landing/contacts/*/plan.json", "plans/*.json",
@@ -55,13 +55,18 @@ def documents(folders: Folders) -> list[Path]:
     return [path for path in found if path != folders.tombstones]
 
 
+def list_addresses(folders: Folders) -> set[Path]:
+    """List the files that say where copies lie, which `forget` leaves as they are."""
+    return {path for pattern in _ADDRESSES for path in folders.state.glob(pattern)}
+
+
 def clean_documents(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
     """Clean the JSON files of the data folder that are neither plans of runs nor addresses of copies.
 
     Raises:
         DamagedError: A file cannot be read. Restore it.
     """
-    addresses = {path for pattern in _ADDRESSES for path in folders.state.glob(pattern)}
+    addresses = list_addresses(folders)
     for path in documents(folders):
         if path in addresses:
             continue

@@ -16,6 +16,7 @@ from firmlake import __version__
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import is_writable, write_json
 from firmlake.core.folders import Folders
+from firmlake.forget.frozen import list_addresses
 from firmlake.forget.generations import find_in_generation
 from firmlake.forget.landed import clean_segment
 from firmlake.forget.packed import PARQUET, pieces
@@ -39,7 +40,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
         byte_count: Bytes read from disk.
         content_byte_count: Bytes searched, after decompression.
         tombstones: The mark of each tombstone, and when its subject was forgotten.
-        found: Files that name a forgotten subject. Empty if no file does.
+        found: Files that name a forgotten subject. Empty if no file does. A file that says where a copy is counts as
+            "address".
         unread: Files that could not be read in their format, with the reason.
         copies: The archives, exports and loaded databases that were searched.
         not_searched: What firmlake cannot search.
@@ -77,17 +79,20 @@ def prove(
     found: list[Place] = []
     unread: list[tuple[str, str]] = []
     files = byte_count = content_count = 0
+    addresses = list_addresses(folders)
     for path in sorted(path for path in folders.data.rglob("*") if path.is_file() and not path.is_symlink()):
         content = path.read_bytes()
         files, byte_count = files + 1, byte_count + len(content)
+        places: list[Place] = []
         try:
-            found += _look_into(path, content, forgotten)
+            places += _look_into(path, content, forgotten)
             for piece in pieces(content):
                 content_count += len(piece)
                 if hits := _search(piece, forgotten):
-                    found.append(Place(path, "bytes", hits))
+                    places.append(Place(path, "bytes", hits))
         except (FirmlakeError, pl.exceptions.PolarsError, zstandard.ZstdError, OSError, zipfile.BadZipFile) as error:
             unread.append((str(path), str(error)))
+        found += [place._replace(what="address") for place in places[:1]] if path in addresses else places
     if copies:
         found += copies.clean(write=False)
         unread += copies.failed.items()

@@ -34,10 +34,9 @@ def resolve_lines(
     """Resolve the company of each line of a batch, or the reason why there is none.
 
     The country comes from the first of: a prefix of the number, the register named by its column, the country column,
-    the prefix of a VAT number beside it, `default_country`, a word in the column's name. A line is refused if one of
-    the first two contradicts the country column. A VAT number may be of another country than its company: where the
-    number is none of that country, the prefix does not count. The first filled number counts, in the order of
-    `NUMBER_ROLES`. A further number refuses the line if it identifies another company, but not if it identifies none.
+    the prefix of a VAT number beside it if the number is one of that country, `default_country`, a word in the column's
+    name. A line is refused if one of the first two contradicts the country column. The first filled number counts, in
+    the order of `NUMBER_ROLES`. A further number refuses the line if it identifies another company, but not if none.
 
     Args:
         batch: Lines from a `firmlake.intake.table.Table`.

@@ -171,6 +171,9 @@ def _write_numbers(cells: pl.DataFrame, numbers: pl.DataFrame, booleans: pl.Data
 
 def _shown(number: float) -> str:
     """Write a number with up to 15 digits, and without an exponent unless it is very large or very small."""
+    usual = f"{number:.{_DIGITS_MAX}g}"
+    if "e" not in usual:
+        return usual
     scientific = f"{number:.{_DIGITS_MAX - 1}E}"
     rounded = Decimal(scientific)
     is_plain = not rounded or _SMALLEST <= abs(rounded) < 10**_DIGITS_MAX

@@ -146,15 +146,14 @@ def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bo
             yield _measured("landed", landed, ended_at)
         return
     manifest = read_manifest(run)
-    if is_landed_old and manifest:
-        check_staged(run, manifest)
-        for name in run.plan.sha256:
-            run.checked(name)
-        yield _measured("landed", landed, ended_at)
-    elif is_staged_old and staged.exists():
-        if manifest:
-            check_landed(run, manifest)
-        yield _measured("staged", staged, ended_at)
+    kind = "landed" if is_landed_old and manifest else "staged" if is_staged_old and staged.exists() else ""
+    if not kind:
+        return
+    for name in run.plan.sha256:  # what stays is read with these
+        run.checked(name)
+    if manifest:
+        (check_staged if kind == "landed" else check_landed)(run, manifest)
+    yield _measured(kind, landed if kind == "landed" else staged, ended_at)
 
 
 def _rests(folders: Folders) -> Iterator[Path]:

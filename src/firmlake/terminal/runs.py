@@ -99,8 +99,8 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         outcome = run.outcome()
         then = f"refused ({outcome.reason})" if outcome and outcome.is_refused else "published first"
         yield (
-            f"Run {run.run_id} was interrupted, and its list has changed or its rest costs more than the budget: what it "
-            f"fetched is {then}"
+            f"Run {run.run_id} was interrupted, and its list has changed or its rest costs more than the budget: what "
+            f"it fetched is {then}"
         )
     for other in content["unfinished_elsewhere"]:
         yield (

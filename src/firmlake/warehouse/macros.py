@@ -66,9 +66,10 @@ _GENERATION_AT = f"""
             (SELECT max(generation) FROM ({_KNOWN}) WHERE known_at <= asked.time), 0) END,
         error('No such run, and no time: ' || asked.text))
     FROM (SELECT text,
-                 if(regexp_matches(text, ':.*([+-][0-9]{{2}}(:?[0-9]{{2}})?|Z)$'),
-                    make_timestamp(epoch_us(try_cast(text AS TIMESTAMPTZ))),
-                    try_cast(text AS TIMESTAMP)) AS time
+                 if(regexp_full_match(text, '[-0-9]+([ T][0-9:.]+)?'),
+                    try_cast(text AS TIMESTAMP),
+                    make_timestamp(epoch_us(try_cast(regexp_replace(upper(text), ' ([+-])', '\\1') AS TIMESTAMPTZ)))
+                 ) AS time
           FROM (SELECT moment::VARCHAR AS text)) asked)
 """
 
@@ -129,8 +130,8 @@ _KNOWN_ON = """
 _DATES = """{'country': country, 'company_number': company_number, 'start_date': start_date, 'end_date': end_date}"""
 
 _MOMENT = (
-    "moment is a run, or a time, in UTC unless it has an offset, which counts runs whose last answers came by then. A "
-    "day counts as its first moment; an unknown run fails."
+    "moment is a run, or a time, in UTC unless it has an offset or a zone, which counts runs whose last answers came "
+    "by then. A day counts as its first moment; an unknown run fails."
 )
 
 

@@ -22,7 +22,10 @@ __all__ = ["checkpoint", "publish", "remake"]
 _TIDIED_EVERY = 8
 """Rows are compacted in every eighth generation only: otherwise each load would rewrite half of a table for the few
 rows that it removes."""
-_FULL = re.compile(r"No space left|File too large|autocheckpoint failed|could not write", re.IGNORECASE)
+_FULL = re.compile(
+    r"No space left|quota exceeded|File too large|autocheckpoint failed|could not write(?!.*(Input/output|Read-only))",
+    re.IGNORECASE,
+)
 """What DuckDB says if the disk is full, or if a limit for files is reached."""
 _GIVEN_BACK_FROM = "8MB"
 """DuckDB returns freed memory to the system from this size on. Its default is 512 MB, which costs 50 MB more."""
