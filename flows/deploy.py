@@ -58,7 +58,7 @@ def _check_variables(text: str) -> None:
     """Refuse variables without a value: Prefect would deploy an empty text in their place.
 
     Raises:
-        UsageError: A variable that the file names is not set, or is empty.
+        UsageError: A variable that the file names is not set, empty, or a relative path.
     """
     if unset := sorted(
         {name for name in {*_VARIABLE.findall(text)} - _OPTIONAL if not os.environ.get(name, "").strip()}
@@ -67,6 +67,13 @@ def _check_variables(text: str) -> None:
             f"Nothing is deployed: {' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set",
             "Set LAKE_HOME to the folder of this clone and LAKE_LIST to the company list, as the worker sees them",
         )
+    for name in set(_VARIABLE.findall(text)):
+        value = os.environ.get(name, "").strip()
+        if value and "://" not in value and not Path(value).is_absolute():
+            raise UsageError(
+                f"Nothing is deployed: {name} is {value}, relative to a folder that the worker does not know",
+                "Give the whole path, as the worker sees it",
+            )
 
 
 def _apply(block: str, pool_type: str) -> None:

@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from firmlake.core.errors import EXIT_DONE, DamagedError, FirmlakeError, InterruptedRunError, UsageError
+from firmlake.core.folders import Folders
 from firmlake.core.redaction import redact
+from firmlake.core.runs import list_runs
 from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import SANDBOX, Settings
 from firmlake.core.settings_layers import load_settings
 from firmlake.core.text import shown
+from firmlake.warehouse.generations import newest
 
 if TYPE_CHECKING:
     from prefect.logging.loggers import PrefectLogAdapter
@@ -31,6 +34,7 @@ __all__ = [
     "as_task",
     "end",
     "in_one_line",
+    "is_before_first_run",
     "is_cancelled",
     "is_deployed",
     "name_damaged",
@@ -133,6 +137,12 @@ def is_deployed() -> bool:
     from prefect.runtime import deployment
 
     return deployment.id is not None
+
+
+def is_before_first_run(settings: Settings) -> bool:
+    """Tell whether no run has ever ended, so that there is nothing yet to export or load."""
+    folders = Folders.of(settings)
+    return newest(folders) is None and not any(run.outcome() for run in list_runs(folders))
 
 
 def in_one_line(function: Callable[P, R]) -> Callable[P, R]:

@@ -53,8 +53,10 @@ def test_an_enrichment_that_may_have_published_starts_the_export_and_the_load(fl
 
 def test_automations_watch_the_runs_that_the_deployments_tag():
     tags = {f"prefect.tag.{tag}" for each in DEPLOYMENTS for tag in each["tags"]}
-    of_runs = [each["trigger"] for each in AUTOMATIONS if "match_related" in each["trigger"]]
-    assert {trigger["match_related"]["prefect.resource.id"] for trigger in of_runs} <= tags
+    related = [each["trigger"]["match_related"] for each in AUTOMATIONS if "match_related" in each["trigger"]]
+    assert {each["prefect.resource.id"] for each in related if each["prefect.resource.role"] == "tag"} <= tags
+    names = {each["prefect.resource.name"] for each in related if each["prefect.resource.role"] == "deployment"}
+    assert names == {"weekly"} <= {each["name"] for each in DEPLOYMENTS}
 
 
 def test_the_automation_for_a_missing_generation_waits_for_the_event_that_the_flow_emits():

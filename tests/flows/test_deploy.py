@@ -30,8 +30,12 @@ def test_a_variable_without_a_value_is_refused_before_a_server_is_asked(
         monkeypatch.setenv("LAKE_LIST", value)
         ended = CliRunner().invoke(deploy, [])
         assert (ended.exit_code, "LAKE_LIST is not set" in ended.stderr) == (2, True)
-    monkeypatch.setenv("LAKE_LIST", "list.csv")
-    assert CliRunner().invoke(deploy, ["--check"]).exit_code == 0
+    monkeypatch.setenv("LAKE_LIST", "lists/list.csv")
+    ended = CliRunner().invoke(deploy, ["--check"])
+    assert (ended.exit_code, "LAKE_LIST is lists/list.csv, relative" in ended.stderr) == (2, True)
+    for value in ("/srv/list.csv", "s3://lists/list.csv"):
+        monkeypatch.setenv("LAKE_LIST", value)
+        assert CliRunner().invoke(deploy, ["--check"]).exit_code == 0
 
 
 def test_every_variable_of_the_file_is_asked_for(flow_modules: None, monkeypatch: pytest.MonkeyPatch):

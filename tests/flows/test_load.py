@@ -30,3 +30,6 @@ def test_the_newest_generation_is_loaded_and_the_second_time_nothing_is_done(enr
     monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "of a deployment")
     skipped = load(overrides=data, return_state=True)
     assert (skipped.name, skipped.message.split(":")[0], skipped.result()) == ("Completed", "Skipped", "")
+    empty = {**overrides, "paths.data": str(tmp_path / "new")}
+    skipped = load(overrides=empty, return_state=True)
+    assert (skipped.name, skipped.message) == ("Completed", "Skipped: no run has ended yet")

@@ -36,7 +36,7 @@ def resolve_lines(
     The country comes from the first of: a prefix of the number, the register named by its column, the country column,
     the prefix of a VAT number beside it if the number is one of that country, `default_country`, a word in the column's
     name. A line is refused if one of the first two contradicts the country column. The first filled number counts, in
-    the order of `NUMBER_ROLES`. A further number refuses the line if it identifies another company, but not if none.
+    the order of `NUMBER_ROLES`. A further number refuses the line only if it identifies another company.
 
     Args:
         batch: Lines from a `firmlake.intake.table.Table`.
@@ -108,9 +108,7 @@ def _vat_country(known: pl.Series, vat_numbers: list[pl.Series]) -> pl.Series:
     return pl.select(pl.coalesce(known, *prefixes)).to_series()
 
 
-def _named(
-    numbers: pl.Series, country: pl.Series, prefixed: pl.Series, role: str, default: str | None
-) -> pl.DataFrame:
+def _named(numbers: pl.Series, country: pl.Series, prefixed: pl.Series, role: str, default: str | None) -> pl.DataFrame:
     """Identify the numbers of one column, and keep the texts as given."""
     found = identify_column(numbers, prefixed, role, default)
     if not country.equals(prefixed):
