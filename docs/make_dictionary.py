@@ -30,7 +30,11 @@ _PARENTS = ("companies", "financials", "company_state", "runs")
 _KINDS = {
     "table": ("Made at load", "Tables worked out from the others at each load."),
     "view": ("Views", "Asked like tables."),
-    "macro": ("Macros", "Asked like tables, with arguments: `FROM cagr(3)`, `FROM group_of('BE', '0403227515')`."),
+    "macro": (
+        "Macros",
+        "Asked like tables, with arguments: `FROM cagr(3)`, `FROM group_of('BE', '0403227515')`. A company number may have "
+        "dots and spaces and lack its leading zero; a threshold is a share of 1.",
+    ),
     "function": ("Functions", "For use inside a query."),
 }
 
