@@ -124,7 +124,8 @@ def test_a_company_is_found_by_its_number_in_any_usual_form(figures, macro):
 @pytest.mark.parametrize(
     ("country", "number"),
     [
-        ("BE", "0403.227.515"), ("BE", "403227515"), ("be", "BE 0403 227 515"), ("BE", "1000000009"), ("BE", "be403227515"),
+        ("BE", "0403.227.515"), ("BE", "403227515"), ("be", "BE 0403 227 515"), ("BE", "1000000009"),
+        ("BE", "be403227515"),
         ("NL", "33.011.433"), ("NL", "5032453"), ("NL", "NL33011433"),
         ("FR", "542 051 180"), ("FR", "54205118000066"), ("FR", "FR59542051180"),
         ("FR", "356000000"), ("FR", "35600000000048"), ("FR", "5500014"), ("FR", "05500014"),
@@ -140,7 +141,7 @@ def test_a_number_means_what_it_means_to_firmlake_company_or_is_an_error(figures
     except UsageError as error:
         if "check digit" in error.message:
             return
-        with pytest.raises(duckdb.InvalidInputException, match=f"No company number: {country} {number}. Give BE"):
+        with pytest.raises(duckdb.InvalidInputException, match=f"No company number: {country} {number}"):
             figures.ask(ask)
     else:
         assert figures.ask(ask) == [("".join(company),)]
@@ -148,5 +149,5 @@ def test_a_number_means_what_it_means_to_firmlake_company_or_is_an_error(figures
 
 @pytest.mark.parametrize("macro", WITH_A_THRESHOLD)
 def test_a_threshold_in_per_cent_is_an_error(figures, macro):
-    with pytest.raises(duckdb.InvalidInputException, match="threshold 25 is above 1. Write a share"):
+    with pytest.raises(duckdb.InvalidInputException, match="threshold 25 is above 1"):
         figures.ask(call(macro, [*CALLS[macro][:-1], "25"]))

@@ -11,7 +11,8 @@ A file begins with its kind, name and description. After an empty comment line i
 
 Kinds: `function` (a scalar macro), `table` (made at load), `view`, `macro` (a table macro; `example` is a call of it)
 and `check` (a query for rows of `findings`, with a severity instead of parameters). A column without a description in
-the file takes the comment of the first column with the same name in the relations that the file reads.
+the file takes that of the column with the same name in the relations that the file reads; where these differ, the file
+must describe it. A column is null only where its description says what null means.
 
 DuckDB substitutes a macro's arguments into its text, where a table or column may have the same name as a parameter. So
 each parameter is used only in a SELECT without FROM (`asked`) or as the argument of a macro, in a WITH of its own or
@@ -29,7 +30,7 @@ from typing import NamedTuple
 
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
-__all__ = ["SEVERITIES", "Definition", "definitions", "find_meaning", "is_of_companies", "quote"]
+__all__ = ["SEVERITIES", "Definition", "definitions", "is_of_companies", "quote"]
 
 SEVERITIES = ("error", "warning", "note")
 """The severities of findings: the figures cannot be right; the figures are unlikely; they need a second look."""
@@ -65,21 +66,6 @@ def definitions() -> tuple[Definition, ...]:
     found = {head.name: head._replace(reads=tuple(_named(head.sql, known - {head.name}))) for head in heads}
     order = TopologicalSorter({name: [other for other in head.reads if other in found] for name, head in found.items()})
     return tuple(found[name] for name in order.static_order())
-
-
-def find_meaning(definition: Definition, column: str) -> str:
-    """Return the meaning of a column: from its file, or else from what the file reads; empty if unknown."""
-    if column in definition.columns:
-        return definition.columns[column]
-    made = {other.name: other for other in definitions()}
-    for name in definition.reads:
-        if name in WAREHOUSE_TABLES:
-            meaning = next((c.comment for c in WAREHOUSE_TABLES[name].columns if c.name == column), "")
-        else:
-            meaning = find_meaning(made[name], column)
-        if meaning:
-            return meaning
-    return ""
 
 
 def is_of_companies(definition: Definition) -> bool:
@@ -138,6 +124,8 @@ def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
         "One row for each problem that a check found in the data, with its evidence. Nothing is corrected.",
         {
             "check_name": "Check that found the problem; see the view checks.",
+            "country": "Country of the company: BE, NL or FR.",
+            "company_number": "Company number in normal form. Personal data if one person is the company.",
             "severity": "error: the figures cannot be right; warning: they are unlikely; note: worth a second look.",
             "start_date": "First day of the period concerned. Null: it concerns no period.",
             "end_date": "Last day of the period concerned. Null: it concerns no period.",

@@ -8,6 +8,7 @@
 -- filled_count: Periods that state it
 -- period_count: Periods held
 -- filled_fraction: Share of the periods that state it
+-- country: Country of the companies: BE, NL or FR
 SELECT list_name, country, fiscal_year, field, filled_count, period_count, ratio(filled_count, period_count) AS filled_fraction
 FROM (
     SELECT

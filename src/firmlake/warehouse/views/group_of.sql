@@ -4,11 +4,15 @@
 -- the newest accounts that we hold. Every member of a group gives the same group.
 --
 -- head_id: Ultimate parent, as parent_id in ownership; head of the group
--- head_name: Its name
+-- head_name: Its name. Null: the company itself, whose name was not fetched yet
 -- is_ring: Whether the head stands for a ring of companies that hold each other
 -- id: Member, as child_id in ownership; the head is one
 -- effective_fraction: Stake of the head in the member along all paths, counted as in owners_of; 1 for the head
 -- is_held: Whether we hold accounts of it
+-- country: Its country. Null: it has no identifier
+-- company_number: Its company number in normal form. Null: it has no identifier
+-- name: Its name, or (unidentified). Null: the company itself, whose name was not fetched yet
+-- end_date: Last day of its newest accounts. Null: we hold none
 WITH RECURSIVE asked(id, least_stake) AS (
     SELECT company_asked(of_country, of_number), share_asked(threshold)
 ),

@@ -9,6 +9,9 @@
 -- is_ring: Whether it represents a ring of companies that hold each other
 -- effective_fraction: Its stake in the company along all paths, as in owners_of. Null: it is the company itself
 -- step_count: Steps of the shortest path. Null: it is the company itself
+-- country: Its country. Null: it has no identifier
+-- company_number: Its company number in normal form. Null: it has no identifier
+-- name: Its name, or (unidentified). Null: the company itself, whose name was not fetched yet
 WITH asked(id) AS (
     SELECT company_asked(of_country, of_number)
 ),
