@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
 from firmlake.core.files import sync_folder
+from firmlake.core.sql import quote_name, quote_text
 from firmlake.delivery.statements import Dialect
 from firmlake.exports.selection import arrow_schema, exported_type
 from firmlake.tables.schemas import Column, Table
@@ -36,7 +37,7 @@ class DuckdbConnection:
         self._schema = schema
         self.is_to_rewrite = False
         self.name = f"duckdb:{path}"
-        self.schema = '"' + schema.replace('"', '""') + '"'
+        self.schema = quote_name(schema)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -131,17 +132,15 @@ def _rewrite(path: Path, memory_limit: str) -> None:
     aside = path.with_name(f".{path.name}.part")
     aside.unlink(missing_ok=True)
     with _told(f"duckdb:{path}"), duckdb.connect(config={"memory_limit": memory_limit}) as connection:
-        connection.execute(f"ATTACH {_text(path)} AS held (READ_ONLY)")
+        connection.execute(f"ATTACH {quote_text(path)} AS held (READ_ONLY)")
         ((version,),) = connection.execute(_VERSION).fetchall()
-        connection.execute(f"ATTACH {_text(aside)} AS rewritten (STORAGE_VERSION {_text(version.rstrip('+'))})")
+        connection.execute(
+            f"ATTACH {quote_text(aside)} AS rewritten (STORAGE_VERSION {quote_text(version.rstrip('+'))})"
+        )
         connection.execute("COPY FROM DATABASE held TO rewritten")
     aside.chmod(path.stat().st_mode & 0o777)
     aside.replace(path)
     sync_folder(path.parent)
-
-
-def _text(value: object) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
 
 
 @contextmanager

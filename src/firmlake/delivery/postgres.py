@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
+from firmlake.core.sql import quote_name
 from firmlake.delivery.statements import Dialect
 from firmlake.tables.schemas import Table
 
@@ -46,7 +47,7 @@ class PostgresConnection:
         self._connection = connection
         self._schema = schema
         self.name = name
-        self.schema = '"' + schema.replace('"', '""') + '"'
+        self.schema = quote_name(schema)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""

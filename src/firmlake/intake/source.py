@@ -18,6 +18,7 @@ import duckdb
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import Settings
+from firmlake.core.sql import quote_name
 from firmlake.intake.detect import too_large
 
 __all__ = ["STDIN", "local_list"]
@@ -98,7 +99,7 @@ def _run_query(database: Path | None, sql: str, settings: Settings, target: Path
 
 def _only_table(connection: duckdb.DuckDBPyConnection, where: str) -> str:
     rows = connection.execute("SELECT table_schema, table_name FROM information_schema.tables ORDER BY ALL").fetchall()
-    names = ['"' + '"."'.join(part.replace('"', '""') for part in row) + '"' for row in rows]
+    names = [".".join(map(quote_name, row)) for row in rows]
     if len(names) == 1:
         return names[0]
     if not names:

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import duckdb
 
+from firmlake.core.sql import quote_text
 from firmlake.report.document import Tile
 from firmlake.report.numbers import MINUS, shown_change, shown_number
-from firmlake.warehouse.definitions import Definition, definitions, quote
+from firmlake.warehouse.definitions import Definition, definitions
 
 __all__ = ["Figures", "read_figures"]
 
@@ -59,7 +60,7 @@ def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
     changed = connection.sql(_CHANGED, params={"run": run_id}).to_arrow_table()
     with connection.cursor() as aside:
         aside.register("changed", changed)
-        aside.execute(_FINANCIALS_THEN.replace("$run", quote(run_id)))
+        aside.execute(_FINANCIALS_THEN.replace("$run", quote_text(run_id)))
         for table in _made_at_load("portfolio"):
             aside.execute(f"CREATE TEMP TABLE {table.name} AS {table.sql}")
         then = aside.sql(f"SELECT {_COLUMNS} FROM portfolio").to_arrow_table()

@@ -28,9 +28,10 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
+from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
-__all__ = ["SEVERITIES", "Definition", "definitions", "is_of_companies", "quote"]
+__all__ = ["SEVERITIES", "Definition", "definitions", "is_of_companies"]
 
 SEVERITIES = ("error", "warning", "note")
 """The severities of findings: the figures cannot be right; the figures are unlikely; they need a second look."""
@@ -71,11 +72,6 @@ def definitions() -> tuple[Definition, ...]:
 def is_of_companies(definition: Definition) -> bool:
     """Tell whether a view has one row for each company, by the first words of its description."""
     return definition.kind in ("view", "table") and bool(_OF_COMPANIES.match(definition.meaning))
-
-
-def quote(text: str) -> str:
-    """Write text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 _FOLDER = Path(__file__).with_name("views")
@@ -134,7 +130,7 @@ def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
         " UNION ALL ".join(_as_findings(check) for check in found),
         (),
     )
-    rows = ", ".join(f"({quote(c.name)}, {quote(c.parameters)}, {quote(c.meaning)})" for c in found)
+    rows = ", ".join(f"({quote_text(c.name)}, {quote_text(c.parameters)}, {quote_text(c.meaning)})" for c in found)
     yield Definition(
         "view",
         "checks",

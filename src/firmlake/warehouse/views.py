@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import duckdb
 
+from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
-from firmlake.warehouse.definitions import Definition, definitions, quote
+from firmlake.warehouse.definitions import Definition, definitions
 from firmlake.warehouse.lists import create_list_views
 from firmlake.warehouse.marks import Mark
 
@@ -102,7 +103,7 @@ def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _comments(connection: duckdb.DuckDBPyConnection, made: list[Definition]) -> Iterator[str]:
     for definition in made:
-        yield _COMMENT[definition.kind].format(definition.name, quote(definition.meaning))
+        yield _COMMENT[definition.kind].format(definition.name, quote_text(definition.meaning))
     for name, columns in describe_columns(connection, (one for one in made if one.kind in ("table", "view"))).items():
         for column, (_, meaning) in columns.items():
-            yield f'COMMENT ON COLUMN {name}."{column}" IS {quote(meaning)}'
+            yield f'COMMENT ON COLUMN {name}."{column}" IS {quote_text(meaning)}'
