@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
+from firmlake.warehouse import definitions as definitions_module
 from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.definitions import SEVERITIES, definitions
 from firmlake.warehouse.views import create_views, describe_columns
@@ -142,3 +143,8 @@ def test_views_are_made_anew_in_a_copy_of_an_older_generation(empty):
         create_views(older)
         names = "SELECT table_name, column_name, comment FROM duckdb_columns() ORDER BY ALL"
         assert older.execute(names).fetchall() == empty.execute(names).fetchall()
+
+
+def test_a_check_of_an_unknown_severity_is_an_error_that_names_its_file():
+    with pytest.raises(AssertionError, match=r"balance\.sql: no severity 'grave'"):
+        definitions_module._read("-- check balance, grave\n-- Odd.\nSELECT 1")

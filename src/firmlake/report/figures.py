@@ -32,17 +32,19 @@ class Figures(NamedTuple):
 
     def tiles(self) -> list[Tile]:
         """Write each figure as a tile, with its change since the run before."""
-        return [self._tile(name, value) for name, value in self.now.items()]
+        return [self._tile(name, self.now[name]) for name in _LABELS]
 
     def _tile(self, name: str, value: Any) -> Tile:
         label, better = _LABELS[name]
+        doubtful = self.now["doubtful"] if name in _SUMS else 0
+        notes = [f"{doubtful:,} doubtful left out"] if doubtful else []
         shown = "-" if value is None else ("EUR " * name.endswith("_eur") + shown_number(name, value))
         change = shown_change(name, self.before.get(name), value)
         if not change or self.run_at is None:
-            return Tile(label, shown, "unchanged" if self.before else "")
+            return Tile(label, shown, ", ".join([*notes, *(["unchanged"] if self.before else [])]))
         rose = not change.startswith(MINUS)
         tone = "" if better == 0 else ("good" if rose == (better > 0) else "bad")
-        return Tile(label, shown, f"{change} since {self.run_at:%d %b %Y}", tone)
+        return Tile(label, shown, ", ".join([*notes, f"{change} since {self.run_at:%d %b %Y}"]), tone)
 
 
 def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
@@ -76,7 +78,7 @@ def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
 _LABELS = {
     "companies": ("Companies", 0),
     "with_accounts": ("With accounts", 0),
-    "revenue_eur": ("Revenue, newest accounts", 1),
+    "revenue_eur": ("Annual revenue, newest accounts", 1),
     "employees": ("Employees", 1),
     "growth": ("Revenue growth, median", 1),
     "equity_fraction": ("Equity by assets, median", 1),
@@ -84,6 +86,8 @@ _LABELS = {
     "negative_equity": ("Negative equity", -1),
 }
 """Name of each figure, and whether more is better (1), worse (-1) or neither (0)."""
+_SUMS = ("revenue_eur", "employees")
+"""The figures that leave out doubtful accounts, such as those filed in another unit, which would outweigh the rest."""
 _COLUMNS = """
     country, company_number, is_comparable, revenue_annual, employee_count, revenue_growth,
     equity_fraction, zone, equity
@@ -96,7 +100,8 @@ _FIGURES = """
         median(revenue_growth::DOUBLE) AS growth,
         median(equity_fraction::DOUBLE) AS equity_fraction,
         count(*) FILTER (zone = 'distress') AS distress,
-        count(*) FILTER (equity < 0) AS negative_equity
+        count(*) FILTER (equity < 0) AS negative_equity,
+        count(*) FILTER (NOT is_comparable) AS doubtful
     FROM {}
 """
 _BEFORE = f"""(

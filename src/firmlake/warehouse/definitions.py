@@ -31,10 +31,13 @@ from typing import NamedTuple
 from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
-__all__ = ["SEVERITIES", "Definition", "definitions", "is_of_companies"]
+__all__ = ["GRAVITY", "SEVERITIES", "Definition", "definitions", "is_of_companies"]
 
 SEVERITIES = ("error", "warning", "note")
-"""The severities of findings: the figures cannot be right; the figures are unlikely; they need a second look."""
+"""The severities of findings, the gravest first: the figures cannot be right, are unlikely, need a second look."""
+
+GRAVITY = f"list_position({list(SEVERITIES)}, severity)"
+"""SQL by which findings are sorted, the gravest first."""
 
 
 class Definition(NamedTuple):
@@ -86,6 +89,7 @@ def _read(text: str) -> Definition:
     first = _FIRST.fullmatch(lines[0])
     assert first, lines[0]
     kind, name, parameters, severity = first.groups(default="")
+    assert severity in (SEVERITIES if kind == "check" else ("",)), f"{name}.sql: no severity {severity!r}"
     meaning, _, described = "\n".join(line[2:].strip() for line in lines[1:count]).partition("\n\n")
     example = _COLUMN.match(meaning) if meaning.startswith("example: ") else None
     return Definition(
