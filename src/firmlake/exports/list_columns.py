@@ -42,8 +42,9 @@ class AddedColumn(NamedTuple):
         return f"{self.relation}.{self.name}"
 
 
-LINE_COLUMNS: Final = ("status", "reason", "company")
-"""What is always added, from the view `list_lines`: what came of the line, why, and the company it names."""
+LINE_COLUMNS: Final = {"status": "VARCHAR", "reason": "VARCHAR", "company": "VARCHAR", "line": "BIGINT"}
+"""What is always added, from the view `list_lines`: what came of the line, why, the company it names, and its number in
+the file that was read, which is not its row in the file that is written if titles stood above the header."""
 
 
 @cache
@@ -68,7 +69,7 @@ def list_added() -> tuple[AddedColumn, ...]:
 def line_columns() -> tuple[AddedColumn, ...]:
     """Return the columns that are always added."""
     meanings = next(each.columns for each in definitions() if each.name == "list_lines")
-    return tuple(AddedColumn("list_lines", name, "VARCHAR", meanings[name]) for name in LINE_COLUMNS)
+    return tuple(AddedColumn("list_lines", name, kind, meanings[name]) for name, kind in LINE_COLUMNS.items())
 
 
 def choose_added(names: Sequence[str]) -> tuple[AddedColumn, ...]:
