@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
+from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError, first_line
 from firmlake.core.files import sync_folder
 from firmlake.core.sql import quote_name, quote_text
 from firmlake.delivery.statements import Dialect
@@ -112,7 +112,7 @@ def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbCo
     except duckdb.IOException as error:
         if "lock" in str(error).lower():
             raise LockHeldError(f"{path} is open in another process", "Close it there, then load again") from None
-        raise FirmlakeError(f"{path} cannot be opened: {_first(error)}", "Name another file") from None
+        raise FirmlakeError(f"{path} cannot be opened: {first_line(error)}", "Name another file") from None
     with connection:
         yield (opened := DuckdbConnection(connection, path, schema, memory_limit))
     if opened.is_to_rewrite:
@@ -148,8 +148,4 @@ def _told(name: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        raise FirmlakeError(f"{name}: {_first(error)}", "Load again to resume. The tables are unchanged") from error
-
-
-def _first(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        raise FirmlakeError(f"{name}: {first_line(error)}", "Load again to resume. The tables are unchanged") from error
