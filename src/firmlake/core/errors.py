@@ -181,5 +181,5 @@ class RequestFailedError(ServiceError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error of a library, since later ones quote statements; its type if it says nothing."""
+    """Return the first line of an error of a library, since later ones quote data; its type if it is silent."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
