@@ -66,9 +66,9 @@ _GENERATION_AT = f"""
             (SELECT max(generation) FROM ({_KNOWN}) WHERE known_at <= asked.time), 0) END,
         error('No such run, and no time: ' || asked.text))
     FROM (SELECT text,
-                 if(regexp_matches(text, ':.*([+-][0-9]{{2}}(:?[0-9]{{2}})?|Z)$'),
-                    make_timestamp(epoch_us(try_cast(text AS TIMESTAMPTZ))),
-                    try_cast(text AS TIMESTAMP)) AS time
+                 CASE WHEN regexp_matches(text, ':.*([+-][0-9]{{2}}(:?[0-9]{{2}})?|Z)$')
+                     THEN make_timestamp(epoch_us(try_cast(text AS TIMESTAMPTZ)))
+                     ELSE try_cast(text AS TIMESTAMP) END AS time
           FROM (SELECT moment::VARCHAR AS text)) asked)
 """
 
