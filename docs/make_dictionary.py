@@ -22,6 +22,7 @@ _HEAD = """# Data dictionary
 
 Made by `python docs/make_dictionary.py` from `src/firmlake/tables/schemas` and the files in
 `src/firmlake/warehouse/views`. The database says the same: `SELECT * FROM duckdb_columns()`, `duckdb_functions()`.
+A column is null only where its meaning says what null means.
 Questions and answers are in the [cookbook](cookbook.md). [Privacy](privacy.md) explains the column of that name."""
 
 _PARENTS = ("companies", "financials", "company_state", "runs")
@@ -30,7 +31,11 @@ _PARENTS = ("companies", "financials", "company_state", "runs")
 _KINDS = {
     "table": ("Made at load", "Tables worked out from the others at each load."),
     "view": ("Views", "Asked like tables."),
-    "macro": ("Macros", "Asked like tables, with arguments: `FROM cagr(3)`, `FROM group_of('BE', '0403227515')`."),
+    "macro": (
+        "Macros",
+        "Asked like tables, with arguments: `FROM cagr(3)`, `FROM group_of('BE', '0403227515')`. A company number may "
+        "have dots and spaces and lack its leading zero; a threshold is a share of 1.",
+    ),
     "function": ("Functions", "For use inside a query."),
 }
 
@@ -41,13 +46,17 @@ def make_dictionary() -> str:
     with duckdb.connect() as connection:
         create_tables(connection)
         create_views(connection)
+        described = describe_columns(connection, [one for one in made if one.kind in ("table", "view", "macro")])
         parts = [_HEAD, "## How tables belong together", _mermaid("erDiagram", _relations())]
         parts += ["## What is made from what", _mermaid("flowchart LR", _sources(made))]
         parts += ["## Tables", *(part for table in WAREHOUSE_TABLES.values() for part in _describe_table(table))]
         for kind, (title, text) in _KINDS.items():
             parts += [f"## {title}", text]
-            parts += [part for one in made if one.kind == kind for part in _describe(connection, one)]
-    past = [[f"{one.name}({one.parameter})", one.meaning] for one in MACROS]
+            parts += [part for one in made if one.kind == kind for part in _describe(one, described.get(one.name, {}))]
+    parts += [
+        part for one in MACROS if one.kind == "MACRO" for part in _describe_call(one.name, one.parameter, one.meaning)
+    ]
+    past = [[f"{one.name}({one.parameter})", one.meaning] for one in MACROS if one.kind == "MACRO TABLE"]
     parts += ["## The past", "Macros that give what was known at a time.", _table(["macro", "gives"], past)]
     checks = [[one.name, one.parameters, one.meaning] for one in made if one.kind == "check"]
     parts += ["## Checks", "What `findings` is made of.", _table(["check", "severity", "looks for"], checks)]
@@ -85,13 +94,17 @@ def _describe_table(table: Table) -> Iterator[str]:
     yield _table(["column", "type", "privacy", "meaning"], rows)
 
 
-def _describe(connection: duckdb.DuckDBPyConnection, one: Definition) -> Iterator[str]:
-    has_parameters = one.kind in ("function", "macro")
-    yield f"### {one.name}"
-    yield (f"`{one.name}({one.parameters})`: " if has_parameters else "") + one.meaning
-    if one.kind != "function":
-        columns = describe_columns(connection, one)
+def _describe(one: Definition, columns: dict[str, tuple[str, str]]) -> Iterator[str]:
+    if one.kind in ("function", "macro"):
+        yield from _describe_call(one.name, one.parameters, one.meaning)
+    else:
+        yield from (f"### {one.name}", one.meaning)
+    if columns:
         yield _table(["column", "type", "meaning"], [[name, *described] for name, described in columns.items()])
+
+
+def _describe_call(name: str, parameters: str, meaning: str) -> Iterator[str]:
+    yield from (f"### {name}", f"`{name}({parameters})`: {meaning}")
 
 
 def _mermaid(kind: str, lines: Iterator[str]) -> str:

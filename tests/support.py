@@ -21,11 +21,11 @@ from firmlake.core.company import Company
 from firmlake.core.folders import Folders
 from firmlake.core.freeze import freeze_again, freeze_run
 from firmlake.core.run import Outcome, Run, RunPlan
+from firmlake.core.sql import quote_text
 from firmlake.intake.key import names_of
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.tables.schemas import TABLES
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard
-from firmlake.warehouse.definitions import quote
 from firmlake.warehouse.generations import newest
 from firmlake.warehouse.load import load_run
 from firmlake.warehouse.loads import Load
@@ -341,7 +341,7 @@ def query(folders: Folders, sql: str) -> list[tuple[Any, ...]]:
     path = newest(folders)
     assert path
     with _database().cursor() as cursor:
-        cursor.execute(f"ATTACH {quote(str(path))} AS warehouse (READ_ONLY)")
+        cursor.execute(f"ATTACH {quote_text(str(path))} AS warehouse (READ_ONLY)")
         try:
             cursor.execute("USE warehouse")
             return cursor.execute(sql).fetchall()

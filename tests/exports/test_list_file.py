@@ -50,6 +50,7 @@ def test_every_line_comes_back_once_and_in_order_whatever_came_of_it(folders, tm
     assert [row["status"] for row in rows] == ["waiting", "refused", "waiting", "repeated"]
     assert rows[3]["reason"] == "line 2 names the same company"
     assert [row["company"] for row in rows] == [" ".join(ACME), "", " ".join(BOLT), " ".join(ACME)]
+    assert [row["line"] for row in rows] == ["2", "3", "4", "5"], "by which reasons name a line"
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=12)

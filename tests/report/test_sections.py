@@ -12,6 +12,7 @@ from firmlake.report.figures import Figures as ReportFigures
 from firmlake.report.figures import read_figures
 from firmlake.report.portfolio import PORTFOLIO
 from firmlake.report.sections import PREPARE, SECTIONS
+from firmlake.warehouse.definitions import SEVERITIES
 from firmlake.warehouse.generations import open_warehouse
 from support import (
     ACME,
@@ -92,6 +93,18 @@ def test_the_tiles_sum_and_count_the_newest_accounts_and_leave_doubtful_ones_out
     shares = [accounts["equity"] / accounts["total_assets"] for accounts in NEWEST.values()]
     assert now["equity_fraction"] == pytest.approx(median(shares), abs=1e-5)
     assert now["negative_equity"] == sum(accounts["equity"] < 0 for accounts in NEWEST.values())
+    notes = {tile.name: tile.note for tile in figures.tiles()}
+    sums = ("Annual revenue, newest accounts", "Employees")
+    assert notes == {name: "1 doubtful left out" if name in sums else "" for name in notes}
+
+
+def test_findings_stand_by_gravity():
+    """In alphabetical order a note would stand before a warning."""
+    made = Figures()
+    made.made().connection.execute(PREPARE)
+    for severity in ("note", "error", "warning"):
+        made.connection.execute("INSERT INTO found VALUES (?, 'balance', '', 1)", [severity])
+    assert [row["severity"] for row in rows_of(made, "Findings")] == list(SEVERITIES) == ["error", "warning", "note"]
 
 
 def test_the_trend_has_median_and_middle_half_of_each_year(world):

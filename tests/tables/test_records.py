@@ -30,6 +30,11 @@ GROUPS = [(dataset, group) for dataset, d in DATASETS.items() for group in d.gro
 CLEAN = {PERIOD: period(), LOOKALIKE: lookalike(), PARENT: party(), ("relationships", "child"): party(None)}
 
 
+def brief(literal):
+    """A long literal as the id of a test."""
+    return literal if len(literal) <= 40 else f"{literal[:4]}..., {len(literal)} characters"
+
+
 def raw(record, **literals):
     """A record as JSON text; literals replace the text of a value, for what Python cannot hold."""
     text = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
@@ -245,6 +250,7 @@ def test_an_amount_of_up_to_16_digits_before_the_point_is_exact(literal):
         "10000000000000000", "-10000000000000000", "99999999999999999", "1e16", "0.001", "1e1000000", "-1e1000000",
         "1e-1000000", "1e99999999999999999999", "1e-99999999999999999999", "9" * 4000, "0." + "0" * 4000 + "1",
     ],
+    ids=brief,
 )  # fmt: skip
 def test_an_amount_that_does_not_fit_is_discarded(literal):
     reason = assert_discarded(PERIOD, period(), "profitability.revenue", "revenue", revenue=literal)
@@ -260,7 +266,9 @@ def test_an_integer_is_exact_or_discarded(value):
     assert list(reasons) == ([] if is_int64 else ["people.employees"])
 
 
-@pytest.mark.parametrize("literal", ["12.5", "1e400", '"5x"', "true", "[5]", "9" * 5000, "1e1000000", "1e-5", "{}"])
+@pytest.mark.parametrize(
+    "literal", ["12.5", "1e400", '"5x"', "true", "[5]", "9" * 5000, "1e1000000", "1e-5", "{}"], ids=brief
+)
 def test_what_is_no_whole_number_is_no_integer(literal):
     assert_discarded(PERIOD, period(), "people.employees", "employee_count", employees=literal)
 
@@ -316,7 +324,7 @@ def test_a_score_is_the_nearest_float(value):
     assert math.copysign(1, row["score"]) == math.copysign(1, value)
 
 
-@pytest.mark.parametrize("literal", ["1e400", "-1e400", '"x"', "true", "{}", "9" * 4000])
+@pytest.mark.parametrize("literal", ["1e400", "-1e400", '"x"', "true", "{}", "9" * 4000], ids=brief)
 def test_a_score_that_is_no_number_is_discarded(literal):
     assert_discarded(LOOKALIKE, lookalike(), "score", "score", score=literal)
 
@@ -404,7 +412,9 @@ def test_bytes_that_are_no_text_are_discarded():
     assert json.loads(row["extra_json"])["name"] == '"\ufffd"'
 
 
-@pytest.mark.parametrize("literal", ['"\\ud800"', '"\\u0000"', "1e1000000", "9" * 4000, "[" * 300 + "]" * 300])
+@pytest.mark.parametrize(
+    "literal", ['"\\ud800"', '"\\u0000"', "1e1000000", "9" * 4000, "[" * 300 + "]" * 300], ids=brief
+)
 def test_what_is_kept_is_json_to_a_database(literal):
     """DuckDB refuses half a character, and with it a whole load."""
     row, _, _ = one(PARENT, {**party(), "x": 0}, x=literal, name=literal)
@@ -443,7 +453,9 @@ def test_a_field_nobody_knows_is_kept_as_it_came():
     assert list(observed) == ["new_field"]
 
 
-@pytest.mark.parametrize("literal", [str(10**30), "1e400", "1e-999999", "9" * 5000, "[" * 300 + "]" * 300, '"\\u0000"'])
+@pytest.mark.parametrize(
+    "literal", [str(10**30), "1e400", "1e-999999", "9" * 5000, "[" * 300 + "]" * 300, '"\\u0000"'], ids=brief
+)
 def test_whatever_a_field_nobody_knows_holds_the_record_is_read(literal):
     row, _, observed = one(PARENT, {**party(), "unheardOf": 0}, unheardOf=literal)
     assert observed == {"new_field": "unheardOf"}

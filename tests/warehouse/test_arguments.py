@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 
+import duckdb
 import pytest
 
+from firmlake.core.errors import UsageError
+from firmlake.intake.identifiers import read_company
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.macros import MACROS
@@ -41,6 +44,9 @@ CALLS = {
 """A call of each macro; of those of the past that differ by their table alone, of one."""
 
 SQL = {one.name: one.sql for one in definitions() if one.kind == "macro"} | {one.name: one.query for one in MACROS}
+PARAMETERS = {one.name: one.parameters for one in definitions() if one.kind == "macro"}
+ABOUT_A_COMPANY = [name for name, parameters in PARAMETERS.items() if "of_country, of_number" in parameters]
+WITH_A_THRESHOLD = [name for name, parameters in PARAMETERS.items() if "threshold" in parameters]
 TABLE_OR_ALIAS = re.compile(r"\b(?:FROM|JOIN) (\w+)(?: (\w+))?|\) (\w+)$", re.M)
 COLUMNS = ("id", "country", "run_id", "company_number", "stake", "end_date", "generation")
 """Columns of what the macros ask; those of nearly all first."""
@@ -105,3 +111,43 @@ def test_every_macro_is_called_here():
     as_of = {f"{name}_as_of" for name in TABLES}
     assert SQL.keys() - CALLS.keys() <= as_of
     assert CALLS.keys() <= SQL.keys()
+
+
+@pytest.mark.parametrize("macro", ABOUT_A_COMPANY)
+def test_a_company_is_found_by_its_number_in_any_usual_form(figures, macro):
+    _, number, *others = CALLS[macro]
+    usual = [["'nl '", f"'{number[1:5]}.{number[5:8]} {number[8:]}"], ["'NL'", f"'nl-{number[2:]}"]]
+    expected = figures.ask(call(macro, ["'NL'", number, *others]))
+    assert [figures.ask(call(macro, [*company, *others])) for company in usual] == [expected, expected]
+
+
+@pytest.mark.parametrize(
+    ("country", "number"),
+    [
+        ("BE", "0403.227.515"), ("BE", "403227515"), ("be", "BE 0403 227 515"), ("BE", "1000000009"),
+        ("BE", "be403227515"),
+        ("NL", "33.011.433"), ("NL", "5032453"), ("NL", "NL33011433"),
+        ("FR", "542 051 180"), ("FR", "54205118000066"), ("FR", "FR59542051180"),
+        ("FR", "356000000"), ("FR", "35600000000048"), ("FR", "5500014"), ("FR", "05500014"),
+        ("FR", "1234567890"), ("NL", "123456789"), ("NL", "NL123456789B01"), ("BE", "2000000000"), ("BE", "nope"),
+        ("XX", "33011433"), ("BE", "NL33011433"), ("NL", ""),
+    ],
+)  # fmt: skip
+def test_a_number_means_what_it_means_to_firmlake_company_or_is_an_error(figures, country, number):
+    """Check digits are not looked at: a number that has wrong ones is on no list."""
+    ask = f"SELECT company_asked('{country}', '{number}')"
+    try:
+        company = read_company(country.upper(), number)
+    except UsageError as error:
+        if "check digit" in error.message:
+            return
+        with pytest.raises(duckdb.InvalidInputException, match=f"No company number: {country} {number}"):
+            figures.ask(ask)
+    else:
+        assert figures.ask(ask) == [("".join(company),)]
+
+
+@pytest.mark.parametrize("macro", WITH_A_THRESHOLD)
+def test_a_threshold_in_per_cent_is_an_error(figures, macro):
+    with pytest.raises(duckdb.InvalidInputException, match="threshold 25 is above 1"):
+        figures.ask(call(macro, [*CALLS[macro][:-1], "25"]))

@@ -346,9 +346,13 @@ def test_a_group_adds_up_ten_billion_and_sums_beyond_what_a_field_holds():
     assert made.ask(f"SELECT {columns} FROM group_rollup('NL', '00000002')") == [(whole, weighted, whole, weighted)]
 
 
-def test_a_company_nobody_knows_is_a_group_of_its_own(owners):
-    assert owners.ask("SELECT head_id, id, country, company_number FROM group_of('NL', '00009999')") == [
-        ("NL00009999", "NL00009999", "NL", "00009999")
+def test_a_company_nobody_knows_is_in_no_group_and_one_we_hold_alone_is_a_group_of_its_own(owners):
+    assert owners.ask("FROM group_of('NL', '00009999')") == owners.ask("FROM ultimate_parents('NL', '00009999')") == []
+    alone = Owners()
+    alone.files(7)
+    alone.made()
+    assert alone.ask("SELECT head_id, id, country, company_number FROM group_of('NL', '00000007')") == [
+        ("NL00000007", "NL00000007", "NL", "00000007")
     ]
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from firmlake.tables.schemas import TABLES
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
+from firmlake.warehouse import definitions as definitions_module
 from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.definitions import SEVERITIES, definitions
 from firmlake.warehouse.views import create_views, describe_columns
@@ -29,9 +30,19 @@ def empty():
 
 @pytest.mark.parametrize("definition", MADE, ids=lambda definition: definition.name)
 def test_every_column_is_described_and_every_description_has_its_column(empty, definition):
-    columns = describe_columns(empty, definition)
+    columns = describe_columns(empty, [definition])[definition.name]
     assert [name for name, (_, meaning) in columns.items() if not meaning] == []
     assert set(definition.columns) <= set(columns)
+
+
+@pytest.mark.parametrize("definition", MADE, ids=lambda definition: definition.name)
+def test_a_column_that_its_sources_describe_differently_is_described_in_the_file(empty, definition):
+    made = {name: columns for name, columns in describe_columns(empty, MADE).items() if name in definition.reads}
+    read = [{column: meaning for column, (_, meaning) in columns.items()} for columns in made.values()]
+    tables = [WAREHOUSE_TABLES[name] for name in definition.reads if name in WAREHOUSE_TABLES]
+    read += [{column.name: column.comment_in_view for column in table.columns} for table in tables]
+    for column in describe_columns(empty, [definition])[definition.name].keys() - definition.columns.keys():
+        assert len({meanings[column] for meanings in read if column in meanings}) == 1, column
 
 
 def test_the_database_carries_every_meaning(empty):
@@ -51,8 +62,10 @@ def test_the_database_carries_every_meaning(empty):
 def test_money_stays_exact(empty):
     money = {column.name for column in TABLES["financials"].columns if column.type == "money"}
     for definition in MADE:
-        shown = {name: kind for name, (kind, _) in describe_columns(empty, definition).items() if name in money}
-        assert set(shown.values()) <= {"DECIMAL(18,2)", "DECIMAL(38,2)"}, "as it is, or a sum: " + definition.name
+        columns = describe_columns(empty, [definition])[definition.name]
+        assert {kind for name, (kind, _) in columns.items() if name in money} <= {"DECIMAL(18,2)", "DECIMAL(38,2)"}, (
+            "as it is, or a sum: " + definition.name
+        )
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +80,43 @@ def test_no_figure_that_the_tables_hold_makes_a_view_fail(extremes, definition):
     """One odd company would otherwise take the view away from all others."""
     example = definition.example.replace("'BE', '0403227515'", "'NL', '00000004'").replace("cagr(3)", "cagr(1)")
     extremes.ask(f"SELECT * FROM {f'({definition.sql})' if definition.kind == 'check' else example}")
+
+
+@pytest.fixture(scope="module")
+def sparse():
+    """Companies of which nothing is known that need not be, and some of whom everything is."""
+    made = Figures()
+    for company in (1, 2, 3, 4):
+        for year in (2022, 2023, 2024):
+            made.files(company, f"{year}-12-31", f"{year}-01-01")
+    made.files(5, revenue=1)
+    made.add("companies", 6)
+    stakes = [(1, 2, 0.6), (2, 3, 0.6), (3, 1, 0.6), (4, 5, 0.4), (4, 9, 0.6), (5, 4, 0.6)]
+    for position, (child, parent, stake) in enumerate(stakes):
+        made.add("relationships", child, direction="parent", position=position, related_kind="company",
+                 function="SHAREHOLDER", related_country="NL", related_company_number=f"{parent:08}",
+                 stake_fraction=stake)  # fmt: skip
+    for direction in ("parent", "child"):
+        for position, stake in enumerate((None, 0.7), 6):
+            made.add("relationships", 4, direction=direction, position=position, related_kind="named_party",
+                     function="SHAREHOLDER", related_name="A person", stake_fraction=stake)  # fmt: skip
+    made.add("lookalikes", 1, rank=1, lookalike_country="NL", lookalike_company_number="00000009")
+    made.add("company_state", 1, dataset="financials", status="empty", record_count=0, reject_count=0, payload_hash="")
+    made.loads(1, "r")
+    return made.made()
+
+
+@pytest.mark.parametrize("definition", MADE, ids=lambda definition: definition.name)
+def test_a_column_is_null_only_where_its_meaning_says_what_null_means(sparse, definition):
+    unsaid = {
+        name for name, (_, meaning) in describe_columns(sparse.connection, [definition])[definition.name].items()
+        if "null" not in meaning.lower()
+    }  # fmt: skip
+    for company in range(1, 7):
+        example = definition.example.replace("'BE', '0403227515'", f"'NL', '{company:08}'")
+        example = example.replace("cagr(3)", "cagr(1)")
+        rows = sparse.connection.sql(f"SELECT * FROM {example}").pl()
+        assert [name for name in unsaid if rows[name].null_count()] == []
 
 
 def test_a_name_is_given_once_and_a_file_is_named_after_what_it_makes():
@@ -93,3 +143,8 @@ def test_views_are_made_anew_in_a_copy_of_an_older_generation(empty):
         create_views(older)
         names = "SELECT table_name, column_name, comment FROM duckdb_columns() ORDER BY ALL"
         assert older.execute(names).fetchall() == empty.execute(names).fetchall()
+
+
+def test_a_check_of_an_unknown_severity_is_an_error_that_names_its_file():
+    with pytest.raises(AssertionError, match=r"balance\.sql: no severity 'grave'"):
+        definitions_module._read("-- check balance, grave\n-- Odd.\nSELECT 1")

@@ -21,8 +21,8 @@ from firmlake.core.company import Company
 
 __all__ = ["ask_questions"]
 
-_UNPAGED = ("lookalikes", "relationships", "financials")
-"""The datasets to use for questions about companies; those without pages come first."""
+_PAGED_LAST = ("lookalikes", "relationships", "financials")
+"""The datasets by which questions about companies are asked: those whose answers have no pages come first."""
 
 
 def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     if known is None or not allowed:
         yield from _describe_endpoints(statuses, {})
         return
-    body = next(dataset for dataset in _UNPAGED if dataset in allowed)
+    body = next(dataset for dataset in _PAGED_LAST if dataset in allowed)
     named = find_body_names(talk, body, known)
     yield named
     if named.verdict == "needs_you":

@@ -19,7 +19,11 @@ from firmlake.terminal.echo import echo, echo_data
 __all__ = ["company", "query", "report", "status"]
 
 _LIST = click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
-"""For queries all tables hold these companies only, so that percentiles, groups and totals are of the list alone."""
+_LIST_ALONE = click.option(
+    "--list", "company_list", default="", metavar="NAME",
+    help="Only the companies of this list: percentiles, ranks, groups and totals are then of these alone.",
+)  # fmt: skip
+"""For queries and the report all tables hold these companies only."""
 
 
 @click.command()
@@ -63,7 +67,7 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
     help="Default: the ending of --out, else table.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
-@_LIST
+@_LIST_ALONE
 @click.option("--allow-files", is_flag=True, help="Let SQL read and write files, and load extensions.")
 @command
 def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list: str, allow_files: bool) -> None:
@@ -112,7 +116,7 @@ def _format(kind: str | None, out: Path | None, as_json: bool) -> str:
 @click.option(
     "--to", "path", type=click.Path(path_type=Path), help="File to write. Default: report.html in the data folder."
 )
-@_LIST
+@_LIST_ALONE
 @command
 def report(call: Call, path: Path | None, company_list: str) -> None:
     """Write a report as one HTML file: the portfolio in charts, movers, changes, groups, findings, runs and cost."""

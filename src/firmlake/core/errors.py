@@ -178,3 +178,8 @@ class RequestFailedError(ServiceError):
     answer: Any = None
     attempts: int = 0
     is_outage: bool = False
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error of a library, since later ones quote data; its type if it is silent."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -22,6 +22,7 @@ from firmlake.core.errors import DamagedError, FirmlakeError, SettingsError
 T = TypeVar("T")
 
 __all__ = [
+    "encode_json",
     "find_group",
     "is_writable",
     "make_folder",
@@ -126,10 +127,15 @@ class _Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: msgspec.Raw
 
 
+def encode_json(content: Any) -> bytes:
+    """Encode a value as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write a value as indented JSON with its checksum, atomically."""
     value = msgspec.Raw(msgspec.json.encode(content))
-    text = msgspec.json.format(msgspec.json.encode(_Sealed(_seal(value), value)), indent=2) + b"\n"
+    text = encode_json(_Sealed(_seal(value), value))
     write_file(path, lambda aside: aside.write_bytes(text))
 
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.errors import FirmlakeError, UsageError, first_line
 from firmlake.delivery.statements import Dialect
 from firmlake.exports.selection import arrow_schema
 from firmlake.exports.table_files import row_groups
@@ -201,5 +201,5 @@ def _told(name: str) -> Iterator[None]:
     try:
         yield
     except (GoogleAPIError, GoogleAuthError, RequestException, ValueError) as error:  # ValueError: settings disagree
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:300].rstrip(".")
+        first = first_line(error).rstrip(".")
         raise FirmlakeError(f"{name}: {first}", _LOGIN) from None

@@ -11,8 +11,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
+from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError, first_line
 from firmlake.core.files import sync_folder
+from firmlake.core.sql import quote_name, quote_text
 from firmlake.delivery.statements import Dialect
 from firmlake.exports.selection import arrow_schema, exported_type
 from firmlake.tables.schemas import Column, Table
@@ -37,7 +38,7 @@ class DuckdbConnection:
         self._schema = schema
         self.is_to_rewrite = False
         self.name = f"duckdb:{path}"
-        self.schema = '"' + schema.replace('"', '""') + '"'
+        self.schema = quote_name(schema)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -110,7 +111,7 @@ def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbCo
         except duckdb.IOException as error:
             if "lock" in str(error).lower():
                 raise LockHeldError(f"{path} is open in another process", "Close it there, then load again") from None
-            raise FirmlakeError(f"{path} cannot be opened: {_first(error)}", "Name another file") from None
+            raise FirmlakeError(f"{path} cannot be opened: {first_line(error)}", "Name another file") from None
         with connection:
             yield (opened := DuckdbConnection(connection, path, schema, memory_limit))
         if opened.is_to_rewrite:
@@ -140,16 +141,14 @@ def _rewrite(path: Path, memory_limit: str) -> None:
     aside = path.with_name(f".{path.name}.part")
     aside.unlink(missing_ok=True)
     with _told(f"duckdb:{path}"), duckdb.connect(config={"memory_limit": memory_limit}) as connection:
-        connection.execute(f"ATTACH {_text(path)} AS held (READ_ONLY)")
+        connection.execute(f"ATTACH {quote_text(path)} AS held (READ_ONLY)")
         ((version,),) = connection.execute(_VERSION).fetchall()
-        connection.execute(f"ATTACH {_text(aside)} AS rewritten (STORAGE_VERSION {_text(version.rstrip('+'))})")
+        connection.execute(
+            f"ATTACH {quote_text(aside)} AS rewritten (STORAGE_VERSION {quote_text(version.rstrip('+'))})"
+        )
         connection.execute("COPY FROM DATABASE held TO rewritten")
     aside.replace(path)
     sync_folder(path.parent)
-
-
-def _text(value: object) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
 
 
 @contextmanager
@@ -157,8 +156,4 @@ def _told(name: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        raise FirmlakeError(f"{name}: {_first(error)}", "Load again to resume. The tables are unchanged") from error
-
-
-def _first(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        raise FirmlakeError(f"{name}: {first_line(error)}", "Load again to resume. The tables are unchanged") from error

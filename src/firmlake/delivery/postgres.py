@@ -10,7 +10,8 @@ from typing import Any, cast
 import polars as pl
 import pyarrow as pa
 
-from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError
+from firmlake.core.errors import FirmlakeError, LockHeldError, UsageError, first_line
+from firmlake.core.sql import quote_name
 from firmlake.delivery.statements import Dialect
 from firmlake.tables.schemas import Table
 
@@ -46,7 +47,7 @@ class PostgresConnection:
         self._connection = connection
         self._schema = schema
         self.name = name
-        self.schema = '"' + schema.replace('"', '""') + '"'
+        self.schema = quote_name(schema)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -159,21 +160,17 @@ def _told(name: str) -> Iterator[None]:
         yield
     except psycopg.errors.DependentObjectsStillExist as error:
         raise FirmlakeError(
-            f"{name}: a column has another type now, but views depend on its table: {_first(error)}",
+            f"{name}: a column has another type now, but views depend on its table: {first_line(error)}",
             "Drop these views, load again, then create the views again",
         ) from None
     except psycopg.errors.InsufficientPrivilege as error:
         raise FirmlakeError(
-            f"{name}: {_first(error)}", "Give the login the right to create the schema, or make it the owner"
+            f"{name}: {first_line(error)}", "Give the login the right to create the schema, or make it the owner"
         ) from None
     except psycopg.OperationalError as error:
         raise FirmlakeError(
-            f"{name} cannot be used: {_first(error)}",
+            f"{name} cannot be used: {first_line(error)}",
             "Check the server and the login (PGUSER, ~/.pgpass), then load again to resume",
         ) from None
     except psycopg.Error as error:
-        raise FirmlakeError(f"{name}: {_first(error)}", "Load again to resume. The tables are unchanged") from None
-
-
-def _first(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        raise FirmlakeError(f"{name}: {first_line(error)}", "Load again to resume. The tables are unchanged") from None

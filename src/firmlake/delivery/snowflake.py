@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.errors import FirmlakeError, UsageError, first_line
 from firmlake.delivery.statements import Dialect
 from firmlake.exports.table_files import row_groups
 from firmlake.tables.schemas import Table
@@ -180,7 +180,7 @@ def _told(name: str) -> Iterator[None]:
     try:
         yield
     except Error as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        first = first_line(error)
         secret = os.environ.get(_PASSWORD)
         said = first.replace(secret, "***") if secret else first
         raise FirmlakeError(

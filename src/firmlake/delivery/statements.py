@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from firmlake.core.sql import quote_text
 from firmlake.delivery.record import Shape
 from firmlake.exports.selection import CHANGE
 from firmlake.tables.schemas import Column, Table
@@ -51,7 +52,7 @@ class Dialect(NamedTuple):
         """Return a text as statements spell it."""
         if self.has_backslashes:
             return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
-        return "'" + text.replace("'", "''") + "'"
+        return quote_text(text)
 
     def literal(self, value: object) -> str:
         """Return a value as statements spell it."""

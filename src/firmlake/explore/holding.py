@@ -16,6 +16,7 @@ from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.report.alerts import Alert, read_alerts
 from firmlake.report.company_page import make_company_page
+from firmlake.report.document import read_frame
 from firmlake.warehouse.generations import LOCKING, generation_number, newest
 from firmlake.warehouse.rejected import explain_rejected
 
@@ -53,7 +54,7 @@ class Holding:
             values: The values of its parameters, in order or by name.
         """
         with self._lock:
-            return _frame(self._connection.sql(sql, params=values))
+            return read_frame(self._connection.sql(sql, params=values))
 
     def page(self, company: Company) -> str:
         """Write the page of a company, as `firmlake company --page` does.
@@ -85,7 +86,7 @@ class Holding:
                 kinds = {each.type for each in self._connection.extract_statements(sql)}
                 if kinds != {duckdb.StatementType.SELECT}:
                     raise UsageError("This is no query", "Ask with SELECT or FROM, such as FROM companies LIMIT 10")
-                rows = _frame(self._connection.sql(sql).limit(_ROWS_MAX + 1))
+                rows = read_frame(self._connection.sql(sql).limit(_ROWS_MAX + 1))
             except duckdb.InterruptException:
                 raise UsageError(f"The query took more than {_SECONDS_MAX:.0f} seconds", "Narrow it down") from None
             except duckdb.Error as error:
@@ -141,9 +142,3 @@ class Newest:
             self._before.close()  # the one after it stays open, since a session may be about to ask it
         self._before, self._held = self._held, opened
         self._tell(f"Generation {self._held.number} is open")
-
-
-def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
-    frame = pl.from_arrow(relation.to_arrow_table())
-    assert isinstance(frame, pl.DataFrame)
-    return frame

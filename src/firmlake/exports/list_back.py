@@ -14,11 +14,13 @@ import duckdb
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.run import open_run
+from firmlake.core.sql import quote_name as quoted
+from firmlake.core.sql import quote_text as _text
 from firmlake.exports.list_columns import AddedColumn, line_columns
 from firmlake.warehouse.group_portions import gather_owners, number_groups
 from firmlake.warehouse.named_list import find_named_list
 
-__all__ = ["ListBack", "gather_list", "quoted"]
+__all__ = ["ListBack", "gather_list"]
 
 _UNREAD: Final = AddedColumn(
     "list_lines", "unread_line", "VARCHAR", "The line as it stands, if it cannot be divided into fields"
@@ -99,11 +101,6 @@ def gather_list(
     )
 
 
-def quoted(name: str) -> str:
-    """Quote a name for SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -167,7 +164,3 @@ def _name_added(added: Sequence[AddedColumn], own: Sequence[str]) -> dict[str, A
         taken.add(name.casefold())
         named[name] = each
     return named
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -12,7 +12,7 @@ import duckdb
 from firmlake.core.errors import UsageError
 from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
 from firmlake.warehouse.create import create_tables
-from firmlake.warehouse.definitions import Definition, definitions, is_of_companies
+from firmlake.warehouse.definitions import definitions, is_of_companies
 from firmlake.warehouse.views import create_views, describe_columns
 
 __all__ = ["DEFAULT", "AddedColumn", "choose_added", "line_columns", "list_added"]
@@ -42,17 +42,25 @@ class AddedColumn(NamedTuple):
         return f"{self.relation}.{self.name}"
 
 
-LINE_COLUMNS: Final = ("status", "reason", "company")
-"""What is always added, from the view `list_lines`: what came of the line, why, and the company it names."""
+LINE_COLUMNS: Final = {"status": "VARCHAR", "reason": "VARCHAR", "company": "VARCHAR", "line": "BIGINT"}
+"""What is always added, from the view `list_lines`: what came of the line, why, the company it names, and its number in
+the file that was read, which is not its row in the file that is written if titles stood above the header."""
 
 
 @cache
 def list_added() -> tuple[AddedColumn, ...]:
     """List every column that can be added: those of the default view first, then view by view."""
+    views = [definition for definition in definitions() if is_of_companies(definition)]
     with duckdb.connect() as connection:
         create_tables(connection)
         create_views(connection)
-        found = [each for definition in definitions() for each in _of_view(connection, definition)]
+        described = describe_columns(connection, views)
+    found = [
+        AddedColumn(view, name, kind, meaning)
+        for view, columns in described.items()
+        for name, (kind, meaning) in columns.items()
+        if name not in _KEY
+    ]
     found += _of_tables()
     return tuple(sorted(found, key=lambda each: (each.relation != DEFAULT, each.relation)))
 
@@ -61,7 +69,7 @@ def list_added() -> tuple[AddedColumn, ...]:
 def line_columns() -> tuple[AddedColumn, ...]:
     """Return the columns that are always added."""
     meanings = next(each.columns for each in definitions() if each.name == "list_lines")
-    return tuple(AddedColumn("list_lines", name, "VARCHAR", meanings[name]) for name in LINE_COLUMNS)
+    return tuple(AddedColumn("list_lines", name, kind, meanings[name]) for name, kind in LINE_COLUMNS.items())
 
 
 def choose_added(names: Sequence[str]) -> tuple[AddedColumn, ...]:
@@ -81,19 +89,12 @@ def choose_added(names: Sequence[str]) -> tuple[AddedColumn, ...]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _of_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -> Iterator[AddedColumn]:
-    if is_of_companies(definition):
-        for name, (kind, meaning) in describe_columns(connection, definition).items():
-            if name not in _KEY:
-                yield AddedColumn(definition.name, name, kind, meaning)
-
-
 def _of_tables() -> Iterator[AddedColumn]:
     for table in WAREHOUSE_TABLES.values():
         if table.key == _KEY:
             for column in table.columns:
                 if column.name not in _KEY:
-                    yield AddedColumn(table.name, column.name, duckdb_type(column), column.comment)
+                    yield AddedColumn(table.name, column.name, duckdb_type(column), column.comment_in_view)
 
 
 def _find(name: str) -> list[AddedColumn]:

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
-from firmlake.exports.list_back import ListBack, gather_list, quoted
+from firmlake.core.sql import quote_name
+from firmlake.exports.list_back import ListBack, gather_list
 from firmlake.exports.list_columns import choose_added
 from firmlake.exports.list_csv import write_csv
 from firmlake.exports.list_workbook import SHEET_ROWS, write_workbook
@@ -174,7 +175,7 @@ def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, s
     """
     if not back.own:
         return {}
-    columns = list(map(quoted, back.own))
+    columns = list(map(quote_name, back.own))
     tests = ", ".join(test.format(column=column) for test in _KINDS.values() for column in columns)
     row = connection.execute(f"SELECT {tests} FROM ({back.cells})").fetchall()[0]
     fits = dict(zip(((kind, name) for kind in _KINDS for name in back.own), row, strict=True))

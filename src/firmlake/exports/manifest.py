@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from firmlake.core.errors import DamagedError
+from firmlake.core.files import encode_json
 from firmlake.exports.destination import Destination, StoredFile
 
 __all__ = [
@@ -155,7 +156,7 @@ def read_manifest(destination: Destination, export_id: str) -> ExportManifest | 
 def write_manifest(destination: Destination, manifest: ExportManifest) -> None:
     """Write the manifest and the success marker of an export whose files are written."""
     folder = folder_of(manifest.export_id)
-    destination.put(f"{folder}/manifest.json", io.BytesIO(_encode(manifest)))
+    destination.put(f"{folder}/manifest.json", io.BytesIO(encode_json(manifest)))
     destination.put(f"{folder}/_SUCCESS", io.BytesIO())
 
 
@@ -175,14 +176,10 @@ def name_latest(destination: Destination, manifest: ExportManifest, known: Store
     found = destination.read(path)
     assert found  # it was written or read before
     latest = Latest(manifest.export_id, path, hashlib.sha256(found.content).hexdigest(), manifest.published_at)
-    destination.replace(LATEST, _encode(latest), known)
+    destination.replace(LATEST, encode_json(latest), known)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def _encode(content: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
 def _decode(where: str, content: bytes, kind: type[Any]) -> Any:

@@ -18,6 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import (
     COMPANY_TABLES,
     TABLES,
@@ -134,8 +135,7 @@ def as_held(connection: duckdb.DuckDBPyConnection, selected: Selected) -> Select
 
 def attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Attach an earlier generation as `base`."""
-    quoted = str(path).replace("'", "''")
-    connection.execute(f"ATTACH '{quoted}' AS {BASE} (READ_ONLY)")
+    connection.execute(f"ATTACH {quote_text(path)} AS {BASE} (READ_ONLY)")
 
 
 def exported_type(column: Column) -> str:
@@ -169,11 +169,11 @@ def _as_of(table: Table, run_id: str) -> Selected:
     names = {*as_of_columns(TABLES[table.name]), "valid_from_run"} if keeps else {c.name for c in table.columns}
     key = table.key if names.issuperset(table.key) else ()
     shape = table._replace(columns=tuple(c for c in table.columns if c.name in names), key=key)
-    moment = run_id.replace("'", "''")
+    moment = quote_text(run_id)
     source = (
-        f"{table.name}_as_of('{moment}')"
+        f"{table.name}_as_of({moment})"
         if keeps
-        else f"{table.name} WHERE run_id IN (SELECT run_id FROM runs_as_of('{moment}'))"
+        else f"{table.name} WHERE run_id IN (SELECT run_id FROM runs_as_of({moment}))"
     )
     return Selected(shape, f"SELECT {_columns(shape)} FROM {source}")
 

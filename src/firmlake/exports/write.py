@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import msgspec
 
-from firmlake.core.errors import FirmlakeError
+from firmlake.core.errors import FirmlakeError, first_line
 from firmlake.core.files import is_writable, make_folder
 from firmlake.core.folders import Folders
 from firmlake.exports import delta, iceberg
@@ -67,7 +67,7 @@ def write_export(
             make_folder(scratch)
             table = _write_table(source, destination, started)
         except (OSError, duckdb.IOException, duckdb.OutOfMemoryException) as error:
-            what = f"{source.table.name} cannot be written aside in {scratch}: {str(error).splitlines()[0]}"
+            what = f"{source.table.name} cannot be written aside in {scratch}: {first_line(error)}"
             raise FirmlakeError(what, "Make room there, then export again") from error
         tell(f"{table.name}: {describe_rows(table)}")
         tables.append(table)

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from firmlake.core.errors import DamagedError, FirmlakeError
-from firmlake.core.files import read_json, write_file, write_json
+from firmlake.core.files import encode_json, read_json, write_file, write_json
 from firmlake.core.folders import Folders
 from firmlake.exports.destination import Destination
 from firmlake.exports.manifest import LATEST, ExportedFile, ExportManifest, Latest
@@ -180,14 +180,10 @@ def _renew_manifest(
     renewed = msgspec.structs.replace(manifest, tables=tuple(tables))
     if renewed == manifest:
         return
-    content = _as_text(renewed)
+    content = encode_json(renewed)
     destination.put(path, io.BytesIO(content))
     if found := destination.read(LATEST):
         latest = msgspec.json.decode(found.content, type=Latest)
         if latest.manifest == path:
             named = msgspec.structs.replace(latest, manifest_sha256=hashlib.sha256(content).hexdigest())
-            destination.replace(LATEST, _as_text(named), found)
-
-
-def _as_text(content: ExportManifest | Latest) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+            destination.replace(LATEST, encode_json(named), found)

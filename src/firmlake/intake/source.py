@@ -16,8 +16,9 @@ from typing import IO, Final
 
 import duckdb
 
-from firmlake.core.errors import CompanyListError
+from firmlake.core.errors import CompanyListError, first_line
 from firmlake.core.settings import Settings
+from firmlake.core.sql import quote_name
 from firmlake.intake.detect import too_large
 
 __all__ = ["STDIN", "local_list"]
@@ -90,7 +91,7 @@ def _run_query(database: Path | None, sql: str, settings: Settings, target: Path
                 raise CompanyListError("--sql gives no rows", "Name a query: --sql 'SELECT ... FROM ...'")
             relation.limit(settings.intake.max_rows + 1).write_parquet(str(target))
     except duckdb.Error as error:
-        first = str(error).strip().splitlines()[0]
+        first = first_line(error)
         raise CompanyListError(
             f"--sql fails on {where}: {first}", "Correct the query, or close the database"
         ) from error
@@ -98,7 +99,7 @@ def _run_query(database: Path | None, sql: str, settings: Settings, target: Path
 
 def _only_table(connection: duckdb.DuckDBPyConnection, where: str) -> str:
     rows = connection.execute("SELECT table_schema, table_name FROM information_schema.tables ORDER BY ALL").fetchall()
-    names = ['"' + '"."'.join(part.replace('"', '""') for part in row) + '"' for row in rows]
+    names = [".".join(map(quote_name, row)) for row in rows]
     if len(names) == 1:
         return names[0]
     if not names:
@@ -129,7 +130,7 @@ def _download(address: str, scheme: str, settings: Settings, target: Path) -> No
             for piece in found.stream(min_chunk_size=_BLOCK_BYTES):
                 file.write(piece)
     except (BaseError, FileNotFoundError, PermissionError, OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0][:300]
+        first = first_line(error)
         raise CompanyListError(
             f"{address} cannot be read: {first}", "Check the address, and the credentials in the environment"
         ) from error

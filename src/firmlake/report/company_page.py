@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from firmlake.core.company import Company
-from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.errors import FirmlakeError, UsageError, first_line
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
 from firmlake.report.alert_rows import alert_row
@@ -49,7 +49,7 @@ def write_company_page(folders: Folders, company: Company, now: datetime, path: 
         ) from None
     except duckdb.Error as error:
         raise FirmlakeError(
-            f"No page was written: a figure in it cannot be computed ({str(error).splitlines()[0]})",
+            f"No page was written: a figure in it cannot be computed ({first_line(error)})",
             "You can still query the tables with `firmlake query`",
         ) from error
     write_file(path, lambda aside: aside.write_text(page, "utf-8"))

@@ -12,6 +12,7 @@ from firmlake.report.document import Figure, draw_table
 from firmlake.report.groups import TREE, draw_groups
 from firmlake.report.numbers import heading, shown_number
 from firmlake.report.section import Section, shown_text
+from firmlake.warehouse.definitions import GRAVITY
 
 if TYPE_CHECKING:
     import altair as alt
@@ -214,7 +215,7 @@ SOURCES = (
         f"""
         SELECT check_name AS check, severity, start_date AS accounts_from, end_date AS accounts_to,
             evidence::VARCHAR AS evidence, count(*) OVER () AS total
-        FROM findings WHERE {_THIS} ORDER BY severity, end_date DESC NULLS LAST, check_name LIMIT 30
+        FROM findings WHERE {_THIS} ORDER BY {GRAVITY}, end_date DESC NULLS LAST, check_name LIMIT 30
         """,
     ),
     Section(

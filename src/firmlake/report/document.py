@@ -16,7 +16,18 @@ from firmlake import __version__
 from firmlake.report.numbers import heading, is_number, shown_number
 from firmlake.report.section import Section, shown_text
 
-__all__ = ["TOO_LARGE", "Figure", "Tile", "block", "document", "draw_table", "draw_tiles", "marked", "sections"]
+__all__ = [
+    "TOO_LARGE",
+    "Figure",
+    "Tile",
+    "block",
+    "document",
+    "draw_table",
+    "draw_tiles",
+    "marked",
+    "read_frame",
+    "sections",
+]
 
 TOO_LARGE = "Not computed: it takes more memory than run.duckdb_memory."
 """Shown instead of a section that is too costly, for a very large ownership graph or warehouse."""
@@ -101,6 +112,13 @@ def draw_tiles(tiles: Sequence[Tile]) -> str:
     return f'<div class="tiles">{"".join(map(_tile, tiles))}</div>'
 
 
+def read_frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
+    """Return the rows of a query as a frame."""
+    frame = pl.from_arrow(relation.to_arrow_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
 def marked(text: str) -> str:
     """Write a text of ours as HTML: what stands in backticks is code."""
     return _CODE.sub(r"<code>\1</code>", shown_text(text))
@@ -152,7 +170,7 @@ def _section(connection: duckdb.DuckDBPyConnection, section: Section) -> Iterato
     title = f"<h3>{escape(section.title)}</h3>"
     try:
         relation = connection.sql(section.sql)
-        frame = _frame(relation) if section.chart else None
+        frame = read_frame(relation) if section.chart else None
         rows = relation.fetchall() if frame is None else frame.rows()
     except duckdb.OutOfMemoryException:
         yield f'<section class="empty">{title}<p>{TOO_LARGE}</p></section>'
@@ -170,12 +188,6 @@ def _section(connection: duckdb.DuckDBPyConnection, section: Section) -> Iterato
         yield f"<section>{title}{about}{section.draw([dict(zip(names, row, strict=True)) for row in rows])}</section>"
     else:
         yield f"<section>{title}{about}{_table(names, rows)}</section>"
-
-
-def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
-    frame = pl.from_arrow(relation.to_arrow_table())
-    assert isinstance(frame, pl.DataFrame)
-    return frame
 
 
 def _drawn(section: Section, frame: pl.DataFrame) -> str:

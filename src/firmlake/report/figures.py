@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import duckdb
 
+from firmlake.core.sql import quote_text
 from firmlake.report.document import Tile
 from firmlake.report.numbers import MINUS, shown_change, shown_number
-from firmlake.warehouse.definitions import Definition, definitions, quote
+from firmlake.warehouse.definitions import Definition, definitions
 
 __all__ = ["Figures", "read_figures"]
 
@@ -31,17 +32,19 @@ class Figures(NamedTuple):
 
     def tiles(self) -> list[Tile]:
         """Write each figure as a tile, with its change since the run before."""
-        return [self._tile(name, value) for name, value in self.now.items()]
+        return [self._tile(name, self.now[name]) for name in _LABELS]
 
     def _tile(self, name: str, value: Any) -> Tile:
         label, better = _LABELS[name]
+        doubtful = self.now["doubtful"] if name in _SUMS else 0
+        notes = [f"{doubtful:,} doubtful left out"] if doubtful else []
         shown = "-" if value is None else ("EUR " * name.endswith("_eur") + shown_number(name, value))
         change = shown_change(name, self.before.get(name), value)
         if not change or self.run_at is None:
-            return Tile(label, shown, "unchanged" if self.before else "")
+            return Tile(label, shown, ", ".join([*notes, *(["unchanged"] if self.before else [])]))
         rose = not change.startswith(MINUS)
         tone = "" if better == 0 else ("good" if rose == (better > 0) else "bad")
-        return Tile(label, shown, f"{change} since {self.run_at:%d %b %Y}", tone)
+        return Tile(label, shown, ", ".join([*notes, f"{change} since {self.run_at:%d %b %Y}"]), tone)
 
 
 def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
@@ -59,7 +62,7 @@ def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
     changed = connection.sql(_CHANGED, params={"run": run_id}).to_arrow_table()
     with connection.cursor() as aside:
         aside.register("changed", changed)
-        aside.execute(_FINANCIALS_THEN.replace("$run", quote(run_id)))
+        aside.execute(_FINANCIALS_THEN.replace("$run", quote_text(run_id)))
         for table in _made_at_load("portfolio"):
             aside.execute(f"CREATE TEMP TABLE {table.name} AS {table.sql}")
         then = aside.sql(f"SELECT {_COLUMNS} FROM portfolio").to_arrow_table()
@@ -75,7 +78,7 @@ def read_figures(connection: duckdb.DuckDBPyConnection) -> Figures:
 _LABELS = {
     "companies": ("Companies", 0),
     "with_accounts": ("With accounts", 0),
-    "revenue_eur": ("Revenue, newest accounts", 1),
+    "revenue_eur": ("Annual revenue, newest accounts", 1),
     "employees": ("Employees", 1),
     "growth": ("Revenue growth, median", 1),
     "equity_fraction": ("Equity by assets, median", 1),
@@ -83,6 +86,8 @@ _LABELS = {
     "negative_equity": ("Negative equity", -1),
 }
 """Name of each figure, and whether more is better (1), worse (-1) or neither (0)."""
+_SUMS = ("revenue_eur", "employees")
+"""The figures that leave out doubtful accounts, such as those filed in another unit, which would outweigh the rest."""
 _COLUMNS = """
     country, company_number, is_comparable, revenue_annual, employee_count, revenue_growth,
     equity_fraction, zone, equity
@@ -95,7 +100,8 @@ _FIGURES = """
         median(revenue_growth::DOUBLE) AS growth,
         median(equity_fraction::DOUBLE) AS equity_fraction,
         count(*) FILTER (zone = 'distress') AS distress,
-        count(*) FILTER (equity < 0) AS negative_equity
+        count(*) FILTER (equity < 0) AS negative_equity,
+        count(*) FILTER (NOT is_comparable) AS doubtful
     FROM {}
 """
 _BEFORE = f"""(

@@ -6,7 +6,8 @@ from typing import Any
 
 import duckdb
 
-from firmlake.warehouse.named_list import find_named_list, quote_name
+from firmlake.core.sql import quote_name
+from firmlake.warehouse.named_list import find_named_list
 
 __all__ = ["read_list_overview", "read_list_status"]
 

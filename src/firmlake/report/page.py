@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from firmlake.core.errors import FirmlakeError
+from firmlake.core.errors import FirmlakeError, first_line
 from firmlake.core.files import write_file
 from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
@@ -75,7 +75,7 @@ def write_report(
             page = make_report(connection, now, run, company_list)
     except duckdb.Error as error:
         raise FirmlakeError(
-            f"No report was written: a figure in it cannot be computed ({str(error).splitlines()[0]})",
+            f"No report was written: a figure in it cannot be computed ({first_line(error)})",
             "You can still query the tables with `firmlake query`",
         ) from error
     write_file(path, lambda aside: aside.write_text(page.html, "utf-8"), folders.readers)

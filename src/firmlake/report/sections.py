@@ -1,11 +1,14 @@
 """The sections of the report in order: the portfolio first, our own work last."""
 
+# ruff: noqa: S608 - statements are put together from our own texts
+
 from __future__ import annotations
 
 from firmlake.report.groups import GROUPS
 from firmlake.report.movers import MOVERS
 from firmlake.report.operations import OPERATIONS
 from firmlake.report.section import Section
+from firmlake.warehouse.definitions import GRAVITY
 
 __all__ = ["COUNT_FINDINGS", "PREPARE", "SECTIONS", "UNMEASURED_GROUPS"]
 
@@ -100,9 +103,9 @@ FINDINGS = Section(
     "What is odd",
     "Findings",
     "What the checks of the data found. Nothing is corrected; the view `findings` has each with its evidence.",
-    """
+    f"""
     SELECT severity, check_name AS check, found, what FROM found
-    WHERE found IS DISTINCT FROM 0 ORDER BY severity, found DESC NULLS FIRST, check_name
+    WHERE found IS DISTINCT FROM 0 ORDER BY {GRAVITY}, found DESC NULLS FIRST, check_name
     """,
 )
 

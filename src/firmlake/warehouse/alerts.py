@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import duckdb
 
 from firmlake.core.alert_rule import AlertRule
-from firmlake.warehouse.definitions import quote
+from firmlake.core.sql import quote_text
 from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.rules import WATCHED, compared_columns, to_sql
 from firmlake.warehouse.views import create_views
@@ -43,7 +43,7 @@ def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRul
         _find(connection, rule, position, run_id)
     if count_rows(connection, _RULES_DIFFER):
         supersede(connection, "alert_rules", ("rule",), _ALL_RULES, "met_rules", run_id)
-    compare(connection, "alerts", _ALERTS.format(run=quote(run_id)))
+    compare(connection, "alerts", _ALERTS.format(run=quote_text(run_id)))
     merge(connection, "alerts", run_id)
     return count_rows(connection, "SELECT count(*) FROM alerts WHERE opened_run = ?", run_id)
 
@@ -127,11 +127,11 @@ def _find(connection: duckdb.DuckDBPyConnection, rule: AlertRule, position: int,
     shown = [*compared, *(name for name in _PERIODS if name in columns and name not in compared)]
     connection.execute(
         _HITS.format(
-            rule=quote(rule.name),
-            evidence=", ".join(f'{quote(name)}, "{name}"::VARCHAR' for name in shown),
+            rule=quote_text(rule.name),
+            evidence=", ".join(f'{quote_text(name)}, "{name}"::VARCHAR' for name in shown),
             relation=relation,
             condition=to_sql(rule),
-            members=_MEMBERS.format(name=quote(rule.list_name)) if rule.list_name else "",
+            members=_MEMBERS.format(name=quote_text(rule.list_name)) if rule.list_name else "",
         )
     )
     connection.execute(

@@ -11,7 +11,8 @@ A file begins with its kind, name and description. After an empty comment line i
 
 Kinds: `function` (a scalar macro), `table` (made at load), `view`, `macro` (a table macro; `example` is a call of it)
 and `check` (a query for rows of `findings`, with a severity instead of parameters). A column without a description in
-the file takes the comment of the first column with the same name in the relations that the file reads.
+the file takes that of the column with the same name in the relations that the file reads; where these differ, the file
+must describe it. A column is null only where its description says what null means.
 
 DuckDB substitutes a macro's arguments into its text, where a table or column may have the same name as a parameter. So
 each parameter is used only in a SELECT without FROM (`asked`) or as the argument of a macro, in a WITH of its own or
@@ -27,12 +28,16 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
+from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 
-__all__ = ["SEVERITIES", "Definition", "definitions", "find_meaning", "is_of_companies", "quote"]
+__all__ = ["GRAVITY", "SEVERITIES", "Definition", "definitions", "is_of_companies"]
 
 SEVERITIES = ("error", "warning", "note")
-"""The severities of findings: the figures cannot be right; the figures are unlikely; they need a second look."""
+"""The severities of findings, the gravest first: the figures cannot be right, are unlikely, need a second look."""
+
+GRAVITY = f"list_position({list(SEVERITIES)}, severity)"
+"""SQL by which findings are sorted, the gravest first."""
 
 
 class Definition(NamedTuple):
@@ -67,29 +72,9 @@ def definitions() -> tuple[Definition, ...]:
     return tuple(found[name] for name in order.static_order())
 
 
-def find_meaning(definition: Definition, column: str) -> str:
-    """Return the meaning of a column: from its file, or else from what the file reads; empty if unknown."""
-    if column in definition.columns:
-        return definition.columns[column]
-    made = {other.name: other for other in definitions()}
-    for name in definition.reads:
-        if name in WAREHOUSE_TABLES:
-            meaning = next((c.comment for c in WAREHOUSE_TABLES[name].columns if c.name == column), "")
-        else:
-            meaning = find_meaning(made[name], column)
-        if meaning:
-            return meaning
-    return ""
-
-
 def is_of_companies(definition: Definition) -> bool:
     """Tell whether a view has one row for each company, by the first words of its description."""
     return definition.kind in ("view", "table") and bool(_OF_COMPANIES.match(definition.meaning))
-
-
-def quote(text: str) -> str:
-    """Write text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 _FOLDER = Path(__file__).with_name("views")
@@ -104,6 +89,7 @@ def _read(text: str) -> Definition:
     first = _FIRST.fullmatch(lines[0])
     assert first, lines[0]
     kind, name, parameters, severity = first.groups(default="")
+    assert severity in (SEVERITIES if kind == "check" else ("",)), f"{name}.sql: no severity {severity!r}"
     meaning, _, described = "\n".join(line[2:].strip() for line in lines[1:count]).partition("\n\n")
     example = _COLUMN.match(meaning) if meaning.startswith("example: ") else None
     return Definition(
@@ -138,6 +124,8 @@ def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
         "One row for each problem that a check found in the data, with its evidence. Nothing is corrected.",
         {
             "check_name": "Check that found the problem; see the view checks.",
+            "country": "Country of the company: BE, NL or FR.",
+            "company_number": "Company number in normal form. Personal data if one person is the company.",
             "severity": "error: the figures cannot be right; warning: they are unlikely; note: worth a second look.",
             "start_date": "First day of the period concerned. Null: it concerns no period.",
             "end_date": "Last day of the period concerned. Null: it concerns no period.",
@@ -146,7 +134,7 @@ def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
         " UNION ALL ".join(_as_findings(check) for check in found),
         (),
     )
-    rows = ", ".join(f"({quote(c.name)}, {quote(c.parameters)}, {quote(c.meaning)})" for c in found)
+    rows = ", ".join(f"({quote_text(c.name)}, {quote_text(c.parameters)}, {quote_text(c.meaning)})" for c in found)
     yield Definition(
         "view",
         "checks",

@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
+from firmlake.core.errors import DamagedError, FirmlakeError, UsageError, first_line
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.warehouse.named_list import restrict
@@ -152,7 +152,7 @@ def asking(
             yield connection
         except duckdb.PermissionException as error:
             raise UsageError(
-                f"SQL may only read the warehouse: {str(error).splitlines()[0]}",
+                f"SQL may only read the warehouse: {first_line(error)}",
                 "If you trust the SQL, `firmlake query --allow-files` lets it use files",
             ) from None
         except duckdb.Error as error:

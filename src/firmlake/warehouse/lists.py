@@ -10,10 +10,10 @@ from datetime import datetime
 import duckdb
 
 from firmlake.core.run import Run
+from firmlake.core.sql import quote_name, quote_text
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.warehouse.history import supersede
 from firmlake.warehouse.list_names import current_name, read_name_changes
-from firmlake.warehouse.named_list import quote_name
 
 __all__ = ["create_list_views", "drop_list", "held_name", "load_members", "rename_list"]
 
@@ -41,16 +41,18 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
     if listed_at is not None and listed_at > started_at:
         return 0
     content_hash = plan.sha256["members"]
-    connection.execute(_STAGED_LIST.format(members=_text(str(run.checked("members")))), {
+    connection.execute(_STAGED_LIST.format(members=quote_text(str(run.checked("members")))), {
         "name": name, "file": plan.list_name, "columns": json.dumps(plan.list_columns, ensure_ascii=False),
         "hash": content_hash, "at": started_at, "run": run.run_id,
     })  # fmt: skip
-    scope = f"(SELECT {_text(name)} AS list_name)"
+    scope = f"(SELECT {quote_text(name)} AS list_name)"
     supersede(connection, "company_lists", ("list_name",), scope, "staged_list", run.run_id)
     if held_hash == content_hash:
         return 0
     connection.execute(
-        _STAGED_MEMBERS.format(members=_text(str(run.checked("members"))), name=_text(name), run=_text(run.run_id))
+        _STAGED_MEMBERS.format(
+            members=quote_text(str(run.checked("members"))), name=quote_text(name), run=quote_text(run.run_id)
+        )
     )
     return supersede(connection, "list_members", ("list_name",), scope, "staged_lines", run.run_id)
 
@@ -69,13 +71,13 @@ def create_list_views(connection: duckdb.DuckDBPyConnection) -> None:
     rows = connection.execute("SELECT list_name, file_name FROM company_lists ORDER BY ALL").fetchall()
     for name, file_name in rows:
         view = f"lists.{quote_name(name)}"
-        connection.execute(f"CREATE VIEW {view} AS {_VIEW.format(name=_text(name))}")
+        connection.execute(f"CREATE VIEW {view} AS {_VIEW.format(name=quote_text(name))}")
         meaning = (
             f"One row for each line of the list {name} ({file_name}), in its order, with the figures of its company"
         )
-        connection.execute(f"COMMENT ON VIEW {view} IS {_text(meaning)}")
+        connection.execute(f"COMMENT ON VIEW {view} IS {quote_text(meaning)}")
     found = " ".join(
-        f"WHEN {_text(name.lower())} THEN {_text(f'lists.{quote_name(name)}')}"
+        f"WHEN {quote_text(name.lower())} THEN {quote_text(f'lists.{quote_name(name)}')}"
         for name, _ in rows
         if name.lower() not in WAREHOUSE_TABLES
     )
@@ -130,7 +132,3 @@ def _held(connection: duckdb.DuckDBPyConnection, given: str) -> tuple[str, datet
     """Return the name under which a list is held, when it was last listed, and the hash of its lines."""
     rows = connection.execute(_HELD, [given]).fetchall()
     return rows[0] if rows else (given, None, "")
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

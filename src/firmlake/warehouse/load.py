@@ -16,12 +16,12 @@ from pathlib import Path
 import duckdb
 
 from firmlake.core.run import Outcome, Run
+from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.tables.stage import Manifest
 from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.changes import record_changes
 from firmlake.warehouse.create import create_tables, widen
-from firmlake.warehouse.definitions import quote
 from firmlake.warehouse.history import compare, count_rows, merge, supersede
 from firmlake.warehouse.lists import load_members
 from firmlake.warehouse.loads import Load, add_load
@@ -65,7 +65,7 @@ def load_run(
     widen(connection, run)
     for table in TABLES:
         _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
-    targets = quote(str(run.checked("targets")))
+    targets = quote_text(str(run.checked("targets")))
     connection.execute(_WINDOWS.format(targets=targets))
     source = f"read_parquet({targets}) WHERE is_refresh" if run.plan.refresh_count else "company_state LIMIT 0"
     connection.execute(_ASKED_FREE.format(source=source))
@@ -198,7 +198,9 @@ def _files(run: Run, manifest: Manifest, table: str) -> Iterator[Path]:
 
 def _view_staged(connection: duckdb.DuckDBPyConnection, table: str, files: list[str]) -> None:
     source = (
-        f"read_parquet([{', '.join(map(quote, files))}], hive_partitioning = false)" if files else f"{table} LIMIT 0"
+        f"read_parquet([{', '.join(map(quote_text, files))}], hive_partitioning = false)"
+        if files
+        else f"{table} LIMIT 0"
     )
     connection.execute(f"CREATE OR REPLACE TEMP VIEW staged_{table} AS SELECT * FROM {source}")
 

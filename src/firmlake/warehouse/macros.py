@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import duckdb
 
+from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import TABLES, Table
 
 __all__ = ["MACROS", "Macro", "as_of_columns", "create_macros"]
@@ -40,8 +41,7 @@ def create_macros(connection: duckdb.DuckDBPyConnection) -> None:
     for macro in MACROS:
         body = f"TABLE {macro.query}" if macro.kind == "MACRO TABLE" else macro.query
         connection.execute(f"CREATE OR REPLACE MACRO {macro.name}({macro.parameter}) AS {body}")
-        meaning = macro.meaning.replace("'", "''")
-        connection.execute(f"COMMENT ON {macro.kind} {macro.name} IS '{meaning}'")
+        connection.execute(f"COMMENT ON {macro.kind} {macro.name} IS {quote_text(macro.meaning)}")
 
 
 def as_of_columns(table: Table) -> tuple[str, ...]:
@@ -66,10 +66,10 @@ _GENERATION_AT = f"""
             (SELECT max(generation) FROM ({_KNOWN}) WHERE known_at <= asked.time), 0) END,
         error('No such run, and no time: ' || asked.text))
     FROM (SELECT text,
-                 if(regexp_full_match(text, '[-0-9]+([ T][0-9:.]+)?'),
-                    try_cast(text AS TIMESTAMP),
-                    make_timestamp(epoch_us(try_cast(regexp_replace(upper(text), ' ([+-])', '\\1') AS TIMESTAMPTZ)))
-                 ) AS time
+                 CASE WHEN regexp_full_match(text, '[-0-9]+([ T][0-9:.]+)?')
+                     THEN try_cast(text AS TIMESTAMP)
+                     ELSE make_timestamp(epoch_us(
+                         try_cast(regexp_replace(upper(text), ' ([+-])', '\\1') AS TIMESTAMPTZ))) END AS time
           FROM (SELECT moment::VARCHAR AS text)) asked)
 """
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import duckdb
 
 from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.sql import quote_name
 
-__all__ = ["NamedList", "find_named_list", "list_names", "quote_name", "restrict"]
+__all__ = ["NamedList", "find_named_list", "list_names", "restrict"]
 
 _LISTS = "SELECT list_name, file_name, column_names, line_count, run_id FROM company_lists ORDER BY list_name"
 
@@ -66,11 +67,6 @@ def restrict(connection: duckdb.DuckDBPyConnection, name: str) -> None:
         connection.execute(
             f"CREATE TEMP VIEW {quote_name(table)} AS FROM {whole} SEMI JOIN listed USING (country, company_number)"
         )
-
-
-def quote_name(name: str) -> str:
-    """Quote the name of a list as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.macros import MACROS
 from firmlake.warehouse.marks import Mark
 
-__all__ = ["TABLES_MARK", "check_version", "column_names"]
+__all__ = ["TABLES_MARK", "check_version"]
 
 TABLES_MARK = Mark("tables_hash", lambda: (SCHEMA_VERSION, WAREHOUSE_TABLES, MACROS))
 
@@ -43,14 +43,9 @@ def check_version(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-def column_names(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
-    """List the columns of each table and view of a generation."""
-    return dict(connection.execute(_COLUMNS).fetchall())
-
-
 def _check_columns(connection: duckdb.DuckDBPyConnection) -> None:
     """Compare the columns of the tables that are there: while a version is made, its shape changes under one number."""
-    found = column_names(connection)
+    found = dict(connection.execute(_COLUMNS).fetchall())
     for name, table in WAREHOUSE_TABLES.items():
         differing = set(found.get(name, ())) ^ {column.name for column in table.columns}
         if name in found and differing:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import duckdb
 
-from firmlake.tables.schemas import WAREHOUSE_TABLES
-from firmlake.warehouse.definitions import Definition, definitions, find_meaning, quote
+from firmlake.core.sql import quote_text
+from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
+from firmlake.warehouse.definitions import Definition, definitions
 from firmlake.warehouse.lists import create_list_views
 from firmlake.warehouse.marks import Mark
-from firmlake.warehouse.version import column_names
 
 __all__ = ["VIEWS_MARK", "create_view", "create_views", "describe_columns"]
 
@@ -45,10 +45,31 @@ def create_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -
     connection.execute(_CREATE[definition.kind].format(definition))
 
 
-def describe_columns(connection: duckdb.DuckDBPyConnection, definition: Definition) -> dict[str, tuple[str, str]]:
-    """Return type and meaning of the columns of an existing table, view or macro; the meaning is empty if unknown."""
-    columns = connection.execute(f"DESCRIBE SELECT * FROM {definition.example}").fetchall()  # noqa: S608 - our own
-    return {name: (kind, find_meaning(definition, name)) for name, kind, *_ in columns}
+def describe_columns(
+    connection: duckdb.DuckDBPyConnection, wanted: Iterable[Definition]
+) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return type and meaning of the columns of existing tables, views and macros, by name of the relation.
+
+    The meaning comes from the file of the relation, or else from what the file reads; it is empty if unknown.
+    """
+    made = {definition.name: definition for definition in definitions()}
+    found = {
+        name: {column.name: (duckdb_type(column), column.comment_in_view) for column in table.columns}
+        for name, table in WAREHOUSE_TABLES.items()
+    }
+
+    def describe(name: str) -> dict[str, tuple[str, str]]:
+        if name not in found:
+            one = made[name]
+            read = [describe(other) for other in one.reads if other not in made or made[other].kind in _RELATIONS]
+            columns = connection.execute(f"DESCRIBE SELECT * FROM {one.example}").fetchall()  # noqa: S608 - our own
+            found[name] = {
+                column: (kind, one.columns.get(column) or next((r[column][1] for r in read if column in r), ""))
+                for column, kind, *_ in columns
+            }
+        return found[name]
+
+    return {definition.name: describe(definition.name) for definition in wanted}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -65,6 +86,7 @@ _COMMENT = {
     "view": "COMMENT ON VIEW {} IS {}",
     "macro": "COMMENT ON MACRO TABLE {} IS {}",
 }
+_RELATIONS = ("table", "view", "macro")
 _KINDS = """
     SELECT table_name, 'table' FROM duckdb_tables() WHERE schema_name = 'main'
     UNION ALL SELECT view_name, 'view' FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal
@@ -80,8 +102,8 @@ def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _comments(connection: duckdb.DuckDBPyConnection, made: list[Definition]) -> Iterator[str]:
-    columns = column_names(connection)
     for definition in made:
-        yield _COMMENT[definition.kind].format(definition.name, quote(definition.meaning))
-        for column in columns.get(definition.name, ()):
-            yield f'COMMENT ON COLUMN {definition.name}."{column}" IS {quote(find_meaning(definition, column))}'
+        yield _COMMENT[definition.kind].format(definition.name, quote_text(definition.meaning))
+    for name, columns in describe_columns(connection, (one for one in made if one.kind in ("table", "view"))).items():
+        for column, (_, meaning) in columns.items():
+            yield f'COMMENT ON COLUMN {name}."{column}" IS {quote_text(meaning)}'

@@ -31,7 +31,7 @@ TABLES_OF_COMPANY_LISTS = (
         ("list_name", "line"),
         (
             _LIST,
-            Column("line", "integer", "Line in the file (row of a sheet), 1 first"),
+            Column("line", "integer", "Line in the file that was read (row of a sheet), titles counted; 1 first"),
             Column("country", "text", "Country of the company: BE, NL or FR", "the line names no company"),
             Column(
                 "company_number",

@@ -57,8 +57,8 @@ TABLES_OF_FAILURES = (
         "One row for each line of a company list that could not be used",
         ("run_id", "line"),
         (
-            Column("list_name", "text", "File name of the company list"),
-            Column("line", "integer", "Line in the file (row of a sheet), 1 first"),
+            Column("list_name", "text", "File that the company list was read from, as file_name in company_lists"),
+            Column("line", "integer", "Line in the file that was read (row of a sheet), titles counted; 1 first"),
             Column("given", "text", "Text of the line", "the line is empty, or not kept", privacy="text"),
             Column("reason", "text", "Why the line was refused, and how to correct it"),
             RUN,
@@ -150,7 +150,7 @@ TABLES_OF_RUNS = (
         ("run_id",),
         (
             RUN,
-            Column("list_name", "text", "File name of the company list"),
+            Column("list_name", "text", "File that the company list was read from, as file_name in company_lists"),
             Column("list_sha256", "text", "Hash of the accepted companies; order and spelling do not change it"),
             Column("service", "text", "Host of the service"),
             Column("language", "text", "Language in which names and places were asked for: EN, NL or FR"),

@@ -44,12 +44,16 @@ class Column(NamedTuple):
     @property
     def comment(self) -> str:
         """The description of the column in one line, for the database and the dictionary."""
-        parts = [
-            self.meaning,
-            f"Null: {self.null}" if self.null else "Never null",
-            self.source and f"From {self.source}",
-            PRIVACY[self.privacy],
-        ]
+        return self._describe("Never null")
+
+    @property
+    def comment_in_view(self) -> str:
+        """The description where a join may leave out what is never null in the table."""
+        return self._describe("")
+
+    def _describe(self, never: str) -> str:
+        null = f"Null: {self.null}" if self.null else never
+        parts = [self.meaning, null, self.source and f"From {self.source}", PRIVACY[self.privacy]]
         return ". ".join(part for part in parts if part) + "."
 
 

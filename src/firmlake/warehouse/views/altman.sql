@@ -5,12 +5,12 @@
 -- a divisor is not above zero, so a company without any debt has no score. Above 2.6 and below 1.1 are Altman's own limits.
 -- A rough sign, no rating.
 --
--- x1: Net working capital by total assets
--- x2: Retained earnings by total assets
--- x3: Annualised EBIT by total assets
--- liabilities: What x4 divides by
+-- x1: Net working capital by total assets. Null: an amount is missing, or total assets are not above zero
+-- x2: Retained earnings by total assets. Null: as x1
+-- x3: Annualised EBIT by total assets. Null: as x1
+-- liabilities: What x4 divides by. Null: neither is stated
 -- liabilities_from: assets minus equity, or debt. Null: neither is stated
--- x4: Equity by liabilities
+-- x4: Equity by liabilities. Null: equity is missing, or liabilities are not above zero
 -- z: The score, to four decimals. Null: a part is missing
 -- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
 SELECT

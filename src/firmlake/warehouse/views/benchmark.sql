@@ -11,11 +11,11 @@
 -- p50: Median, interpolated
 -- p75: 75th percentile, interpolated
 -- p90: 90th percentile, interpolated
-WITH asked AS (
-    SELECT of_country AS asked_country, of_number AS asked_number
+WITH asked(asked_id) AS (
+    SELECT company_asked(of_country, of_number)
 ),
 own AS MATERIALIZED (
-    SELECT g.* FROM asked JOIN peer_groups g ON g.country = asked_country AND g.company_number = asked_number
+    SELECT g.* FROM asked JOIN peer_groups g ON g.country = asked_id[:2] AND g.company_number = asked_id[3:]
 ),
 theirs AS MATERIALIZED (FROM newest_measures_in((SELECT peer_group FROM own)))
 SELECT

@@ -8,11 +8,11 @@
 -- base_end_date: Last day of the first period
 -- base_period_days: Days of that period
 -- span_years: Years between the last days of the two periods
--- revenue_cagr: Growth of revenue in a year, 0.1 is 10 %
--- gross_margin_cagr: Growth of the gross margin in a year
--- ebitda_cagr: Growth of EBITDA in a year
--- total_assets_cagr: Growth of total assets in a year
--- employee_cagr: Growth of employees in a year
+-- revenue_cagr: Growth of revenue in a year, 0.1 is 10 %. Null: a figure is missing or not above zero
+-- gross_margin_cagr: Growth of the gross margin in a year. Null: as in revenue_cagr
+-- ebitda_cagr: Growth of EBITDA in a year. Null: as in revenue_cagr
+-- total_assets_cagr: Growth of total assets in a year. Null: as in revenue_cagr
+-- employee_cagr: Growth of employees in a year. Null: as in revenue_cagr
 WITH asked AS (
     SELECT years * 365.25 AS day_count
 )

@@ -7,6 +7,7 @@
 -- overdue_days: Days since the next accounts were expected, at the time of the query. Null: they are not overdue
 -- altman_z: Altman's Z'' of these accounts, see altman. Null: a part is missing
 -- altman_zone: safe (Z'' above 2.6), grey or distress (below 1.1). Null: there is no score
+-- loss_period_count: Periods in a row with a loss, back from the newest. Null: no accounts are held
 -- parent_count: Parents that the service names. Null: it never answered
 -- child_count: Children that the service names. Null: it never answered
 -- ultimate_parent: Name of the owner that holds it through stakes of at least a half and has no such owner itself; several

@@ -4,6 +4,7 @@
 -- status: As in company_state, or not_asked
 -- reason: Why nothing, or not everything, is held. Null: everything that the service has is held
 -- age_days: Days since the answer held was received, at the time of the query. Null: never answered
+-- fetched_at: When the answer held was received, UTC. Null: never answered
 SELECT
     c.country, c.company_number, c.name, dataset,
     coalesce(s.status, 'not_asked') AS status,

@@ -10,7 +10,7 @@
 -- is_ring: Whether the head stands for a ring of companies that hold each other. Null: the row names a member
 -- id: Member. Null: the row names a head
 WITH RECURSIVE asked(least_stake) AS (
-    SELECT threshold
+    SELECT share_asked(threshold)
 ),
 stakes AS MATERIALIZED (
     SELECT parent_id, child_id FROM shareholdings JOIN asked ON stake >= least_stake WHERE parent_id <> child_id

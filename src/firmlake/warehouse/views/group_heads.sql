@@ -5,7 +5,7 @@
 -- id: Head of the group, as parent_id in ownership
 -- is_ring: Whether it stands for a ring of companies that hold each other
 WITH RECURSIVE asked(least_stake) AS (
-    SELECT threshold
+    SELECT share_asked(threshold)
 ),
 held AS MATERIALIZED (
     SELECT parent_id, child_id FROM shareholdings JOIN asked ON stake >= least_stake WHERE parent_id <> child_id

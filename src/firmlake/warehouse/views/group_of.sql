@@ -4,13 +4,17 @@
 -- the newest accounts that we hold. Every member of a group gives the same group.
 --
 -- head_id: Ultimate parent, as parent_id in ownership; head of the group
--- head_name: Its name
+-- head_name: Its name. Null: the company itself, whose name was not fetched yet
 -- is_ring: Whether the head stands for a ring of companies that hold each other
 -- id: Member, as child_id in ownership; the head is one
 -- effective_fraction: Stake of the head in the member along all paths, counted as in owners_of; 1 for the head
 -- is_held: Whether we hold accounts of it
-WITH RECURSIVE asked(country, company_number, least_stake) AS (
-    SELECT of_country, of_number, threshold
+-- country: Its country. Null: it has no identifier
+-- company_number: Its company number in normal form. Null: it has no identifier
+-- name: Its name, or (unidentified). Null: the company itself, whose name was not fetched yet
+-- end_date: Last day of its newest accounts. Null: we hold none
+WITH RECURSIVE asked(id, least_stake) AS (
+    SELECT company_asked(of_country, of_number), share_asked(threshold)
 ),
 heads AS MATERIALIZED (
     SELECT * FROM tops_of(of_country, of_number, threshold)
@@ -86,8 +90,8 @@ SELECT
     coalesce(top.name, c.name) AS head_name,
     h.is_ring,
     m.id,
-    CASE WHEN p.id IS NULL THEN q.country ELSE p.country END AS country,
-    CASE WHEN p.id IS NULL THEN q.company_number ELSE p.company_number END AS company_number,
+    CASE WHEN p.id IS NULL THEN c.country ELSE p.country END AS country,
+    CASE WHEN p.id IS NULL THEN c.company_number ELSE p.company_number END AS company_number,
     coalesce(p.name, c.name) AS name,
     least(round(coalesce(s.stake, 0), 6), 1)::DECIMAL(9, 6) AS effective_fraction,
     a.end_date IS NOT NULL AS is_held,
@@ -95,8 +99,9 @@ SELECT
 FROM members m
 CROSS JOIN asked q
 JOIN heads h ON h.id = m.head_id
-LEFT JOIN companies c ON c.country = q.country AND c.company_number = q.company_number
+LEFT JOIN companies c ON c.country = q.id[:2] AND c.company_number = q.id[3:]
 LEFT JOIN parties top ON top.id = h.id
 LEFT JOIN parties p ON p.id = m.id
 LEFT JOIN stakes s ON s.head_id = m.head_id AND s.id = m.id
 LEFT JOIN portfolio a ON a.country || a.company_number = m.id
+WHERE p.id IS NOT NULL OR c.country IS NOT NULL

@@ -4,17 +4,18 @@
 -- the head's effective stake (the rest belongs to minorities). Plain sums of single accounts, no consolidation: what
 -- members owe and hold of each other is counted on both sides, and their years may end on different days.
 --
+-- head_name: Its name. Null: the company itself, whose name was not fetched yet
 -- member_count: Members, the head included
 -- held_count: Members whose accounts we hold; the sums are over these
 -- employee_count: Employees. Null: no member states them
--- employee_count_weighted: Employees, each member's times the head's stake in it
--- total_assets: Total assets
--- total_assets_weighted: Total assets, each member's times the head's stake in it
--- debt: Debt
--- debt_weighted: Debt, each member's times the head's stake in it
--- worst_health_indicator: Lowest health indicator; its range is not specified
--- worst_health_name: Member that has it
--- oldest_end_date: Earliest end of the accounts that were added
+-- employee_count_weighted: Employees, each member's times the head's stake in it. Null: no member states them
+-- total_assets: Total assets. Null: no member states them
+-- total_assets_weighted: Total assets, each member's times the head's stake in it. Null: no member states them
+-- debt: Debt. Null: no member states it
+-- debt_weighted: Debt, each member's times the head's stake in it. Null: no member states it
+-- worst_health_indicator: Lowest health indicator; its range is not specified. Null: no member has one
+-- worst_health_name: Member that has it. Null: no member has one
+-- oldest_end_date: Earliest end of the accounts that were added. Null: we hold no accounts
 SELECT
     head_id, head_name, is_ring,
     count(*) AS member_count,

@@ -9,7 +9,7 @@
 -- step_count: Steps of the shortest path; 1 is held directly
 -- is_in_ring: Whether the company held also holds the company asked for, directly or through others
 WITH RECURSIVE asked(id) AS (
-    SELECT of_country || of_number
+    SELECT company_asked(of_country, of_number)
 ),
 below(id) AS (
     SELECT id FROM asked

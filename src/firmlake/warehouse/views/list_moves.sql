@@ -5,6 +5,8 @@
 -- generation: Generation of the warehouse that first shows it
 -- run_id: Run over the version that shows it
 -- move: joined or left
+-- country: Country of the company: BE, NL or FR
+-- company_number: Company number in normal form. Personal data if one person is the company
 WITH began AS (
     SELECT run_id, min(generation) AS generation FROM loads GROUP BY run_id
 ),

@@ -13,7 +13,7 @@
 -- is_ultimate: Whether the owner has no known owner
 -- is_in_ring: Whether the company asked for also holds this owner, directly or through others
 WITH RECURSIVE asked(id) AS (
-    SELECT of_country || of_number
+    SELECT company_asked(of_country, of_number)
 ),
 above(id) AS (
     SELECT id FROM asked

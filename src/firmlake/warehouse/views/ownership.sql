@@ -16,8 +16,10 @@
 -- child_name: Name of the owned company, or (unidentified)
 -- stake_fraction: Stake of the owner in the child, according to the child, or else to the parent; kept even
 -- above 1. Null: neither states it
--- stake_by_child: Stake according to the owned company's list of parents, all its entries together
--- stake_by_parent: Stake according to the owner's list of children, all its entries together
+-- stake_by_child: Stake according to the owned company's list of parents, all its entries together. Null: its answer
+-- states none
+-- stake_by_parent: Stake according to the owner's list of children, all its entries together. Null: its answer states
+-- none
 -- seen_from: child, parent or both: the side whose answer names the relationship
 -- conflict: What differs between the sides: the stakes, or one side was asked and does not name it. Null: nothing
 WITH claims AS (

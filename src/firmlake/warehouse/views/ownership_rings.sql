@@ -4,6 +4,8 @@
 -- ring but a cross-holding.
 --
 -- ring: Ids of the companies, as in ownership, each an owner of the next and the last of the first
+-- country: Country of the company listed with the ring
+-- company_number: Its company number in normal form
 -- company_count: Companies in the ring
 WITH RECURSIVE held AS MATERIALIZED (
     SELECT DISTINCT parent_id, child_id FROM ownership WHERE "function" = 'SHAREHOLDER' AND parent_id <> child_id

@@ -1,6 +1,7 @@
 -- table peer_groups
 -- One row for each company with accounts: the narrowest group of peer_levels that has at least 10 companies, itself
--- included. A smaller group is widened to the next level, and is_widened says so. Made at load.
+-- included. A smaller group is widened to the next level, and is_widened says so. Made at load
+-- from all companies: in a query of one list the groups are the same, and ranks count the companies of the list alone.
 --
 -- peer_company_count: Companies of the group, itself included
 -- is_widened: Whether a narrower group exists but has fewer than 10 companies

@@ -2,11 +2,11 @@
 -- One row for each period of a company: its employees, men and women among them, people hired, and revenue for each.
 --
 -- previous_employee_count: Employees in the period before. Null: not stated, or this is the first
--- employee_change: Employees more than in the period before; negative is fewer
--- men_count: Employees times their share of men, rounded
--- women_count: Employees times their share of women, rounded
--- hired_fraction: People hired by employees
--- revenue_per_employee: Annualised revenue by employees
+-- employee_change: Employees more than in the period before; negative is fewer. Null: one of the two is not stated
+-- men_count: Employees times their share of men, rounded. Null: one of the two is not stated
+-- women_count: Employees times their share of women, rounded. Null: one of the two is not stated
+-- hired_fraction: People hired by employees. Null: one is not stated, or there are no employees
+-- revenue_per_employee: Annualised revenue by employees. Null: one is not stated, or there are no employees
 SELECT
     country, company_number, start_date, end_date, period_days,
     employee_count,

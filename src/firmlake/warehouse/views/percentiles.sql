@@ -6,6 +6,7 @@
 -- value_rank: 1 for the highest value; equal values share a rank
 -- percentile: Share of the peers with a lower value, 0 to 1; equal values share the lowest. Null: there is no other value
 -- value_count: Companies of the group that state the measure
+-- measure: Name of the measure, as in measures
 SELECT
     r.country, r.company_number, r.start_date, r.end_date, r.measure, r.value, r.value_rank,
     CASE WHEN r.value_count > 1 THEN r.lower_fraction END AS percentile,

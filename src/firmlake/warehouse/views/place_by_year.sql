@@ -11,11 +11,11 @@
 -- value_rank: 1 for the highest value among the peers
 -- percentile: Share of the peers with a lower value, 0 to 1. Null: there is no other value
 -- value_count: Companies of the peer group that state the measure in that year, this one included
-WITH asked AS (
-    SELECT of_country AS asked_country, of_number AS asked_number
+WITH asked(asked_id) AS (
+    SELECT company_asked(of_country, of_number)
 ),
 own AS MATERIALIZED (
-    SELECT g.* FROM asked JOIN peer_groups g ON g.country = asked_country AND g.company_number = asked_number
+    SELECT g.* FROM asked JOIN peer_groups g ON g.country = asked_id[:2] AND g.company_number = asked_id[3:]
 ),
 members AS MATERIALIZED (
     SELECT l.country, l.company_number FROM own JOIN peer_levels l USING (peer_group)

@@ -4,20 +4,20 @@
 --
 -- is_comparable: Whether the figures compare with those of the company's other periods
 -- revenue_growth: Growth of annual revenue, 0.1 is 10 %. Null: a figure is missing or does not compare
--- employee_growth: Growth of employees, in the same terms
--- total_assets_growth: Growth of total assets, in the same terms
+-- employee_growth: Growth of employees, in the same terms. Null: as in revenue_growth
+-- total_assets_growth: Growth of total assets, in the same terms. Null: as in revenue_growth
 -- days_to_file: Days from the end of the period to the day the accounts were received. Null: that day is not stated
 -- z: Altman's Z'', see altman. Null: a part is missing
 -- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
 -- loss_period_count: Periods in a row with a loss, back from the newest; 0 if the newest is not a loss
--- usual_days_to_file: Median of days_to_file over all periods of the company
--- gross_margin_fraction: Gross margin by revenue
--- ebitda_margin: EBITDA by revenue
--- net_margin: Net profit by revenue
--- return_on_assets: Annualised net profit by total assets
--- return_on_equity: Annualised net profit by equity
--- equity_fraction: Equity by total assets
--- debt_to_equity: Debt by equity
+-- usual_days_to_file: Median of days_to_file over all periods of the company. Null: no such day is stated
+-- gross_margin_fraction: Gross margin by revenue. Null: one is missing, or revenue is zero
+-- ebitda_margin: EBITDA by revenue. Null: one is missing, or revenue is zero
+-- net_margin: Net profit by revenue. Null: one is missing, or revenue is zero
+-- return_on_assets: Annualised net profit by total assets. Null: one is missing, or total assets are not above zero
+-- return_on_equity: Annualised net profit by equity. Null: one is missing, or equity is not above zero
+-- equity_fraction: Equity by total assets. Null: one is missing, or total assets are not above zero
+-- debt_to_equity: Debt by equity. Null: one is missing, or equity is not above zero
 -- net_debt_to_ebitda: Net debt by annualised EBITDA. Null: also where EBITDA is not above zero
 -- previous_start_date: First day of the period before. Null: there is none
 -- previous_end_date: Last day of the period before. Null: there is none

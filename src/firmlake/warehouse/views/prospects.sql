@@ -8,9 +8,9 @@
 -- country: Country of the prospect
 -- company_number: Its company number, in normal form
 -- name: Its name. Null: it is on none of our lists, or not found
--- score_sum: Sum of its scores over the seeds that name it, to six decimals
+-- score_sum: Sum of its scores over the seeds that name it, to six decimals. Null: no score is stated
 -- seed_count: Seeds that name it
--- best_score: Its best score with one of them
+-- best_score: Its best score with one of them. Null: no score is stated
 -- seeds: Those seeds, the most similar first, as country and company number
 -- is_held: Whether we hold accounts of it
 WITH asked AS (

@@ -3,8 +3,8 @@
 -- since it differs by country and form.
 --
 -- days_to_file: Days from the end of the period to the day the accounts were received. Null: that day is not stated
--- usual_days_to_file: Median over all periods of the company
--- days_later_than_usual: Days more than usual; negative is earlier
+-- usual_days_to_file: Median over all periods of the company. Null: no such day is stated
+-- days_later_than_usual: Days more than usual; negative is earlier. Null: the day of this period is not stated
 SELECT
     country, company_number, start_date, end_date, recency, date_received,
     date_received - end_date AS days_to_file,

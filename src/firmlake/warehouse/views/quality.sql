@@ -4,6 +4,7 @@
 --
 -- is_comparable: Whether the figures compare
 -- incomparable_because: Why they do not. Null: they do
+-- presumed_unit: What one unit of the amounts stands for, as in unit_errors. Null: the unit is not in doubt
 SELECT
     a.country, a.company_number, a.start_date, a.end_date, a.recency,
     incomparable_because(u.presumed_unit, a.period_days) IS NULL AS is_comparable,

@@ -3,20 +3,20 @@
 -- and null if a figure is missing or the divisor is zero. Figures divided by total assets or equity are null if these are
 -- not above zero. Returns use annualised flows over the stock at the period's end.
 --
--- gross_margin_fraction: Gross margin by revenue
--- ebitda_margin: EBITDA by revenue
--- ebit_margin: EBIT by revenue
--- net_margin: Net profit by revenue
--- return_on_assets: Annualised net profit by total assets
--- return_on_equity: Annualised net profit by equity
--- cash_ratio: Cash by short-term debt
--- equity_fraction: Equity by total assets
--- debt_fraction: Debt by total assets
--- debt_to_equity: Debt by equity
--- financial_debt: Long-term and short-term financial debt
--- net_debt: Financial debt less cash; negative is net cash
+-- gross_margin_fraction: Gross margin by revenue. Null: one is missing, or revenue is zero
+-- ebitda_margin: EBITDA by revenue. Null: one is missing, or revenue is zero
+-- ebit_margin: EBIT by revenue. Null: one is missing, or revenue is zero
+-- net_margin: Net profit by revenue. Null: one is missing, or revenue is zero
+-- return_on_assets: Annualised net profit by total assets. Null: one is missing, or total assets are not above zero
+-- return_on_equity: Annualised net profit by equity. Null: one is missing, or equity is not above zero
+-- cash_ratio: Cash by short-term debt. Null: one is missing, or the debt is zero
+-- equity_fraction: Equity by total assets. Null: one is missing, or total assets are not above zero
+-- debt_fraction: Debt by total assets. Null: one is missing, or total assets are not above zero
+-- debt_to_equity: Debt by equity. Null: one is missing, or equity is not above zero
+-- financial_debt: Long-term and short-term financial debt. Null: one is missing
+-- net_debt: Financial debt less cash; negative is net cash. Null: one is missing
 -- net_debt_to_ebitda: Net debt by annualised EBITDA. Null: also where EBITDA is not above zero
--- is_equity_negative: Whether debts exceed what the company owns
+-- is_equity_negative: Whether debts exceed what the company owns. Null: equity is missing
 SELECT
     country, company_number, start_date, end_date, period_days,
     ratio(gross_margin, revenue) AS gross_margin_fraction,

@@ -9,6 +9,7 @@
 -- failed_request_count: Requests without an answer of status 200
 -- body_bytes: Bytes received
 -- credits_remaining: What the service said was left, in its last answer of the run. Null: it did not say
+-- company_count: Companies accepted
 SELECT
     r.run_id, r.list_name, r.started_at, r.finished_at, r.outcome,
     r.company_count, r.fresh_count, r.target_count, r.request_count,

@@ -5,7 +5,7 @@
 -- id: Ultimate parent, as parent_id in ownership
 -- is_ring: Whether it represents a ring of companies that hold each other
 WITH RECURSIVE asked(id, least_stake) AS (
-    SELECT of_country || of_number, threshold
+    SELECT company_asked(of_country, of_number), share_asked(threshold)
 ),
 held AS MATERIALIZED (
     SELECT parent_id, child_id FROM shareholdings JOIN asked ON stake >= least_stake WHERE parent_id <> child_id

@@ -7,17 +7,17 @@
 -- gap_days: Days between the two periods; 0 if they follow each other, negative if they overlap. Null: first period
 -- is_comparable: Whether the figures compare with those of the company's other periods
 -- incomparable_because: Why they do not. Null: they do
--- revenue_annual: Revenue, annualised
--- gross_margin_annual: Gross margin, annualised
--- ebitda_annual: EBITDA, annualised
--- net_profit_annual: Net profit, annualised
+-- revenue_annual: Revenue, annualised. Null: it is missing
+-- gross_margin_annual: Gross margin, annualised. Null: it is missing
+-- ebitda_annual: EBITDA, annualised. Null: it is missing
+-- net_profit_annual: Net profit, annualised. Null: it is missing
 -- revenue_growth: Growth of annual revenue, 0.1 is 10 %. Null: a figure is missing or the earlier one not above zero
--- gross_margin_growth: Growth of the gross margin, in the same terms
--- ebitda_growth: Growth of EBITDA, in the same terms
--- net_profit_growth: Growth of net profit, in the same terms
--- total_assets_growth: Growth of total assets, in the same terms
--- equity_growth: Growth of equity, in the same terms
--- employee_growth: Growth of employees, in the same terms
+-- gross_margin_growth: Growth of the gross margin, in the same terms. Null: as in revenue_growth
+-- ebitda_growth: Growth of EBITDA, in the same terms. Null: as in revenue_growth
+-- net_profit_growth: Growth of net profit, in the same terms. Null: as in revenue_growth
+-- total_assets_growth: Growth of total assets, in the same terms. Null: as in revenue_growth
+-- equity_growth: Growth of equity, in the same terms. Null: as in revenue_growth
+-- employee_growth: Growth of employees, in the same terms. Null: as in revenue_growth
 SELECT
     country, company_number, start_date, end_date, period_days, recency,
     previous_end_date,

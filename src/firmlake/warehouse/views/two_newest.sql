@@ -2,9 +2,9 @@
 -- One row for each of the two newest periods of a company, as in accounts, with what portfolio compares.
 --
 -- incomparable_because: Why the figures do not compare with those of other periods. Null: they do
--- revenue_annual: Revenue, annualised
+-- revenue_annual: Revenue, annualised. Null: it is missing
 -- z: Altman's Z'', see altman. Null: a part is missing
--- usual_days_to_file: Median over all periods of the company, see punctuality
+-- usual_days_to_file: Median over all periods of the company, see punctuality. Null: no day of receipt is stated
 SELECT
     a.*,
     n.recency,

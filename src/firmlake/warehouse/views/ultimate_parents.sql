@@ -9,8 +9,11 @@
 -- is_ring: Whether it represents a ring of companies that hold each other
 -- effective_fraction: Its stake in the company along all paths, as in owners_of. Null: it is the company itself
 -- step_count: Steps of the shortest path. Null: it is the company itself
-WITH asked(country, company_number) AS (
-    SELECT of_country, of_number
+-- country: Its country. Null: it has no identifier
+-- company_number: Its company number in normal form. Null: it has no identifier
+-- name: Its name, or (unidentified). Null: the company itself, whose name was not fetched yet
+WITH asked(id) AS (
+    SELECT company_asked(of_country, of_number)
 ),
 tops AS (
     SELECT * FROM tops_of(of_country, of_number, threshold)
@@ -20,8 +23,8 @@ owners AS (
 )
 SELECT
     a.id,
-    CASE WHEN p.id IS NULL THEN q.country ELSE p.country END AS country,
-    CASE WHEN p.id IS NULL THEN q.company_number ELSE p.company_number END AS company_number,
+    CASE WHEN p.id IS NULL THEN c.country ELSE p.country END AS country,
+    CASE WHEN p.id IS NULL THEN c.company_number ELSE p.company_number END AS company_number,
     coalesce(p.name, c.name) AS name,
     coalesce(p.kind, 'company') AS kind,
     a.is_ring,
@@ -30,5 +33,6 @@ SELECT
 FROM tops a
 CROSS JOIN asked q
 LEFT JOIN parties p ON p.id = a.id
-LEFT JOIN companies c ON c.country = q.country AND c.company_number = q.company_number
+LEFT JOIN companies c ON c.country = q.id[:2] AND c.company_number = q.id[3:]
 LEFT JOIN owners o ON o.id = a.id
+WHERE p.id IS NOT NULL OR c.country IS NOT NULL

@@ -8,23 +8,24 @@
 -- accounts_to: Last day of the newest accounts. Null: no accounts are held
 -- accounts_to_before: Last day of the accounts before. Null: there are none, or the figures of one of the two do not compare
 -- incomparable_because: Why the newest figures do not compare with those of other periods. Null: they do
--- revenue_growth: Growth of annual revenue since the accounts before, 0.1 is 10 %, as in trend
--- total_assets_growth: Growth of total assets since the accounts before
--- employee_growth: Growth of employees since the accounts before
--- revenue_before: Revenue in the accounts before
--- ebitda_before: EBITDA in the accounts before
--- net_profit_before: Net profit in the accounts before
--- equity_before: Equity in the accounts before
--- equity_fraction: Equity by total assets
--- health_indicator_before: Health indicator in the accounts before
+-- revenue_growth: Growth of annual revenue since the accounts before, 0.1 is 10 %, as in trend. Null: a figure is
+-- missing or does not compare
+-- total_assets_growth: Growth of total assets since the accounts before. Null: as in revenue_growth
+-- employee_growth: Growth of employees since the accounts before. Null: as in revenue_growth
+-- revenue_before: Revenue in the accounts before. Null: it is missing, or there are no such accounts that compare
+-- ebitda_before: EBITDA in the accounts before. Null: as in revenue_before
+-- net_profit_before: Net profit in the accounts before. Null: as in revenue_before
+-- equity_before: Equity in the accounts before. Null: as in revenue_before
+-- equity_fraction: Equity by total assets. Null: one is missing, or total assets are not above zero
+-- health_indicator_before: Health indicator in the accounts before. Null: as in revenue_before
 -- z: Altman's Z'', see altman. Null: a part is missing
--- z_before: The same of the accounts before
+-- z_before: The same of the accounts before. Null: as in revenue_before
 -- zone: safe, grey or distress, see altman. Null: there is no score
--- zone_before: The same of the accounts before
+-- zone_before: The same of the accounts before. Null: as in revenue_before
 -- overdue_days: Days since the next accounts were expected, as in overdue. Null: they are not overdue
 -- owner_change_stake: Largest stake, before or after, among the owners that came, went or changed their stake, as found by
 -- runs in the 30 days up to the day. Null: none did, or no stake is stated
--- owner_change_on: Day of the last of these changes
+-- owner_change_on: Day of the last of these changes. Null: there was none
 WITH asked AS (
     SELECT on_date::DATE AS due_by
 )
