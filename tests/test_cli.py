@@ -96,6 +96,19 @@ def test_a_run_accounts_for_every_company_in_each_dataset(call: Call):
     assert call("verify", "--json").content["agrees"] is True
 
 
+def test_the_json_of_a_run_has_the_same_keys_where_there_is_nothing_to_fetch(call: Call):
+    write_few(2)
+    made = call("run", "few.csv", "--json").content
+    for again in (["run", "few.csv", "--sample", "5"], ["redrive"]):
+        nothing = call(*again, "--json")
+        assert (nothing.code, nothing.content.keys()) == (0, made.keys())
+        assert (nothing.content["outcome"], nothing.content["target_count"], nothing.content["datasets"]) == (
+            "done",
+            0,
+            {},
+        )
+
+
 @pytest.mark.slow
 def test_a_rerun_asks_for_nothing_and_is_done(call: Call, sandbox: firmlake_sandbox.Sandbox):
     call("run", "list.csv")
@@ -151,12 +164,12 @@ def test_a_run_without_the_sandbox_running_fails_in_one_line_and_can_be_continue
         (["run", "list.csv", "--set", "api.base_url=http://example.com"], "https"),
         (["company", "BE", "0403227516"], "check digit"),
         (["company", "0403227515"], "'0403227515' does not begin with BE, NL or FR"),
-        (["query", "SELEC 1"], "does not exist yet"),
+        (["query", "SELECT 1"], "The data folder"),
     ],
 )
 def test_a_mistake_of_the_caller_is_one_line_and_costs_no_request(call: Call, sandbox, arguments, named):
     result = call(*arguments)
-    assert result.code == (1 if arguments[0] == "query" else 2)
+    assert result.code == 2
     assert named in result.err
     assert sandbox.ledger()["summary"]["requests"] == 0
 
@@ -630,6 +643,7 @@ def test_help_needs_neither_prefect_nor_polars():
 
 
 def test_metrics_keep_the_access_that_their_file_has(call: Call):
+    Path("data").mkdir()
     for mode in (0o600, 0o644):
         assert call("status", "--metrics", "m.prom").code == 0
         assert stat.S_IMODE(Path("m.prom").stat().st_mode) == mode
@@ -641,6 +655,7 @@ def test_a_full_disk_behind_stdout_is_one_line(call: Call, monkeypatch):
         if not options.get("err"):
             raise OSError(errno.ENOSPC, "No space left on device")
 
+    Path("data").mkdir()
     monkeypatch.setattr("firmlake.terminal.echo.click.secho", full)
     assert call("status").code == 1
     monkeypatch.setattr("firmlake.cli.call.was_interrupted", lambda: True)

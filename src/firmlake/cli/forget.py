@@ -52,7 +52,7 @@ def forget(
         words = (" ".join(subject),) if kind == "person" else subject
         subjects.append(read_subject([kind, *words, *(company or ())]))
     settings = call.settings()
-    folders = Folders.of(settings)
+    folders = Folders.existing(settings)
     with nullcontext() if dry_run else lock(folders, "firmlake forget"):
         done = start(settings, subjects, utc_now, call.say, is_dry=dry_run)
     content = {

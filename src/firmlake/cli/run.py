@@ -99,9 +99,11 @@ def run(call: Call, company_list: Path, out: Path | None, columns: str | None, *
 @command
 def redrive(call: Call, **options: Any) -> int:
     """Ask again for the companies that failed, from any list."""
+    from firmlake.core.folders import Folders
     from firmlake.enrich import run as runner
 
     settings = _run_settings(call, **options)
+    Folders.existing(settings)
     return answer(call, runner.redrive(settings, "firmlake redrive", OnTerminal(call)))
 
 

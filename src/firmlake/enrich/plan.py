@@ -11,7 +11,6 @@ import polars as pl
 
 from firmlake.api.service import check_service, expect_waits
 from firmlake.api.throttle.forecast import Forecast
-from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.run import REDRIVE, Run
 from firmlake.core.runs import list_runs
@@ -29,7 +28,7 @@ from firmlake.landing.charged import refresh_off
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.bill import Bill, read_bill
 from firmlake.tables.leaves import check_contract
-from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.warehouse.generations import lost_warehouse, newest, open_warehouse
 from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.rules import read_rules
 
@@ -134,22 +133,6 @@ def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None
         return read_bill(connection, settings.run, now, planned.companies.companies)
 
 
-def _check_warehouse(folders: Folders, unfinished: Run | None) -> None:
-    """Refuse to plan if runs have ended but there is no warehouse, for every company would be bought again.
-
-    The unfinished run is exempt: it may have been killed after fetching and before its first publish.
-    """
-    if newest(folders) is not None:
-        return
-    lost = [run for run in list_runs(folders) if run.is_fetched and run != unfinished]
-    if lost:
-        raise DamagedError(
-            f"{folders.warehouse} holds no warehouse, although run {lost[-1].run_id} over {lost[-1].plan.list_name} "
-            "has ended",
-            "`firmlake replay` rebuilds it from the landed answers, without a request",
-        )
-
-
 def _plan(
     settings: Settings,
     folders: Folders,
@@ -161,7 +144,8 @@ def _plan(
 ) -> Planned:
     budget = budget_of(settings.run, held.spent)
     unfinished = find_unfinished(settings, folders, companies, held, now)
-    _check_warehouse(folders, unfinished)
+    if lost := lost_warehouse(folders, unfinished):
+        raise lost  # every company would be bought again
     if unfinished:
         targets = targets_left(unfinished, held)
     else:

@@ -129,7 +129,7 @@ def export_as_set(
     """
     if not settings.export.target:
         raise UsageError("No place to export to is named", "`firmlake export FOLDER`, or set export.target")
-    folders = Folders.of(settings)
+    folders = Folders.existing(settings)
     destination = open_destination(settings.export.target, folders.readers)
     return export(folders, request_of(settings, as_of, company_list), destination, tell), destination
 

@@ -23,7 +23,7 @@ from firmlake.report.bill import Bill, read_bill
 from firmlake.report.summary import RunSummary, summarise
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.warehouse.exported import LastExport, last_exports
-from firmlake.warehouse.generations import LINK, newest, open_warehouse
+from firmlake.warehouse.generations import LINK, lost_warehouse, newest, open_warehouse
 from firmlake.warehouse.loads import loaded_runs
 
 __all__ = ["Status", "read_status"]
@@ -103,7 +103,6 @@ def read_status(
             loaded = loaded_runs(connection)
             told = _read_warehouse(connection, folders, runs, loaded)
             bill = read_bill(connection, run, now or datetime.now(UTC)) if run else None
-    is_lost = not has_warehouse and any(run.is_fetched for run in runs)
     open_, refused = _open(runs, loaded)
     open_contacts, damaged_contacts = _open_contacts(folders)
     status = Status(
@@ -122,11 +121,11 @@ def read_status(
         next_step="",
         **told,
     )
-    step = _REPLAY if is_lost and not status.running else _next_step(status, open_, refused)
+    lost = None if status.running else lost_warehouse(folders)
+    step = f"{lost.next_step}; {lost.message}" if lost else _next_step(status, open_, refused)
     return msgspec.structs.replace(status, next_step=step)
 
 
-_REPLAY = "`firmlake replay` rebuilds the warehouse from the landed answers; it is missing, although runs have ended"
 _STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"
 _PARKED = """
     SELECT s.status, s.run_id, coalesce(d.reason, ''), count(*)
