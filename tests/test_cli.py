@@ -18,6 +18,7 @@ import pytest
 
 import firmlake_sandbox
 from firmlake.cli import firmlake
+from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 
@@ -509,6 +510,33 @@ def test_a_service_that_never_answered_leaves_the_data_folder_free(call: Call):
     assert "127.0.0.2" not in str(services)
     assert call("status", "--json").content["unfinished"] == []
     assert call("run", "few.csv", *wrong).code == 2
+
+
+def test_a_replay_that_publishes_a_failed_run_ends_its_failure(call: Call, monkeypatch):
+    def full(*_, **__):
+        raise FirmlakeError("No space left on device", "Make room")
+
+    write_few(2)
+    with monkeypatch.context() as patch:
+        patch.setattr("firmlake.enrich.finish.publish", full)
+        assert call("run", "few.csv").code == 1
+    assert "No space" in call("status", "--json").content["failure"]["line"]
+    assert call("replay").code == 0
+    status = call("status", "--json").content
+    assert (status["failure"], status["next_step"]) == (None, "Nothing is open")
+
+
+def test_a_load_that_fails_is_no_failure_of_the_data_folder_and_over_when_it_succeeds(call: Call):
+    write_few(2)
+    assert call("run", "few.csv").code == 0
+    Path("there.duckdb").write_text("no database")
+    assert call("load", "duckdb:there.duckdb").code == 1
+    status = call("status", "--json").content
+    assert (status["failure"], len(status["undelivered"])) == (None, 1)
+    assert "Repeat the delivery" in status["next_step"]
+    Path("there.duckdb").unlink()
+    assert call("load", f"duckdb:{Path('there.duckdb').absolute()}").code == 0
+    assert call("status", "--json").content["undelivered"] == []
 
 
 @pytest.mark.slow

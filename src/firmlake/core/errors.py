@@ -62,6 +62,8 @@ class FirmlakeError(Exception):
     exit_code = EXIT_FAILED
     key = ""
     """Identifies the token that was refused, without revealing it; see `core.failure`."""
+    run_id = ""
+    """The run that failed; see `core.failure`."""
 
     def __init__(self, message: str, next_step: str = "") -> None:
         self.message, self.next_step = shown(redact(message)), shown(redact(next_step))

@@ -47,7 +47,7 @@ class Folders(msgspec.Struct, frozen=True):
         if not folders.data.is_dir():
             raise UsageError(
                 f"The data folder {folders.data.absolute()} does not exist",
-                "Correct --data or paths.data; `firmlake run LIST` makes a new one, `firmlake demo` tries it without a key",
+                "Correct --data or paths.data; `firmlake run LIST` makes a new one, `firmlake demo` needs no key",
             )
         return folders
 

@@ -13,7 +13,7 @@ import duckdb
 import msgspec
 
 from firmlake.core.errors import EXITS_OF_SIGNALS, DamagedError
-from firmlake.core.failure import LastFailure, last_failure
+from firmlake.core.failure import LastFailure, failed_deliveries, last_failure
 from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
 from firmlake.core.run import Outcome, Run
@@ -36,7 +36,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         running: The process that holds the folder; empty if none does.
-        failure: How work on the folder failed, unless a run was published since.
+        failure: How work on the folder failed, unless the same work succeeded, or the run or a later one was published.
+        undelivered: Exports and loads whose last attempt failed.
         unfinished: Runs that can be resumed, newest last: (run, list, companies asked for).
         refused: Runs that were refused at publishing, newest last: (run, list, reason).
         damaged: Runs and plans of contacts with a file that cannot be read: (name, file and reason, next step).
@@ -61,6 +62,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     running: str
     last_run: RunSummary | None
     failure: LastFailure | None
+    undelivered: list[LastFailure]
     unfinished: list[tuple[str, str, int]]
     refused: list[tuple[str, str, str]]
     damaged: list[tuple[str, str, str]]
@@ -108,7 +110,8 @@ def read_status(
     status = Status(
         data=folders.data,
         running=holder(folders),
-        failure=_failure(folders, told["last_run"], key),
+        failure=_failure(folders, told["last_run"], loaded, key),
+        undelivered=failed_deliveries(folders.state),
         unfinished=[(run.run_id, run.plan.list_name, run.plan.target_count) for run in open_],
         refused=[(outcome.run_id, run.plan.list_name, outcome.reason) for run, outcome in refused],
         damaged=[(run_id, error.message, error.next_step) for run_id, error in (damaged | damaged_contacts).items()],
@@ -210,9 +213,10 @@ def _open_contacts(folders: Folders) -> tuple[tuple[Path, int, int] | None, dict
     return None, damaged
 
 
-def _failure(folders: Folders, last: RunSummary | None, key: str) -> LastFailure | None:
+def _failure(folders: Folders, last: RunSummary | None, loaded: list[str], key: str) -> LastFailure | None:
     failure = last_failure(folders.state, key)
-    return None if failure and last and last.finished_at > failure.at else failure
+    is_over = failure and (failure.run_id in loaded or (last and last.finished_at > failure.at))
+    return None if is_over else failure
 
 
 def _utc(moment: datetime | None) -> datetime | None:
@@ -270,7 +274,8 @@ def _next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, O
         return "`firmlake redrive` asks again for parked companies; dead_letters and rejects say why they are parked"
     if "waiting" in kinds:
         return "Run the list of the waiting companies again"
-    return next((next_step for *_, next_step in status.damaged), "Nothing is open")
+    steps = [*(next_step for *_, next_step in status.damaged), *(each.next_step for each in status.undelivered)]
+    return next(iter(steps), "Nothing is open")
 
 
 def _sentence(text: str) -> str:

@@ -140,7 +140,7 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
 
 
 def summary_of_nothing() -> dict[str, Any]:
-    """Return the fields of a summary where there was nothing to fetch, so that no run was made: all empty, 0 or null."""
+    """Return the fields of a summary where there was nothing to fetch and so no run: all are empty, 0 or null."""
     fields = msgspec.structs.fields(RunSummary)
     empty = {each.name: _EMPTY.get(get_origin(each.type) or each.type, _none)() for each in fields}
     return {**empty, "outcome": "done"}
