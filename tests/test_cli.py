@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import stat
@@ -537,6 +540,55 @@ def test_a_load_that_fails_is_no_failure_of_the_data_folder_and_over_when_it_suc
     Path("there.duckdb").unlink()
     assert call("load", f"duckdb:{Path('there.duckdb').absolute()}").code == 0
     assert call("status", "--json").content["undelivered"] == []
+
+
+def interrupt(call: Call, sandbox: firmlake_sandbox.Sandbox, *arguments: str) -> Path:
+    """Refuse the token in the middle of a first run, and return the folder of the run."""
+    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
+    assert call("run", *(arguments or ["list.csv"])).code == 5
+    sandbox.set_faults([])
+    (run,) = Path("data/runs").iterdir()
+    return run
+
+
+def test_status_and_metrics_and_plan_count_the_credits_of_unfinished_runs(call: Call, sandbox):
+    interrupt(call, sandbox)
+    paid = sandbox.ledger()["summary"]["credits_charged"]
+    assert call("status", "--metrics", "m.prom", "--json").content["bill"]["spent"] == paid > 90
+    assert f"firmlake_month_credits {paid}\n" in Path("m.prom").read_text()
+    write_few(2)
+    assert call("run", "few.csv").code == 0
+    assert call("status", "--json").content["bill"]["spent"] == paid, "few.csv has companies that are paid for"
+    assert call("plan", "few.csv", "--json").content["bill"]["spent"] == paid
+    assert call("run", "list.csv").code == 0
+    assert call("status", "--json").content["bill"]["spent"] == sandbox.ledger()["summary"]["credits_charged"]
+
+
+@pytest.mark.parametrize("source", ["stdin", "query"])
+def test_an_interrupted_run_over_a_list_that_was_kept_is_resumed_by_what_status_advises(
+    source, call: Call, sandbox, monkeypatch
+):
+    with Path("list.csv").open("rb") as stream:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+        interrupt(call, sandbox, *(["-"] if source == "stdin" else ["--sql", "FROM 'list.csv'"]))
+    requests = sandbox.ledger()["summary"]["requests"]
+    (command,) = re.findall("`(firmlake run .*)` again: run .* resumes", call("status", "--json").content["next_step"])
+    monkeypatch.chdir(Path("data"))
+    result = call(*shlex.split(command)[1:], "--data", ".", "--json")
+    assert (result.code, "Continuing run" in result.err) == (0, True)
+    assert sandbox.ledger()["summary"]["requests"] == result.content["request_count"] > requests
+
+
+@pytest.mark.parametrize("lost", ["landing/**/*.zst", "runs/*/targets.parquet"])
+def test_status_names_what_a_resume_lacks(lost, call: Call, sandbox):
+    run = interrupt(call, sandbox)
+    path = next(Path("data").glob(lost))
+    path.write_bytes(path.read_bytes()[:30] + b"x" + path.read_bytes()[31:])
+    status = call("status", "--json").content
+    ((name, line, next_step),) = status["damaged"]
+    assert (name, str(path) in line) == (run.name, True)
+    assert next_step in status["next_step"], "to run the list again would fail"
+    assert call("plan", "list.csv").code == 1
 
 
 @pytest.mark.slow

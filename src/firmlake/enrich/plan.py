@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,19 +15,19 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import REDRIVE, Run
 from firmlake.core.runs import list_runs
 from firmlake.core.settings import Settings
-from firmlake.enrich.budget import Budget, budget_of, spent_this_month
+from firmlake.enrich.budget import Budget, budget_of
 from firmlake.enrich.held import Held, read_held
 from firmlake.enrich.sample import Whole, take_sample
 from firmlake.enrich.targets import Estimate, count_companies, estimate, find_targets
-from firmlake.enrich.underway import read_underway
 from firmlake.enrich.unfinished import find_others, find_replaced, find_unfinished, targets_left
 from firmlake.enrich.without_forgotten import without_forgotten
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.key import names_of
 from firmlake.landing.charged import refresh_off
 from firmlake.privacy.forgotten import open_forgotten
-from firmlake.report.bill import Bill, read_bill
+from firmlake.report.bill import Bill, read_bill, spent_this_month
 from firmlake.tables.leaves import check_contract
+from firmlake.tables.underway import is_recent, read_underway
 from firmlake.warehouse.generations import lost_warehouse, newest, open_warehouse
 from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.rules import read_rules
@@ -130,7 +130,7 @@ def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None
     if newest(folders) is None:
         return None
     with open_warehouse(folders, memory_limit=settings.run.duckdb_memory) as connection:
-        return read_bill(connection, settings.run, now, planned.companies.companies)
+        return read_bill(connection, settings.run, now, planned.budget.spent, planned.companies.companies)
 
 
 def _plan(
@@ -175,14 +175,11 @@ def _plan(
 
 def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
     days = settings.run.refresh_after_days, settings.run.credit_window_days
-    oldest = now - timedelta(days=1 + sum(days))
     limit = settings.run.duckdb_memory
     with nullcontext() if newest(folders) is None else open_warehouse(folders, memory_limit=limit) as connection:
         loaded = loaded_runs(connection) if connection else []
-        late = [run for run in list_runs(folders, loaded) if run.run_id not in loaded and run.plan.started_at > oldest]
-        underway = tuple(map(read_underway, late))
+        runs = [run for run in list_runs(folders, loaded) if run.run_id not in loaded]
+        underway = tuple(read_underway(run) for run in runs if is_recent(run.plan, settings.run, now))
         free_days = 0 if refresh_off(settings, folders) else settings.run.free_refresh_days
         held = read_held(connection, now, *days, underway, free_days)
-        if settings.run.max_credits_per_month < 0:
-            return held
         return held._replace(spent=spent_this_month(connection, underway, settings.run, now))

@@ -208,7 +208,7 @@ def _go_outward(
         inner = last.run.table("companies").select(_KEY)
         known = pl.concat([known, inner]) if step > 1 else inner
         settings = expand.spend(settings, last.summary.expected_credit_count, last.summary.request_count)
-        plan = partial(expand.plan_outward, settings, first.run.plan.list_name, inner, known, step, now())
+        plan = partial(expand.plan_outward, settings, first.run.plan.again, inner, known, step, now())
         title = f"Step {step} of {settings.run.depth}, {settings.run.expand}"
         ended = carry_out(settings, plan, observer, now, title)
         if ended is None:

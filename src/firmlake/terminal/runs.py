@@ -100,11 +100,11 @@ def describe_plan(planned: Planned) -> Iterator[str]:
             f"Run {run_id} was interrupted, and its list has changed or its rest costs more than the budget: what it "
             "fetched is published first"
         )
-    for other in content["unfinished_elsewhere"]:
+    for run, count in planned.others:
         yield (
-            f"Run {other['run_id']} of {other['list']} is unfinished and has paid for "
-            f"{count_of(other['paid_count'], 'company', 'companies')} of these: run {other['list']} again first, so "
-            "that they are not fetched twice"
+            f"Run {run.run_id} of {run.plan.list_name} is unfinished and has paid for "
+            f"{count_of(count, 'company', 'companies')} of these: {run.plan.again} first, so that they are not fetched "
+            "twice"
         )
 
 
