@@ -591,6 +591,85 @@ def test_status_names_what_a_resume_lacks(lost, call: Call, sandbox):
     assert call("plan", "list.csv").code == 1
 
 
+def test_a_list_that_takes_the_name_of_another_is_warned_about_and_its_next_version_is_not(call: Call):
+    """Also where each week has a folder of its own, and where a list grows or shrinks a lot."""
+
+    def plan(path: str, *numbers: tuple[str, str]) -> Result:
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text("country,company_number\n" + "".join(f"{c},{n}\n" for c, n in numbers))
+        return call("plan", path, "--json")
+
+    assert plan("a/customers.csv", *NUMBERS[:6]).content["other_list"] is None
+    assert call("run", "a/customers.csv").code == 0
+    other = plan("b/Customers.csv", *NUMBERS[4:20]).content["other_list"]
+    assert (other["name"], other["company_count"], other["shared_count"]) == ("customers", 6, 2)
+    warning = "Warning: the list customers had 6 companies"
+    assert warning in call("plan", "b/Customers.csv").out
+    assert warning not in call("plan", "b/Customers.csv", "--set", "run.list_name=suppliers").out
+    for version in (NUMBERS[3:9], NUMBERS[:40], NUMBERS[5:6]):
+        assert plan("2026-11-23/customers.csv", *version).content["other_list"] is None
+    assert warning in call("run", "b/Customers.csv", "--sample", "1").err, "the file counts, not its sample"
+
+
+def flip(path: Path) -> None:
+    """Change a bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["companies", "members", "refused_lines", "repaired"])
+def test_a_damaged_table_of_a_list_is_written_anew_when_the_run_is_resumed(table, call: Call, sandbox):
+    run = interrupt(call, sandbox)
+    flip(run / f"{table}.parquet")
+    assert call("run", "list.csv").code == 0
+    assert call("verify").code == 0
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["targets", "members"])
+def test_what_is_said_of_a_damaged_table_of_a_published_run_is_true(table, call: Call, sandbox):
+    """The warehouse keeps what the run fetched, and a replay goes on without it if its folders are moved."""
+    write_few(3)
+    assert (call("run", "few.csv").code, call("run", "list.csv").code) == (0, 0)
+    few, damaged = sorted(Path("data/runs").iterdir(), key=lambda path: (path / "targets.parquet").stat().st_mtime)
+    flip(damaged / f"{table}.parquet")
+    for command in (
+        ["plan", "list.csv"],
+        ["run", "list.csv"],
+        ["status"],
+        ["query", "FROM companies"],
+        ["export", "e"],
+    ):
+        assert call(*command).code == 0
+    for command in (["archive", "a"], ["verify"], ["replay"], ["forget", "company", *NUMBERS[0]]):
+        assert (call(*command).code, call(*command).code) == (1, 1)
+    told = call("replay").err
+    assert "runs and queries go on" in told
+    assert ("run its list again, which writes the file anew" in told) is (table == "members")
+    own, warehouse = re.findall("To replay without this run, move (.*) and (\\S*) elsewhere", told)[0]
+    for path in (*own.split(" and "), warehouse):
+        shutil.move(path, "elsewhere-" + path.replace("/", "-"))
+    assert call("replay").code == 0
+    assert call("run", "list.csv").code == 0
+    assert call("verify").code == 0
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+    assert few.exists()
+
+
+@pytest.mark.slow
+def test_answers_whose_targets_are_lost_before_they_were_published_are_moved_and_not_paid_twice(call: Call, sandbox):
+    run = interrupt(call, sandbox)
+    flip(run / "targets.parquet")
+    (own,) = re.findall("there is no copy, move (.*?) elsewhere", call("run", "list.csv").err)
+    for path in own.split(" and "):
+        shutil.move(path, "elsewhere-" + path.replace("/", "-"))
+    assert call("run", "list.csv").code == 0
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+
+
 @pytest.mark.slow
 def test_status_says_what_to_do_next(call: Call, sandbox: firmlake_sandbox.Sandbox):
     assert "firmlake run LIST" in call("status", "--json").content["next_step"]

@@ -17,6 +17,7 @@ from firmlake.core.runs import list_runs
 from firmlake.core.settings import Settings
 from firmlake.enrich.budget import Budget, budget_of
 from firmlake.enrich.held import Held, read_held
+from firmlake.enrich.other_list import OtherList, find_other_list
 from firmlake.enrich.sample import Whole, take_sample
 from firmlake.enrich.targets import Estimate, count_companies, estimate, find_targets
 from firmlake.enrich.unfinished import find_others, find_replaced, find_unfinished, targets_left
@@ -54,6 +55,7 @@ class Planned(NamedTuple):
         refresh_off: Why no company is refreshed for free; empty if they may.
         replaced: Unfinished runs that nothing resumes: of earlier versions of the list, or with a rest that costs more
             than the budget. What they have fetched is published before this run.
+        other_list: The list that this one would replace although it seems to be another; None if there is none.
     """
 
     companies: CompanyList
@@ -69,6 +71,7 @@ class Planned(NamedTuple):
     budget: Budget = Budget(-1, "", 0, -1)
     refresh_off: str = ""
     replaced: tuple[Run, ...] = ()
+    other_list: OtherList | None = None
 
 
 def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
@@ -87,10 +90,11 @@ def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
         read_company_list(company_list, settings.intake), open_forgotten(settings.privacy, folders)
     )
     held = _read_held(settings, folders, now)
+    other_list = find_other_list(settings, companies)
     if not settings.run.sample:
-        return _plan(settings, folders, companies, held, now)
+        return _plan(settings, folders, companies, held, now)._replace(other_list=other_list)
     sample, whole = take_sample(settings, companies, held)
-    return _plan(settings, folders, sample, held, now)._replace(whole=whole)
+    return _plan(settings, folders, sample, held, now)._replace(whole=whole, other_list=other_list)
 
 
 def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: datetime) -> Planned:

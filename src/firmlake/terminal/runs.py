@@ -82,6 +82,12 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         )
     if planned.refresh_off:
         yield planned.refresh_off
+    if other := planned.other_list:
+        yield (
+            f"Warning: the list {shown(other.name)} had {count_of(other.company_count, 'company', 'companies')} "
+            f"(run {other.run_id}), of which this file has {other.shared_count:,}. A run makes it the new version of "
+            "that list; if it is another list, give it a name of its own with --list-name NAME (run.list_name)"
+        )
     if line := planned.budget.tell(content["credits"]):
         yield line
     if content["waiting_count"]:
@@ -130,6 +136,7 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "waits_because": planned.waits.why if planned.waits else "",
         "continues_run": planned.unfinished.run_id if planned.unfinished else None,
         "whole": _whole_content(planned.whole),
+        "other_list": planned.other_list and planned.other_list._asdict(),
         "replaced": [run.run_id for run in planned.replaced],
         "unfinished_elsewhere": [
             {"run_id": run.run_id, "list": run.plan.list_name, "paid_count": count} for run, count in planned.others
