@@ -649,7 +649,7 @@ def test_what_is_said_of_a_damaged_table_of_a_published_run_is_true(table, call:
     told = call("replay").err
     assert "runs and queries go on" in told
     assert ("run its list again, which writes the file anew" in told) is (table == "members")
-    own, warehouse = re.findall("To replay without this run, move (.*) and (\\S*) elsewhere", told)[0]
+    own, warehouse = re.findall("For `firmlake replay` without this run, move (.*) and (\\S*) elsewhere", told)[0]
     for path in (*own.split(" and "), warehouse):
         shutil.move(path, "elsewhere-" + path.replace("/", "-"))
     assert call("replay").code == 0
