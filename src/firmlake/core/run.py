@@ -286,8 +286,8 @@ def _list_lost(folders: Folders, run_id: str) -> str:
 def _if_published(folders: Folders, run_id: str) -> str:
     return (
         "If the run was published, the warehouse has what it fetched: runs and queries go on, and only archive, "
-        f"forget, replay and verify need the file. For `firmlake replay` without this run, move {_own(folders, run_id)} and "
-        f"{Folders(folders.data).warehouse} elsewhere: the next run asks again for what only this one fetched"
+        "forget, replay and verify need the file. For `firmlake replay` without this run, move "
+        f"{_own(folders, run_id)} and {Folders(folders.data).warehouse} elsewhere: the next run asks again for what only this one fetched"
     )
 
 
