@@ -287,7 +287,8 @@ def _if_published(folders: Folders, run_id: str) -> str:
     return (
         "If the run was published, the warehouse has what it fetched: runs and queries go on, and only archive, "
         "forget, replay and verify need the file. For `firmlake replay` without this run, move "
-        f"{_own(folders, run_id)} and {Folders(folders.data).warehouse} elsewhere: the next run asks again for what only this one fetched"
+        f"{_own(folders, run_id)} and {Folders(folders.data).warehouse} elsewhere: the next run asks "
+        "again for what only this one fetched"
     )
 
 
