@@ -39,8 +39,9 @@ from firmlake.exports.list_file import FileBack, Written
 from firmlake.intake.source import local_list
 from firmlake.report.page import write_report
 from firmlake.terminal.company_lists import describe_written
+from firmlake.terminal.plan import describe_list, describe_plan
 from firmlake.terminal.progress import Counter, show_progress
-from firmlake.terminal.runs import describe_list, describe_plan, show_summary
+from firmlake.terminal.runs import show_summary
 from firmlake.warehouse.generations import open_warehouse
 from job import as_task, end, in_one_line, read_job, record, show, tell
 from names import run_name

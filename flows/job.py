@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from firmlake.core.errors import EXIT_DONE, DamagedError, FirmlakeError, InterruptedRunError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.redaction import redact
-from firmlake.core.runs import list_runs
 from firmlake.core.sample import SAMPLE_SETTINGS, find_sample
 from firmlake.core.settings import SANDBOX, Settings
 from firmlake.core.settings_layers import load_settings
 from firmlake.core.text import shown
-from firmlake.warehouse.generations import newest
+from firmlake.warehouse.generations import lost_warehouse, newest
 
 if TYPE_CHECKING:
     from prefect.logging.loggers import PrefectLogAdapter
@@ -142,7 +141,7 @@ def is_deployed() -> bool:
 def is_before_first_run(settings: Settings) -> bool:
     """Tell whether no run has ever ended, so that there is nothing yet to export or load."""
     folders = Folders.of(settings)
-    return newest(folders) is None and not any(run.outcome() for run in list_runs(folders))
+    return newest(folders) is None and lost_warehouse(folders) is None
 
 
 def in_one_line(function: Callable[P, R]) -> Callable[P, R]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import stat
@@ -98,6 +101,19 @@ def test_a_run_accounts_for_every_company_in_each_dataset(call: Call):
     assert call("verify", "--json").content["agrees"] is True
 
 
+def test_the_json_of_a_run_has_the_same_keys_where_there_is_nothing_to_fetch(call: Call):
+    write_few(2)
+    made = call("run", "few.csv", "--json").content
+    for again in (["run", "few.csv", "--sample", "5"], ["redrive"]):
+        nothing = call(*again, "--json")
+        assert (nothing.code, nothing.content.keys()) == (0, made.keys())
+        assert (nothing.content["outcome"], nothing.content["target_count"], nothing.content["datasets"]) == (
+            "done",
+            0,
+            {},
+        )
+
+
 @pytest.mark.slow
 def test_a_rerun_asks_for_nothing_and_is_done(call: Call, sandbox: firmlake_sandbox.Sandbox):
     call("run", "list.csv")
@@ -153,12 +169,12 @@ def test_a_run_without_the_sandbox_running_fails_in_one_line_and_can_be_continue
         (["run", "list.csv", "--set", "api.base_url=http://example.com"], "https"),
         (["company", "BE", "0403227516"], "check digit"),
         (["company", "0403227515"], "'0403227515' does not begin with BE, NL or FR"),
-        (["query", "SELEC 1"], "does not exist yet"),
+        (["query", "SELECT 1"], "The data folder"),
     ],
 )
 def test_a_mistake_of_the_caller_is_one_line_and_costs_no_request(call: Call, sandbox, arguments, named):
     result = call(*arguments)
-    assert result.code == (1 if arguments[0] == "query" else 2)
+    assert result.code == 2
     assert named in result.err
     assert sandbox.ledger()["summary"]["requests"] == 0
 
@@ -552,6 +568,161 @@ def test_a_service_that_never_answered_leaves_the_data_folder_free(call: Call):
     assert call("run", "few.csv", *wrong).code == 2
 
 
+def test_a_replay_that_publishes_a_failed_run_ends_its_failure(call: Call, monkeypatch):
+    def full(*_, **__):
+        raise FirmlakeError("No space left on device", "Make room")
+
+    write_few(2)
+    with monkeypatch.context() as patch:
+        patch.setattr("firmlake.enrich.finish.publish", full)
+        assert call("run", "few.csv").code == 1
+    assert "No space" in call("status", "--json").content["failure"]["line"]
+    assert call("replay").code == 0
+    status = call("status", "--json").content
+    assert (status["failure"], status["next_step"]) == (None, "Nothing is open")
+
+
+def test_a_load_that_fails_is_no_failure_of_the_data_folder_and_over_when_it_succeeds(call: Call):
+    write_few(2)
+    assert call("run", "few.csv").code == 0
+    Path("there.duckdb").write_text("no database")
+    assert call("load", "duckdb:there.duckdb").code == 1
+    status = call("status", "--json").content
+    assert (status["failure"], len(status["undelivered"])) == (None, 1)
+    assert "Repeat the delivery" in status["next_step"]
+    Path("there.duckdb").unlink()
+    assert call("load", f"duckdb:{Path('there.duckdb').absolute()}").code == 0
+    assert call("status", "--json").content["undelivered"] == []
+
+
+def interrupt(call: Call, sandbox: firmlake_sandbox.Sandbox, *arguments: str) -> Path:
+    """Refuse the token in the middle of a first run, and return the folder of the run."""
+    sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
+    assert call("run", *(arguments or ["list.csv"])).code == 5
+    sandbox.set_faults([])
+    (run,) = Path("data/runs").iterdir()
+    return run
+
+
+def test_status_and_metrics_and_plan_count_the_credits_of_unfinished_runs(call: Call, sandbox):
+    interrupt(call, sandbox)
+    paid = sandbox.ledger()["summary"]["credits_charged"]
+    assert call("status", "--metrics", "m.prom", "--json").content["bill"]["spent"] == paid > 90
+    assert f"firmlake_month_credits {paid}\n" in Path("m.prom").read_text()
+    write_few(2)
+    assert call("run", "few.csv").code == 0
+    assert call("status", "--json").content["bill"]["spent"] == paid, "few.csv has companies that are paid for"
+    assert call("plan", "few.csv", "--json").content["bill"]["spent"] == paid
+    assert call("run", "list.csv").code == 0
+    assert call("status", "--json").content["bill"]["spent"] == sandbox.ledger()["summary"]["credits_charged"]
+
+
+@pytest.mark.parametrize("source", ["stdin", "query"])
+def test_an_interrupted_run_over_a_list_that_was_kept_is_resumed_by_what_status_advises(
+    source, call: Call, sandbox, monkeypatch
+):
+    with Path("list.csv").open("rb") as stream:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+        interrupt(call, sandbox, *(["-"] if source == "stdin" else ["--sql", "FROM 'list.csv'"]))
+    requests = sandbox.ledger()["summary"]["requests"]
+    (command,) = re.findall("`(firmlake run .*)` again: run .* resumes", call("status", "--json").content["next_step"])
+    monkeypatch.chdir(Path("data"))
+    result = call(*shlex.split(command)[1:], "--data", ".", "--json")
+    assert (result.code, "Continuing run" in result.err) == (0, True)
+    assert sandbox.ledger()["summary"]["requests"] == result.content["request_count"] > requests
+
+
+@pytest.mark.parametrize("lost", ["landing/**/*.zst", "runs/*/targets.parquet"])
+def test_status_names_what_a_resume_lacks(lost, call: Call, sandbox):
+    run = interrupt(call, sandbox)
+    path = next(Path("data").glob(lost))
+    path.write_bytes(path.read_bytes()[:30] + b"x" + path.read_bytes()[31:])
+    status = call("status", "--json").content
+    ((name, line, next_step),) = status["damaged"]
+    assert (name, str(path) in line) == (run.name, True)
+    assert next_step in status["next_step"], "to run the list again would fail"
+    assert call("plan", "list.csv").code == 1
+
+
+def test_a_list_that_takes_the_name_of_another_is_warned_about_and_its_next_version_is_not(call: Call):
+    """Also where each week has a folder of its own, and where a list grows or shrinks a lot."""
+
+    def plan(path: str, *numbers: tuple[str, str]) -> Result:
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text("country,company_number\n" + "".join(f"{c},{n}\n" for c, n in numbers))
+        return call("plan", path, "--json")
+
+    assert plan("a/customers.csv", *NUMBERS[:6]).content["other_list"] is None
+    assert call("run", "a/customers.csv").code == 0
+    other = plan("b/Customers.csv", *NUMBERS[4:20]).content["other_list"]
+    assert (other["name"], other["company_count"], other["shared_count"]) == ("customers", 6, 2)
+    warning = "Warning: the list customers had 6 companies"
+    assert warning in call("plan", "b/Customers.csv").out
+    assert warning not in call("plan", "b/Customers.csv", "--set", "run.list_name=suppliers").out
+    for version in (NUMBERS[3:9], NUMBERS[:40], NUMBERS[5:6]):
+        assert plan("2026-11-23/customers.csv", *version).content["other_list"] is None
+    assert warning in call("run", "b/Customers.csv", "--sample", "1").err, "the file counts, not its sample"
+
+
+def flip(path: Path) -> None:
+    """Change a bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["companies", "members", "refused_lines", "repaired"])
+def test_a_damaged_table_of_a_list_is_written_anew_when_the_run_is_resumed(table, call: Call, sandbox):
+    run = interrupt(call, sandbox)
+    flip(run / f"{table}.parquet")
+    assert call("run", "list.csv").code == 0
+    assert call("verify").code == 0
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["targets", "members"])
+def test_what_is_said_of_a_damaged_table_of_a_published_run_is_true(table, call: Call, sandbox):
+    """The warehouse keeps what the run fetched, and a replay goes on without it if its folders are moved."""
+    write_few(3)
+    assert (call("run", "few.csv").code, call("run", "list.csv").code) == (0, 0)
+    few, damaged = sorted(Path("data/runs").iterdir(), key=lambda path: (path / "targets.parquet").stat().st_mtime)
+    flip(damaged / f"{table}.parquet")
+    for command in (
+        ["plan", "list.csv"],
+        ["run", "list.csv"],
+        ["status"],
+        ["query", "FROM companies"],
+        ["export", "e"],
+    ):
+        assert call(*command).code == 0
+    for command in (["archive", "a"], ["verify"], ["replay"], ["forget", "company", *NUMBERS[0]]):
+        assert (call(*command).code, call(*command).code) == (1, 1)
+    told = call("replay").err
+    assert "runs and queries go on" in told
+    assert ("run its list again, which writes the file anew" in told) is (table == "members")
+    own, warehouse = re.findall("For `firmlake replay` without this run, move (.*) and (\\S*) elsewhere", told)[0]
+    for path in (*own.split(" and "), warehouse):
+        shutil.move(path, "elsewhere-" + path.replace("/", "-"))
+    assert call("replay").code == 0
+    assert call("run", "list.csv").code == 0
+    assert call("verify").code == 0
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+    assert few.exists()
+
+
+@pytest.mark.slow
+def test_answers_whose_targets_are_lost_before_they_were_published_are_moved_and_not_paid_twice(call: Call, sandbox):
+    run = interrupt(call, sandbox)
+    flip(run / "targets.parquet")
+    (own,) = re.findall("there is no copy, move (.*?) elsewhere", call("run", "list.csv").err)
+    for path in own.split(" and "):
+        shutil.move(path, "elsewhere-" + path.replace("/", "-"))
+    assert call("run", "list.csv").code == 0
+    assert sandbox.ledger()["summary"]["companies_charged_again"] == 0
+
+
 @pytest.mark.slow
 def test_status_says_what_to_do_next(call: Call, sandbox: firmlake_sandbox.Sandbox):
     assert "firmlake run LIST" in call("status", "--json").content["next_step"]
@@ -684,6 +855,7 @@ def test_help_needs_neither_prefect_nor_polars():
 
 
 def test_metrics_keep_the_access_that_their_file_has(call: Call):
+    Path("data").mkdir()
     for mode in (0o600, 0o644):
         assert call("status", "--metrics", "m.prom").code == 0
         assert stat.S_IMODE(Path("m.prom").stat().st_mode) == mode
@@ -702,6 +874,7 @@ def test_an_error_keeps_its_exit_code_where_nothing_can_be_printed(call: Call, m
 
 
 def test_metrics_that_cannot_be_written_are_an_error(call: Call):
+    Path("data").mkdir()
     result = call("status", "--metrics", "m" * 300)
     assert (result.code, "m" * 300 in result.err) == (1, True)
 
@@ -711,6 +884,7 @@ def test_a_full_disk_behind_stdout_is_one_line(call: Call, monkeypatch):
         if not options.get("err"):
             raise OSError(errno.ENOSPC, "No space left on device")
 
+    Path("data").mkdir()
     monkeypatch.setattr("firmlake.terminal.echo.click.secho", full)
     assert call("status").code == 1
     monkeypatch.setattr("firmlake.cli.call.was_interrupted", lambda: True)

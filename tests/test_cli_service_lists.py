@@ -56,7 +56,8 @@ def test_plan_then_apply_then_nothing(lake):
     assert puts(lake) == 1
     (status,) = lake.call("contacts", "status", "--json").content
     assert status["counts"] == applied.content["counts"]
-    assert lake.call("contacts", "redrive", "--list", str(STATIC)).code == 0
+    redriven = lake.call("contacts", "redrive", "--list", str(STATIC), "--json")
+    assert (redriven.code, redriven.content.keys()) == (0, planned.content.keys())
     assert lake.call("verify").code == 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from firmlake.core.settings_keys import KEYS
-from firmlake.core.settings_layers import NOT_SETTINGS
+from firmlake.core.settings_layers import DEFAULT_FILE, NOT_SETTINGS
 
 ROOT = Path(__file__).parents[1]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -58,3 +58,10 @@ def test_the_worker_serves_the_pool_of_the_deployments_and_writes_where_the_imag
     assert {SERVICES["worker"]["command"][-1]} == pools
     mounts = dict(volume.split(":")[:2] for volume in SERVICES["worker"]["volumes"])
     assert f"VOLUME {mounts['data']}\n" in (ROOT / "Dockerfile").read_text()
+
+
+def test_the_worker_reads_the_settings_of_this_folder_where_a_command_looks_for_them():
+    mounts = dict(volume.split(":")[:2] for volume in SERVICES["worker"]["volumes"])
+    home = SERVICES["worker"]["environment"]["LAKE_HOME"]
+    assert mounts["./config"] == f"{home}/{DEFAULT_FILE.parent}"
+    assert f"WORKDIR {home}\n" in (ROOT / "Dockerfile").read_text()

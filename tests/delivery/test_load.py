@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 
 import duckdb
 import msgspec
@@ -195,6 +196,15 @@ def test_a_target_that_cannot_be_used_is_refused_without_showing_a_secret(weeks,
         load(weeks(0), LoadRequest(target=target), now)
     assert "planted-secret" not in str(caught.value)
     assert caught.value.next_step
+
+
+def test_files_made_by_a_load_are_readable_by_their_owner_only_and_keep_the_access_they_are_given(weeks, tmp_path):
+    path = tmp_path / "made.duckdb"
+    load(weeks(0), LoadRequest(target=f"duckdb:{path}"), now)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o640)
+    load(weeks(1), LoadRequest(target=f"duckdb:{path}"), now)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
 def test_a_record_can_be_written_and_read_back(weeks, place):

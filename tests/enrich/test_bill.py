@@ -15,7 +15,7 @@ from firmlake.enrich.plan import plan
 from firmlake.enrich.run import enrich, shortfall
 from firmlake.report.status import read_status
 from firmlake.terminal.bill import describe_bill
-from firmlake.terminal.runs import describe_plan
+from firmlake.terminal.plan import describe_plan
 from firmlake.warehouse.generations import ask
 from firmlake_sandbox import Sandbox
 

@@ -8,7 +8,7 @@ from firmlake.api.authorization import read_token
 from firmlake.api.throttle.choose import open_throttle
 from firmlake.core.settings import ApiSettings, PathSettings, Settings
 from firmlake.enrich.plan import plan, plan_redrive
-from firmlake.terminal.runs import describe_plan, plan_content
+from firmlake.terminal.plan import describe_plan, plan_content
 from support import ACME, NOON, body, header, land, make_run, publish_landed
 
 LIMIT = 5

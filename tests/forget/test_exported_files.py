@@ -102,6 +102,27 @@ def test_every_format_loses_the_same_rows_and_names_and_keeps_every_other_cell(f
     assert again == (after.content, after.row_count, 0)
 
 
+def test_every_sheet_of_a_workbook_is_cleaned(forgetting, tmp_path, monkeypatch):
+    """Rows that do not fit into a sheet continue in the next one."""
+
+    def sheets(content: bytes) -> list[pl.DataFrame]:
+        return list(pl.read_excel(io.BytesIO(content), sheet_id=0, infer_schema_length=0).values())
+
+    monkeypatch.setattr("firmlake.exports.table_files._SHEET_ROWS", 2)
+    person, gone = ("0200000105", f"'{NAME}'", NULLS), (BOLT.company_number, "'Bolt BV'", NULLS)
+    others = [(f"020000010{n}", f"'Company {n}'", NULLS) for n in range(4)]
+    before, file = written([*others, person, gone], "xlsx", tmp_path)
+    assert [sheet.height for sheet in sheets(before)] == [2, 2, 2]
+    forgotten = forgetting(Subject("person", NAME), Subject("company", "", Company("BE", BOLT.company_number)))
+    after = clean_file(before, file, described(), forgotten)
+    rows = pl.concat(sheets(after.content)).select("company_number", "name").rows()
+    assert rows == [
+        *((number, name.strip("'")) for number, name, _ in others),
+        (person[0], None),
+    ]
+    assert (after.row_count, after.changed_count) == (5, 2)
+
+
 @pytest.mark.parametrize(
     ("path", "content"), [("odd.txt", b"x"), ("odd.csv", b"a,b\nc\n"), ("odd.xlsx", b"x"), ("odd.parquet", b"x")]
 )

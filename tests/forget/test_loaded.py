@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 
+from firmlake.cli import firmlake
+from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.delivery.load import LoadRequest, load
+from firmlake.forget.copies import known_archives, note_archive
 from firmlake.forget.forget import forget
+from firmlake.forget.reach import drop_copy
 from firmlake.privacy.tombstones import Subject
 from postgres import serve_postgres
 from support import BOLT, DAY
@@ -60,6 +67,37 @@ def test_a_database_out_of_reach_is_named_and_the_next_forget_cleans_it(loaded, 
     moved.replace(target)
     assert forget(settings_of(folders), [], now).is_complete
     assert places_of(tmp_path, *SPELLED, BOLT.company_number) == set()
+
+
+def test_a_database_file_that_is_missing_is_reported_until_it_is_said_to_be_gone(folders: Folders, tmp_path):
+    """It may only be elsewhere for now, so nothing but the operator ends the search for it."""
+    make_weeks(folders, 1)
+    target = tmp_path / "the target.duckdb"
+    load(folders, LoadRequest(target=f"duckdb:{target}"), lambda: now() - DAY)
+    target.unlink()
+    for subjects in (SUBJECTS, []):
+        done = forget(settings_of(folders), subjects, now)
+        assert not done.is_complete
+        (failed,) = (line for line in done.out_of_reach if "was not cleaned" in line)
+        assert f"There is no file {target}" in failed
+    assert not target.exists(), "looking for it makes no file"
+    (command,) = re.findall("if it is gone for good, `firmlake (.*)`", failed)
+    with pytest.raises(UsageError, match="elsewhere") as caught:
+        drop_copy(folders, "elsewhere")
+    assert shlex.quote(f"duckdb:{target} firmlake") in caught.value.next_step
+    where = ["--data", str(folders.data), "--json"]
+    ran = CliRunner().invoke(firmlake, [*shlex.split(command), *where], standalone_mode=False)
+    assert ran.return_value == 0
+    assert f"{target} firmlake: not cleaned and no longer looked for" in ran.stderr
+    assert json.loads(ran.stdout)["given_up"] == [f"duckdb:{target} firmlake"]
+    assert forget(settings_of(folders), [], now).is_complete
+
+
+def test_an_archive_that_is_gone_for_good_is_taken_off_the_record_and_the_others_stay(folders: Folders):
+    for url in ("file:///a", "file:///b"):
+        note_archive(folders, url)
+    drop_copy(folders, "file:///a")
+    assert known_archives(folders) == ["file:///b"]
 
 
 @pytest.mark.slow

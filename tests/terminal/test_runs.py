@@ -16,7 +16,7 @@ from firmlake.cli import firmlake
 from firmlake.core.failure import LastFailure
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.report.feed import Event
-from firmlake.report.status import _first_step
+from firmlake.report.next_step import _first_step
 from firmlake.report.summary import RunSummary, failure_groups
 from firmlake.terminal import runs
 from firmlake.terminal.runs import show_changes, show_summary
@@ -98,8 +98,9 @@ def test_a_resumed_run_tells_now_from_in_all(capsys):
     assert "Requests in all: 0   Credits in all: 0" in capsys.readouterr().out
 
 
-def test_after_an_interruption_status_says_once_to_run_again():
-    failure = LastFailure("firmlake run l.csv", AT, 130, "Interrupted", "What was fetched is kept; run again")
+@pytest.mark.parametrize("exit_code", [129, 130, 143], ids=["SIGHUP", "SIGINT", "SIGTERM"])
+def test_after_an_interruption_status_says_once_to_run_again(exit_code):
+    failure = LastFailure("firmlake run l.csv", AT, exit_code, "Interrupted", "What was fetched is kept; run again")
     assert _first_step(failure, will_resume=True) == ""
     assert _first_step(failure, will_resume=False) != ""
 

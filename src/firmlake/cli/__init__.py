@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from itertools import chain
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -29,7 +29,7 @@ from firmlake.cli.prune import prune
 from firmlake.cli.rebuild import replay, verify
 from firmlake.cli.run import demo, plan, redrive, run
 from firmlake.cli.service_lists import contacts, service_lists
-from firmlake.core.errors import EXIT_DONE, EXIT_USAGE
+from firmlake.core.errors import EXIT_DONE, EXIT_SIGPIPE, EXIT_USAGE
 from firmlake.core.signals import catch_signals, exit_code_of_signal, ignore_signals
 from firmlake.terminal.echo import Cleaned, echo_json
 
@@ -51,10 +51,6 @@ def main() -> NoReturn:
         code = EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         code = exit_code_of_signal()
-    except BrokenPipeError:
-        # The reader of stdout has closed it, as `| head` does; that is not an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = EXIT_DONE
     sys.exit(code if isinstance(code, int) else EXIT_DONE)
 
 
@@ -104,6 +100,19 @@ class _Grouped(click.Group):
         for title, commands in _GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(str(each.name), summary) for each, summary in commands.items()], col_max=20)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run a command. If whoever reads its output leaves, as `| head` does, end quietly, as SIGPIPE would end it.
+
+        The exit code is not 0, because the rest of a command that writes as it works was not done.
+        """
+        try:
+            code = super().invoke(context)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return EXIT_SIGPIPE
+        return code
 
 
 @click.group(cls=_Grouped, context_settings={"help_option_names": ["-h", "--help"]})

@@ -45,7 +45,7 @@ def alerts(
     if out and kind not in WRITERS:
         raise UsageError(f"{out}: the ending names no format", f"Name it with --format: {', '.join(WRITERS)}")
     settings = call.settings()
-    with open_warehouse(Folders.of(settings), locked=True, company_list=company_list) as connection:
+    with open_warehouse(Folders.existing(settings), locked=True, company_list=company_list) as connection:
         found = read_alerts(connection, rules=rules, with_closed=with_closed)
     if out:
         text = WRITERS[kind](found)

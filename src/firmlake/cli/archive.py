@@ -25,7 +25,7 @@ def archive(call: Call, target: str) -> int:
     from firmlake.forget.copies import note_archive
     from firmlake.rebuild.archive import archive as start
 
-    folders = Folders.of(call.settings())
+    folders = Folders.existing(call.settings())
     destination = open_destination(target)
     with lock(folders, "firmlake archive"):
         note_archive(folders, destination.url)

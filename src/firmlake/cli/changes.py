@@ -64,7 +64,9 @@ def changes(
     wanted = read_company(company[:2].upper(), company[2:]) if company else None
     settings = call.settings()
     limit = greater_limit(_MEMORY, settings.run.duckdb_memory)
-    with open_warehouse(Folders.of(settings), locked=True, memory_limit=limit, company_list=company_list) as connection:
+    with open_warehouse(
+        Folders.existing(settings), locked=True, memory_limit=limit, company_list=company_list
+    ) as connection:
         events = read_changes(connection, since, kinds, wanted, has_lists=not company_list)
         if out:
             count = write_parts(out, events, WRITERS[kind_of_file])

@@ -75,7 +75,7 @@ def show(call: Call, name: str | None) -> None:
     from firmlake.terminal.company_lists import show_company_list, show_company_lists
     from firmlake.warehouse.generations import open_warehouse
 
-    with open_warehouse(Folders.of(call.settings())) as connection:
+    with open_warehouse(Folders.existing(call.settings())) as connection:
         if name is None:
             lists = read_list_overview(connection)
             call.answer(lists, lambda: show_company_lists(lists))
@@ -101,7 +101,7 @@ def export(call: Call, name: str, file: Path | None, out: Path | None, columns: 
     if wanted is None:
         raise UsageError("No file is named", "Add --out FILE: .xlsx, .csv or .parquet")
     settings = call.settings()
-    written = write_list(Folders.of(settings), name, wanted, settings.run.duckdb_memory)
+    written = write_list(Folders.existing(settings), name, wanted, settings.run.duckdb_memory)
 
     def tell() -> None:
         for line in describe_written(written):
@@ -134,7 +134,7 @@ def _change(call: Call, name: str, new_name: str) -> None:
     from firmlake.rebuild.rename_list import change_name
 
     settings = call.settings()
-    folders = Folders.of(settings)
+    folders = Folders.existing(settings)
     with lock(folders, f"firmlake list {'rename' if new_name else 'remove'}"):
         was = change_name(folders, settings.run, name, new_name, utc_now)
     if new_name:

@@ -37,7 +37,7 @@ class OnTerminal(Observer):
     def planned(self, planned: Planned, title: str) -> None:
         """Print what was read from the list, and what the run will cost."""
         from firmlake.intake.members import list_name_of
-        from firmlake.terminal.runs import describe_list, describe_plan, describe_refused
+        from firmlake.terminal.plan import describe_list, describe_plan, describe_refused
 
         self._is_resumed = planned.unfinished is not None
         if title:
@@ -95,6 +95,7 @@ def answer(call: Call, published: Sequence[Published], *, has_steps: bool = Fals
     import msgspec
 
     from firmlake.enrich.run import shortfall
+    from firmlake.report.summary import summary_of_nothing
     from firmlake.warehouse.lists import held_name
 
     # `list_name` of a summary is the file that was read, `company_list` the name of the list in the warehouse.
@@ -102,7 +103,7 @@ def answer(call: Call, published: Sequence[Published], *, has_steps: bool = Fals
     if has_steps:
         content: Any = {"runs": summaries}
     else:
-        content = summaries[0] if summaries else {"target_count": 0}
+        content = summaries[0] if summaries else {**summary_of_nothing(), "company_list": ""}
     call.answer(content, lambda: None)
     error = shortfall(published)
     return error.exit_code if error else EXIT_DONE

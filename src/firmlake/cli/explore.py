@@ -27,4 +27,4 @@ def explore(call: Call, port: int, no_browser: bool) -> None:
     from firmlake.explore.server import serve
 
     open_page = (lambda address: None) if no_browser else webbrowser.open
-    serve(Folders.of(call.settings()), port, call.say, open_page)
+    serve(Folders.existing(call.settings()), port, call.say, open_page)

@@ -9,7 +9,7 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.clock import utc_now
-from firmlake.core.errors import EXIT_DONE, EXIT_FAILED
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, UsageError
 
 __all__ = ["forget"]
 
@@ -21,6 +21,12 @@ __all__ = ["forget"]
 @click.option(
     "--from", "file", type=click.Path(path_type=Path), help="File with a subject on each line; they take one pass."
 )
+@click.option(
+    "--gone",
+    multiple=True,
+    metavar="COPY",
+    help="Look no more for this archive, export or database, named as `forget` names it: it was destroyed.",
+)
 @click.option("--dry-run", is_flag=True, help="Show every place that names them; change nothing.")
 @command
 def forget(
@@ -29,6 +35,7 @@ def forget(
     subject: tuple[str, ...],
     company: tuple[str, str] | None,
     file: Path | None,
+    gone: tuple[str, ...],
     dry_run: bool,
 ) -> int:
     """Forget a person (NAME), a contact (ID) or a company (COUNTRY NUMBER).
@@ -44,6 +51,7 @@ def forget(
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.forget.forget import forget as start
+    from firmlake.forget.reach import drop_copy
     from firmlake.forget.subjects import read_subject, read_subjects
     from firmlake.terminal.forget import show_forgetting
 
@@ -52,11 +60,17 @@ def forget(
         words = (" ".join(subject),) if kind == "person" else subject
         subjects.append(read_subject([kind, *words, *(company or ())]))
     settings = call.settings()
-    folders = Folders.of(settings)
+    folders = Folders.existing(settings)
+    if gone and dry_run:
+        raise UsageError("--gone with --dry-run changes nothing", "Leave one of them out")
     with nullcontext() if dry_run else lock(folders, "firmlake forget"):
+        for copy in gone:
+            drop_copy(folders, copy)
+            call.say(f"{copy}: not cleaned and no longer looked for, because you say that it is gone")
         done = start(settings, subjects, utc_now, call.say, is_dry=dry_run)
     content = {
         "forgotten": not dry_run,
+        "given_up": gone,
         "subject_count": done.subject_count,
         "finished_count": done.finished_count,
         "places": [{**place._asdict(), "path": str(place.path)} for place in done.places],

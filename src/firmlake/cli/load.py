@@ -36,7 +36,7 @@ def load(call: Call, target: str | None, schema: str | None, tables: tuple[str, 
     from firmlake.delivery.load import request_of
 
     settings = call.settings(load__target=target, load__schema=schema, load__tables=",".join(tables) or None)
-    done = carry_out(Folders.of(settings), request_of(settings, is_whole=whole), utc_now, call.say)
+    done = carry_out(Folders.existing(settings), request_of(settings, is_whole=whole), utc_now, call.say)
     call.answer(_content(done), lambda: call.say(done.describe()))
 
 

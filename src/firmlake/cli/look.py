@@ -42,7 +42,7 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
     from firmlake.terminal.status import show_status
 
     settings = call.settings()
-    folders = Folders.of(settings)
+    folders = Folders.existing(settings)
     found = read_status(folders, company_list, settings.run, key=key_of(settings))
     if metrics:
         text = render_metrics(found).encode()
@@ -83,7 +83,9 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
 
     kind = _format(kind, out, call.as_json)
     count = 0
-    with asking(Folders.of(call.settings()), sql, locked=not allow_files, company_list=company_list) as connection:
+    with asking(
+        Folders.existing(call.settings()), sql, locked=not allow_files, company_list=company_list
+    ) as connection:
         if kind == "parquet" and out:
             count = write_parquet(out, connection, sql)
         else:
@@ -125,7 +127,7 @@ def report(call: Call, path: Path | None, company_list: str) -> None:
 
     settings = call.settings()
     memory = settings.run.duckdb_memory
-    folders = Folders.of(settings)
+    folders = Folders.existing(settings)
     path, _ = write_report(folders, utc_now(), path, memory_limit=memory, company_list=company_list, run=settings.run)
     call.answer({"report": str(path)}, lambda: echo(str(path)))
 
@@ -162,7 +164,7 @@ def company(call: Call, words: tuple[str, ...], datasets: tuple[str, ...], page:
     if page:
         from firmlake.report.company_page import write_company_page
 
-        write_company_page(Folders.of(settings), wanted, utc_now(), page, memory_limit=settings.run.duckdb_memory)
+        write_company_page(Folders.existing(settings), wanted, utc_now(), page, memory_limit=settings.run.duckdb_memory)
         call.answer({"page": str(page)}, lambda: echo(str(page)))
         return EXIT_DONE
     found = lookup.fetch_company(settings, wanted, datasets or settings.run.datasets)

@@ -41,7 +41,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     from firmlake.terminal.status import show_removable
 
     settings = call.settings(run__keep_generations=generations)
-    folders, days, now = Folders.of(settings), settings.privacy.keep_days, utc_now()
+    folders, days, now = Folders.existing(settings), settings.privacy.keep_days, utc_now()
     if landed_days is None and days.landing >= 0:
         landed_days = days.landing
     with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a dry run need not wait for another run

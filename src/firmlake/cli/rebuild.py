@@ -40,7 +40,7 @@ def replay(call: Call, processes: int) -> None:
 
     settings = call.settings()
     check_contract(settings.contract)
-    folders = Folders.of(settings)
+    folders = Folders.existing(settings)
     with lock(folders, "firmlake replay"):
         if cleaned := clean_restored(folders, settings.privacy):
             call.say(f"Cleaned {cleaned:,} restored files that held forgotten persons or companies")
@@ -81,7 +81,7 @@ def verify(call: Call, forgotten: bool, processes: int) -> int:
     if forgotten:
         return _prove(call)
     settings = call.settings()
-    folders = Folders.of(settings)
+    folders = Folders.existing(settings)
     with lock(folders, "firmlake verify", is_reader=True):
         checks = check_all(folders, utc_now, memory_limit=settings.run.duckdb_memory, processes=processes)
     agrees = all(check.agrees for check in checks)
@@ -104,7 +104,7 @@ def _prove(call: Call) -> int:
     from firmlake.terminal.forget import show_receipt
 
     settings = call.settings()
-    folders = Folders.of(settings)
+    folders = Folders.existing(settings)
     held = open_forgotten(settings.privacy, folders)
     if held is None:
         raise UsageError("Nothing has been forgotten yet", "`firmlake forget` removes a person, a contact or a company")

@@ -99,9 +99,11 @@ def run(call: Call, company_list: Path, out: Path | None, columns: str | None, *
 @command
 def redrive(call: Call, **options: Any) -> int:
     """Ask again for the companies that failed, from any list."""
+    from firmlake.core.folders import Folders
     from firmlake.enrich import run as runner
 
     settings = _run_settings(call, **options)
+    Folders.existing(settings)
     return answer(call, runner.redrive(settings, "firmlake redrive", OnTerminal(call)))
 
 
@@ -129,7 +131,7 @@ def plan(call: Call, company_list: Path, **options: Any) -> None:
     from firmlake.enrich import expand
     from firmlake.enrich import plan as planning
     from firmlake.terminal.bill import describe_bill
-    from firmlake.terminal.runs import describe_list, describe_plan, plan_content, show_refused
+    from firmlake.terminal.plan import describe_list, describe_plan, plan_content, show_refused
 
     settings = _run_settings(call, **options)
     expand.check_expand(settings)

@@ -85,11 +85,15 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
 @command
 def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) -> int:
     """Write a plan to send contacts again that were not added but may succeed now. Nothing is sent yet."""
+    from firmlake.core.folders import Folders
     from firmlake.service_lists import operations
+    from firmlake.terminal.service_lists import plan_facts
 
-    made = operations.redrive(call.settings(), list_id, "firmlake contacts redrive", also_not_found=also_not_found)
+    settings = call.settings()
+    Folders.existing(settings)
+    made = operations.redrive(settings, list_id, "firmlake contacts redrive", also_not_found=also_not_found)
     if made is None:
-        call.answer({"to_add_count": 0}, lambda: echo("No failed contact is worth sending again"))
+        call.answer({"plan": None, **plan_facts(None)}, lambda: echo("No failed contact is worth sending again"))
         return EXIT_DONE
     return _write(call, made, out or Path(f"redrive-list{list_id}.plan.json"))
 
@@ -123,7 +127,7 @@ def status(call: Call) -> None:
     from firmlake.service_lists.additions import list_applied
     from firmlake.terminal.service_lists import progress_content, show_applied
 
-    applied = list_applied(Folders.of(call.settings()))
+    applied = list_applied(Folders.existing(call.settings()))
     call.answer(
         [progress_content(one) for one in applied],
         lambda: show_applied(applied) if applied else echo("No plan was applied yet"),

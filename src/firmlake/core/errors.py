@@ -44,6 +44,7 @@ EXIT_DRIFT = 6
 EXIT_LOCKED = 7
 EXIT_SIGHUP = 129
 EXIT_SIGINT = 130
+EXIT_SIGPIPE = 141
 EXIT_SIGTERM = 143
 EXITS_OF_SIGNALS = (EXIT_SIGHUP, EXIT_SIGINT, EXIT_SIGTERM)
 
@@ -61,6 +62,8 @@ class FirmlakeError(Exception):
     exit_code = EXIT_FAILED
     key = ""
     """Identifies the token that was refused, without revealing it; see `core.failure`."""
+    run_id = ""
+    """The run that failed; see `core.failure`."""
 
     def __init__(self, message: str, next_step: str = "") -> None:
         self.message, self.next_step = shown(redact(message)), shown(redact(next_step))

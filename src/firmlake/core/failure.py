@@ -1,20 +1,32 @@
-"""The last failure in a data folder, recorded for people who did not see the error when it was printed."""
+"""What failed in a data folder, recorded for people who did not see the error when it was printed.
+
+state/failure.json         the last failure of work on the folder, until the same work succeeds
+state/failures/*.json      deliveries (exports and loads) that failed last, until the same delivery succeeds
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from firmlake.core.errors import DamagedError, FirmlakeError
+from firmlake.core.errors import DamagedError, FirmlakeError, UsageError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
 
-__all__ = ["LastFailure", "last_failure", "record_failure"]
-
-_NAME = "failure.json"
+__all__ = [
+    "LastFailure",
+    "about_run",
+    "failed_deliveries",
+    "last_failure",
+    "record_failure",
+    "recorded_delivery",
+    "recorded_work",
+]
 
 
 class LastFailure(msgspec.Struct, frozen=True):
@@ -27,6 +39,8 @@ class LastFailure(msgspec.Struct, frozen=True):
     next_step: str
     is_mended: bool = False
     """Whether the cause has gone since: the token that was refused was replaced."""
+    run_id: str = ""
+    """The run that failed. Once it is published, by whatever command, the failure is over."""
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -36,29 +50,97 @@ class _Written(msgspec.Struct, frozen=True):
     next_step: str
     key: str = ""
     """Identifies the token that was refused, without revealing it."""
+    run_id: str = ""
+
+
+@contextmanager
+def recorded_work(state: Path, what: str) -> Iterator[None]:
+    """Record work on the folder that fails; if it succeeds, take back the record of its own last failure."""
+    try:
+        yield
+    except FirmlakeError as error:
+        record_failure(state, what, error)
+        raise
+    last = last_failure(state)
+    if last and last.what == what:
+        _remove(_work(state))
+
+
+@contextmanager
+def recorded_delivery(state: Path, what: str) -> Iterator[None]:
+    """Record a delivery that fails, until the same delivery succeeds.
+
+    A wrong call is not recorded: nothing would ever take it back, and the caller is told.
+    """
+    path = state / "failures" / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.json"
+    try:
+        yield
+    except UsageError:
+        raise
+    except FirmlakeError as error:
+        _write(path, what, error)
+        raise
+    _remove(path)
+
+
+@contextmanager
+def about_run(run_id: str) -> Iterator[None]:
+    """Name the run in the errors of its work, for the record of the failure."""
+    try:
+        yield
+    except FirmlakeError as error:
+        error.run_id = run_id
+        raise
 
 
 def record_failure(state: Path, what: str, error: FirmlakeError) -> None:
-    """Record a failure, replacing the previous one.
-
-    The file's modification time is the time of the failure. On a full disk nothing is recorded.
-    """
-    with suppress(FirmlakeError):
-        exit_code = exit_code_of_signal() if was_interrupted() else error.exit_code
-        write_json(state / _NAME, _Written(what, exit_code, str(error), error.next_step, error.key))
+    """Record a failure of work on the folder, replacing the previous one."""
+    _write(_work(state), what, error)
 
 
 def last_failure(state: Path, key: str = "") -> LastFailure | None:
-    """Read the last failure; None if nothing failed or the record cannot be read.
+    """Read the last failure of work on the folder; None if nothing failed or the record cannot be read.
 
     Args:
         state: The folder of the record.
         key: Identifies the token that is used now; empty if it is not known.
     """
-    path = state / _NAME
+    return _read(_work(state), key)
+
+
+def failed_deliveries(state: Path) -> list[LastFailure]:
+    """List the deliveries that failed last, oldest failure first; `next_step` also says how to give one up."""
+    found = []
+    for path in (state / "failures").glob("*.json"):
+        if failure := _read(path):
+            step = f"Repeat the delivery; if it is not wanted any more, remove {path}"
+            found.append(msgspec.structs.replace(failure, next_step=step))
+    return sorted(found, key=lambda failure: failure.at)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _work(state: Path) -> Path:
+    return state / "failure.json"
+
+
+def _write(path: Path, what: str, error: FirmlakeError) -> None:
+    """Write a record, whose modification time is the time of the failure. On a full disk nothing is recorded."""
+    with suppress(FirmlakeError):
+        exit_code = exit_code_of_signal() if was_interrupted() else error.exit_code
+        write_json(path, _Written(what, exit_code, str(error), error.next_step, error.key, error.run_id))
+
+
+def _read(path: Path, key: str = "") -> LastFailure | None:
     try:
         written, at = read_json(path, _Written), datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except (OSError, DamagedError):
         return None
     is_mended = bool(key and written.key) and key != written.key
-    return LastFailure(written.what, at, written.exit_code, written.line, written.next_step, is_mended)
+    return LastFailure(written.what, at, written.exit_code, written.line, written.next_step, is_mended, written.run_id)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # a delivery also works from a folder that cannot be written to
+        path.unlink(missing_ok=True)

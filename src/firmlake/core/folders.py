@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from firmlake.core.errors import UsageError
 from firmlake.core.files import find_group
 from firmlake.core.settings import Settings
 
@@ -33,6 +34,22 @@ class Folders(msgspec.Struct, frozen=True):
             SettingsError: `paths.readers` names no group of this system.
         """
         return cls(Path(settings.paths.data), readers=find_group(settings.paths.readers))
+
+    @classmethod
+    def existing(cls, settings: Settings) -> Folders:
+        """Return the folders of the settings, for work on what is there: a mistyped name must not make a folder.
+
+        Raises:
+            UsageError: There is no such data folder.
+            SettingsError: `paths.readers` names no group of this system.
+        """
+        folders = cls.of(settings)
+        if not folders.data.is_dir():
+            raise UsageError(
+                f"The data folder {folders.data.absolute()} does not exist",
+                "Correct --data or paths.data; `firmlake run LIST` makes a new one, `firmlake demo` needs no key",
+            )
+        return folders
 
     @property
     def warehouse(self) -> Path:

@@ -7,24 +7,26 @@ import fcntl
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
 from firmlake.core.errors import FirmlakeError, LockHeldError
-from firmlake.core.failure import record_failure
+from firmlake.core.failure import recorded_work
 from firmlake.core.files import make_folder
 from firmlake.core.folders import Folders
 
 __all__ = ["holder", "lock"]
 
 
+_WHOLE = "lock"
+"""The lock on the whole data folder."""
 _CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @contextmanager
-def lock(folders: Folders, what: str, name: str = "lock", *, is_reader: bool = False) -> Iterator[None]:
+def lock(folders: Folders, what: str, name: str = _WHOLE, *, is_reader: bool = False) -> Iterator[None]:
     """Hold the lock on a data folder; the kernel releases it when the process ends, even if it is killed.
 
-    A FirmlakeError raised while the lock is held is recorded, so that `firmlake status` can show it.
+    A FirmlakeError raised while the whole folder is locked is recorded, so that `firmlake status` can show it.
 
     Args:
         folders: The data folder.
@@ -60,10 +62,8 @@ def lock(folders: Folders, what: str, name: str = "lock", *, is_reader: bool = F
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
         try:
-            yield
-        except FirmlakeError as error:
-            record_failure(folders.state, what, error)
-            raise
+            with recorded_work(folders.state, what) if name == _WHOLE else nullcontext():
+                yield
         finally:
             with suppress(OSError):
                 os.ftruncate(file.fileno(), 0)
@@ -71,7 +71,7 @@ def lock(folders: Folders, what: str, name: str = "lock", *, is_reader: bool = F
 
 def holder(folders: Folders) -> str:
     """Return what holds the data folder's lock; empty if nothing does."""
-    path = folders.state / "lock"
+    path = folders.state / _WHOLE
     if not path.exists():
         return ""
     with path.open() as file:

@@ -228,9 +228,9 @@ class Run(msgspec.Struct, frozen=True):
         """
         path = self.folder / self.plan.files.get(name, f"{name}.parquet")
         if not path.exists() or _hash(path, *_LOOK(path.stat())) != self.plan.sha256.get(name):
-            raise DamagedError(
-                f"{path} is missing or does not match its checksum", plan_lost(self.folders, self.run_id)
-            )
+            is_of_list = self.plan.company_list and name != "targets"
+            next_step = (_list_lost if is_of_list else plan_lost)(self.folders, self.run_id)
+            raise DamagedError(f"{path} is missing or does not match its checksum", next_step)
         return path
 
 
@@ -265,9 +265,32 @@ OUTCOME_LOST = (
 
 
 def plan_lost(folders: Folders, run_id: str) -> str:
-    """Return the next step for a lost plan or frozen table, and what is lost if there is no copy."""
+    """Return the next step for a lost plan or lost targets, without which landed answers cannot be read."""
     return (
-        "Restore it from a copy. Without a copy, answers that only this run fetched are lost: remove "
-        f"{folders.run(run_id)} and {folders.landing(run_id, 1).parent}. If the run was published, "
-        f"remove {Folders(folders.data).warehouse} too and run `firmlake replay`; otherwise run its list again"
+        "Restore it from a copy. If the run was not published and there is no copy, move "
+        f"{_own(folders, run_id)} elsewhere and run its list again: the service charges no company twice inside its "
+        "paid window. "
+        f"{_if_published(folders, run_id)}"
     )
+
+
+def _list_lost(folders: Folders, run_id: str) -> str:
+    """Return the next step for a lost table of the company list, which no answer needs to be read."""
+    return (
+        "If the run was not published, run its list again, which writes the file anew; otherwise restore it from a "
+        "copy. "
+        f"{_if_published(folders, run_id)}"
+    )
+
+
+def _if_published(folders: Folders, run_id: str) -> str:
+    return (
+        "If the run was published, the warehouse has what it fetched: runs and queries go on, and only archive, "
+        "forget, replay and verify need the file. For `firmlake replay` without this run, move "
+        f"{_own(folders, run_id)} and {Folders(folders.data).warehouse} elsewhere: the next run asks "
+        "again for what only this one fetched"
+    )
+
+
+def _own(folders: Folders, run_id: str) -> str:
+    return f"{folders.run(run_id)} and {folders.landing(run_id, 1).parent}"

@@ -15,6 +15,7 @@ import msgspec
 
 from firmlake import __version__
 from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.failure import recorded_delivery
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
@@ -129,6 +130,7 @@ def load(
         FirmlakeError: Nothing is published yet, the target holds a later generation, or the target reports an error.
     """
     with (
+        recorded_delivery(folders.state, f"a load into {_address(request)}, schema {request.schema}"),
         open_warehouse(folders, memory_limit=request.memory_limit) as connection,
         open_target(request) as target,
         lock(folders, f"a load into {target.name}", lock_name(target.name + request.schema), is_reader=True),
@@ -182,6 +184,12 @@ _OPENERS: dict[str, Callable[[LoadRequest], AbstractContextManager[TargetConnect
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _address(request: LoadRequest) -> str:
+    """Return the address of the target; that of a file does not depend on where a command is started."""
+    scheme, _, path = request.target.partition(":")
+    return f"duckdb:{Path(path).absolute()}" if scheme == "duckdb" else request.target
 
 
 def _check_order(held: LoadRecord | None, newest: LastLoad, target: LoadTarget) -> None:
@@ -276,14 +284,11 @@ def _remember(
 ) -> None:
     """Keep the loaded generation, because the next load compares with it."""
     if is_writable(folders.state):
-        to, address = f"{target.name} {request.schema}", request.target
-        if address.startswith("duckdb:"):
-            address = f"duckdb:{Path(address.removeprefix('duckdb:')).absolute()}"
         last = LastExport(
-            target=to,
+            target=f"{target.name} {request.schema}",
             export_id=record.load_id,
             generation=record.generation,
             exported_at=now(),
-            address=address,
+            address=_address(request),
         )
         record_export(folders, last)

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
-
-import duckdb
-import polars as pl
 
 from firmlake.core.settings import RunSettings
-from firmlake.enrich.underway import Underway
-from firmlake.report.bill import month_start, spent_since
 
-__all__ = ["Budget", "budget_of", "spent_this_month"]
+__all__ = ["Budget", "budget_of"]
 
 _WARN_SHARE = 0.8
 
@@ -54,20 +46,3 @@ def budget_of(run: RunSettings, spent: int) -> Budget:
     if of_month < 0 or 0 <= run.max_credits <= left:
         return Budget(run.max_credits, "", spent, of_month)
     return Budget(left, f"run.max_credits_per_month = {of_month} ({spent:,} spent this month)", spent, of_month)
-
-
-def spent_this_month(
-    connection: duckdb.DuckDBPyConnection | None, underway: Iterable[Underway], run: RunSettings, now: datetime
-) -> int:
-    """Count the credits spent in this calendar month, by runs in the warehouse and by others that have landed answers.
-
-    Args:
-        connection: The newest generation, or None before the first.
-        underway: What has landed of runs that are not in the warehouse.
-        run: `run.time_zone` says when the month began.
-        now: UTC.
-    """
-    since = month_start(now, ZoneInfo(run.time_zone))
-    moment = since.astimezone(UTC).replace(tzinfo=None)
-    landed = sum(each.bought.filter(pl.col("paid_at") >= moment).height for each in underway)
-    return landed + (spent_since(connection, since) if connection else 0)

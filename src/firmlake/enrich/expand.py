@@ -48,13 +48,13 @@ def check_expand(settings: Settings) -> None:
 
 
 def plan_outward(
-    settings: Settings, list_name: str, inner: pl.DataFrame, known: pl.DataFrame, step: int, now: datetime
+    settings: Settings, again: str, inner: pl.DataFrame, known: pl.DataFrame, step: int, now: datetime
 ) -> Planned:
     """Work out what to fetch for the companies one expansion step away, as set by `run.expand`.
 
     Args:
         settings: The budgets of this step alone.
-        list_name: The list that the expansion started from.
+        again: How to run the list again that the expansion started from, as `RunPlan.again`.
         inner: The companies to start from: country, company_number.
         known: All companies asked for so far: country, company_number.
         step: The number of the step, 1 beside the list; part of the name of the run.
@@ -65,7 +65,7 @@ def plan_outward(
         with open_warehouse(folders) as connection:
             outer = neighbours(connection, inner, known, settings.run.expand)
     planned = plan_companies(settings, outer, f"{settings.run.expand}, step {step}", now)
-    return planned._replace(resume=f"run {list_name} again with --expand {settings.run.expand} --depth {step}")
+    return planned._replace(resume=f"{again} with --expand {settings.run.expand} --depth {step}")
 
 
 def plan_steps(settings: Settings, planned: Planned, now: datetime) -> list[Planned]:
@@ -75,7 +75,9 @@ def plan_steps(settings: Settings, planned: Planned, now: datetime) -> list[Plan
     for step in range(1, settings.run.depth + 1):
         last = steps[-1]
         settings = spend(settings, last.estimate.credit_count, sum(last.estimate.request_counts.values()))
-        outward = plan_outward(settings, planned.companies.path.name, last.companies.companies, known, step, now)
+        outward = plan_outward(
+            settings, f"run {planned.companies.path.name} again", last.companies.companies, known, step, now
+        )
         if outward.companies.companies.is_empty():
             break
         steps.append(outward)

@@ -10,8 +10,8 @@ import duckdb
 import polars as pl
 
 from firmlake.api.contract import DATASETS
-from firmlake.enrich.underway import Underway
 from firmlake.intake.key import KEY_SQL
+from firmlake.tables.underway import Underway
 from firmlake.warehouse.load import AHEAD
 from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.windows import MARGIN, closing_lead
@@ -31,7 +31,7 @@ class Held(NamedTuple):
         runs: Runs in the warehouse, oldest first.
         underway: What has landed of runs that are not in the warehouse.
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
-        spent: Credits spent in this calendar month, for `run.max_credits_per_month`.
+        spent: Credits spent in this calendar month.
     """
 
     state: pl.DataFrame

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import nullcontext
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -13,25 +12,25 @@ import polars as pl
 
 from firmlake.api.service import check_service, expect_waits
 from firmlake.api.throttle.forecast import Forecast
-from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.run import REDRIVE, Run
 from firmlake.core.runs import list_runs
 from firmlake.core.settings import Settings
-from firmlake.enrich.budget import Budget, budget_of, spent_this_month
+from firmlake.enrich.budget import Budget, budget_of
 from firmlake.enrich.held import Held, read_held
+from firmlake.enrich.other_list import OtherList, find_other_list
 from firmlake.enrich.sample import Whole, take_sample
 from firmlake.enrich.targets import Estimate, count_companies, estimate, find_targets
-from firmlake.enrich.underway import read_underway
 from firmlake.enrich.unfinished import find_others, find_replaced, find_unfinished, targets_left
 from firmlake.enrich.without_forgotten import without_forgotten
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.key import names_of
 from firmlake.landing.charged import refresh_off
 from firmlake.privacy.forgotten import open_forgotten
-from firmlake.report.bill import Bill, read_bill
+from firmlake.report.bill import Bill, read_bill, spent_this_month
 from firmlake.tables.leaves import check_contract
-from firmlake.warehouse.generations import newest, open_warehouse
+from firmlake.tables.underway import is_recent, read_underway
+from firmlake.warehouse.generations import lost_warehouse, newest, open_warehouse
 from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.rules import read_rules
 
@@ -57,6 +56,7 @@ class Planned(NamedTuple):
         refresh_off: Why no company is refreshed for free; empty if they may.
         replaced: Unfinished runs that nothing resumes: of earlier versions of the list, or with a rest that costs more
             than the budget. What they have fetched is published before this run.
+        other_list: The list that this one would replace although it seems to be another; None if there is none.
     """
 
     companies: CompanyList
@@ -72,6 +72,7 @@ class Planned(NamedTuple):
     budget: Budget = Budget(-1, "", 0, -1)
     refresh_off: str = ""
     replaced: tuple[Run, ...] = ()
+    other_list: OtherList | None = None
 
 
 def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
@@ -90,10 +91,11 @@ def plan(settings: Settings, company_list: Path, now: datetime) -> Planned:
         read_company_list(company_list, settings.intake), open_forgotten(settings.privacy, folders)
     )
     held = _read_held(settings, folders, now)
+    other_list = find_other_list(settings, companies)
     if not settings.run.sample:
-        return _plan(settings, folders, companies, held, now)
+        return _plan(settings, folders, companies, held, now)._replace(other_list=other_list)
     sample, whole = take_sample(settings, companies, held)
-    return _plan(settings, folders, sample, held, now)._replace(whole=whole)
+    return _plan(settings, folders, sample, held, now)._replace(whole=whole, other_list=other_list)
 
 
 def plan_companies(settings: Settings, companies: pl.DataFrame, name: str, now: datetime) -> Planned:
@@ -133,23 +135,7 @@ def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None
     if newest(folders) is None:
         return None
     with open_warehouse(folders, memory_limit=settings.run.duckdb_memory) as connection:
-        return read_bill(connection, settings.run, now, planned.companies.companies)
-
-
-def _check_warehouse(folders: Folders, unpublished: Collection[Run | None]) -> None:
-    """Refuse to plan if runs have ended but there is no warehouse, for every company would be bought again.
-
-    Runs that are about to be published are exempt: they may have been killed between fetching and the first publish.
-    """
-    if newest(folders) is not None:
-        return
-    lost = [run for run in list_runs(folders) if run.is_fetched and run not in unpublished]
-    if lost:
-        raise DamagedError(
-            f"{folders.warehouse} holds no warehouse, although run {lost[-1].run_id} over {lost[-1].plan.list_name} "
-            "has ended",
-            "`firmlake replay` rebuilds it from the landed answers, without a request",
-        )
+        return read_bill(connection, settings.run, now, planned.budget.spent, planned.companies.companies)
 
 
 def _plan(
@@ -164,7 +150,8 @@ def _plan(
     budget = budget_of(settings.run, held.spent)
     unfinished = find_unfinished(settings, folders, companies, held, now)
     replaced = find_replaced(settings, companies, held)
-    _check_warehouse(folders, [*replaced, unfinished])
+    if lost := lost_warehouse(folders, [*replaced, unfinished]):
+        raise lost  # every company would be bought again
     price = partial(estimate, settings.api, known_totals=held.totals, max_requests=settings.run.max_requests)
     if unfinished and 0 <= budget.credits < price(targets_left(unfinished, held)).credit_count:
         replaced, unfinished = (*replaced, unfinished), None  # its plan would outspend the budget; another heeds it
@@ -194,14 +181,11 @@ def _plan(
 
 def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
     days = settings.run.refresh_after_days, settings.run.credit_window_days
-    oldest = now - timedelta(days=1 + sum(days))
     limit = settings.run.duckdb_memory
     with nullcontext() if newest(folders) is None else open_warehouse(folders, memory_limit=limit) as connection:
         loaded = loaded_runs(connection) if connection else []
-        late = [run for run in list_runs(folders, loaded) if run.run_id not in loaded and run.plan.started_at > oldest]
-        underway = tuple(map(read_underway, late))
+        runs = [run for run in list_runs(folders, loaded) if run.run_id not in loaded]
+        underway = tuple(read_underway(run) for run in runs if is_recent(run.plan, settings.run, now))
         free_days = 0 if refresh_off(settings, folders) else settings.run.free_refresh_days
         held = read_held(connection, now, *days, underway, free_days)
-        if settings.run.max_credits_per_month < 0:
-            return held
         return held._replace(spent=spent_this_month(connection, underway, settings.run, now))

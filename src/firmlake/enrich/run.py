@@ -18,6 +18,7 @@ import polars as pl
 from firmlake.api import service
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import DriftError, FirmlakeError, SomeFailedError, Stopped
+from firmlake.core.failure import about_run
 from firmlake.core.folders import Folders
 from firmlake.core.freeze import remove_run
 from firmlake.core.lock import lock
@@ -132,7 +133,33 @@ def carry_out(
     started = observer.step(name("plan"), partial(_start, settings, plan, observer, now, title))
     if started is None:
         return None
-    run, expected, credit_count = started
+    with about_run(started[0].run_id):
+        return _fetch_and_publish(settings, *started, observer, name, now)
+
+
+def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
+    """Return the gravest shortfall of published runs as an error; None if nothing was left undone."""
+    found: list[FirmlakeError] = []
+    for outcome in (each.outcome for each in published):
+        if outcome.outcome == "stopped":
+            found.append(Stopped(f"Published what there is, but stopped: {outcome.reason}", outcome.next_step))
+        elif outcome.outcome == "some_failed":
+            found.append(SomeFailedError(f"Published, but {outcome.reason}", outcome.next_step))
+    return max(found, key=lambda error: error.exit_code, default=None)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _fetch_and_publish(
+    settings: Settings,
+    run: Run,
+    expected: int,
+    credit_count: int,
+    observer: Observer,
+    name: Callable[[str], str],
+    now: Callable[[], datetime],
+) -> Published:
     give_back()
     stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count and not run.is_fetched:
@@ -151,20 +178,6 @@ def carry_out(
         published = Published(run, outcome, summary, failure_groups(connection, run.run_id, _FAILED_MAX))
     observer.published(published)
     return published
-
-
-def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
-    """Return the gravest shortfall of published runs as an error; None if nothing was left undone."""
-    found: list[FirmlakeError] = []
-    for outcome in (each.outcome for each in published):
-        if outcome.outcome == "stopped":
-            found.append(Stopped(f"Published what there is, but stopped: {outcome.reason}", outcome.next_step))
-        elif outcome.outcome == "some_failed":
-            found.append(SomeFailedError(f"Published, but {outcome.reason}", outcome.next_step))
-    return max(found, key=lambda error: error.exit_code, default=None)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -195,7 +208,7 @@ def _go_outward(
         inner = last.run.table("companies").select(_KEY)
         known = pl.concat([known, inner]) if step > 1 else inner
         settings = expand.spend(settings, last.summary.expected_credit_count, last.summary.request_count)
-        plan = partial(expand.plan_outward, settings, first.run.plan.list_name, inner, known, step, now())
+        plan = partial(expand.plan_outward, settings, first.run.plan.again, inner, known, step, now())
         title = f"Step {step} of {settings.run.depth}, {settings.run.expand}"
         ended = carry_out(settings, plan, observer, now, title)
         if ended is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from shlex import quote
 
 import msgspec
 import polars as pl
@@ -31,7 +32,7 @@ def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
         SettingsError: A rule of `paths.alert_rules` is wrong.
     """
     if planned.unfinished:
-        return _renew_list(settings, planned.companies, planned.unfinished)
+        return _renew_list(settings, planned, planned.unfinished)
     folders = Folders.of(settings)
     companies, targets = planned.companies, planned.targets
     asked = count_companies(targets)
@@ -59,7 +60,7 @@ def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
         names=settings.api.names,
         contract=settings.contract,
         alert_rules=read_rules(settings.paths.alert_rules),
-        resume=planned.resume,
+        resume=_how_to_resume(folders, planned),
     )
     frozen, tables = _list_tables(settings, companies, frozen)
     return freeze_run(folders, frozen, targets, tables)
@@ -86,11 +87,20 @@ def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> t
     ), tables
 
 
-def _renew_list(settings: Settings, companies: CompanyList, unfinished: Run) -> Run:
+def _how_to_resume(folders: Folders, planned: Planned) -> str:
+    """Return how to resume, as in `RunPlan`: a list from a pipe, a query or a store by its copy."""
+    path = planned.companies.path
+    is_copy = planned.companies.is_file and folders.inputs in path.parents
+    return f"run `firmlake run {quote(str(path.absolute()))}` again" if is_copy else planned.resume
+
+
+def _renew_list(settings: Settings, planned: Planned, unfinished: Run) -> Run:
     """Resume an unfinished run with the list as it is now: the same companies, but other lines and cells."""
+    companies = planned.companies
     changed = msgspec.structs.replace(
         unfinished.plan,
         list_name=companies.path.name,
+        resume=_how_to_resume(unfinished.folders, planned),
         line_count=companies.companies.height + companies.refused.height + companies.repeated_count,
         refused_count=companies.refused.height,
         repeated_count=companies.repeated_count,

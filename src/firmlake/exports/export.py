@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from firmlake.core.errors import UsageError
+from firmlake.core.failure import recorded_delivery
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
@@ -72,6 +73,7 @@ def export(
     """
     check_request(request)
     with (
+        recorded_delivery(folders.state, f"an export to {destination.url}"),
         open_warehouse(folders, memory_limit=request.memory_limit, company_list=request.company_list) as connection,
         lock(folders, f"an export to {destination.url}", lock_name(destination.url), is_reader=True),
     ):
@@ -129,7 +131,7 @@ def export_as_set(
     """
     if not settings.export.target:
         raise UsageError("No place to export to is named", "`firmlake export FOLDER`, or set export.target")
-    folders = Folders.of(settings)
+    folders = Folders.existing(settings)
     destination = open_destination(settings.export.target, folders.readers)
     return export(folders, request_of(settings, as_of, company_list), destination, tell), destination
 

@@ -21,7 +21,7 @@ from firmlake.forget.sources import clean_sources
 from firmlake.forget.versioned import versioned_tables, with_version
 from firmlake.privacy.forgotten import Forgotten
 
-__all__ = ["archives_record", "clean_archive", "clean_export", "has_hashes", "known_archives", "note_archive"]
+__all__ = ["clean_archive", "clean_export", "drop_archive", "has_hashes", "known_archives", "note_archive"]
 
 _ARCHIVED = ("runs", "landing", "state")
 _MANIFEST = "/manifest.json"
@@ -30,17 +30,22 @@ _PLANS_LAST = ("plan.json", "outcome.json")
 
 def known_archives(folders: Folders) -> list[str]:
     """List the archives that this data folder was copied to."""
-    path = archives_record(folders)
+    path = _archives_record(folders)
     return list(read_json(path, tuple[str, ...])) if path.exists() else []
 
 
 def note_archive(folders: Folders, url: str) -> None:
     """Record an archive, so that `firmlake forget` cleans it too."""
     if url not in (known := known_archives(folders)):
-        write_json(archives_record(folders), (*known, url))
+        write_json(_archives_record(folders), (*known, url))
 
 
-def archives_record(folders: Folders) -> Path:
+def drop_archive(folders: Folders, url: str) -> None:
+    """Take an archive that is gone for good off the record."""
+    write_json(_archives_record(folders), tuple(known for known in known_archives(folders) if known != url))
+
+
+def _archives_record(folders: Folders) -> Path:
     """Return the file that lists the archives."""
     return folders.state / "archives.json"
 

@@ -8,20 +8,21 @@ from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
-from firmlake.core.errors import FirmlakeError
+from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
 from firmlake.exports.destination import Destination, Folder, open_destination
 from firmlake.exports.versions import delete_versions
-from firmlake.forget.copies import archives_record, clean_archive, clean_export, has_hashes, known_archives
+from firmlake.forget.copies import clean_archive, clean_export, drop_archive, has_hashes, known_archives
 from firmlake.forget.loaded import clean_load
 from firmlake.forget.place import Place
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.warehouse.exported import LastExport, export_record, last_exports, lock_name
 
-__all__ = ["Copies"]
+__all__ = ["Copies", "drop_copy"]
 
 _ALWAYS = (
     "Copies and backups of the data folder: after restoring one, clean it with `firmlake forget` or `replay`",
@@ -107,10 +108,10 @@ class Copies:
     def _all(self, *, write: bool) -> Iterator[tuple[str, str, Clean]]:
         """Yield the name of each copy, what to do once it is gone, and the function that cleans it."""
         for url in known_archives(self._folders):
-            gone = f"delete its address from {archives_record(self._folders)}"
+            gone = f"`firmlake forget --gone {quote(url)}`"
             yield f"the archive {url}", gone, partial(self._archive, url, write=write)
         for last in last_exports(self._folders):
-            gone = f"delete {export_record(self._folders, last.target)}"
+            gone = f"`firmlake forget --gone {quote(last.target)}`"
             if last.is_load:
                 yield f"the database {last.target}", gone, partial(self._load, last, write=write)
             else:
@@ -147,6 +148,26 @@ class Copies:
                 path.unlink()
         if write and (places or not self._forgotten.register.is_done) and (remark := delete_versions(destination.url)):
             self._remarks.append(remark)
+
+
+def drop_copy(folders: Folders, address: str) -> None:
+    """Take a copy that is gone for good off the record, so that no forget and no proof looks for it any more.
+
+    Args:
+        folders: The data folder.
+        address: The address of an archive or an export, or database and schema of a load, as `Copies` names them.
+
+    Raises:
+        UsageError: No such copy is recorded. The message names all.
+    """
+    archives, exports = known_archives(folders), [last.target for last in last_exports(folders)]
+    if address not in (*archives, *exports):
+        known = ", ".join(map(quote, sorted({*archives, *exports}))) or "none"
+        raise UsageError(f"No copy is recorded at {address}", f"The copies are: {known}")
+    if address in archives:
+        drop_archive(folders, address)
+    if address in exports:
+        export_record(folders, address).unlink()
 
 
 def _logs() -> Iterator[str]:

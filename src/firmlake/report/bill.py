@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -11,9 +12,10 @@ import msgspec
 import polars as pl
 
 from firmlake.core.settings import RunSettings
+from firmlake.tables.underway import Underway
 from firmlake.warehouse.windows import MARGIN, closing_lead
 
-__all__ = ["Bill", "Day", "month_start", "read_bill", "spent_since"]
+__all__ = ["Bill", "Day", "month_start", "read_bill", "read_dues", "spent_this_month"]
 
 _DAYS = 28
 
@@ -55,29 +57,33 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_bill(
-    connection: duckdb.DuckDBPyConnection, run: RunSettings, now: datetime, companies: pl.DataFrame | None = None
+    connection: duckdb.DuckDBPyConnection | None,
+    run: RunSettings,
+    now: datetime,
+    spent: int,
+    companies: pl.DataFrame | None = None,
 ) -> Bill:
     """Read the bill from a generation.
 
     Args:
-        connection: The generation.
+        connection: The generation, or None before the first.
         run: The refresh, the paid window, the budget and the time zone.
         now: UTC.
+        spent: The result of `spent_this_month`.
         companies: Forecast only these: country, company_number. None takes all companies of the generation. A company
             that was never fetched costs a credit today.
     """
-    zone = ZoneInfo(run.time_zone)
-    since = month_start(now, zone)
+    since = month_start(now, ZoneInfo(run.time_zone))
     moment = since.astimezone(UTC).replace(tzinfo=None)
-    of_month, in_all = connection.execute(_FREE, [moment]).fetchall()[0]
+    of_month, in_all = connection.execute(_FREE, [moment]).fetchall()[0] if connection else (0, 0)
     return Bill(
         month=since.date(),
         time_zone=run.time_zone,
-        spent=spent_since(connection, since),
+        spent=spent,
         budget=None if run.max_credits_per_month < 0 else run.max_credits_per_month,
         month_free_refreshes=of_month,
         free_refreshes=in_all,
-        days=_forecast(connection, run, now, zone, companies),
+        days=read_dues(connection, run, now, companies) if connection else [],
     )
 
 
@@ -86,19 +92,76 @@ def month_start(now: datetime, zone: ZoneInfo) -> datetime:
     return now.astimezone(zone).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
-def spent_since(connection: duckdb.DuckDBPyConnection, since: datetime) -> int:
-    """Count the credits spent since a moment, by the service's answers or by our ledger, whichever says more."""
-    moment = since.astimezone(UTC).replace(tzinfo=None)
-    ((count,),) = connection.execute(_SPENT, [moment, moment]).fetchall()
+def spent_this_month(
+    connection: duckdb.DuckDBPyConnection | None, underway: Iterable[Underway], run: RunSettings, now: datetime
+) -> int:
+    """Count the credits spent in this calendar month, by runs in the warehouse and by others that have landed answers.
+
+    The service's answers or our ledger count, whichever say more. A company that an unfinished run bought is counted
+    once, although a later run may have published answers about it.
+
+    Args:
+        connection: The newest generation, or None before the first.
+        underway: What has landed of runs that are not in the warehouse.
+        run: `run.time_zone` says when the month began.
+        now: UTC.
+    """
+    moment = month_start(now, ZoneInfo(run.time_zone)).astimezone(UTC).replace(tzinfo=None)
+    landed = [each.bought.filter(pl.col("paid_at") >= moment).select(_KEY) for each in underway]
+    bought = pl.concat([pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String)), *landed]).unique()
+    if connection is None:
+        return bought.height
+    connection.register("bought", bought.to_arrow())
+    ((count,),) = connection.execute(_SPENT, {"moment": moment}).fetchall()
+    connection.unregister("bought")
     return int(count)
+
+
+def read_dues(
+    connection: duckdb.DuckDBPyConnection, run: RunSettings, now: datetime, companies: pl.DataFrame | None = None
+) -> list[Day]:
+    """Read what falls due in the next four weeks, as `Bill.days`; the arguments are those of `read_bill`."""
+    zone = ZoneInfo(run.time_zone)
+    moment = now.replace(tzinfo=None)
+    of_list, new = "", 0
+    if companies is not None:
+        connection.register("listed", companies.select(pl.col("country", "company_number").cast(pl.String)).to_arrow())
+        of_list = "AND (country, company_number) IN (SELECT (country, company_number) FROM listed)"
+        ((new,),) = connection.execute(_UNHELD).fetchall()
+    values = {
+        "now": moment,
+        "until": moment + timedelta(days=_DAYS),
+        "window": timedelta(days=run.credit_window_days),
+        "refresh": timedelta(days=run.refresh_after_days),
+        "lead": closing_lead(run.free_refresh_days),
+        "margin": MARGIN,
+    }
+    query = f"""
+        SELECT date_trunc('hour', moment), sum(credits)::INT, sum(free)::INT
+        FROM ({_FORECAST.format(of_list=of_list)}) GROUP BY ALL ORDER BY ALL
+    """  # noqa: S608 - constants of this module only
+    counts: Counter[tuple[date, str]] = Counter()
+    for hour, credit_count, free_count in connection.execute(query, values).fetchall():
+        day = hour.replace(tzinfo=UTC).astimezone(zone).date()
+        counts.update({(day, "credits"): credit_count, (day, "free"): free_count})
+    if companies is not None:
+        connection.unregister("listed")
+        counts[now.astimezone(zone).date(), "credits"] += new
+    days = sorted({day for (day, _), count in counts.items() if count})
+    return [Day(day, counts[day, "credits"], counts[day, "free"]) for day in days]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
+_KEY = ("country", "company_number")
 _SPENT = """
     SELECT greatest(
-        (SELECT coalesce(sum(credits_charged), 0) FROM requests WHERE fetched_at >= ?),
-        (SELECT count(*) FROM companies WHERE paid_at >= ?)
+        (SELECT coalesce(sum(credits_charged), 0) FROM requests WHERE fetched_at >= $moment)
+            + (SELECT count(*) FROM bought),
+        (SELECT count(*) FROM (
+            SELECT country, company_number FROM companies WHERE paid_at >= $moment
+            UNION SELECT country, company_number FROM bought
+        ))
     )
 """
 _FREE = """
@@ -134,39 +197,3 @@ _FORECAST = """
     SELECT free_at, 0, 1 FROM due WHERE free_at < $until
 """
 _UNHELD = "SELECT count(*) FROM listed ANTI JOIN company_state USING (country, company_number)"
-
-
-def _forecast(
-    connection: duckdb.DuckDBPyConnection,
-    run: RunSettings,
-    now: datetime,
-    zone: ZoneInfo,
-    companies: pl.DataFrame | None,
-) -> list[Day]:
-    moment = now.replace(tzinfo=None)
-    of_list, new = "", 0
-    if companies is not None:
-        connection.register("listed", companies.select(pl.col("country", "company_number").cast(pl.String)).to_arrow())
-        of_list = "AND (country, company_number) IN (SELECT (country, company_number) FROM listed)"
-        ((new,),) = connection.execute(_UNHELD).fetchall()
-    values = {
-        "now": moment,
-        "until": moment + timedelta(days=_DAYS),
-        "window": timedelta(days=run.credit_window_days),
-        "refresh": timedelta(days=run.refresh_after_days),
-        "lead": closing_lead(run.free_refresh_days),
-        "margin": MARGIN,
-    }
-    query = f"""
-        SELECT date_trunc('hour', moment), sum(credits)::INT, sum(free)::INT
-        FROM ({_FORECAST.format(of_list=of_list)}) GROUP BY ALL ORDER BY ALL
-    """  # noqa: S608 - constants of this module only
-    counts: Counter[tuple[date, str]] = Counter()
-    for hour, credit_count, free_count in connection.execute(query, values).fetchall():
-        day = hour.replace(tzinfo=UTC).astimezone(zone).date()
-        counts.update({(day, "credits"): credit_count, (day, "free"): free_count})
-    if companies is not None:
-        connection.unregister("listed")
-        counts[now.astimezone(zone).date(), "credits"] += new
-    days = sorted({day for (day, _), count in counts.items() if count})
-    return [Day(day, counts[day, "credits"], counts[day, "free"]) for day in days]

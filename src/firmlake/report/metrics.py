@@ -37,6 +37,7 @@ def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     yield "running", "1 while a process works on the data folder", [({}, float(bool(status.running)))]
     yield "unfinished_runs", "Runs that are not in the warehouse", [({}, len(status.unfinished))]
     yield "failed", "1 if work on the data folder failed since the last run", [({}, float(bool(status.failure)))]
+    yield "failed_deliveries", "Exports and loads whose last attempt failed", [({}, len(status.undelivered))]
     if last := status.last_run:
         yield (
             "last_run_finished_timestamp_seconds",

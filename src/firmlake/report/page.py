@@ -14,7 +14,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
 from firmlake.report.alert_rows import alert_row
 from firmlake.report.alerts import ALERT_RULES, AlertCounts, count_alerts, read_alerts
-from firmlake.report.bill import read_bill
+from firmlake.report.bill import read_dues
 from firmlake.report.document import TOO_LARGE, Tile, block, document, draw_tiles, marked, sections
 from firmlake.report.doubts import find_doubts
 from firmlake.report.figures import read_figures
@@ -103,7 +103,7 @@ def make_report(
     """
     try:
         _prepare(connection)
-        for due in read_bill(connection, run, now).days if run else ():
+        for due in read_dues(connection, run, now) if run else ():
             connection.execute("INSERT INTO due VALUES (?, ?, ?)", [due.day, due.credits, due.free_refreshes])
         tiles = read_figures(connection).tiles()
     except (duckdb.CatalogException, duckdb.BinderException):

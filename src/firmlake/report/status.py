@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import duckdb
 import msgspec
 
-from firmlake.core.errors import EXITS_OF_SIGNALS, DamagedError
-from firmlake.core.failure import LastFailure, last_failure
+from firmlake.core.errors import DamagedError
+from firmlake.core.failure import LastFailure, failed_deliveries, last_failure
 from firmlake.core.folders import Folders
 from firmlake.core.lock import holder
 from firmlake.core.run import Outcome, Run
 from firmlake.core.runs import read_runs, unfinished_runs
 from firmlake.core.settings import RunSettings
-from firmlake.report.bill import Bill, read_bill
+from firmlake.report.bill import Bill, read_bill, spent_this_month
+from firmlake.report.next_step import choose_next_step
 from firmlake.report.summary import RunSummary, summarise
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
+from firmlake.tables.underway import Underway, is_recent, read_underway
 from firmlake.warehouse.exported import LastExport, last_exports
-from firmlake.warehouse.generations import LINK, newest, open_warehouse
+from firmlake.warehouse.generations import LINK, lost_warehouse, newest, open_warehouse
 from firmlake.warehouse.loads import loaded_runs
 
 __all__ = ["Status", "read_status"]
@@ -36,10 +38,12 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         running: The process that holds the folder; empty if none does.
-        failure: How work on the folder failed, unless a run was published since.
+        failure: How work on the folder failed, unless the same work succeeded, or the run or a later one was published.
+        undelivered: Exports and loads whose last attempt failed.
         unfinished: Runs that can be resumed, newest last: (run, list, companies asked for).
         refused: Runs that were refused at publishing, newest last: (run, list, reason).
-        damaged: Runs and plans of contacts with a file that cannot be read: (name, file and reason, next step).
+        damaged: Runs and plans of contacts with a file that cannot be read: (name, file and reason, next step). Of the
+            runs, only what resuming or planning needs is read; `verify` reads everything.
         landed_at: When an answer last landed for the newest unfinished run, UTC.
         parked: Companies that lack something, most first: (failed, forbidden, unavailable, waiting or rejected records;
             reason; number of companies and datasets).
@@ -61,6 +65,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     running: str
     last_run: RunSummary | None
     failure: LastFailure | None
+    undelivered: list[LastFailure]
     unfinished: list[tuple[str, str, int]]
     refused: list[tuple[str, str, str]]
     damaged: list[tuple[str, str, str]]
@@ -95,24 +100,32 @@ def read_status(
         UsageError: There is no such list. The message suggests a similar name.
     """
     runs, damaged = read_runs(folders)
-    has_warehouse = newest(folders) is not None
-    loaded: list[str] = []
-    told, bill = _NOTHING, None
-    if has_warehouse:
-        with open_warehouse(folders, company_list=company_list) as connection:
-            loaded = loaded_runs(connection)
-            told = _read_warehouse(connection, folders, runs, loaded)
-            bill = read_bill(connection, run, now or datetime.now(UTC)) if run else None
-    is_lost = not has_warehouse and any(run.is_fetched for run in runs)
+    now = now or datetime.now(UTC)
+    held = nullcontext() if newest(folders) is None else open_warehouse(folders, company_list=company_list)
+    with held as connection:
+        loaded = loaded_runs(connection) if connection else []
+        told = _read_warehouse(connection, folders, runs, loaded) if connection else _NOTHING
+        late = [each for each in runs if run and each.run_id not in loaded and is_recent(each.plan, run, now)]
+        underway, damaged_landing = _read_underway(late)
+        is_begun = connection is not None or underway
+        bill = (
+            read_bill(connection, run, now, spent_this_month(connection, underway, run, now))
+            if run and is_begun
+            else None
+        )
     open_, refused = _open(runs, loaded)
     open_contacts, damaged_contacts = _open_contacts(folders)
     status = Status(
         data=folders.data,
         running=holder(folders),
-        failure=_failure(folders, told["last_run"], key),
+        failure=_failure(folders, told["last_run"], loaded, key),
+        undelivered=failed_deliveries(folders.state),
         unfinished=[(run.run_id, run.plan.list_name, run.plan.target_count) for run in open_],
         refused=[(outcome.run_id, run.plan.list_name, outcome.reason) for run, outcome in refused],
-        damaged=[(run_id, error.message, error.next_step) for run_id, error in (damaged | damaged_contacts).items()],
+        damaged=[
+            (run_id, error.message, error.next_step)
+            for run_id, error in (damaged | damaged_landing | damaged_contacts).items()
+        ],
         landed_at=_landed_at(folders, open_[-1].run_id) if open_ else None,
         open_contacts=open_contacts,
         bill=bill,
@@ -122,11 +135,11 @@ def read_status(
         next_step="",
         **told,
     )
-    step = _REPLAY if is_lost and not status.running else _next_step(status, open_, refused)
+    lost = None if status.running else lost_warehouse(folders)
+    step = f"{lost.next_step}; {lost.message}" if lost else choose_next_step(status, open_, refused)
     return msgspec.structs.replace(status, next_step=step)
 
 
-_REPLAY = "`firmlake replay` rebuilds the warehouse from the landed answers; it is missing, although runs have ended"
 _STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"
 _PARKED = """
     SELECT s.status, s.run_id, coalesce(d.reason, ''), count(*)
@@ -178,6 +191,17 @@ def _read_warehouse(
     }
 
 
+def _read_underway(runs: list[Run]) -> tuple[list[Underway], dict[str, DamagedError]]:
+    """Read what has landed of runs that are not in the warehouse, and the errors of those that cannot be read."""
+    underway, damaged = list[Underway](), dict[str, DamagedError]()
+    for run in runs:
+        try:
+            underway.append(read_underway(run))
+        except DamagedError as error:
+            damaged[run.run_id] = error
+    return underway, damaged
+
+
 def _open(runs: list[Run], loaded: list[str]) -> tuple[list[Run], list[tuple[Run, Outcome]]]:
     """List the runs that can go on, and those that were refused with how they ended."""
     unfinished: list[Run] = []
@@ -211,9 +235,10 @@ def _open_contacts(folders: Folders) -> tuple[tuple[Path, int, int] | None, dict
     return None, damaged
 
 
-def _failure(folders: Folders, last: RunSummary | None, key: str) -> LastFailure | None:
+def _failure(folders: Folders, last: RunSummary | None, loaded: list[str], key: str) -> LastFailure | None:
     failure = last_failure(folders.state, key)
-    return None if failure and last and last.finished_at > failure.at else failure
+    is_over = failure and (failure.run_id in loaded or (last and last.finished_at > failure.at))
+    return None if is_over else failure
 
 
 def _utc(moment: datetime | None) -> datetime | None:
@@ -234,45 +259,3 @@ def _free(folder: Path) -> int:
 
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-
-
-def _first_step(failure: LastFailure | None, will_resume: bool) -> str:
-    """Return what the last failure asks for before anything else; an interruption asks only to resume."""
-    is_interruption = will_resume and failure and failure.exit_code in EXITS_OF_SIGNALS
-    return f"{failure.next_step}. Then: " if failure and failure.next_step and not is_interruption else ""
-
-
-def _next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
-    failure, last = status.failure, status.last_run
-    if failure and failure.is_mended:
-        failure = None
-    if status.running:
-        return f"Wait for {status.running}"
-    if refused and refused[-1][0].run_id > max((run.run_id for run in unfinished), default=""):
-        run, outcome = refused[-1]
-        return outcome.next_step or f"{_sentence(run.plan.again)}; within the paid window no company is charged twice"
-    first = _first_step(failure, bool(unfinished))
-    if unfinished:
-        run = unfinished[-1]
-        return f"{first}{_sentence(run.plan.again)}: run {run.run_id} resumes where it stopped"
-    if status.open_contacts:
-        plan, list_id, count = status.open_contacts
-        return f"{first}`firmlake contacts apply {quote(str(plan))}` settles {count:,} contacts of list {list_id}"
-    if failure and failure.next_step:
-        return failure.next_step
-    if last is None:
-        return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
-    if last.next_step:
-        return last.next_step
-    if last.outcome == "stopped":  # an earlier version did not record the next step
-        return f"Run {last.list_name} again to fetch the companies that credits or budget left out"
-    kinds = {kind for kind, *_ in status.parked}
-    if kinds - {"waiting"}:
-        return "`firmlake redrive` asks again for parked companies; dead_letters and rejects say why they are parked"
-    if "waiting" in kinds:
-        return "Run the list of the waiting companies again"
-    return next((next_step for *_, next_step in status.damaged), "Nothing is open")
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 import duckdb
 import msgspec
@@ -14,7 +14,16 @@ from firmlake.report.alerts import AlertCounts, count_alerts
 from firmlake.report.doubts import find_doubts
 from firmlake.tables.schemas import COMPANY_TABLES
 
-__all__ = ["STATUSES", "FailureGroup", "RunSummary", "failure_groups", "failures", "shown_statuses", "summarise"]
+__all__ = [
+    "STATUSES",
+    "FailureGroup",
+    "RunSummary",
+    "failure_groups",
+    "failures",
+    "shown_statuses",
+    "summarise",
+    "summary_of_nothing",
+]
 
 STATUSES = ("reported", "empty", "not_found", "failed", "forbidden", "unavailable", "waiting", "fresh")
 """The statuses of a company and dataset in a run. Fresh ones were not asked for."""
@@ -128,6 +137,20 @@ def summarise(connection: duckdb.DuckDBPyConnection, run_id: str, warehouse: Pat
         doubts=find_doubts(connection, run_id),
         warehouse=warehouse,
     )
+
+
+def summary_of_nothing() -> dict[str, Any]:
+    """Return the fields of a summary where there was nothing to fetch and so no run: all are empty, 0 or null."""
+    fields = msgspec.structs.fields(RunSummary)
+    empty = {each.name: _EMPTY.get(get_origin(each.type) or each.type, _none)() for each in fields}
+    return {**empty, "outcome": "done"}
+
+
+_EMPTY: dict[Any, Callable[[], Any]] = {int: int, str: str, dict: dict, list: list}
+
+
+def _none() -> None:
+    return None
 
 
 def failures(connection: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[tuple[str, str, str, str, int]]:

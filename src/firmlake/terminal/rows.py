@@ -46,7 +46,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str
         table.add_column(shown(column), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(shown(redact(text_of(value))) for value in row))
-    Console(width=screen_width(), markup=False, highlight=False).print(table)
+    _Screen(width=screen_width(), markup=False, highlight=False).print(table)
 
 
 def show_long_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
@@ -85,6 +85,12 @@ def text_of(value: Any) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Screen(Console):
+    def on_broken_pipe(self) -> None:
+        """Raise the error, which rich turns into the end of the process."""
+        raise BrokenPipeError
 
 
 def _line(row: Sequence[Any], widths: Sequence[int]) -> str:

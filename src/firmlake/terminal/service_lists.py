@@ -28,6 +28,12 @@ _ROWS_MAX = 10
 _EVENTS_MAX = 20
 _NAME_MAX = 80
 _EXAMPLE_MAX = 200
+_NO_FACTS = {
+    **dict.fromkeys(("plan_id", "made_at", "service", "source", "list_id", "list_name")),
+    **dict.fromkeys(("to_add_count", "company_count", "request_count", "already_added_count"), 0),
+    **dict.fromkeys(("repaired_count", "repeated_count"), 0),
+    "refused": (),
+}
 _STATUSES = ("added", "failed", "company_failed", "unknown", "pending")
 
 
@@ -83,8 +89,10 @@ def show_contact_plan(plan: ContactPlan) -> None:
     show_rows(("line", "given", "refused because"), lines, "refused" + _more(len(plan.refused)))
 
 
-def plan_facts(plan: ContactPlan) -> dict[str, Any]:
-    """Convert a plan to plain values for JSON, without its contacts."""
+def plan_facts(plan: ContactPlan | None) -> dict[str, Any]:
+    """Convert a plan to plain values for JSON, without its contacts; where there is none, all are empty, 0 or null."""
+    if plan is None:
+        return _NO_FACTS
     entries = [entry for request in plan.requests for entry in request]
     return {
         "plan_id": plan.plan_id,

@@ -57,6 +57,10 @@ def show_status(status: Status, now: datetime) -> None:
         echo(f"Credits left: {status.credits_remaining:,}, as of {moment(status.credits_told_at)}")
     _show_bill(status)
     show_rows(("parked", "because", "companies and datasets"), status.parked)
+    for each in status.undelivered:
+        echo(
+            f"Not delivered: {each.what}, {moment(each.at)}, exit code {each.exit_code}: {each.line}. {each.next_step}"
+        )
     for export in status.exports:
         echo(f"Exported: generation {export.generation} to {export.target}, {moment(export.exported_at)}")
     sizes = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.disk_bytes.items())

@@ -9,7 +9,7 @@ they opened, and the next reader that opens the link gets the new generation, co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ import duckdb
 from firmlake.core.errors import DamagedError, FirmlakeError, UsageError, first_line
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
+from firmlake.core.run import Run
+from firmlake.core.runs import read_runs
 from firmlake.warehouse.named_list import restrict
 from firmlake.warehouse.rejected import explain_rejected
 from firmlake.warehouse.version import check_version
@@ -32,6 +34,7 @@ __all__ = [
     "explain_damage",
     "generation_number",
     "list_generations",
+    "lost_warehouse",
     "newest",
     "open_warehouse",
 ]
@@ -64,6 +67,28 @@ def newest(folders: Folders) -> Path | None:
     if link.exists():
         return link
     return max(folders.warehouse.glob(PATTERN), key=generation_number, default=None)
+
+
+def lost_warehouse(folders: Folders, unpublished: Collection[Run | None] = ()) -> DamagedError | None:
+    """Return an error if there is no generation although runs have ended; None if there is one, or nothing to put in.
+
+    Args:
+        folders: The data folder.
+        unpublished: Runs about to be published: they may have been killed between fetching and the first publish.
+
+    Raises:
+        DamagedError: The link names a missing file.
+    """
+    ended = (
+        [] if newest(folders) else [run for run in read_runs(folders)[0] if run.is_fetched and run not in unpublished]
+    )
+    if not ended:
+        return None
+    return DamagedError(
+        f"{folders.warehouse} holds no warehouse, although run {ended[-1].run_id} over {ended[-1].plan.list_name} has "
+        "ended",
+        "`firmlake replay` rebuilds it from the landed answers, without a request",
+    )
 
 
 def list_generations(folders: Folders) -> list[Path]:
@@ -170,6 +195,8 @@ def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
         except duckdb.IOException:
             if path.exists():
                 raise
+    if lost := lost_warehouse(folders):
+        raise lost
     raise FirmlakeError(f"{folders.warehouse / LINK} does not exist yet", "`firmlake run LIST` makes it")
 
 

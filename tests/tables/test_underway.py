@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firmlake.core.company import Company
 from firmlake.enrich.held import read_held
-from firmlake.enrich.underway import read_underway
+from firmlake.tables.underway import read_underway
 from firmlake.warehouse.generations import open_warehouse
 from support import ACME, BOLT, CIRC, DAY, NOON, answer, found, land, make_run, not_found, period, publish_landed, stage
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import polars as pl
 
 from firmlake.core.company import Company
-from firmlake.core.run import Run
+from firmlake.core.run import Run, RunPlan
+from firmlake.core.settings import RunSettings
 from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress
 from firmlake.landing.segments import list_segments
 from firmlake.tables.stage import is_staged, read_shard_manifest
 
-__all__ = ["Underway", "read_underway"]
+__all__ = ["Underway", "is_recent", "read_underway"]
 
 
 class Underway(NamedTuple):
@@ -54,12 +55,18 @@ class Underway(NamedTuple):
         return pl.concat([begun.join(pending, on=key, how="inner", maintain_order="left"), untouched])
 
 
+def is_recent(plan: RunPlan, run: RunSettings, now: datetime) -> bool:
+    """Tell whether what landed for a run may still matter: it can be fresh, or in its paid window."""
+    return plan.started_at > now - timedelta(days=1 + run.refresh_after_days + run.credit_window_days)
+
+
 def read_underway(run: Run) -> Underway:
     """Read what has landed for a run. A completely staged shard is read from its tables, which is faster.
 
     Raises:
-        DamagedError: A landed answer was changed or cut off since it was written; restore it from a copy.
+        DamagedError: A landed answer or the targets were changed since they were written; restore them from a copy.
     """
+    run.checked("targets")  # which say later what was bought, and what is left
     shards = range(1, run.plan.shard_count + 1)
     begun = tuple(shard for shard in shards if list_segments(run.folders.landing(run.run_id, shard)))
     paid, pending = [pl.DataFrame(schema=_PAID)], [pl.DataFrame(schema=_PENDING)]

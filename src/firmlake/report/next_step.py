@@ -1,0 +1,72 @@
+"""What to do next about a data folder."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from firmlake.core.errors import EXITS_OF_SIGNALS
+from firmlake.core.failure import LastFailure
+from firmlake.core.run import Outcome, Run
+
+if TYPE_CHECKING:
+    from firmlake.report.status import Status
+
+__all__ = ["choose_next_step"]
+
+
+def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
+    """Return what to do next: first what is open, then what failed, then what is left of the last run.
+
+    Args:
+        status: The state of the folder, without a next step.
+        unfinished: The runs that can go on, oldest first.
+        refused: The runs that were refused at publishing, oldest first, with how they ended.
+    """
+    failure, last = status.failure, status.last_run
+    if failure and failure.is_mended:
+        failure = None
+    if status.running:
+        return f"Wait for {status.running}"
+    if refused and refused[-1][0].run_id > max((run.run_id for run in unfinished), default=""):
+        run, outcome = refused[-1]
+        return outcome.next_step or f"{_sentence(run.plan.again)}; within the paid window no company is charged twice"
+    first = _first_step(failure, bool(unfinished))
+    if unfinished:
+        return first + _resume(status, unfinished[-1])
+    if status.open_contacts:
+        plan, list_id, count = status.open_contacts
+        return f"{first}`firmlake contacts apply {quote(str(plan))}` settles {count:,} contacts of list {list_id}"
+    if failure and failure.next_step:
+        return failure.next_step
+    if last is None:
+        return "`firmlake run LIST` fetches a first list; `firmlake demo` tries it without a key"
+    if last.next_step:
+        return last.next_step
+    if last.outcome == "stopped":  # an earlier version did not record the next step
+        return f"Run {last.list_name} again to fetch the companies that credits or budget left out"
+    kinds = {kind for kind, *_ in status.parked}
+    if kinds - {"waiting"}:
+        return "`firmlake redrive` asks again for parked companies; dead_letters and rejects say why they are parked"
+    if "waiting" in kinds:
+        return "Run the list of the waiting companies again"
+    steps = [*(next_step for *_, next_step in status.damaged), *(each.next_step for each in status.undelivered)]
+    return next(iter(steps), "Nothing is open")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _first_step(failure: LastFailure | None, will_resume: bool) -> str:
+    """Return what the last failure asks for before anything else; an interruption asks only to resume."""
+    is_interruption = will_resume and failure and failure.exit_code in EXITS_OF_SIGNALS
+    return f"{failure.next_step}. Then: " if failure and failure.next_step and not is_interruption else ""
+
+
+def _resume(status: Status, run: Run) -> str:
+    damage = next((step for name, _, step in status.damaged if name == run.run_id), "")
+    return damage or f"{_sentence(run.plan.again)}: run {run.run_id} resumes where it stopped"
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]

@@ -1,0 +1,166 @@
+"""The output about a company list and the plan for it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from firmlake.core.text import one_line, shown
+from firmlake.enrich.plan import Planned
+from firmlake.enrich.sample import Whole
+from firmlake.enrich.targets import count_companies
+from firmlake.intake.company_list import CompanyList
+from firmlake.terminal.echo import echo
+from firmlake.terminal.progress import duration
+from firmlake.terminal.rows import count_of, show_table
+
+__all__ = ["describe_list", "describe_plan", "describe_refused", "plan_content", "show_refused"]
+
+_REFUSED_MAX = 10
+_REFUSED_NAMED = 5
+_GIVEN_MAX = 60
+
+
+def describe_list(companies: CompanyList) -> Iterator[str]:
+    """Describe what was read from a company list."""
+    yield (
+        f"{shown(companies.path.name)}: {count_of(companies.companies.height, 'company', 'companies')} accepted, "
+        f"{count_of(companies.repaired.height, 'line')} repaired, {companies.refused.height:,} refused, "
+        f"{companies.repeated_count} repeated"
+    )
+    yield from companies.guesses
+
+
+def describe_plan(planned: Planned) -> Iterator[str]:
+    """Describe what a run will fetch and cost."""
+    if planned.unfinished:
+        yield f"Continuing run {planned.unfinished.run_id} of {planned.unfinished.plan.started_at:%Y-%m-%d %H:%M} UTC"
+    still, held = ("Still to fetch", "fresh or landed") if planned.unfinished else ("To fetch", "fresh")
+    content = plan_content(planned)
+    requests = ", ".join(f"{dataset} {count}" for dataset, count in content["requests"].items())
+    yield (
+        f"{still}: {count_of(content['target_count'], 'company', 'companies')} ({content['fresh_count']} {held}), "
+        f"about {sum(content['requests'].values())} requests{f' ({requests})' if requests else ''}, "
+        f"at most {count_of(content['credits'], 'credit', 'credits')}, "
+        f"{duration(content['minutes'] * 60)} at the allowance"
+    )
+    yield from _describe_waits(planned)
+    if planned.whole:
+        count, whole = planned.whole
+        yield (
+            f"A sample: the whole list is {count_of(count, 'company', 'companies')}, about "
+            f"{sum(whole.request_counts.values())} requests, at most {count_of(whole.credit_count, 'credit')}, "
+            f"{duration(whole.minutes * 60)} at the allowance"
+        )
+    if count := content["free_refreshes"]:
+        yield (
+            f"Refreshed for free, in the last days of their paid window: {count_of(count, 'company', 'companies')} of "
+            "these, which saves as many credits"
+        )
+    if planned.refresh_off:
+        yield planned.refresh_off
+    if other := planned.other_list:
+        yield (
+            f"Warning: the list {shown(other.name)} had {count_of(other.company_count, 'company', 'companies')} "
+            f"(run {other.run_id}), of which this file has {other.shared_count:,}. A run makes it the new version of "
+            "that list; if it is another list, give it a name of its own with --list-name NAME (run.list_name)"
+        )
+    if line := planned.budget.tell(content["credits"]):
+        yield line
+    if content["waiting_count"]:
+        setting = planned.budget.limit.split(" ")[0] or "run.max_credits"
+        yield f"Left out by {setting}: {count_of(content['waiting_count'], 'company', 'companies')}"
+    if left := content["left_out_requests"]:
+        yield f"Left to the next run by run.max_requests: about {count_of(left, 'request', 'requests')}"
+    if planned.ahead:
+        count, latest = planned.ahead
+        yield (
+            f"{count_of(count, 'answer has a time', 'answers have times')} in the future, up to "
+            f"{latest:%Y-%m-%d %H:%M} UTC: the clock was wrong then, so these do not count as fresh or paid for"
+        )
+    for run in planned.replaced:
+        outcome = run.outcome()
+        then = f"refused ({outcome.reason})" if outcome and outcome.is_refused else "published first"
+        yield (
+            f"Run {run.run_id} was interrupted, and its list has changed or its rest costs more than the budget: what "
+            f"it fetched is {then}"
+        )
+    for run, count in planned.others:
+        yield (
+            f"Run {run.run_id} of {run.plan.list_name} is unfinished and has paid for "
+            f"{count_of(count, 'company', 'companies')} of these: {run.plan.again} first, so that they are not fetched "
+            "twice"
+        )
+
+
+def plan_content(planned: Planned) -> dict[str, Any]:
+    """Convert a plan to plain values for JSON."""
+    companies = planned.companies
+    asked = count_companies(planned.targets)
+    return {
+        "list": str(companies.path),
+        "company_count": companies.companies.height,
+        "repaired_count": companies.repaired.height,
+        "refused_count": companies.refused.height,
+        "repeated_count": companies.repeated_count,
+        "fresh_count": companies.companies.height - asked,
+        "target_count": asked - planned.waiting_count,
+        "waiting_count": planned.waiting_count,
+        "requests": planned.estimate.request_counts,
+        "left_out_requests": planned.estimate.left_out_count,
+        "credits": planned.estimate.credit_count,
+        "free_refreshes": planned.estimate.refresh_count,
+        "minutes": round(planned.estimate.minutes, 2),
+        "wait_seconds": round(planned.waits.wait_seconds, 1) if planned.waits else 0.0,
+        "waits_because": planned.waits.why if planned.waits else "",
+        "continues_run": planned.unfinished.run_id if planned.unfinished else None,
+        "whole": _whole_content(planned.whole),
+        "other_list": planned.other_list and planned.other_list._asdict(),
+        "replaced": [run.run_id for run in planned.replaced],
+        "unfinished_elsewhere": [
+            {"run_id": run.run_id, "list": run.plan.list_name, "paid_count": count} for run, count in planned.others
+        ],
+        "guesses": companies.guesses,
+        "refused": companies.refused.head(1000).to_dicts(),
+    }
+
+
+def describe_refused(companies: CompanyList, name: str) -> Iterator[str]:
+    """Describe the first refused lines of a list, and how to see all of the list `name`."""
+    for line, given, reason in companies.refused.select("line", "given", "reason").head(_REFUSED_NAMED).rows():
+        yield f"  line {line}: {one_line(str(given), _GIVEN_MAX) or '(empty)'}: {reason}"
+    if companies.refused.height > _REFUSED_NAMED:
+        yield f"  and {companies.refused.height - _REFUSED_NAMED:,} more: firmlake list show {shlex.quote(name)}"
+
+
+def show_refused(companies: CompanyList) -> None:
+    """List the first refused lines."""
+    rows = companies.refused.select("line", "given", "reason").head(_REFUSED_MAX).rows()
+    if rows:
+        show_table(("line", "given", "refused because"), rows)
+    if companies.refused.height > _REFUSED_MAX:
+        echo(f"... and {companies.refused.height - _REFUSED_MAX} more; `--json` lists up to a thousand")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _whole_content(whole: Whole | None) -> dict[str, Any] | None:
+    if whole is None:
+        return None
+    return {
+        "target_count": whole.target_count,
+        "requests": whole.estimate.request_counts,
+        "credits": whole.estimate.credit_count,
+        "minutes": round(whole.estimate.minutes, 2),
+    }
+
+
+def _describe_waits(planned: Planned) -> Iterator[str]:
+    """Say what the run has to expect of the allowance, if that is less than the settings allow."""
+    if waits := planned.waits:
+        if waits.why:
+            yield f"The first request is sent in {duration(waits.wait_seconds)}: {waits.why}"
+        if waits.pace:
+            yield f"Pace: {waits.pace}"

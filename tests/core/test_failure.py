@@ -1,0 +1,78 @@
+"""What failed stays on record until it has succeeded: work on the folder, and each delivery by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.failure import about_run, failed_deliveries, last_failure, recorded_delivery
+from firmlake.core.folders import Folders
+from firmlake.core.lock import lock
+from firmlake.rebuild.replay import replay
+from firmlake.report.metrics import render_metrics
+from firmlake.report.status import read_status
+from firmlake.terminal.status import show_status
+from support import ACME, MINUTE, NOON, answer, found, land, lookalike, make_run, stage
+
+
+def fail(context, error=None):
+    with pytest.raises(FirmlakeError), context:
+        raise error or FirmlakeError("No space left on device", "Make room")
+
+
+def test_the_record_goes_when_the_same_work_succeeds_and_not_when_other_work_does(folders: Folders):
+    fail(lock(folders, "firmlake verify"))
+    with lock(folders, "firmlake prune"):
+        pass
+    assert last_failure(folders.state).what == "firmlake verify"
+    with lock(folders, "firmlake verify"):
+        pass
+    assert last_failure(folders.state) is None
+
+
+def test_a_part_of_the_folder_that_is_locked_does_not_count_as_the_folder(folders: Folders):
+    fail(lock(folders, "an export to x", "exports/x.lock"))
+    assert last_failure(folders.state) is None
+
+
+def test_a_delivery_that_fails_is_told_apart_and_named_until_it_succeeds(folders: Folders, capsys):
+    fail(recorded_delivery(folders.state, "an export to x"))
+    fail(recorded_delivery(folders.state, "a load into y"))
+    status = read_status(folders)
+    assert (status.failure, sorted(each.what for each in status.undelivered)) == (
+        None, ["a load into y", "an export to x"],
+    )  # fmt: skip
+    metrics = render_metrics(status)
+    assert "firmlake_failed 0" in metrics
+    assert "firmlake_failed_deliveries 2" in metrics
+    show_status(status, NOON)
+    assert "Not delivered: a load into y" in capsys.readouterr().out
+    with recorded_delivery(folders.state, "a load into y"):
+        pass
+    (left,) = failed_deliveries(folders.state)
+    assert left.what == "an export to x"
+    (record,) = (folders.state / "failures").iterdir()
+    assert str(record) in left.next_step, "what is given up would stay there for good"
+
+
+def test_a_delivery_that_was_called_wrongly_is_told_to_the_caller_only(folders: Folders):
+    fail(recorded_delivery(folders.state, "an export to x"), UsageError("There is no table x"))
+    assert failed_deliveries(folders.state) == []
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_the_failure_of_a_run_is_over_when_a_replay_publishes_that_run(is_named, folders: Folders):
+    """Not that of a run that failed before it began, which a replay of earlier ones leaves to do."""
+    run = make_run(folders, [ACME], ["lookalikes"])
+    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike())))
+    stage(run)
+    run.finish("done", "", NOON + MINUTE)
+    with (
+        pytest.raises(FirmlakeError),
+        lock(folders, "firmlake run list.csv"),
+        about_run(run.run_id if is_named else ""),
+    ):
+        raise FirmlakeError("No space left on device", "Make room")
+    assert read_status(folders).failure
+    replay(folders, lambda: NOON + 2 * MINUTE, memory_limit="256MB", keep=5)
+    assert bool(read_status(folders).failure) is not is_named
