@@ -19,6 +19,12 @@ _ROWS = """
     FROM range({periods}) made(i);
     INSERT INTO companies BY NAME
     SELECT DISTINCT country, company_number, 'A' AS name, fetched_at, run_id, valid_from_run FROM financials;
+    INSERT INTO relationships BY NAME
+    SELECT 'BE' AS country, printf('%010d', i) AS company_number, 'parent' AS direction, 0 AS position,
+           'company' AS related_kind, 'BE' AS related_country, printf('%010d', i // 5) AS related_company_number,
+           'SHAREHOLDER' AS "function", 0.6 AS stake_fraction,
+           TIMESTAMP '2026-01-01' AS fetched_at, 'r' AS run_id, 'r' AS valid_from_run
+    FROM range(1, {companies}) made(i);
 """
 
 
@@ -29,8 +35,10 @@ def test_a_load_spills_what_does_not_fit_into_memory(tmp_path):
     settings = {"memory_limit": "110MB", "threads": 1, "preserve_insertion_order": False}
     with duckdb.connect(tmp_path / "w.duckdb", config=settings) as connection:
         create_tables(connection)
-        connection.execute(_ROWS.format(periods=4 * _COMPANIES))
+        connection.execute(_ROWS.format(companies=_COMPANIES, periods=4 * _COMPANIES))
         connection.execute("CHECKPOINT")
         create_views(connection)
         made = connection.execute("SELECT count(*), count(usual_days_to_file) FROM portfolio").fetchone()
+        members = connection.execute("SELECT count(id), count(DISTINCT branch_no) FROM branches_at_half").fetchone()
     assert made == (_COMPANIES, _COMPANIES)
+    assert members == (_COMPANIES, 1)
