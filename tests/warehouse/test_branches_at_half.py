@@ -1,8 +1,7 @@
-"""The table `branches_at_half`: groups and owners read from it are those of a search in plain Python, after any load."""
+"""Groups and owners that are read from the table `branches_at_half` are those of a search in plain Python."""
 
 from __future__ import annotations
 
-import duckdb
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -11,8 +10,22 @@ from firmlake.rebuild.replay import replay
 from firmlake.report.sections import PREPARE
 from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.views import create_view
-from support import ACME, BOLT, CIRC, DAY, MINUTE, NOON, answer, found, land, make_run, party, publish_landed, query
-from support import with_views
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    DAY,
+    MINUTE,
+    NOON,
+    answer,
+    found,
+    land,
+    make_run,
+    party,
+    publish_landed,
+    query,
+    with_views,
+)
 
 from .test_groups import Owners, find_tops, key, number
 

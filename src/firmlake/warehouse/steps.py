@@ -45,7 +45,8 @@ def create_in_steps(connection: duckdb.DuckDBPyConnection, table: str, macro: De
 _PARAMETER = re.compile(r"(\w+) := ([^,]+)")
 _WORD = re.compile(r"\w+")
 _STEP = re.compile(
-    r"^(?:WITH (?:RECURSIVE )?)?(\w+)((?:\([\w, ]+\))?(?: USING KEY \([\w, ]+\))?) AS (?:MATERIALIZED )?\(\n(.*?)^\),?\n",
+    r"^(?:WITH (?:RECURSIVE )?)?(\w+)((?:\([\w, ]+\))?(?: USING KEY \([\w, ]+\))?)"
+    r" AS (?:MATERIALIZED )?\(\n(.*?)^\),?\n",
     re.DOTALL | re.MULTILINE,
 )
 
