@@ -99,7 +99,6 @@ def test_the_cookbook_shows_every_view_and_macro_there_is_to_ask():
         "nobody",
         "shareholdings",
         "group_branches",
-        "group_heads",
         "group_of",
         "tops_of",
         "two_newest",

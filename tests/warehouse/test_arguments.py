@@ -23,7 +23,6 @@ CALLS = {
     "cagr": ["1"],
     "financials_known_on": ["DATE '2025-06-01'"],
     "group_branches": ["0.5"],
-    "group_heads": ["0.5"],
     "group_of": ["'NL'", "'00000002'", "0.5"],
     "group_rollup": ["'NL'", "'00000002'", "0.5"],
     "groups": ["0.5"],

@@ -64,7 +64,7 @@ class Owners:
             [number(company), f"company {company}"],
         )
 
-    def made(self):
+    def insert(self):
         for start in range(0, len(self.rows), 500):
             rows = self.rows[start : start + 500]
             self.connection.execute(
@@ -75,6 +75,9 @@ class Owners:
                 "related_company_number, related_name, function, stake_fraction)",
                 [value for row in rows for value in row],
             )
+
+    def made(self):
+        self.insert()
         create_views(self.connection)
         return self
 

@@ -17,7 +17,6 @@ from firmlake.core.run import open_run
 from firmlake.core.sql import quote_name as quoted
 from firmlake.core.sql import quote_text as _text
 from firmlake.exports.list_columns import AddedColumn, line_columns
-from firmlake.warehouse.group_portions import gather_owners, number_groups
 from firmlake.warehouse.named_list import find_named_list
 
 __all__ = ["ListBack", "gather_list"]
@@ -37,6 +36,9 @@ _RANGES: Final = """
     )
     GROUP BY portion, country ORDER BY portion, country
 """
+
+_OWNERS: Final = "CREATE TEMP TABLE ultimate_owners AS FROM ultimate_owners"
+"""Takes the place of the view, which each portion would compute for all companies."""
 
 
 class ListBack(NamedTuple):
@@ -117,11 +119,10 @@ def _gather(
     """Gather the values of all lines in `back_rows`, for one portion of the companies after the other."""
     named = ", ".join(f"{value} AS v{n}" for n, value in enumerate(values))
     relations = dict.fromkeys(each.relation for each in chosen)
-    with_owners = any(each.name.startswith("ultimate_parent") for each in chosen) and _number_groups(connection)
+    with suppress(duckdb.CatalogException):  # an earlier version of firmlake made the generation
+        connection.execute(_OWNERS)
     make = "CREATE TEMP TABLE back_rows AS"
     for portion in _portions(connection):
-        if with_owners:
-            gather_owners(connection, f"FROM back_lines WHERE {portion}")
         joins = " ".join(
             f"LEFT JOIN (FROM {each} WHERE {portion}) {each} USING (country, company_number)" for each in relations
         )
@@ -136,14 +137,6 @@ def _portions(connection: duckdb.DuckDBPyConnection) -> list[str]:
         condition = f"country = {_text(country)} AND company_number BETWEEN {_text(first)} AND {_text(last)}"
         ranges.setdefault(portion, []).append(condition)
     return [f"({' OR '.join(each)})" for each in ranges.values()]
-
-
-def _number_groups(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Number the parties of groups; return False if an earlier version made the generation."""
-    with suppress(duckdb.CatalogException):
-        number_groups(connection)
-        return True
-    return False
 
 
 def _source(added: AddedColumn) -> str:

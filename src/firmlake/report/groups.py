@@ -141,7 +141,8 @@ GROUPS = (
             count(s.country) AS held, sum(s.employee_count) AS employees, sum(s.total_assets) AS total_assets_eur,
             sum(s.debt) AS debt_eur, total
         FROM largest l
-        JOIN members g USING (head_id)
+        JOIN branches_at_half b USING (head_id)
+        JOIN branches_at_half g ON g.branch_no = b.branch_no
         JOIN parties p ON p.id = head_id
         LEFT JOIN shown s ON s.country || s.company_number = g.id
         GROUP BY head_id, p.name, number, l.is_ring, member_count, total ORDER BY members DESC, head_id

@@ -18,13 +18,11 @@ from firmlake.report.bill import read_dues
 from firmlake.report.document import TOO_LARGE, Tile, block, document, draw_tiles, marked, sections
 from firmlake.report.doubts import find_doubts
 from firmlake.report.figures import read_figures
-from firmlake.report.groups import LARGEST_GROUPS
 from firmlake.report.portfolio import PORTFOLIO
 from firmlake.report.section import shown_text
-from firmlake.report.sections import COUNT_FINDINGS, PREPARE, SECTIONS, UNMEASURED_GROUPS
+from firmlake.report.sections import COUNT_FINDINGS, PREPARE, SECTIONS
 from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.generations import open_warehouse
-from firmlake.warehouse.group_portions import measure_groups
 
 __all__ = ["Made", "Report", "make_report", "write_report"]
 
@@ -147,10 +145,6 @@ _HEAD = """<h1>firmlake report{of}</h1>
 def _prepare(connection: duckdb.DuckDBPyConnection) -> None:
     """Compute once what several sections use. What takes too much memory is computed by each of them, or left out."""
     connection.execute(PREPARE)
-    try:
-        measure_groups(connection, LARGEST_GROUPS)
-    except duckdb.OutOfMemoryException:
-        connection.execute(UNMEASURED_GROUPS)
     for check in definitions():
         if check.kind == "check":
             values = [check.parameters, check.name]

@@ -10,7 +10,7 @@ from firmlake.report.operations import OPERATIONS
 from firmlake.report.section import Section
 from firmlake.warehouse.definitions import GRAVITY
 
-__all__ = ["COUNT_FINDINGS", "PREPARE", "SECTIONS", "UNMEASURED_GROUPS"]
+__all__ = ["COUNT_FINDINGS", "PREPARE", "SECTIONS"]
 
 PREPARE = """
     CREATE OR REPLACE TEMP TABLE shown AS FROM portfolio;
@@ -26,6 +26,12 @@ PREPARE = """
                 count(*) FILTER (net_profit < 0 AND is_comparable), count(net_profit) FILTER (is_comparable)
             ) AS losses
         FROM trend WHERE year(end_date) > (SELECT max(year(end_date)) FROM shown) - 10 GROUP BY ALL;
+    CREATE OR REPLACE TEMP TABLE group_sizes AS
+        SELECT h.head_id, h.is_ring, sum(m.member_count)::BIGINT AS member_count
+        FROM branches_at_half h
+        SEMI JOIN parties p ON p.id = h.head_id
+        JOIN (SELECT branch_no, count(id) AS member_count FROM branches_at_half GROUP BY branch_no) m USING (branch_no)
+        GROUP BY h.head_id, h.is_ring;
     CREATE OR REPLACE TEMP TABLE last_run AS SELECT max_by(run_id, finished_at) AS run_id FROM runs;
     CREATE OR REPLACE TEMP TABLE last_fetch AS
         SELECT coalesce(max_by(run_id, finished_at) FILTER (target_count > 0), max_by(run_id, finished_at)) AS run_id
@@ -33,15 +39,9 @@ PREPARE = """
     CREATE OR REPLACE TEMP TABLE due (day DATE, credits BIGINT, free_refreshes BIGINT);
     CREATE OR REPLACE TEMP TABLE found (severity TEXT, check_name TEXT, what TEXT, found BIGINT);
 """
-"""What several sections use is computed once. The last run may have found everything fresh; the last fetch is the last
+"""What several sections use is computed once. A report on a list leaves out groups whose heads are not on it, since
+`parties` is restricted too. The last run may have found everything fresh; the last fetch is the last
 run that asked for something."""
-
-UNMEASURED_GROUPS = """
-    CREATE OR REPLACE TEMP VIEW members AS FROM groups(0.5);
-    CREATE OR REPLACE TEMP VIEW group_sizes AS
-        SELECT head_id, is_ring, count(*) AS member_count FROM members GROUP BY ALL;
-"""
-"""Views instead of the tables of `measure_groups`, if those need too much memory: only the sections on groups fail."""
 
 COUNT_FINDINGS = "INSERT INTO found SELECT ?, ?, ?, count(*) FROM ({})"
 """Checks are counted one by one: the view `findings`, which runs all of them, needs several times the memory."""

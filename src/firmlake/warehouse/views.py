@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import duckdb
@@ -11,6 +12,7 @@ from firmlake.tables.schemas import WAREHOUSE_TABLES, duckdb_type
 from firmlake.warehouse.definitions import Definition, definitions
 from firmlake.warehouse.lists import create_list_views
 from firmlake.warehouse.marks import Mark
+from firmlake.warehouse.steps import create_in_steps
 
 __all__ = ["VIEWS_MARK", "create_view", "create_views", "describe_columns"]
 
@@ -42,7 +44,11 @@ def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = Fa
 
 def create_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -> None:
     """Create a view, macro or derived table, or create it again. What it reads must exist."""
-    connection.execute(_CREATE[definition.kind].format(definition))
+    call = _CALL.fullmatch(definition.sql)
+    if definition.kind == "table" and call:
+        create_in_steps(connection, definition.name, next(each for each in definitions() if each.name == call[1]))
+    else:
+        connection.execute(_CREATE[definition.kind].format(definition))
 
 
 def describe_columns(
@@ -80,6 +86,8 @@ _CREATE = {
     "view": "CREATE OR REPLACE VIEW {0.name} AS {0.sql}",
     "macro": "CREATE OR REPLACE MACRO {0.name}({0.parameters}) AS TABLE {0.sql}",
 }
+_CALL = re.compile(r"FROM (\w+)\(\)")
+"""All rows of a macro."""
 _COMMENT = {
     "function": "COMMENT ON MACRO {} IS {}",
     "table": "COMMENT ON TABLE {} IS {}",

@@ -5,56 +5,95 @@
 -- through a single owner each: all members of a branch have the same heads. Pairs of head and member, which groups has, can
 -- be a hundred times as many.
 --
--- branch_id: First company of the branch, as parent_id in ownership
+-- branch_no: Number of the branch
 -- head_id: Ultimate parent, as in groups. Null: the row names a member
 -- is_ring: Whether the head stands for a ring of companies that hold each other. Null: the row names a member
--- id: Member. Null: the row names a head
+-- id: Member, of one branch only. Null: the row names a head
 WITH RECURSIVE asked(least_stake) AS (
     SELECT share_asked(threshold)
 ),
 stakes AS MATERIALIZED (
     SELECT parent_id, child_id FROM shareholdings JOIN asked ON stake >= least_stake WHERE parent_id <> child_id
 ),
--- Numbered, since numbers take less memory than ids and are compared faster.
+-- Numbered in the order of ids, since numbers take less memory than ids and are compared faster.
 numbered AS MATERIALIZED (
-    SELECT id, row_number() OVER () AS no
+    SELECT id, (row_number() OVER (ORDER BY id))::INTEGER AS no
     FROM (SELECT parent_id AS id FROM stakes UNION SELECT child_id FROM stakes)
 ),
 held AS MATERIALIZED (
     SELECT p.no AS parent_no, c.no AS child_no
     FROM stakes s JOIN numbered p ON p.id = s.parent_id JOIN numbered c ON c.id = s.child_id
 ),
-heads AS MATERIALIZED (
-    SELECT n.no, h.is_ring FROM group_heads(threshold) h JOIN numbered n USING (id)
+-- Companies that hold nothing are in no ring, nor between rings.
+inner_held AS MATERIALIZED (
+    SELECT h.* FROM held h SEMI JOIN held lower ON lower.parent_no = h.child_no
 ),
-starts AS MATERIALIZED (
-    SELECT no FROM heads
+tops AS MATERIALIZED (
+    SELECT no FROM numbered ANTI JOIN held ON child_no = no
+),
+below_tops(no) AS (
+    SELECT h.child_no FROM inner_held h SEMI JOIN tops ON no = h.parent_no
     UNION
-    SELECT child_no FROM held GROUP BY child_no HAVING count(*) > 1
+    SELECT h.child_no FROM below_tops b JOIN inner_held h ON h.parent_no = b.no
+),
+-- Companies that no top reaches are in or below rings. Each of them takes the first number among itself and all above it,
+-- then the last of the numbers that those above it took. In a ring that nobody else holds, the first member and all above it
+-- took that member's number: they are the ring.
+ringed AS MATERIALIZED (
+    SELECT h.* FROM inner_held h ANTI JOIN below_tops b ON b.no = h.child_no
+),
+first_above(no, first_no) USING KEY (no) AS (
+    SELECT DISTINCT child_no, child_no FROM ringed
+    UNION
+    SELECT g.child_no, min(f.first_no)
+    FROM first_above f
+    JOIN ringed g ON g.parent_no = f.no
+    JOIN recurring.first_above known ON known.no = g.child_no
+    WHERE f.first_no < known.first_no
+    GROUP BY g.child_no
+),
+last_above(no, last_no) USING KEY (no) AS (
+    SELECT no, first_no FROM first_above
+    UNION
+    SELECT g.child_no, max(l.last_no)
+    FROM last_above l
+    JOIN ringed g ON g.parent_no = l.no
+    JOIN recurring.last_above known ON known.no = g.child_no
+    WHERE l.last_no > known.last_no
+    GROUP BY g.child_no
+),
+heads AS MATERIALIZED (
+    SELECT no, false AS is_ring FROM tops
+    UNION ALL
+    SELECT no, true FROM first_above JOIN last_above USING (no) WHERE first_no = no AND last_no = no
+),
+-- What has a single owner and is no head is in the branch of its owner; all others begin branches.
+single AS MATERIALIZED (
+    SELECT min(parent_no) AS parent_no, child_no FROM held ANTI JOIN heads ON no = child_no
+    GROUP BY child_no HAVING count(*) = 1
 ),
 branches(start_no, no) AS (
-    SELECT no, no FROM starts
+    SELECT no, no FROM numbered ANTI JOIN single ON child_no = no
     UNION ALL
-    SELECT b.start_no, h.child_no
-    FROM branches b
-    JOIN (FROM held ANTI JOIN starts ON child_no = no) h ON h.parent_no = b.no
+    SELECT b.start_no, s.child_no FROM branches b JOIN single s ON s.parent_no = b.no
 ),
 joints AS MATERIALIZED (
-    SELECT DISTINCT b.start_no AS parent_no, h.child_no
-    FROM held h SEMI JOIN starts s ON s.no = h.child_no JOIN branches b ON b.no = h.parent_no
+    SELECT b.start_no AS parent_no, h.child_no
+    FROM (FROM held ANTI JOIN single USING (child_no)) h JOIN branches b ON b.no = h.parent_no
 ),
 reached(head_no, start_no) AS (
     SELECT no, no FROM heads
     UNION
     SELECT r.head_no, j.child_no FROM reached r JOIN joints j ON j.parent_no = r.start_no
+),
+parts AS (
+    SELECT start_no, head_no AS no, is_ring FROM reached JOIN heads ON no = head_no
+    UNION ALL
+    SELECT start_no, no, NULL FROM branches
 )
-SELECT s.id AS branch_id, h.id AS head_id, is_ring, NULL AS id
-FROM reached r
-JOIN heads ON heads.no = r.head_no
-JOIN numbered s ON s.no = r.start_no
-JOIN numbered h ON h.no = r.head_no
-UNION ALL
-SELECT s.id, NULL, NULL, m.id
-FROM branches b
-JOIN numbered s ON s.no = b.start_no
-JOIN numbered m ON m.no = b.no
+SELECT
+    start_no AS branch_no,
+    CASE WHEN is_ring IS NOT NULL THEN id END AS head_id,
+    is_ring,
+    CASE WHEN is_ring IS NULL THEN id END AS id
+FROM parts JOIN numbered USING (no)

@@ -5,22 +5,19 @@
 -- id: The party, as child_id in ownership
 -- ultimate_parent: Names of the owners, separated by semicolons
 -- ultimate_parent_company: Country and company number of these owners. Null: none of them has a number
-WITH branches AS MATERIALIZED (
-    FROM group_branches(0.5)
-)
 SELECT m.id, u.ultimate_parent, u.ultimate_parent_company
-FROM branches m
+FROM branches_at_half m
 JOIN (
     -- Once for each branch, whose members all have the same owners.
     SELECT
-        branch_id,
+        branch_no,
         any_value(head_id) AS head_id,
         string_agg(DISTINCT h.name, '; ' ORDER BY h.name) AS ultimate_parent,
         string_agg(DISTINCT h.country || ' ' || h.company_number, '; ' ORDER BY h.country || ' ' || h.company_number)
             AS ultimate_parent_company
-    FROM branches
+    FROM branches_at_half
     JOIN parties h ON h.id = head_id
-    GROUP BY branch_id
-) u USING (branch_id)
+    GROUP BY branch_no
+) u USING (branch_no)
 -- A company that is a head has no other head.
 WHERE m.id <> u.head_id
