@@ -8,7 +8,8 @@ import duckdb
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.delivery.load import LoadRequest, load
+from firmlake.delivery.load import load
+from firmlake.delivery.request import LoadRequest
 from firmlake.forget.forget import forget
 from firmlake.privacy.tombstones import Subject
 from postgres import serve_postgres
