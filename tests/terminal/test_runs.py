@@ -6,6 +6,7 @@ import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import polars as pl
@@ -91,6 +92,13 @@ def test_refused_lines_are_named_by_the_run_by_the_list_and_by_the_file(tmp_path
         assert f"x{n} " in listed
     assert "not found" in listed
     assert "wrong form" in listed
+
+
+def test_a_refused_line_without_text_is_named_by_its_reason_alone():
+    """The text of a line is not kept if its company was forgotten."""
+    refused = {"line": [2, 3, 4], "given": [None, "x", ""], "reason": ["forgotten", "wrong form", "empty"]}
+    lines = list(runs.describe_refused(SimpleNamespace(refused=pl.DataFrame(refused)), "customers"))
+    assert lines == ["  line 2: forgotten", "  line 3: x: wrong form", "  line 4: (empty): empty"]
 
 
 def test_a_resumed_run_tells_now_from_in_all(capsys):

@@ -17,7 +17,6 @@ from firmlake.enrich.plan import Planned
 from firmlake.enrich.sample import Whole
 from firmlake.enrich.targets import count_companies
 from firmlake.intake.company_list import CompanyList
-from firmlake.rebuild.verify import TableCheck
 from firmlake.report.alerts import describe_counts
 from firmlake.report.feed import Event, describe
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
@@ -33,7 +32,6 @@ __all__ = [
     "first_query",
     "plan_content",
     "show_changes",
-    "show_checks",
     "show_company",
     "show_refused",
     "show_summary",
@@ -153,7 +151,8 @@ def _whole_content(whole: Whole | None) -> dict[str, Any] | None:
 def describe_refused(companies: CompanyList, name: str) -> Iterator[str]:
     """Describe the first refused lines of a list, and how to see all of the list `name`."""
     for line, given, reason in companies.refused.select("line", "given", "reason").head(_REFUSED_NAMED).rows():
-        yield f"  line {line}: {one_line(str(given), _GIVEN_MAX) or '(empty)'}: {reason}"
+        text = "" if given is None else f"{one_line(given, _GIVEN_MAX) or '(empty)'}: "  # a forgotten line has no text
+        yield f"  line {line}: {text}{reason}"
     if companies.refused.height > _REFUSED_NAMED:
         yield f"  and {companies.refused.height - _REFUSED_NAMED:,} more: firmlake list show {shlex.quote(name)}"
 
@@ -241,14 +240,6 @@ def show_changes(events: Iterable[Event]) -> None:
                 "--out FILE.csv writes all"
             )
     echo(count_of(kinds.total(), "event", "events"))
-
-
-def show_checks(checks: Sequence[TableCheck]) -> None:
-    """Print whether the warehouse and the landed answers agree, table by table."""
-    rows = [(c.table, c.rows, c.replayed_rows, "same" if c.agrees else "DIFFERENT") for c in checks]
-    show_table(("table", "rows in the warehouse", "rows from the landed answers", "content"), rows)
-    if all(check.agrees for check in checks):
-        echo(f"The landed answers and the warehouse agree in all {count_of(len(checks), 'table')}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
