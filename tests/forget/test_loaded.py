@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import duckdb
@@ -45,6 +46,23 @@ def test_a_loaded_database_follows_at_once_and_what_others_made_there_stays(load
         assert connection.execute("SELECT count(*) FROM firmlake.relationships").fetchone() > (0,)
         assert connection.execute("FROM ours.v").fetchall() == [(1,)]
     assert not load(folders, LoadRequest(target=f"duckdb:{target}"), now).is_new
+
+
+@pytest.mark.slow
+def test_tables_that_the_last_load_left_out_are_cleaned_too(loaded, tmp_path):
+    """An earlier firmlake loaded only the tables asked for, and left the others as they were."""
+    folders, target = loaded
+    with duckdb.connect(target) as connection:
+        ((tables,),) = connection.execute("SELECT tables FROM firmlake._firmlake_loads").fetchall()
+        fewer = json.dumps({"companies": json.loads(tables)["companies"]})
+        connection.execute(
+            "INSERT INTO firmlake._firmlake_loads SELECT * REPLACE "
+            "('later' AS load_id, loaded_at + INTERVAL 1 SECOND AS loaded_at, ? AS tables) "
+            "FROM firmlake._firmlake_loads",
+            [fewer],
+        )
+    assert forget(settings_of(folders), SUBJECTS, now).is_complete
+    assert places_of(tmp_path, *SPELLED, BOLT.company_number) == set()
 
 
 @pytest.mark.slow
