@@ -58,7 +58,7 @@ def test_a_newer_load_of_another_data_folder_can_be_taken_over_too(weeks, place,
     weeks(0)
     folders = weeks(1)
     deliver(folders, place)
-    with pytest.raises(FirmlakeError, match="newer load") as caught:
+    with pytest.raises(FirmlakeError, match="later copy") as caught:
         deliver(other, place)
     assert "--take-over" in caught.value.next_step
     deliver(other, place, takes_over=True)
@@ -80,6 +80,8 @@ def test_a_data_folder_stays_the_same_after_a_prune_a_replay_and_in_a_restored_c
     replay(restored, lambda: now() + DAY, memory_limit="256MB", keep=1)
     assert deliver(restored, place).is_new
     assert_same(restored, place)
+    with pytest.raises(FirmlakeError, match="newer load"):
+        deliver(folders, place)
 
 
 def test_a_plan_that_a_replay_left_out_still_tells_its_data_folder(weeks, place):

@@ -183,7 +183,7 @@ def test_a_target_never_goes_back_in_time(weeks, place, tmp_path):
     older = Folders(tmp_path / "older")
     shutil.copytree(weeks(0).data, older.data, symlinks=True)
     deliver(weeks(1), place)
-    with pytest.raises(FirmlakeError, match="newer load"):
+    with pytest.raises(FirmlakeError, match="a later copy of this one"):
         deliver(older, place)
 
 

@@ -38,19 +38,18 @@ def check_follows(
     Raises:
         FirmlakeError: The target holds a later generation, or one of another data folder.
     """
-    newest = last_load(connection)
-    take_over = "or add --take-over to replace what it holds"
-    if held.published_at > newest.published_at:
-        raise FirmlakeError(
-            f"{target.name} holds a newer load, of generation {held.generation} from {held.published_at} UTC",
-            f"Load from the data folder of that load, or into another schema (--schema), {take_over}",
-        )
+    take_over = "add --take-over to replace what it holds"
     is_plan = (folders.additions / f"plan={held.run_id}").exists()  # a replay loads only the newest plan
     if not is_plan and held.run_id not in {load.name for load in read_loads(connection)}:
         raise FirmlakeError(
             f"{target.name}: schema {target.schema} holds run {held.run_id}, which is not in {folders.data}: "
-            "another data folder was loaded there",
-            f"Load into another schema (--schema), {take_over}",
+            "another data folder, or a later copy of this one, was loaded there",
+            f"Load into another schema (--schema), or {take_over}",
+        )
+    if held.published_at > last_load(connection).published_at:
+        raise FirmlakeError(
+            f"{target.name} holds a newer load, of generation {held.generation} from {held.published_at} UTC",
+            f"Load from the data folder of that load, or into another schema (--schema), or {take_over}",
         )
 
 
