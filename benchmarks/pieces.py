@@ -117,8 +117,8 @@ def list_back(job: Job, stages: Stages, ending: str) -> Path:
 def load(job: Job, stages: Stages, target: str) -> str:
     """Load all tables into an empty schema of another database: what `firmlake load` does first."""
     from firmlake.core.folders import Folders
-    from firmlake.delivery.load import LoadRequest
     from firmlake.delivery.load import load as carry_out
+    from firmlake.delivery.request import LoadRequest
 
     address = target.format(data=job.data)
     with stages.clock("load"):

@@ -436,7 +436,7 @@ def test_drift_in_a_replaced_run_does_not_keep_the_new_list_from_its_run(call: C
 def test_a_plan_prices_what_a_budget_leaves_of_an_unfinished_run(call: Call, sandbox):
     write_few(130)
     sandbox.set_faults([{"kind": "status", "status": 401, "nth": [2]}])
-    assert call("run", "few.csv").code == 5
+    assert call("run", "few.csv", "--set", "api.threads=1").code == 5
     paid = sandbox.ledger()["summary"]["credits_charged"]
     plan = call("plan", "few.csv", "--max-credits", "5", "--json").content
     assert (plan["credits"], plan["waiting_count"], len(plan["replaced"])) == (5, 125 - paid, 1)

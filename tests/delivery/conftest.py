@@ -11,7 +11,8 @@ import pytest
 
 from exports.conftest import add_week
 from firmlake.core.folders import Folders
-from firmlake.delivery.load import LoadRequest, open_target
+from firmlake.delivery.load import open_target
+from firmlake.delivery.request import LoadRequest
 from firmlake.delivery.target import LoadTarget
 from postgres import Postgres, serve_postgres
 
@@ -47,17 +48,21 @@ def place(request: pytest.FixtureRequest, tmp_path) -> Place:
                 return connection.execute(sql).fetchall()
 
         return Place(f"duckdb:{path}", ask)
+    return request.getfixturevalue("place_on_server")
+
+
+@pytest.fixture
+def place_on_server(server: Postgres, request: pytest.FixtureRequest) -> Place:
     import psycopg
 
-    server = request.getfixturevalue("server")
     schema = f"s{abs(hash(request.node.name)) % 10**9}"
 
-    def ask_server(sql: str) -> list[tuple[Any, ...]]:
+    def ask(sql: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(server.url, autocommit=True) as connection:
             cursor = connection.execute(sql.replace("firmlake.", f"{schema}."))
             return cursor.fetchall() if cursor.description else []
 
-    return Place(server.url, ask_server, schema)
+    return Place(server.url, ask, schema)
 
 
 @pytest.fixture

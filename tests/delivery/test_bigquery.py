@@ -149,7 +149,8 @@ class Service:
             raise RefusedError(400, "Transaction control: DDL statements are not supported in a transaction")
         if found := re.search(r"(\w+)\.INFORMATION_SCHEMA\.COLUMNS", statement):
             told = self.connection.execute(
-                "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = ? ORDER BY ALL", [found[1]]
+                "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE schema_name = ? ORDER BY ALL",
+                [found[1]],
             )
             return rows(told.description, told.fetchall())
         tree = sqlglot.parse_one(statement, "bigquery")
@@ -230,6 +231,9 @@ def test_weeks_are_loaded_in_transactions_of_one_session(weeks, service):
     assert service.sessions.count("") == 4  # each is ended
     units = [unit.partition("\nCOMMIT")[0] for unit in "\n".join(service.said).split("\nBEGIN")]
     assert len([unit for unit in units if "INSERT INTO firmlake._firmlake_loads" in unit]) == 3
+    place.ask("DELETE FROM firmlake.lookalikes")
+    assert "lookalikes has 0 rows" in load(folders, place.request(), now).note
+    assert_same(folders, place)
     table = WAREHOUSE_TABLES["financials"]
     assert {column.comment for column in table.columns} < set(service.comments["financials"])
     assert any(said.startswith(table.meaning) for said in service.comments["financials"])

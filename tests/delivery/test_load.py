@@ -12,7 +12,8 @@ import pytest
 
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
-from firmlake.delivery.load import LoadRequest, load
+from firmlake.delivery.load import load
+from firmlake.delivery.request import LoadRequest
 from firmlake.delivery.statements import comments
 from firmlake.delivery.target import LoadTarget
 from firmlake.exports.selection import EXPORTED_TABLES
@@ -25,8 +26,8 @@ def now():
     return NOON + 60 * DAY
 
 
-def deliver(folders, place, **options):
-    return load(folders, place.request(**options), now)
+def deliver(folders, place, tell=lambda line: None, **options):
+    return load(folders, place.request(**options), now, tell)
 
 
 def texts(rows):
@@ -117,6 +118,14 @@ def test_an_error_while_tables_are_put_in_place_leaves_them_as_they_were(weeks, 
 
 
 @pytest.mark.slow
+def test_the_newest_load_is_the_last_one_also_if_a_clock_was_set_back(weeks, place):
+    deliver(weeks(0), place)
+    load(weeks(1), place.request(), lambda: now() - DAY)
+    with place.open() as target:
+        assert target.held().generation == 2
+
+
+@pytest.mark.slow
 def test_what_another_unfinished_load_wrote_aside_goes(weeks, place, monkeypatch):
     folders, publish = weeks(0), LoadTarget.publish
     monkeypatch.setattr(LoadTarget, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -126,7 +135,7 @@ def test_what_another_unfinished_load_wrote_aside_goes(weeks, place, monkeypatch
     deliver(weeks(1), place)
     assert_same(folders, place)
     with place.open() as target:
-        assert not [name for name in target._column_names() if name.startswith("_staging_")]
+        assert not [name for name in target.shapes() if name.startswith("_staging_")]
 
 
 @pytest.mark.slow
@@ -175,7 +184,7 @@ def test_a_target_never_goes_back_in_time(weeks, place, tmp_path):
     older = Folders(tmp_path / "older")
     shutil.copytree(weeks(0).data, older.data, symlinks=True)
     deliver(weeks(1), place)
-    with pytest.raises(FirmlakeError, match="newer load"):
+    with pytest.raises(FirmlakeError, match="a later copy of this one"):
         deliver(older, place)
 
 

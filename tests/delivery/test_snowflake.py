@@ -140,6 +140,23 @@ def test_weeks_are_loaded_in_transactions_that_no_statement_ends_early(weeks, se
     assert not re.search(r"^(CREATE|ALTER|DROP)", "\n".join(loads), re.MULTILINE)
 
 
+def test_what_others_changed_is_put_right_and_a_table_to_drop_is_named(weeks, service):
+    place = Place("snowflake://account/D?warehouse=w", lambda sql: service.connection.execute(sql).fetchall())
+    folders = weeks(0)
+    load(folders, place.request(), now)
+    place.ask("DELETE FROM firmlake.lookalikes")
+    place.ask("DROP TABLE firmlake.runs")
+    assert "runs is gone" in load(folders, place.request(), now).note
+    assert_same(folders, place)
+    place.ask("ALTER TABLE firmlake.financials ALTER COLUMN revenue TYPE DOUBLE")
+    with pytest.raises(FirmlakeError, match="type of a column") as caught:
+        load(folders, place.request(), now)
+    assert "Drop firmlake.financials, then load again" in caught.value.next_step
+    place.ask("DROP TABLE firmlake.financials")
+    load(folders, place.request(), now)
+    assert_same(folders, place)
+
+
 def test_a_refused_login_is_told_without_the_password(weeks, service):
     service.accepts = "another"
     with pytest.raises(FirmlakeError) as caught:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from firmlake.core.folders import Folders
-from firmlake.delivery.load import LoadRequest, load
+from firmlake.delivery.load import load
+from firmlake.delivery.request import LoadRequest
 from firmlake.exports.destination import Folder
 from firmlake.exports.export import ExportRequest, export
 from firmlake.forget.copies import note_archive

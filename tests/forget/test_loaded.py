@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
-from firmlake.delivery.load import LoadRequest, load
+from firmlake.delivery.load import load
+from firmlake.delivery.request import LoadRequest
 from firmlake.forget.copies import known_archives, note_archive
 from firmlake.forget.forget import forget
 from firmlake.forget.reach import drop_copy
@@ -51,6 +52,23 @@ def test_a_loaded_database_follows_at_once_and_what_others_made_there_stays(load
         assert connection.execute("SELECT count(*) FROM firmlake.relationships").fetchone() > (0,)
         assert connection.execute("FROM ours.v").fetchall() == [(1,)]
     assert not load(folders, LoadRequest(target=f"duckdb:{target}"), now).is_new
+
+
+@pytest.mark.slow
+def test_tables_that_the_last_load_left_out_are_cleaned_too(loaded, tmp_path):
+    """An earlier firmlake loaded only the tables asked for, and left the others as they were."""
+    folders, target = loaded
+    with duckdb.connect(target) as connection:
+        ((tables,),) = connection.execute("SELECT tables FROM firmlake._firmlake_loads").fetchall()
+        fewer = json.dumps({"companies": json.loads(tables)["companies"]})
+        connection.execute(
+            "INSERT INTO firmlake._firmlake_loads SELECT * REPLACE "
+            "('later' AS load_id, loaded_at + INTERVAL 1 SECOND AS loaded_at, ? AS tables) "
+            "FROM firmlake._firmlake_loads",
+            [fewer],
+        )
+    assert forget(settings_of(folders), SUBJECTS, now).is_complete
+    assert places_of(tmp_path, *SPELLED, BOLT.company_number) == set()
 
 
 @pytest.mark.slow

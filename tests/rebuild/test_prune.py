@@ -11,7 +11,7 @@ from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.exports.destination import Folder
 from firmlake.exports.export import ExportRequest, export
-from firmlake.rebuild.prune import find_removable, prune
+from firmlake.rebuild.prune import find_pinned, find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.warehouse.generations import newest, open_warehouse
@@ -76,9 +76,15 @@ def test_a_look_changes_nothing(three):
 def test_the_generation_that_changes_start_from_stays(folders, tmp_path):
     add_run(folders, 0)
     export(folders, ExportRequest(mode="changes"), Folder(tmp_path / "out"))
+    assert find_pinned(folders, keep_generations=1) == []  # it is the newest
     for day in (1, 2):
         add_run(folders, day, keep=1)
     assert names(removable(folders, keep_generations=1)) == []
+    [pinned] = find_pinned(folders, keep_generations=1)
+    assert (pinned.generation.name, pinned.target) == ("gen_000001.duckdb", str(tmp_path / "out"))
+    kept = pinned.record.rename(tmp_path / "record.json")
+    assert names(removable(folders, keep_generations=1)) == [("generation", "gen_000001.duckdb")]
+    kept.rename(pinned.record)
     assert export(folders, ExportRequest(mode="changes"), Folder(tmp_path / "out")).manifest.mode == "changes"
     assert names(removable(folders, keep_generations=1)) == [("generation", "gen_000001.duckdb")]
 
@@ -91,7 +97,9 @@ def test_old_runs_go_and_replay_and_verify_give_the_same(three, kind):
     prune(three, found)
     assert not any(each.path.exists() for each in found)
     assert names(removable(three, staged_days=OLD, landed_days=OLD)) == []  # of each run the other one stays
-    assert all(check.agrees for check in verify(three, lambda: NOW, memory_limit="256MB"))
+    runs = []
+    assert all(check.agrees for check in verify(three, lambda: NOW, memory_limit="256MB", on_run=runs.append))
+    assert sorted(run.is_pruned for run in runs) == ([False, True, True] if kind == "landed" else [False] * 3)
     replay(three, lambda: NOW, memory_limit="256MB", keep=9)
     assert hashes(three) == expected
 

@@ -1,4 +1,4 @@
-"""The end of a run: failures by reason, refused lines by name, and a first query only when it is the first."""
+"""The end of a run: failures by reason, and a first query only when it is the first."""
 
 from __future__ import annotations
 

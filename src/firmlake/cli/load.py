@@ -18,25 +18,36 @@ __all__ = ["load"]
 @click.command()
 @click.argument("target", required=False)
 @click.option("--schema", metavar="NAME", help="Schema of the tables in TARGET. Default: firmlake.")
-@click.option("--table", "tables", multiple=True, metavar="NAME", help="Only this table; may be repeated.")
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="NAME",
+    help="Only this table, and those that the schema has.",
+)
 @click.option("--whole", is_flag=True, help="Compare all rows, even if the changes since the last load would do.")
+@click.option("--take-over", is_flag=True, help="Replace what another data folder loaded into the schema.")
 @command
-def load(call: Call, target: str | None, schema: str | None, tables: tuple[str, ...], whole: bool) -> None:
+def load(
+    call: Call, target: str | None, schema: str | None, tables: tuple[str, ...], whole: bool, take_over: bool
+) -> None:
     """Load the newest generation into the tables of TARGET.
 
     TARGET is postgres://HOST/DATABASE, snowflake://ACCOUNT/DATABASE, bigquery://PROJECT/DATASET or duckdb:FILE. The
     login comes from where each driver looks for it: ~/.pgpass, SNOWFLAKE_USER with a key file or SNOWFLAKE_PASSWORD,
     GOOGLE_APPLICATION_CREDENTIALS.
 
-    The first load writes all rows, later ones the rows that changed; rows that are gone are deleted. Readers see the
-    load before or this one. A load that was interrupted resumes when it is repeated.
+    The first load writes all rows, later ones the rows that changed; rows that are gone are deleted. If others changed
+    the tables, all rows are loaded. Readers see the load before or this one. A load that was interrupted resumes when
+    it is repeated. A schema belongs to one data folder.
     """
     from firmlake.core.folders import Folders
     from firmlake.delivery.load import load as carry_out
-    from firmlake.delivery.load import request_of
+    from firmlake.delivery.request import request_of
 
     settings = call.settings(load__target=target, load__schema=schema, load__tables=",".join(tables) or None)
-    done = carry_out(Folders.existing(settings), request_of(settings, is_whole=whole), utc_now, call.say)
+    request = request_of(settings, is_whole=whole, takes_over=take_over)
+    done = carry_out(Folders.existing(settings), request, utc_now, call.say)
     call.answer(_content(done), lambda: call.say(done.describe()))
 
 

@@ -31,12 +31,13 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
 
     `privacy.keep_days` says how long personal data is kept: landed answers, refused lines, contacts, lists, lookups.
     Either the landed answers or the staged tables of a run always stay, and so does the generation from which the next
-    export of changes starts. Nothing of a damaged run is removed; it is named instead.
+    load or export of changes starts; the output names these targets and how to forget one that is gone. Nothing of a
+    damaged run is removed; it is named instead.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.forget.retention import apply_retention, find_expired, is_lookup
-    from firmlake.rebuild.prune import find_removable
+    from firmlake.rebuild.prune import find_pinned, find_removable
     from firmlake.rebuild.prune import prune as remove
     from firmlake.terminal.status import show_removable
 
@@ -53,6 +54,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
             landed_days=landed_days,
             landed_days_of=lambda run: days.lookups if days.lookups >= 0 and is_lookup(run) else None,
         )
+        pinned = find_pinned(folders, keep_generations=settings.run.keep_generations)
         expired = find_expired(folders, days, now)
         if not dry_run:
             remove(folders, removable)
@@ -61,8 +63,9 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
         "removed": not dry_run,
         "byte_count": sum(each.byte_count for each in removable),
         "spared": [each._asdict() for each in removable],
+        "pinned": [each._asdict() for each in pinned],
         "expired": [each._asdict() for each in expired],
         "damaged": [(run_id, error.message, error.next_step) for run_id, error in damaged.items()],
     }
-    call.answer(content, lambda: show_removable(removable, dry_run, expired))
+    call.answer(content, lambda: show_removable(removable, dry_run, expired, pinned))
     return call.name_damaged(damaged)

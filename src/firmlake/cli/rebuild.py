@@ -72,23 +72,33 @@ def replay(call: Call, processes: int) -> None:
 @_in_processes
 @command
 def verify(call: Call, forgotten: bool, processes: int) -> int:
-    """Prove that landed answers, staged tables and warehouse agree."""
+    """Prove that landed answers, staged tables and warehouse agree.
+
+    Of a run whose landed answers were pruned, only staged tables and warehouse can be compared; the output counts them.
+    """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.rebuild.verify import verify as check_all
-    from firmlake.terminal.runs import show_checks
+    from firmlake.terminal.status import show_checks
 
     if forgotten:
         return _prove(call)
     settings = call.settings()
     folders = Folders.existing(settings)
     with lock(folders, "firmlake verify", is_reader=True):
-        checks = check_all(folders, utc_now, memory_limit=settings.run.duckdb_memory, processes=processes)
-    agrees = all(check.agrees for check in checks)
-    content = {"agrees": agrees, "tables": [check._asdict() for check in checks]}
-    call.answer(content, lambda: show_checks(checks))
+        runs: list[Run] = []
+        memory = settings.run.duckdb_memory
+        checks = check_all(folders, utc_now, memory_limit=memory, processes=processes, on_run=runs.append)
+    agrees, pruned = all(check.agrees for check in checks), sum(run.is_pruned for run in runs)
+    content = {
+        "agrees": agrees,
+        "runs_from_landed_answers": len(runs) - pruned,
+        "runs_from_staged_tables": pruned,
+        "tables": [check._asdict() for check in checks],
+    }
+    call.answer(content, lambda: show_checks(checks, runs))
     if not agrees:
-        call.say("firmlake: The warehouse differs from the landed answers. `firmlake replay` rebuilds it.")
+        call.say("firmlake: The warehouse differs from a replay. `firmlake replay` rebuilds it.")
     return EXIT_DONE if agrees else EXIT_FAILED
 
 

@@ -239,7 +239,8 @@ class LoadSettings(SettingsSection, frozen=True):
     ] = ""
     schema: Annotated[str, Meta(min_length=1, max_length=60, description="schema of the tables there")] = "firmlake"
     tables: Annotated[
-        tuple[str, ...], Meta(description="tables to load; [] loads the data, its state and the runs")
+        tuple[str, ...],
+        Meta(description="tables to load, and those that the schema has; [] loads the data, its state and the runs"),
     ] = ()
 
 

@@ -41,7 +41,7 @@ _TYPES = {
 }
 _ROWS = 50_000
 _NAME = re.compile(r"\w+")
-_LOGIN = "Check GOOGLE_APPLICATION_CREDENTIALS or the login of gcloud, and its rights; then load again to resume"
+_LOGIN = "Check it, the login (GOOGLE_APPLICATION_CREDENTIALS or gcloud) and its rights; then load again to resume"
 
 
 class BigqueryConnection:
@@ -118,8 +118,8 @@ class BigqueryConnection:
             self._exists = True
 
     def columns(self) -> list[tuple[Any, ...]]:
-        """List table and name of each column in the schema, in order."""
-        columns = f"SELECT table_name, column_name FROM {self.schema}.INFORMATION_SCHEMA.COLUMNS"  # noqa: S608 - checked
+        """List table, name and type of each column in the schema, in order."""
+        columns = f"SELECT table_name, column_name, data_type FROM {self.schema}.INFORMATION_SCHEMA.COLUMNS"  # noqa: S608 - checked
         return self.run(f"{columns} ORDER BY table_name, ordinal_position") if self._exists else []
 
     def close(self) -> None:

@@ -23,7 +23,10 @@ __all__ = ["DuckdbConnection", "open_duckdb"]
 _KINDS = ("text", "json", "integer", "count", "date", "timestamp", "boolean", "money", "ratio", "fraction", "decimal")
 _ROWS = 50_000
 _VERSION = "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'held'"
-_COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = ? ORDER BY column_index"
+_COLUMNS = (
+    "SELECT table_name, column_name, replace(data_type, 'TIMESTAMP WITH TIME ZONE', 'TIMESTAMPTZ') "
+    "FROM duckdb_columns() WHERE schema_name = ? ORDER BY column_index"
+)
 
 
 class DuckdbConnection:
@@ -90,7 +93,7 @@ class DuckdbConnection:
         self.run(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
 
     def columns(self) -> list[tuple[Any, ...]]:
-        """List table and name of each column in the schema, in order."""
+        """List table, name and type of each column in the schema, in order."""
         return self.run(_COLUMNS, (self._schema,))
 
 
@@ -156,4 +159,6 @@ def _told(name: str) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        raise FirmlakeError(f"{name}: {first_line(error)}", "Load again to resume. The tables are unchanged") from error
+        is_passing = isinstance(error, duckdb.OperationalError | duckdb.InterruptException)
+        mend = "Load again to resume" if is_passing else "Mend this in the database, then load again"
+        raise FirmlakeError(f"{name}: {first_line(error)}", f"The tables are unchanged. {mend}") from error

@@ -2,66 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
 import msgspec
 
-from firmlake import __version__
-from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.core.errors import UsageError
 from firmlake.core.failure import recorded_delivery
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
-from firmlake.core.settings import Settings
 from firmlake.delivery.bigquery import open_bigquery
+from firmlake.delivery.decision import check_follows, choose_mode, choose_tables, start
 from firmlake.delivery.duckdb_file import open_duckdb
 from firmlake.delivery.postgres import open_postgres
 from firmlake.delivery.record import LoadRecord
+from firmlake.delivery.request import LoadRequest
 from firmlake.delivery.snowflake import open_snowflake
 from firmlake.delivery.target import LoadTarget, TargetConnection
-from firmlake.exports.selection import (
-    BASE,
-    EXPORTED_TABLES,
-    LastLoad,
-    Selected,
-    attach,
-    last_load,
-    select_changes,
-    select_whole,
-)
+from firmlake.exports.selection import Selected, last_load, select_changes, select_whole
 from firmlake.exports.table_files import Source
 from firmlake.tables.schemas import WAREHOUSE_TABLES
-from firmlake.tables.stage import SCHEMA_VERSION
-from firmlake.warehouse.exported import LastExport, lock_name, record_export
-from firmlake.warehouse.exported import made_at as made_at_of
+from firmlake.warehouse.exported import LastExport, lock_name, made_at, record_export
 from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["Delivered", "LoadRequest", "load", "open_target", "request_of"]
-
-
-class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to load, and where.
-
-    Attributes:
-        target: `postgres://HOST/DATABASE`, `snowflake://ACCOUNT/DATABASE`, `bigquery://PROJECT/DATASET`, `duckdb:FILE`.
-        schema: The schema of the tables in the target.
-        tables: The tables to load.
-        is_whole: Load all rows, even if loading the changes would be enough.
-        memory_limit: The most memory that DuckDB may use.
-    """
-
-    target: str
-    schema: str = "firmlake"
-    tables: tuple[str, ...] = EXPORTED_TABLES
-    is_whole: bool = False
-    memory_limit: str = "224MB"
+__all__ = ["Delivered", "load", "open_target"]
 
 
 class Delivered(NamedTuple):
@@ -90,24 +60,6 @@ class Delivered(NamedTuple):
         return f"Loaded into {self.target}: {rows}, {what}" + (f" (whole, because {self.note})" if self.note else "")
 
 
-def request_of(settings: Settings, *, is_whole: bool = False) -> LoadRequest:
-    """Make a request from the settings.
-
-    Raises:
-        UsageError: The settings name no target. Set `load.target`.
-    """
-    wanted = settings.load
-    if not wanted.target:
-        raise UsageError("No target is named", "Run `firmlake load postgres://HOST/DATABASE`, or set load.target")
-    return LoadRequest(
-        target=wanted.target,
-        schema=wanted.schema,
-        tables=wanted.tables or EXPORTED_TABLES,
-        is_whole=is_whole,
-        memory_limit=settings.run.duckdb_memory,
-    )
-
-
 def load(
     folders: Folders,
     request: LoadRequest,
@@ -116,7 +68,8 @@ def load(
 ) -> Delivered:
     """Load the newest generation into the tables of a target. If a load is interrupted, call again to resume it.
 
-    If the target holds an earlier generation that is still kept, only the rows that differ are sent.
+    If the target holds an earlier generation that is still kept, and nobody else changed it, only the rows that differ
+    are sent.
 
     Args:
         folders: The data folder.
@@ -127,7 +80,8 @@ def load(
     Raises:
         UsageError: The target or a table is unknown.
         LockHeldError: Another load into the target is running. Wait until it ends.
-        FirmlakeError: Nothing is published yet, the target holds a later generation, or the target reports an error.
+        FirmlakeError: Nothing is published yet, the target holds a later generation or one of another data folder, or
+            it reports an error.
     """
     with (
         recorded_delivery(folders.state, f"a load into {_address(request)}, schema {request.schema}"),
@@ -136,19 +90,27 @@ def load(
         lock(folders, f"a load into {target.name}", lock_name(target.name + request.schema), is_reader=True),
     ):
         held, newest = target.held(), last_load(connection)
-        _check_order(held, newest, target)
-        made_at = made_at_of(folders, newest.generation)
-        if held and made_at == held.made_at and _holds(held, newest, request):
+        if held and not request.takes_over:
+            check_follows(connection, folders, held, target)
+        tables = choose_tables(request, target)
+        if kept := ", ".join(name for name in tables if name not in request.tables):
+            tell(f"Also loaded, because the schema has them from earlier loads: {kept}")
+        request = msgspec.structs.replace(request, tables=tables)
+        mode, note = choose_mode(connection, folders, request, held, target)
+        if held and not mode:
             _remember(folders, request, target, held, now)
             return Delivered(target.name, held, is_new=False)
-        why_whole = _why_whole(connection, folders, request, held)
-        selected = select_whole(request.tables) if why_whole is not None else select_changes(request.tables)
-        record = _start(request, target, newest, made_at, held, is_whole=why_whole is not None)
+        selected = select_whole(tables) if mode == "whole" else select_changes(tables)
+        record = start(request, newest, made_at(folders, newest.generation), held, mode)
         counts = _stage(connection, folders, target, record, selected, tell)
-        record = msgspec.structs.replace(record, loaded_at=now().replace(tzinfo=None), row_counts=counts)
-        target.publish(record, [WAREHOUSE_TABLES[name] for name in request.tables], held)
+        shapes = [WAREHOUSE_TABLES[name] for name in tables]
+        loaded_at = now().replace(tzinfo=None)
+        if held:  # the newest load is the last one, also if a clock was set back
+            loaded_at = max(loaded_at, held.loaded_at + timedelta(microseconds=1))
+        record = msgspec.structs.replace(record, loaded_at=loaded_at, tables=target.staged(shapes), row_counts=counts)
+        target.publish(record, shapes)
         _remember(folders, request, target, record, now)
-    return Delivered(target.name, record, is_new=True, note=why_whole or "")
+    return Delivered(target.name, record, is_new=True, note=note)
 
 
 @contextmanager
@@ -190,70 +152,6 @@ def _address(request: LoadRequest) -> str:
     """Return the address of the target; that of a file does not depend on where a command is started."""
     scheme, _, path = request.target.partition(":")
     return f"duckdb:{Path(path).absolute()}" if scheme == "duckdb" else request.target
-
-
-def _check_order(held: LoadRecord | None, newest: LastLoad, target: LoadTarget) -> None:
-    if held and held.published_at > newest.published_at:
-        raise FirmlakeError(
-            f"{target.name} holds a newer load, of generation {held.generation} from {held.published_at} UTC",
-            "Load from the data folder of that load, or into another schema",
-        )
-
-
-def _holds(held: LoadRecord, newest: LastLoad, request: LoadRequest) -> bool:
-    return (
-        not request.is_whole
-        and (held.generation, held.published_at) == (newest.generation, newest.published_at)
-        and held.schema_version == SCHEMA_VERSION
-        and set(held.tables) == set(request.tables)
-    )
-
-
-def _why_whole(
-    connection: duckdb.DuckDBPyConnection, folders: Folders, request: LoadRequest, held: LoadRecord | None
-) -> str | None:
-    """Return why all rows must be loaded, "" if asked for; None if changes are enough, after attaching their base."""
-    if held is None or request.is_whole:
-        return ""
-    if held.schema_version != SCHEMA_VERSION:
-        return "the columns of the tables have changed since the last load"
-    if set(held.tables) != set(request.tables):
-        return "the last load was of other tables"
-    path = _path(folders, held.generation)
-    if path.exists() and made_at_of(folders, held.generation) != held.made_at:
-        return f"generation {held.generation}, which was loaded last, was rebuilt since then"
-    if path.exists():
-        attach(connection, path)
-        if last_load(connection, BASE).published_at == held.published_at:
-            return None
-    return f"generation {held.generation}, which was loaded last, is no longer kept"
-
-
-def _path(folders: Folders, generation: int) -> Path:
-    return folders.warehouse / f"gen_{generation:06}.duckdb"
-
-
-def _start(
-    request: LoadRequest, target: LoadTarget, newest: LastLoad, made_at: str, held: LoadRecord | None, *, is_whole: bool
-) -> LoadRecord:
-    """Make the record of a load. Its name is derived from the content, so that an interrupted load can resume."""
-    tables = {name: target.dialect.shape(WAREHOUSE_TABLES[name]) for name in request.tables}
-    mode = "whole" if is_whole else "changes"
-    content = (newest.generation, newest.published_at, made_at, mode, held and held.load_id, tables, SCHEMA_VERSION)
-    digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:8]
-    return LoadRecord(
-        load_id=f"{newest.run_id}-{mode}-{digest}",
-        loaded_at=newest.published_at,
-        mode=mode,
-        run_id=newest.run_id,
-        generation=newest.generation,
-        published_at=newest.published_at,
-        made_at=made_at,
-        base_generation=held.generation if held and not is_whole else None,
-        schema_version=SCHEMA_VERSION,
-        firmlake_version=__version__,
-        tables=tables,
-    )
 
 
 def _stage(

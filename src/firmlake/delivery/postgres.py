@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 import polars as pl
@@ -33,9 +33,11 @@ _TYPES = {
 }
 _ROWS = 50_000
 _LOCK = 0x6669_726D_6C61  # "firmla"
-_COLUMNS = (
-    "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s ORDER BY ordinal_position"
-)
+_COLUMNS = """
+    SELECT relname, attname, format_type(atttypid, atttypmod)
+    FROM pg_attribute JOIN pg_class c ON c.oid = attrelid JOIN pg_namespace n ON n.oid = relnamespace
+    WHERE nspname = %s AND attnum > 0 AND NOT attisdropped AND relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY attnum
+"""
 
 
 class PostgresConnection:
@@ -95,7 +97,7 @@ class PostgresConnection:
                 self._connection.execute(f"CREATE SCHEMA {self.schema}")
 
     def columns(self) -> list[tuple[Any, ...]]:
-        """List table and name of each column in the schema, in order."""
+        """List table, name and type of each column in the schema, in order."""
         return self.run(_COLUMNS, (self._schema,))
 
 
@@ -136,7 +138,11 @@ def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
         if not is_free:
             raise LockHeldError(f"Another load into schema {schema} of {name} is running", "Wait until it ends")
         connection.execute("SET client_min_messages = warning")
-        yield PostgresConnection(connection, name, schema)
+        try:
+            yield PostgresConnection(connection, name, schema)
+        finally:  # now: the server notices the end of a connection only later, and would refuse the next load
+            with suppress(psycopg.Error):
+                connection.execute("SELECT pg_advisory_unlock_all()")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -160,8 +166,13 @@ def _told(name: str) -> Iterator[None]:
         yield
     except psycopg.errors.DependentObjectsStillExist as error:
         raise FirmlakeError(
-            f"{name}: a column has another type now, but views depend on its table: {first_line(error)}",
-            "Drop these views, load again, then create the views again",
+            f"{name}: a table must be made again, but views or foreign keys depend on it: {first_line(error)}",
+            "Drop these, load again, then create them again",
+        ) from None
+    except psycopg.errors.IntegrityError as error:
+        raise FirmlakeError(
+            f"{name}: {first_line(error)}",
+            "The tables are unchanged. Drop this constraint, or the rows that refer to this one, then load again",
         ) from None
     except psycopg.errors.InsufficientPrivilege as error:
         raise FirmlakeError(
@@ -173,4 +184,6 @@ def _told(name: str) -> Iterator[None]:
             "Check the server and the login (PGUSER, ~/.pgpass), then load again to resume",
         ) from None
     except psycopg.Error as error:
-        raise FirmlakeError(f"{name}: {first_line(error)}", "Load again to resume. The tables are unchanged") from None
+        raise FirmlakeError(
+            f"{name}: {first_line(error)}", "The tables are unchanged. Mend this in the database, then load again"
+        ) from None

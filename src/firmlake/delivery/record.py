@@ -9,7 +9,7 @@ import msgspec
 
 from firmlake.tables.schemas import Column, Table
 
-__all__ = ["LOADS", "STAGED", "LoadRecord", "Shape", "record_of", "row_of"]
+__all__ = ["LOADS", "STAGED", "LoadRecord", "Shape", "read_tables", "record_of", "row_of"]
 
 Shape = tuple[tuple[str, str], ...]
 """Name and type of each column of a table, as the target spells them."""
@@ -59,7 +59,7 @@ class LoadRecord(msgspec.Struct, frozen=True, kw_only=True):
     base_generation: int | None
     schema_version: int
     firmlake_version: str
-    tables: dict[str, Shape]
+    tables: dict[str, Shape] = {}
     row_counts: dict[str, int] = {}
 
 
@@ -76,7 +76,7 @@ def row_of(record: LoadRecord) -> tuple[Any, ...]:
 def record_of(row: tuple[Any, ...]) -> LoadRecord:
     """Read a row of `_firmlake_loads`. Times are in UTC, without a zone."""
     values = dict(zip((column.name for column in LOADS.columns), row, strict=True))
-    values["tables"] = msgspec.json.decode(values["tables"], type=dict[str, Shape])
+    values["tables"] = read_tables(values["tables"])
     values["row_counts"] = msgspec.json.decode(values["row_counts"], type=dict[str, int])
     for name in ("loaded_at", "published_at"):
         moment = values[name]
@@ -84,3 +84,8 @@ def record_of(row: tuple[Any, ...]) -> LoadRecord:
     for name in ("generation", "base_generation", "schema_version"):
         values[name] = None if values[name] is None else int(values[name])  # some drivers return decimals
     return LoadRecord(**values)
+
+
+def read_tables(text: str) -> dict[str, Shape]:
+    """Read the columns of the tables of a load."""
+    return msgspec.json.decode(text, type=dict[str, Shape])

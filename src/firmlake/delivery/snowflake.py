@@ -104,12 +104,14 @@ class SnowflakeConnection:
         self.run(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
 
     def columns(self) -> list[tuple[Any, ...]]:
-        """List table and name of each column in the schema, in order and in lower case."""
+        """List table, name and type of each column in the schema, in order; names in lower case."""
         rows = self.run(
-            "SELECT table_name, column_name FROM information_schema.columns "  # noqa: S608 - a checked name
-            f"WHERE table_schema = '{self.schema.upper()}' ORDER BY table_name, ordinal_position"
+            "SELECT table_name, column_name, "  # noqa: S608 - a checked name
+            "data_type || COALESCE('(' || numeric_precision || ',' || numeric_scale || ')', '') "
+            f"FROM information_schema.columns WHERE table_schema = '{self.schema.upper()}' "
+            "ORDER BY table_name, ordinal_position"
         )
-        return [(table.lower(), column.lower()) for table, column in rows]
+        return [(table.lower(), column.lower(), kind) for table, column, kind in rows]
 
 
 @contextmanager
@@ -184,5 +186,6 @@ def _told(name: str) -> Iterator[None]:
         secret = os.environ.get(_PASSWORD)
         said = first.replace(secret, "***") if secret else first
         raise FirmlakeError(
-            f"{name}: {said}", "Check SNOWFLAKE_USER, its key or password, and its rights; then load again to resume"
+            f"{name}: {said}",
+            "Check it, SNOWFLAKE_USER, its key or password, and its rights; then load again to resume",
         ) from None

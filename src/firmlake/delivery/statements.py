@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from firmlake.core.sql import quote_text
-from firmlake.delivery.record import Shape
 from firmlake.exports.selection import CHANGE
 from firmlake.tables.schemas import Column, Table
 
@@ -59,10 +58,6 @@ class Dialect(NamedTuple):
         if value is None:
             return "NULL"
         return str(value) if isinstance(value, int) else self.text(str(value))
-
-    def shape(self, table: Table) -> Shape:
-        """Return name and type of each column of a table, as the target spells them."""
-        return tuple((column.name, self.types[column.type]) for column in table.columns)
 
 
 def create_table(name: str, table: Table, dialect: Dialect) -> str:

@@ -9,14 +9,14 @@ _firmlake_loads     one row for each load, written in the transaction that publi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from firmlake.core.errors import FirmlakeError
-from firmlake.delivery.record import LOADS, STAGED, LoadRecord, Shape, record_of, row_of
+from firmlake.delivery.record import LOADS, STAGED, LoadRecord, Shape, read_tables, record_of, row_of
 from firmlake.delivery.statements import (
     Dialect,
     add_column,
@@ -26,6 +26,7 @@ from firmlake.delivery.statements import (
     create_table,
     replace_rows,
 )
+from firmlake.exports.selection import CHANGE
 from firmlake.tables.schemas import Table
 
 __all__ = ["LoadTarget", "TargetConnection"]
@@ -68,7 +69,7 @@ class TargetConnection(Protocol):
         ...
 
     def columns(self) -> list[tuple[Any, ...]]:
-        """List table and name of each column in the schema, in order."""
+        """List table, name and type of each column in the schema, in order; the target spells the types in its way."""
         ...
 
 
@@ -79,17 +80,39 @@ class LoadTarget:
         self._connection = connection
         self._run = connection.run
         self.name = connection.name
+        self.schema = connection.schema
         self.dialect = connection.dialect
 
     def held(self) -> LoadRecord | None:
         """Read the newest load; None before the first."""
-        if LOADS.name not in self._column_names():
+        if LOADS.name not in self.shapes():
             return None
         columns = ", ".join(column.name for column in LOADS.columns)
         rows = self._run(
             f"SELECT {columns} FROM {self._at(LOADS.name)} ORDER BY loaded_at DESC, generation DESC LIMIT 1"
         )
         return record_of(rows[0]) if rows else None
+
+    def made(self) -> dict[str, set[str]]:
+        """Name the tables and columns that any load made, whether or not they are still there."""
+        made: dict[str, set[str]] = {}
+        if LOADS.name in self.shapes():
+            for (tables,) in self._run(f"SELECT DISTINCT tables FROM {self._at(LOADS.name)}"):
+                for name, shape in read_tables(tables).items():
+                    made.setdefault(name, set()).update(dict(shape))
+        return made
+
+    def shapes(self) -> dict[str, Shape]:
+        """Return the columns of each table that is in the schema now, whoever made it."""
+        shapes: dict[str, Shape] = {}
+        for table, column, kind in self._connection.columns():
+            shapes[table] = (*shapes.get(table, ()), (column, kind))
+        return shapes
+
+    def count(self, name: str, columns: Iterable[str]) -> list[int]:
+        """Count the rows of a table, then the values of each column that are not null."""
+        counted = ", ".join(("count(*)", *(f"count({self.dialect.quoted(column)})" for column in columns)))
+        return [int(count) for count in self._run(f"SELECT {counted} FROM {self._at(name)}")[0]]
 
     def prepare(self, load_id: str) -> dict[str, int]:
         """Create the schema and the tables of records, and remove tables staged by other, unfinished loads.
@@ -98,7 +121,7 @@ class LoadTarget:
             The number of rows of each table that this load has staged already.
         """
         self._connection.create_schema()
-        there = self._column_names()
+        there = self.shapes()
         for table in (LOADS, STAGED):
             if table.name not in there:
                 with self._with_ddl():
@@ -136,25 +159,30 @@ class LoadTarget:
             self._run(f"INSERT INTO {self._at(STAGED.name)} VALUES ({text(load_id)}, {text(table.name)}, {count})")
         return count
 
-    def publish(self, record: LoadRecord, tables: Sequence[Table], held: LoadRecord | None) -> None:
+    def staged(self, tables: Iterable[Table]) -> dict[str, Shape]:
+        """Return the columns of staged tables, with their types as this target spells them."""
+        there = self.shapes()
+        return {
+            table.name: tuple(each for each in there[_aside(table.name)] if each[0] != CHANGE.name) for table in tables
+        }
+
+    def publish(self, record: LoadRecord, tables: Sequence[Table]) -> None:
         """Publish all tables in one transaction. Readers see either the load before or this one.
 
         Args:
             record: The row of this load.
             tables: The tables to publish, with their new columns.
-            held: The load before; None for the first load.
 
         Raises:
             FirmlakeError: A table with one of these names exists, but no load made it. Choose another schema.
         """
-        there, aside = self._column_names(), []
-        known = held.tables if held else {}
+        there, made, aside = self.shapes(), self.made(), []
         if self.dialect.has_apart_ddl:
-            there = self._make_tables(record, tables, there, known)
-            known = record.tables
+            there = self._make_tables(record, tables, there, made)
+            made |= {table.name: set() for table in tables}
         with self._connection.transaction():
             for table in tables:
-                aside += self._put(table, record, there.get(table.name), known.get(table.name))
+                aside += self._put(table, record, there.get(table.name), made.get(table.name))
                 self._unmark(record.load_id, table.name)
             values = ", ".join(map(self.dialect.literal, row_of(record)))
             self._run(f"INSERT INTO {self._at(LOADS.name)} VALUES ({values})")
@@ -174,15 +202,15 @@ class LoadTarget:
 
     # -----------------------------------------------------------------------------------------------------------------
 
-    def _put(self, table: Table, record: LoadRecord, there: list[str] | None, known: Shape | None) -> list[str]:
+    def _put(self, table: Table, record: LoadRecord, there: Shape | None, made: Collection[str] | None) -> list[str]:
         """Publish the staged rows of one table, and return the tables to drop afterwards."""
         name, staged, wanted = self._at(table.name), self._at(_aside(table.name)), record.tables[table.name]
-        self._check_own(name, there, known)
+        self._check_own(name, there, made)
         left = [staged]
         if record.mode == "changes":
             statements = list(apply_changes(name, staged, table, self.dialect))
-        elif there is not None and known is not None and set(known) <= set(wanted):
-            new = [column for column in table.columns if column.name not in dict(known)]
+        elif there is not None and _fits(there, wanted, made or ()):
+            new = [column for column in table.columns if column.name not in dict(there)]
             statements = [add_column(name, column, self.dialect) for column in new]
             statements += replace_rows(name, staged, table, self.dialect)
         else:
@@ -191,13 +219,17 @@ class LoadTarget:
             statements.append(f"ALTER TABLE {staged} RENAME TO {table.name}")
         for statement in statements:
             self._run(statement)
-        if known != wanted:
+        if not set(wanted) <= set(there or ()):
             self._comment(table.name, table)
         return left
 
     def _make_tables(
-        self, record: LoadRecord, tables: Sequence[Table], there: Mapping[str, list[str]], known: Mapping[str, Shape]
-    ) -> Mapping[str, list[str]]:
+        self,
+        record: LoadRecord,
+        tables: Sequence[Table],
+        there: Mapping[str, Shape],
+        made: Mapping[str, Collection[str]],
+    ) -> dict[str, Shape]:
         """Create tables and add columns before the transaction, where the target allows no such statements in one.
 
         New tables and columns are empty until the load is committed.
@@ -206,25 +238,25 @@ class LoadTarget:
             FirmlakeError: A column has another type now. Drop the table.
         """
         for table in tables:
-            name, wanted, held = self._at(table.name), record.tables[table.name], known.get(table.name)
-            if held is None and there.get(table.name) == [column.name for column in table.columns]:
-                ((count,),) = self._run(f"SELECT count(*) FROM {name}")
-                if not count:  # an earlier load created the table and was killed before filling it
-                    continue
-            self._check_own(name, there.get(table.name), held)
-            if held is None:
+            name, wanted, shape = self._at(table.name), record.tables[table.name], there.get(table.name)
+            if shape is None:
                 self._run(create_table(name, table, self.dialect))
-            elif not set(held) <= set(wanted):
-                raise FirmlakeError(
-                    f"{self.name}: the type of a column in {name} has changed",
-                    f"Drop {name} and {LOADS.name}, then load again",
-                )
-            for column in table.columns if held is not None else ():
-                if column.name not in there[table.name]:
-                    self._run(add_column(name, column, self.dialect))
-            if held != wanted:
                 self._comment(table.name, table)
-        return self._column_names()
+                continue
+            is_left = table.name not in made and [column for column, _ in shape] == [column for column, _ in wanted]
+            if is_left and self.count(table.name, ()) == [0]:  # an earlier load was killed before filling it
+                continue
+            self._check_own(name, shape, made.get(table.name))
+            if not _fits(shape, wanted, made[table.name]):
+                raise FirmlakeError(
+                    f"{self.name}: the type of a column in {name} has changed", f"Drop {name}, then load again"
+                )
+            new = [column for column in table.columns if column.name not in dict(shape)]
+            for column in new:
+                self._run(add_column(name, column, self.dialect))
+            if new:
+                self._comment(table.name, table)
+        return self.shapes()
 
     def _with_ddl(self) -> AbstractContextManager[object]:
         """Begin a transaction for statements that also create or drop tables, if the target has such transactions.
@@ -233,14 +265,8 @@ class LoadTarget:
         """
         return nullcontext() if self.dialect.has_apart_ddl else self._connection.transaction()
 
-    def _column_names(self) -> Mapping[str, list[str]]:
-        names: dict[str, list[str]] = {}
-        for table, column in self._connection.columns():
-            names.setdefault(table, []).append(column)
-        return names
-
-    def _check_own(self, name: str, there: list[str] | None, known: Shape | None) -> None:
-        if there is not None and known is None:
+    def _check_own(self, name: str, there: Shape | None, made: Collection[str] | None) -> None:
+        if there is not None and made is None:
             raise FirmlakeError(
                 f"{self.name}: {name} exists, but no load of firmlake made it", "Load into another schema (--schema)"
             )
@@ -259,3 +285,12 @@ class LoadTarget:
 
 def _aside(name: str) -> str:
     return f"_staging_{name}"
+
+
+def _fits(there: Shape, wanted: Shape, made: Collection[str]) -> bool:
+    """Tell whether rows can be put into a table as it is: its columns have their types, and none is out of date.
+
+    Columns that others added do not matter.
+    """
+    columns = dict(wanted)
+    return all(columns.get(name) == kind for name, kind in there if name in columns or name in made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -12,8 +12,9 @@ import polars as pl
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
-from firmlake.delivery.load import LoadRequest, load, open_target
-from firmlake.delivery.record import LoadRecord
+from firmlake.delivery.load import load, open_target
+from firmlake.delivery.record import Shape
+from firmlake.delivery.request import LoadRequest
 from firmlake.delivery.target import LoadTarget
 from firmlake.forget.place import Place, count_changed
 from firmlake.privacy.forgotten import Forgotten
@@ -51,21 +52,21 @@ def clean_load(
         A place for each table that names a forgotten subject.
 
     Raises:
-        FirmlakeError: The database cannot be reached, or holds a later load from another data folder.
+        FirmlakeError: The database cannot be reached, or holds a load from another data folder.
     """
     address, schema = last.database
     if address.startswith("duckdb:") and not Path(address.removeprefix("duckdb:")).exists():
         raise FirmlakeError(f"There is no file {address.removeprefix('duckdb:')}", "Make it available again")
     request = LoadRequest(target=address, schema=schema, is_whole=True, memory_limit=settings.run.duckdb_memory)
     with open_target(request) as target:
-        held = target.held()
-        places = list(_find(target, held, forgotten)) if held else []
-    if write and held and (places or not forgotten.register.is_done):
-        tables = tuple(name for name in held.tables if name in WAREHOUSE_TABLES)
+        there = target.shapes()
+        loaded = {name: there[name] for name in target.made() if name in there and name in WAREHOUSE_TABLES}
+        places = list(_find(target, loaded, forgotten))
+    if write and loaded and (places or not forgotten.register.is_done):
         if places:
-            load(folders, msgspec.structs.replace(request, tables=tables), now)
+            load(folders, msgspec.structs.replace(request, tables=tuple(loaded)), now)
         with open_target(request) as target:
-            if remark := target.reclaim(tables):
+            if remark := target.reclaim(tuple(loaded)):
                 remarks.append(remark)
     yield from places
 
@@ -73,15 +74,14 @@ def clean_load(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _find(target: LoadTarget, held: LoadRecord, forgotten: Forgotten) -> Iterator[Place]:
-    for name in held.tables:
-        loaded = dict(held.tables[name])
-        known = WAREHOUSE_TABLES[name].columns if name in WAREHOUSE_TABLES else ()
-        texts = tuple(column for column in known if column.type in _TEXTS and column.name in loaded)
+def _find(target: LoadTarget, loaded: Mapping[str, Shape], forgotten: Forgotten) -> Iterator[Place]:
+    for name, shape in loaded.items():
+        known = WAREHOUSE_TABLES[name]
+        texts = tuple(column for column in known.columns if column.type in _TEXTS and column.name in dict(shape))
         if not texts:
             continue
         count = 0
-        for rows in target.read(WAREHOUSE_TABLES[name]._replace(columns=texts)):
+        for rows in target.read(known._replace(columns=texts)):
             frame = pl.DataFrame(rows, schema={column.name: pl.String for column in texts}, orient="row")
             count += count_changed(frame, clean_frame(frame, forgotten))
         if count:

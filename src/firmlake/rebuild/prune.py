@@ -2,7 +2,7 @@
 
 Pruning always keeps
 
-    a generation      if it is the newest, among the number to keep, or the start of an export of changes
+    a generation      if it is the newest, among the number to keep, or the start of a load or an export of changes
     a staged run      if it is not in the warehouse, or if its landed answers are gone
     landed answers    if their run is not in the warehouse, or not completely staged
     both of a run     if the one that would stay is damaged
@@ -26,11 +26,11 @@ from firmlake.core.folders import Folders
 from firmlake.core.run import Run, open_run
 from firmlake.core.runs import read_runs
 from firmlake.tables.stage import check_landed, check_staged, read_manifest
-from firmlake.warehouse.exported import exported_generations
+from firmlake.warehouse.exported import export_record, exported_generations, last_exports
 from firmlake.warehouse.generations import generation_number, list_generations, newest, open_warehouse
 from firmlake.warehouse.loads import loaded_runs
 
-__all__ = ["Removable", "find_removable", "prune"]
+__all__ = ["Pinned", "Removable", "find_pinned", "find_removable", "prune"]
 
 _GOING = ".going-"
 """Prefix of a folder that is being removed, so that no other process takes it for a run."""
@@ -50,6 +50,31 @@ class Removable(NamedTuple):
     path: Path
     byte_count: int
     ended_at: datetime | None = None
+
+
+class Pinned(NamedTuple):
+    """An old generation that is kept only because an export or a load starts from it.
+
+    Attributes:
+        target: The place, or the database and the schema.
+        record: The file that records the export or load. Without it, nothing is kept.
+    """
+
+    generation: Path
+    byte_count: int
+    target: str
+    record: Path
+
+
+def find_pinned(folders: Folders, *, keep_generations: int) -> list[Pinned]:
+    """List the generations beyond those to keep that exports and loads start from, with each place."""
+    needed = _needed(folders, keep_generations)
+    old = {generation_number(path): path for path in list_generations(folders) if path not in needed}
+    return [
+        Pinned(old[one.generation], old[one.generation].stat().st_size, one.target, export_record(folders, one.target))
+        for one in last_exports(folders)
+        if one.generation in old
+    ]
 
 
 def find_removable(
@@ -124,12 +149,14 @@ def prune(folders: Folders, removable: Iterable[Removable]) -> None:
 
 
 def _generations(folders: Folders, keep: int) -> Iterator[Removable]:
-    generations = list_generations(folders)
-    needed = {newest(folders), *generations[-keep:]}
-    exported = exported_generations(folders)
-    for path in generations:
+    needed, exported = _needed(folders, keep), exported_generations(folders)
+    for path in list_generations(folders):
         if path not in needed and generation_number(path) not in exported:
             yield _measured("generation", path)
+
+
+def _needed(folders: Folders, keep: int) -> set[Path | None]:
+    return {newest(folders), *list_generations(folders)[-keep:]}
 
 
 def _lists(folders: Folders, now: datetime, days: int | None, unfinished: Collection[str]) -> Iterator[Removable]:

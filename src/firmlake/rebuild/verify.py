@@ -32,7 +32,7 @@ _DIFFERS_BY_NATURE = ("loads",)
 
 
 class TableCheck(NamedTuple):
-    """The rows and the content hash of one table, in the warehouse and in a replay of the landed answers."""
+    """The rows and the content hash of one table, in the warehouse and in a replay."""
 
     table: str
     rows: int
@@ -46,14 +46,24 @@ class TableCheck(NamedTuple):
         return (self.rows, self.content_hash) == (self.replayed_rows, self.replayed_hash)
 
 
-def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str, processes: int = 1) -> list[TableCheck]:
+def verify(
+    folders: Folders,
+    now: Callable[[], datetime],
+    *,
+    memory_limit: str,
+    processes: int = 1,
+    on_run: Callable[[Run], object] = lambda run: None,
+) -> list[TableCheck]:
     """Prove that landed answers, staged tables and warehouse agree: replay into a temporary folder and compare.
+
+    A run whose landed answers were pruned is replayed from its staged tables.
 
     Args:
         folders: The data folder.
         now: The clock, UTC.
         memory_limit: Memory limit of DuckDB, such as "512MB".
         processes: The number of processes that stage shards in parallel.
+        on_run: Called with each run before it is replayed.
 
     Returns:
         One check per table of the newest generation, and one per `_as_of` macro, which as of the last run must return
@@ -77,7 +87,7 @@ def verify(folders: Folders, now: Callable[[], datetime], *, memory_limit: str, 
                 source = ours if run.is_pruned else run
                 if not run.is_pruned and (recorded := read_manifest(ours)):
                     source = source.read_by(recorded.contract)
-                again = restage(source, processes=processes)
+                again = restage(source, on_run, processes)
                 staged.append((source, outcome, again))
                 if not run.is_pruned and folders.staged(run.run_id).exists():  # a pruned run has nothing to compare
                     _compare_staged(ours, again, aside)

@@ -129,7 +129,8 @@ def plan_content(planned: Planned) -> dict[str, Any]:
 def describe_refused(companies: CompanyList, name: str) -> Iterator[str]:
     """Describe the first refused lines of a list, and how to see all of the list `name`."""
     for line, given, reason in companies.refused.select("line", "given", "reason").head(_REFUSED_NAMED).rows():
-        yield f"  line {line}: {one_line(str(given), _GIVEN_MAX) or '(empty)'}: {reason}"
+        text = "" if given is None else f"{one_line(given, _GIVEN_MAX) or '(empty)'}: "  # a forgotten line has no text
+        yield f"  line {line}: {text}{reason}"
     if companies.refused.height > _REFUSED_NAMED:
         yield f"  and {companies.refused.height - _REFUSED_NAMED:,} more: firmlake list show {shlex.quote(name)}"
 

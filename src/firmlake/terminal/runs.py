@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 
 from firmlake.enrich.lookup import HeldCompany
-from firmlake.rebuild.verify import TableCheck
 from firmlake.report.alerts import describe_counts
 from firmlake.report.feed import Event, describe
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
@@ -22,7 +21,6 @@ from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, count_of, show_long_t
 __all__ = [
     "first_query",
     "show_changes",
-    "show_checks",
     "show_company",
     "show_summary",
 ]
@@ -102,14 +100,6 @@ def show_changes(events: Iterable[Event]) -> None:
                 "--out FILE.csv writes all"
             )
     echo(count_of(kinds.total(), "event", "events"))
-
-
-def show_checks(checks: Sequence[TableCheck]) -> None:
-    """Print whether the warehouse and the landed answers agree, table by table."""
-    rows = [(c.table, c.rows, c.replayed_rows, "same" if c.agrees else "DIFFERENT") for c in checks]
-    show_table(("table", "rows in the warehouse", "rows from the landed answers", "content"), rows)
-    if all(check.agrees for check in checks):
-        echo(f"The landed answers and the warehouse agree in all {count_of(len(checks), 'table')}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

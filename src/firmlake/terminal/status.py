@@ -1,21 +1,23 @@
-"""The output about a data folder: its state, and what pruning removes."""
+"""The output about a data folder: its state, what pruning removes, and whether its parts agree."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from firmlake.core.run import Run
 from firmlake.forget.retention import Expired
-from firmlake.rebuild.prune import Removable
+from firmlake.rebuild.prune import Pinned, Removable
+from firmlake.rebuild.verify import TableCheck
 from firmlake.report.alerts import describe_counts
 from firmlake.report.status import Status
 from firmlake.report.summary import RunSummary, shown_statuses
 from firmlake.terminal.bill import describe_bill
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
-from firmlake.terminal.rows import count_of, show_rows
+from firmlake.terminal.rows import count_of, show_rows, show_table
 
-__all__ = ["show_removable", "show_status"]
+__all__ = ["show_checks", "show_removable", "show_status"]
 
 
 def show_status(status: Status, now: datetime) -> None:
@@ -68,8 +70,31 @@ def show_status(status: Status, now: datetime) -> None:
     echo(f"Next: {status.next_step}")
 
 
-def show_removable(removable: Sequence[Removable], is_dry: bool, expired: Sequence[Expired] = ()) -> None:
-    """Print what was removed, or would be in a dry run: files, and personal data older than `privacy.keep_days`."""
+def show_checks(checks: Sequence[TableCheck], runs: Sequence[Run]) -> None:
+    """Print whether the warehouse and a replay of all runs agree, table by table, and what they were replayed from."""
+    rows = [(c.table, c.rows, c.replayed_rows, "same" if c.agrees else "DIFFERENT") for c in checks]
+    show_table(("table", "rows in the warehouse", "rows in a replay", "content"), rows)
+    pruned = sum(run.is_pruned for run in runs)
+    landed, are_pruned = len(runs) - pruned, f"{count_of(pruned, 'run')}, whose landed answers were pruned,"
+    proof = f"The landed answers of {count_of(landed, 'run')}" if landed else f"The staged tables of {are_pruned}"
+    if all(check.agrees for check in checks):
+        rest = f". Of {are_pruned} only the staged tables were compared" if landed and pruned else ""
+        echo(f"{proof} and the warehouse agree in all {count_of(len(checks), 'table')}{rest}")
+
+
+def show_removable(
+    removable: Sequence[Removable], is_dry: bool, expired: Sequence[Expired] = (), pinned: Sequence[Pinned] = ()
+) -> None:
+    """Print what was removed, or would be in a dry run: files, and personal data older than `privacy.keep_days`.
+
+    First comes what is kept only for an export or a load.
+    """
+    show_rows(
+        ("kept for the next export or load", "of", "MB", "record"),
+        [(one.generation.name, one.target, _megabytes(one.byte_count), one.record) for one in pinned],
+    )
+    if pinned:
+        echo("If one of these is gone for good, delete its record. `firmlake forget` then no longer cleans it either")
     if expired:
         rows_of = [(each.kind, f"{each.ended_at:%Y-%m-%d}", each.row_count, each.path) for each in expired]
         show_rows(("personal data", "from", "rows", "folder or file"), rows_of)
