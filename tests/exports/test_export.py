@@ -223,6 +223,17 @@ def test_a_newer_export_is_not_replaced_by_an_older_one(lake, tmp_path):
     assert follow(tmp_path / "out")[1] == newer.manifest
 
 
+def test_an_export_of_another_data_folder_is_not_replaced(tmp_path):
+    """Each portfolio has a data folder of its own; readers of one place would see them in turn."""
+    first, second = Folders(tmp_path / "a"), Folders(tmp_path / "b")
+    add_week(first, 0)
+    add_week(second, 1)
+    done = export(first, ExportRequest(tables=("runs",)), Folder(tmp_path / "out"))
+    with pytest.raises(FirmlakeError, match=f"holds an export of run {RUNS[0]}, which is not in"):
+        export(second, ExportRequest(tables=("runs",)), Folder(tmp_path / "out"))
+    assert follow(tmp_path / "out")[1] == done.manifest
+
+
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [

@@ -23,7 +23,7 @@ from firmlake.exports.selection import BASE, LastLoad, attach, last_load
 from firmlake.tables.schemas import WAREHOUSE_TABLES
 from firmlake.tables.stage import SCHEMA_VERSION
 from firmlake.warehouse.exported import made_at
-from firmlake.warehouse.loads import read_loads
+from firmlake.warehouse.loads import has_loaded
 
 __all__ = ["check_follows", "choose_mode", "choose_tables", "start"]
 
@@ -33,14 +33,11 @@ def check_follows(
 ) -> None:
     """Check that a target holds an earlier state of this data folder: a run, overview or plan that the folder has too.
 
-    A replay, a prune and a restored archive keep these names, so no other mark of the folder is needed.
-
     Raises:
         FirmlakeError: The target holds a later generation, or one of another data folder.
     """
     take_over = "add --take-over to replace what it holds"
-    is_plan = (folders.additions / f"plan={held.run_id}").exists()  # a replay loads only the newest plan
-    if not is_plan and held.run_id not in {load.name for load in read_loads(connection)}:
+    if not has_loaded(connection, folders, held.run_id):
         raise FirmlakeError(
             f"{target.name}: schema {target.schema} holds run {held.run_id}, which is not in {folders.data}: "
             "another data folder, or a later copy of this one, was loaded there",

@@ -15,20 +15,30 @@ from firmlake.exports.manifest import ExportManifest
 from firmlake.exports.request import ExportRequest
 from firmlake.exports.selection import BASE, LastLoad, attach, last_load
 from firmlake.tables.stage import SCHEMA_VERSION
+from firmlake.warehouse.loads import has_loaded
 
-__all__ = ["check_order", "choose_mode", "holds", "start"]
+__all__ = ["check_follows", "choose_mode", "holds", "start"]
 
 
-def check_order(last: ExportManifest, load: LastLoad, destination: Destination) -> None:
-    """Check that a destination does not hold a later generation.
+def check_follows(
+    connection: duckdb.DuckDBPyConnection, folders: Folders, last: ExportManifest, destination: Destination
+) -> None:
+    """Check that a destination holds an earlier state of this data folder.
 
     Raises:
-        FirmlakeError: The destination holds a later generation.
+        FirmlakeError: The destination holds a later generation, or one of another data folder.
     """
+    load = last_load(connection)
     if last.published_at > load.published_at:
         raise FirmlakeError(
             f"{destination.url} holds a newer export, of generation {last.generation} from {last.published_at} UTC",
             "Export from the data folder that the newer export came from, or to another destination",
+        )
+    if not has_loaded(connection, folders, last.run_id):
+        raise FirmlakeError(
+            f"{destination.url} holds an export of run {last.run_id}, which is not in {folders.data}: another data "
+            "folder, or a later copy of this one, was exported there",
+            "Export to another destination, or move that export away first",
         )
 
 

@@ -17,7 +17,7 @@ from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
 from firmlake.core.settings import Settings
-from firmlake.exports.decision import check_order, choose_mode, holds, start
+from firmlake.exports.decision import check_follows, choose_mode, holds, start
 from firmlake.exports.destination import Destination, StoredFile, open_destination
 from firmlake.exports.manifest import ExportManifest, name_latest, read_latest, read_manifest
 from firmlake.exports.request import ExportRequest, check_request, request_of
@@ -79,7 +79,7 @@ def export(
     ):
         latest, load = _read_latest(destination), last_load(connection)
         if latest.manifest and request.mode != "as_of":
-            check_order(latest.manifest, load, destination)
+            check_follows(connection, folders, latest.manifest, destination)
         if request.mode == "changes" and latest.manifest and holds(latest.manifest, load, request):
             return Exported(latest.manifest, is_new=False)
         mode, note = choose_mode(

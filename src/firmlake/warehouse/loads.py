@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import duckdb
 
+from firmlake.core.folders import Folders
 from firmlake.tables.stage import SCHEMA_VERSION
 
-__all__ = ["Load", "add_load", "loaded_runs", "read_loads"]
+__all__ = ["Load", "add_load", "has_loaded", "loaded_runs", "read_loads"]
 
 
 class Load(NamedTuple):
@@ -43,6 +44,15 @@ def loaded_runs(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """List the runs in a generation, in the order they were loaded."""
     query = "SELECT run_id FROM loads SEMI JOIN runs USING (run_id) ORDER BY generation"
     return [run_id for (run_id,) in connection.execute(query).fetchall()]
+
+
+def has_loaded(connection: duckdb.DuckDBPyConnection, folders: Folders, name: str) -> bool:
+    """Tell whether a data folder ever loaded a run, overview or plan; where another place holds it, it came from here.
+
+    A replay, a prune and a restored archive keep these names, so no other mark of the folder is needed.
+    """
+    is_plan = (folders.additions / f"plan={name}").exists()  # a replay loads only the newest plan
+    return is_plan or name in {load.name for load in read_loads(connection)}
 
 
 def add_load(
