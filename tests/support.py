@@ -278,6 +278,7 @@ def publish_list(
     reason: str = "wrong form",
     given: str = "x",
     delimiter: str = "",
+    text_columns: Sequence[str] = (),
 ) -> Run:
     """Publish a run over a list of which nothing has landed; None in place of a company is a line that is refused."""
     left_out = [company for company in dict.fromkeys(companies) if company]
@@ -294,7 +295,13 @@ def publish_list(
         for line, company in enumerate(companies, 2)
     ]
     columns = tuple(cells[0]) if cells else ()
-    plan = msgspec.structs.replace(run.plan, company_list=name, list_columns=columns, list_delimiter=delimiter)
+    plan = msgspec.structs.replace(
+        run.plan,
+        company_list=name,
+        list_columns=columns,
+        list_delimiter=delimiter,
+        list_text_columns=tuple(text_columns),
+    )
     frozen = freeze_again(run, plan, {"members": pl.DataFrame(rows, schema=MEMBERS, orient="row")})
     publish_landed(frozen, "stopped", at=NOON + day * DAY + MINUTE)
     return frozen

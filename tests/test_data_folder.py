@@ -64,6 +64,23 @@ def test_a_mistyped_data_folder_is_named_and_not_made(name, arguments, tmp_path,
     assert "Traceback" not in ran.stderr
 
 
+_READ = _WORK.keys() - {"archive", "explore", "forget", "list remove", "list rename", "prune", "redrive", "replay"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [*((name, _WORK[name]) for name in sorted(_READ)), *((name, [*_WORK[name], *more]) for name, more in _DRY.items())],
+)
+def test_a_command_that_reads_writes_nothing_into_a_folder_that_holds_nothing_of_firmlake(
+    name, arguments, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("letters").mkdir()
+    Path("letters/dear.txt").touch()
+    CliRunner().invoke(firmlake, [*name.split(), *arguments, "--data", "letters"], standalone_mode=False)
+    assert [path.name for path in Path("letters").rglob("*")] == ["dear.txt"]
+
+
 @pytest.mark.parametrize(("has_landed", "step"), [(True, "`firmlake replay` rebuilds"), (False, "`firmlake run LIST`")])
 def test_without_a_warehouse_landed_answers_are_replayed_and_only_an_empty_folder_needs_a_run(
     has_landed, step, folders: Folders

@@ -36,6 +36,7 @@ def test_a_part_of_the_folder_that_is_locked_does_not_count_as_the_folder(folder
 
 
 def test_a_delivery_that_fails_is_told_apart_and_named_until_it_succeeds(folders: Folders, capsys):
+    folders.state.mkdir(parents=True)
     fail(recorded_delivery(folders.state, "an export to x"))
     fail(recorded_delivery(folders.state, "a load into y"))
     status = read_status(folders)

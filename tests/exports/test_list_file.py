@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import csv
 import json
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 
 import fastexcel
 import polars as pl
@@ -14,11 +15,15 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xlsxwriter import Workbook
 
+import firmlake_sandbox
 from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.guard import guard
+from firmlake.core.settings_layers import load_settings
+from firmlake.enrich.run import enrich
 from firmlake.exports import list_back
 from firmlake.exports.list_columns import choose_added
 from firmlake.exports.list_csv import write_csv
@@ -265,3 +270,52 @@ def test_numbers_are_numbers_in_a_workbook_beside_words_but_not_beside_codes(fol
     assert [text for text, number in zip(shown, written, strict=True) if number is None] == [
         text or None for text, number in zip(texts, written, strict=True) if number is None
     ]
+
+
+def cell_types(path):
+    """Map each column of the first sheet to the types of its cells: number, text or date; None for an empty cell."""
+    load = partial(fastexcel.read_excel(path).load_sheet, 0)
+    texts, numbers, moments = (load(dtypes=kind).to_polars() for kind in ("string", "boolean", "datetime"))
+    return {
+        name: [
+            None if text is None else "number" if number is not None else "date" if moment else "text"
+            for text, number, moment in zip(texts[name], numbers[name], moments[name], strict=True)
+        ]
+        for name in texts.columns
+    }
+
+
+def test_numbers_that_were_text_cells_come_back_as_text_cells(folders, tmp_path):
+    """Dates are recognised as before."""
+    cells = [{"klant": str(10023 + n), "omzet": str(n), "since": f"2026-09-0{n}" if n else "12"} for n in range(3)]
+    publish_lines(folders, [None] * 3, cells, text_columns=["klant", "since"])
+    types = cell_types(give_back(folders, tmp_path / "out.xlsx"))
+    assert (types["klant"], types["omzet"]) == (["text"] * 3, ["number"] * 3)
+    assert types["since"] == ["text", "date", "date"]
+
+
+def test_a_workbook_that_was_given_back_is_given_back_with_cells_of_the_same_types(sandbox, tmp_path, monkeypatch):
+    """The first time, the types are those of the list itself."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    numbers = firmlake_sandbox.sample_numbers(2)
+    path = tmp_path / "customers.xlsx"
+    rows = [
+        ["country", "kbo", "klant", "2024", "mixed", "omzet", "comma", "long", "since"],
+        [*numbers[0], "10023", 3, 5, 1.1, "1.234,50", "12.12345678901234", date(2026, 9, 1)],
+        [*numbers[1], "10024", 6, "5", "n/a", "0,50", 12, date(2026, 9, 2)],
+        [None, "wrong", "10025", 7, 5, 2.5, None, None, None],
+    ]
+    with Workbook(path, {"default_date_format": "yyyy-mm-dd"}) as book:
+        sheet = book.add_worksheet()
+        for row, cells in enumerate(rows):
+            sheet.write_row(row, 0, cells)
+    flags = {"api.base_url": sandbox.base_url, "api.requests_per_minute": "0", "paths.data": str(tmp_path / "data")}
+    chosen = load_settings(flags=flags, environment={})[0]
+    types = [cell_types(path)]
+    for name in ("first", "second"):
+        enrich(chosen, path, "a test")
+        path = write_list(Folders.of(chosen), path.stem, FileBack(tmp_path / f"{name}.xlsx"), "256MB").path
+        types.append(cell_types(path))
+    given, first, second = types
+    assert {name: first[name] for name in given} == {**given, "mixed": ["text"] * 3}
+    assert {name: second[name] for name in first} == first

@@ -7,6 +7,7 @@ import pytest
 
 from firmlake.intake.company_list import IntakeOptions
 from firmlake.intake.entries import read_entries
+from firmlake.intake.sheet import load_guarded, load_sheets
 from firmlake.intake.table import BLANK, field, unique_names
 from intake.test_binary_formats import parquet, workbook
 
@@ -15,8 +16,8 @@ def cells(path, **options):
     """Give the columns of a list, and of each line: number, company, problem, its cells, and the whole line."""
     entries = read_entries(path, IntakeOptions(**options), with_cells=True)
     lines = pl.concat(entries.batches)
-    names = ["line", "company_number", "problem", *map(field, range(len(entries.columns))), "text"]
-    return entries.columns, lines.select(names).rows()
+    names = ["line", "company_number", "problem", *map(field, range(entries.table.width)), "text"]
+    return entries.table.columns, lines.select(names).rows()
 
 
 def test_every_line_keeps_its_cells_whatever_happens_to_it(write):
@@ -97,3 +98,45 @@ def test_a_number_of_a_workbook_that_has_lost_digits_is_no_company_number(read):
 def test_numbers_are_read_alike_from_the_workbooks_of_a_spreadsheet_program(write, converted, ending):
     content = workbook([["kbo", "omzet"], *(["0403227515", each] for each in NUMBERS)])
     assert second_column(converted("list.xlsx", content, ending), write) == list(NUMBERS.values())
+
+
+def text_columns(path):
+    return tuple(read_entries(path, IntakeOptions()).table.text_columns)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_text"),
+    [
+        (["10023"], True),
+        ([10023], False),
+        ([1, "2", 3], True),
+        (["1.234,50", None], True),
+        (["-0.5", "n/a"], True),
+        ([5, "n/a", "-", "", "A10"], False),
+        ([1e-12, 1000 / 3, 1e21, True, datetime.date(2026, 9, 1)], False),
+        pytest.param([5, "12.12345678901234"], False, id="a spreadsheet holds 15 digits"),
+    ],
+)
+def test_a_column_of_a_workbook_is_text_if_one_of_its_numbers_is_a_text_cell(write, values, is_text):
+    rows = [["kbo", "2024"], *(["0403227515", value] for value in values)]
+    assert text_columns(write(workbook(rows))) == ((1,) if is_text else ()), "the header is text anyway"
+
+
+def test_only_workbooks_have_text_columns(write):
+    assert text_columns(write("kbo;customer\n0403227515;10023\n")) == ()
+    assert text_columns(write(parquet(kbo=["0403227515"], customer=["10023"]))) == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["xls", "xlsx", "ods"])
+def test_text_cells_are_found_in_the_workbooks_of_a_spreadsheet_program(write, converted, ending):
+    rows = [["kbo", "2024", "omzet"], *(["0403227515", str(n), n / 8] for n in range(3))]
+    assert text_columns(write(converted("list.xlsx", workbook(rows), ending))) == (1,)
+
+
+@pytest.mark.slow
+def test_a_process_of_its_own_reads_a_sheet_in_the_same_way(write):
+    path = write(workbook([["kbo", "2024"], ["0403227515", "1"], ["0403227515", 2]]))
+    (guarded, _), (sheet, _) = load_guarded(path, "", 1000), load_sheets(path)
+    assert guarded.cells.equals(sheet.cells)
+    assert guarded.text_ends == sheet.text_ends == (0, 2)

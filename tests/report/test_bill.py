@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from firmlake.core.settings import RunSettings
+from firmlake.report.status import read_status
 from firmlake.report.summary import summarise
 from firmlake.warehouse.generations import newest, open_warehouse
-from support import ACME, MINUTE, NOON, answer, found, land, lookalike, make_run, publish_landed, query
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    MINUTE,
+    NOON,
+    answer,
+    found,
+    land,
+    lookalike,
+    make_run,
+    publish_landed,
+    publish_list,
+    query,
+)
 
 
 def charged(folders, credits_charged):
@@ -30,3 +46,32 @@ def test_a_bill_that_differs_from_the_ledger_is_told_with_both_counts(folders, c
 def test_a_bill_that_agrees_or_is_not_told_is_no_matter(folders, credits_charged):
     assert charged(folders, credits_charged).unexplained_bill == ""
     assert query(folders, "SELECT count(*) FROM runs WHERE credit_count <> expected_credit_count") == [(0,)]
+
+
+def forecast(folders, company_list=""):
+    bill = read_status(folders, company_list, RunSettings(), NOON + MINUTE).bill
+    return [(each.day, each.credits) for each in bill.days if each.credits]
+
+
+def land_one(run):
+    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike())))
+
+
+def test_what_an_unfinished_run_still_has_to_buy_falls_due_today(folders):
+    """Before the first publish too. What its budget leaves out waits for another run."""
+    run = make_run(folders, [ACME, BOLT], ["lookalikes"], waiting=[CIRC])
+    land_one(run)
+    assert forecast(folders) == [(NOON.date(), 1)]
+    publish_landed(run)
+    assert forecast(folders) == []
+
+
+def test_what_an_unfinished_run_has_to_buy_is_counted_once_and_for_its_list_alone(folders):
+    publish_list(folders, [ACME])
+    first = make_run(folders, [ACME], ["lookalikes"], run_id="2026-1")
+    land_one(first)
+    publish_landed(first)
+    make_run(folders, [ACME, BOLT], ["lookalikes"], run_id="2026-2", at=NOON + MINUTE)
+    make_run(folders, [BOLT], ["financials"], run_id="2026-3", at=NOON + MINUTE)
+    assert forecast(folders) == [(NOON.date(), 1)]
+    assert forecast(folders, "customers") == []

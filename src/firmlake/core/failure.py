@@ -70,7 +70,8 @@ def recorded_work(state: Path, what: str) -> Iterator[None]:
 def recorded_delivery(state: Path, what: str) -> Iterator[None]:
     """Record a delivery that fails, until the same delivery succeeds.
 
-    A wrong call is not recorded: nothing would ever take it back, and the caller is told.
+    A wrong call is not recorded: nothing would ever take it back, and the caller is told. Nor is anything recorded in
+    a folder without a state, which may be no data folder.
     """
     path = state / "failures" / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.json"
     try:
@@ -78,7 +79,8 @@ def recorded_delivery(state: Path, what: str) -> Iterator[None]:
     except UsageError:
         raise
     except FirmlakeError as error:
-        _write(path, what, error)
+        if state.is_dir():
+            _write(path, what, error)
         raise
     _remove(path)
 

@@ -33,13 +33,16 @@ def lock(folders: Folders, what: str, name: str = _WHOLE, *, is_reader: bool = F
         what: What the holder is doing, shown to other processes.
         name: Name of the lock file; another name locks only a part of the folder's work.
         is_reader: Whether the work writes nothing to the folder, so that a read-only folder will do. Other processes
-            then see no holder.
+            then see no holder. A folder that holds nothing of firmlake is left as it is.
 
     Raises:
         LockHeldError: Another process holds the lock; the message names it.
         FirmlakeError: The folder cannot be written to, although `is_reader` is False.
     """
     path = folders.state / name
+    if is_reader and not (folders.state.exists() or folders.warehouse.exists()):
+        yield
+        return
     with ExitStack() as stack:
         try:
             make_folder(path.parent)

@@ -63,6 +63,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Columns of the company list that are kept, in its order."""
     list_delimiter: str = ""
     """What separates the fields of the company list; empty unless it is delimited text."""
+    list_text_columns: tuple[str, ...] = ()
+    """Columns of the company list of a workbook that have a number in a text cell."""
     firmlake_version: str
     refresh_after_days: int = 30
     credit_window_days: int = 30

@@ -82,9 +82,14 @@ def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> t
     if not settings.intake.keeps_all:
         tables["refused_lines"] = companies.refused.with_columns(given=pl.lit(None, pl.String))
     name = settings.run.list_name or list_name_of(companies.path)
-    return msgspec.structs.replace(
-        plan, company_list=name, list_columns=members.columns, list_delimiter=companies.delimiter
-    ), tables
+    plan = msgspec.structs.replace(
+        plan,
+        company_list=name,
+        list_columns=members.columns,
+        list_delimiter=members.delimiter,
+        list_text_columns=members.text_columns,
+    )
+    return plan, tables
 
 
 def _how_to_resume(folders: Folders, planned: Planned) -> str:

@@ -51,6 +51,7 @@ class ListBack(NamedTuple):
         cells: Selects the own columns alone, in any order.
         refused: Selects line, given and reason of the refused lines.
         delimiter: The delimiter of the list; a comma if it was not delimited text.
+        text_columns: Own columns whose numbers were text cells of a workbook.
     """
 
     name: str
@@ -61,6 +62,7 @@ class ListBack(NamedTuple):
     cells: str
     refused: str
     delimiter: str
+    text_columns: tuple[str, ...]
 
 
 def gather_list(
@@ -99,18 +101,19 @@ def gather_list(
         f"SELECT {', '.join(shown)} FROM back_rows ORDER BY line",
         f"SELECT {', '.join(shown[: len(own)]) or 'NULL'} FROM back_rows",
         "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
-        _delimiter(folders, listed.run_id),
+        *_as_read(folders, listed.run_id),
     )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _delimiter(folders: Folders, run_id: str) -> str:
-    """Return the delimiter of a list when a run read it; a comma if it is not known."""
+def _as_read(folders: Folders, run_id: str) -> tuple[str, tuple[str, ...]]:
+    """Return the delimiter and the text columns of a list when a run read it; a comma and none if not known."""
     with suppress(DamagedError):
-        return open_run(folders, run_id).plan.list_delimiter or ","
-    return ","
+        plan = open_run(folders, run_id).plan
+        return plan.list_delimiter or ",", plan.list_text_columns
+    return ",", ()
 
 
 def _gather(

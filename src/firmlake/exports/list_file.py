@@ -169,7 +169,7 @@ def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, s
     """Tell which own columns hold numbers as a spreadsheet would write them (no identifiers), or ISO dates.
 
     Numbers are `number`, or `number,` if their decimal sign is a comma. Values without a digit, like `n/a`, may stand
-    among them and stay text; one like `007` or `A10` makes all of them codes.
+    among them and stay text; one like `007` or `A10` makes all of them codes, and so does one that was a text cell.
 
     Dates are recognised cell by cell, so it is enough if most values are dates.
     """
@@ -182,7 +182,7 @@ def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, s
     return {
         name: kind
         for (kind, name), is_kind in fits.items()
-        if is_kind and not (kind.startswith("number") and _IDENTIFIER.search(name))
+        if is_kind and not (kind.startswith("number") and (name in back.text_columns or _IDENTIFIER.search(name)))
     }
 
 

@@ -55,7 +55,6 @@ class CompanyList:
         refused: line, given, reason. One row per line that names no company known to the service.
         is_file: Whether `path` is a file; False if the companies were known already and `path` is only a name.
         guesses: One sentence for each guess about the list, with the way to override it.
-        delimiter: What separates its fields; empty unless it is delimited text.
     """
 
     path: Path
@@ -69,7 +68,6 @@ class CompanyList:
     refused: pl.DataFrame
     is_file: bool = True
     guesses: tuple[str, ...] = ()
-    delimiter: str = ""
 
 
 def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()) -> CompanyList:  # noqa: B008 - frozen
@@ -87,10 +85,11 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
     """
     path = Path(path)
     entries = read_entries(path, options)
+    header_count = entries.table.header_count
     parts = [_part(lines) for lines in entries.batches]
     data_count, blank_count = sum(part.line_count for part in parts), sum(part.blank_count for part in parts)
     if data_count == blank_count:
-        content = "a header and no other line" if entries.header_count else "no line with anything on it"
+        content = "a header and no other line" if header_count else "no line with anything on it"
         raise CompanyListError(f"{path} is empty: it has {content}", "Export the list again")
     named, repaired, refused = (pl.concat(frames) for frames in zip(*(part.frames for part in parts), strict=True))
     if not named.height:
@@ -99,15 +98,14 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
     return CompanyList(
         path=path,
         sha256=identity_of(companies),
-        line_count=entries.header_count + data_count,
-        header_count=entries.header_count,
+        line_count=header_count + data_count,
+        header_count=header_count,
         blank_count=blank_count,
         repeated_count=named.height - companies.height,
         companies=companies,
         repaired=repaired,
         refused=refused,
         guesses=entries.guesses,
-        delimiter=entries.delimiter,
     )
 
 

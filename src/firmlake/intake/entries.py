@@ -14,7 +14,7 @@ from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import COMPANY_COLUMNS, Synonyms
 from firmlake.intake.readers import open_table
 from firmlake.intake.resolve import resolve_lines
-from firmlake.intake.table import field
+from firmlake.intake.table import TextTable, field
 
 __all__ = ["Entries", "read_entries"]
 
@@ -24,18 +24,14 @@ class Entries:
     """A list while it is read.
 
     Attributes:
-        columns: Unique names of the columns, in file order; see `Table.columns`.
-        header_count: Lines before the data.
+        table: The list as a table of texts.
         batches: Results of `firmlake.intake.resolve.resolve_lines`, batch by batch.
         guesses: One sentence for each guess about the list, with the way to override it.
-        delimiter: See `Table.delimiter`.
     """
 
-    columns: tuple[str, ...]
-    header_count: int
+    table: TextTable
     batches: Iterator[pl.DataFrame]
     guesses: tuple[str, ...]
-    delimiter: str = ""
 
 
 def read_entries(
@@ -54,8 +50,8 @@ def read_entries(
         synonyms: Header names by role: `COMPANY_COLUMNS`, and those of other roles.
         mapping: Columns of these other roles, if they cannot be detected: header name, or position from 1 if there is
             no header.
-        with_cells: Whether batches also hold the text of every column (`field(n)` for `columns[n]`), and in `text` the
-            whole line if it cannot be split into fields.
+        with_cells: Whether batches also hold the text of every column (`field(n)` for `table.columns[n]`), and in
+            `text` the whole line if it cannot be split into fields.
 
     Raises:
         CompanyListError: The file cannot be used, now or while its batches are read. Follow the next step.
@@ -66,5 +62,4 @@ def read_entries(
     kept = ("text", *map(field, range(table.width))) if with_cells else ()
     resolve = partial(resolve_lines, choice=choice, default_country=options.default_country or None, kept=kept)
     batches = table.batches(range(table.width) if with_cells else positions)
-    found = (*table.guesses, *guesses)
-    return Entries(table.columns, table.header_count, map(resolve, batches), found, table.delimiter)
+    return Entries(table, map(resolve, batches), (*table.guesses, *guesses))

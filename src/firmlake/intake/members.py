@@ -39,12 +39,16 @@ class Members(NamedTuple):
 
     Attributes:
         columns: Names of the kept columns, in file order.
+        text_columns: Those that have a number in a text cell of a workbook.
+        delimiter: See `TextTable.delimiter`.
         batches: Frames with one row per line after the header, in file order: line, country, company_number, status
             (accepted, refused or blank), reason (of the refusal or repair), given, and columns (a JSON object with
             the text of each cell by column name).
     """
 
     columns: tuple[str, ...]
+    text_columns: tuple[str, ...]
+    delimiter: str
     batches: Iterator[pl.DataFrame]
 
 
@@ -72,9 +76,11 @@ def open_members(companies: CompanyList, options: IntakeSettings) -> Members:
         CompanyListError: The file can no longer be read, now or while the batches are read.
     """
     entries = read_entries(companies.path, options, with_cells=True)
-    kept = {field(n): name for n, name in enumerate(entries.columns) if options.keeps(name)}
+    table = entries.table
+    kept = {field(n): name for n, name in enumerate(table.columns) if options.keeps(name)}
+    as_text = tuple(kept[field(n)] for n in table.text_columns if field(n) in kept)
     shape = (_shaped(batch, companies.repaired, kept, options) for batch in entries.batches)
-    return Members(tuple(kept.values()), shape)
+    return Members(tuple(kept.values()), as_text, table.delimiter, shape)
 
 
 def write_members(path: Path, members: Members, expected: int) -> None:

@@ -33,6 +33,9 @@ _MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
 _DAY_ZERO: Final = r"^1899-12-3[01] "
 """The day that a time without a date has in a spreadsheet."""
 
+_NUMBER: Final = r"^-?(0|[1-9][0-9.,]*|0[.,][0-9]*)(E-[0-9]+)?$"
+"""Each number, and each text that a spreadsheet would take for one."""
+
 _BASE_BYTES: Final = 2 * 2**30
 """Address space that the interpreter and its libraries reserve."""
 
@@ -50,11 +53,17 @@ class SheetTooLargeError(Exception):
 
 
 class Sheet(NamedTuple):
-    """One worksheet: its name, whether it is visible, and its cells as text from the first row on."""
+    """One worksheet.
+
+    Attributes:
+        cells: Its cells as text, from the first row on.
+        text_ends: For each column, the last row, from 1, with a number in a text cell; 0 if there is none.
+    """
 
     name: str
     is_visible: bool
     cells: pl.DataFrame
+    text_ends: tuple[int, ...]
 
 
 def load_sheets(path: Path, wanted: str = "") -> Iterator[Sheet]:
@@ -68,12 +77,15 @@ def load_sheets(path: Path, wanted: str = "") -> Iterator[Sheet]:
                 sheet = load(dtypes="string")
                 cells, is_visible = sheet.to_polars(), sheet.visible == "visible"
                 del sheet  # before another is loaded
-                numbers = _inexact(cells, load(dtypes="float").to_polars())
-                if any(number.count() for number in numbers):
-                    cells = _write_numbers(cells, numbers, load(dtypes="boolean").to_polars())
+                text_ends = (0,) * cells.width
+                if cells.width and cells.select(pl.any_horizontal(pl.all().str.contains(_NUMBER).any())).item():
+                    booleans = load(dtypes="boolean").to_polars()  # a text cell has none
+                    text_ends = _text_ends(cells, booleans)
+                    if any(column.count() for column in booleans):
+                        cells = _write_numbers(cells, _inexact(cells, load(dtypes="float").to_polars()), booleans)
                 if cells.width and cells.select(pl.any_horizontal(pl.all().str.contains(_MOMENT).any())).item():
                     cells = _shorten_dates(cells, load(dtypes="datetime").to_polars())
-                yield Sheet(name, is_visible, cells)
+                yield Sheet(name, is_visible, cells, text_ends)
     except fastexcel.FastExcelError as error:
         raise SheetDamagedError(str(error)) from error
     except pl.exceptions.PanicException as error:
@@ -110,12 +122,12 @@ def load_guarded(path: Path, wanted: str, max_cells: int) -> Iterator[Sheet]:
             raise SheetDamagedError(child.stderr.strip())
         if child.returncode:
             raise SheetTooLargeError(child.stderr.strip())
-        for number, (name, is_visible) in enumerate(json.loads(child.stdout)):
-            yield Sheet(name, is_visible, pl.read_ipc(Path(folder) / f"{number}.arrow"))
+        for number, (name, is_visible, text_ends) in enumerate(json.loads(child.stdout)):
+            yield Sheet(name, is_visible, pl.read_ipc(Path(folder) / f"{number}.arrow"), tuple(text_ends))
 
 
 def main(path: str, wanted: str, max_cells: str, folder: str) -> int:
-    """Load worksheets under a memory limit; write each to a file and their names to standard output."""
+    """Load worksheets under a memory limit; write the cells of each to a file, and the rest to standard output."""
     _limit_memory(_BASE_BYTES + int(max_cells) * _CELL_BYTES)
     found = []
     try:
@@ -123,7 +135,7 @@ def main(path: str, wanted: str, max_cells: str, folder: str) -> int:
             if sheet.cells.height * sheet.cells.width > int(max_cells):
                 return _TOO_LARGE
             sheet.cells.write_ipc(Path(folder) / f"{number}.arrow")
-            found.append((sheet.name, sheet.is_visible))
+            found.append((sheet.name, sheet.is_visible, sheet.text_ends))
     except SheetDamagedError as error:
         sys.stderr.write(str(error))
         return _DAMAGED
@@ -146,6 +158,17 @@ def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
         short = text.str.replace(" 00:00:00$", "").str.replace(_DAY_ZERO, "")
         cells = cells.with_columns(short.zip_with(is_moment.fill_null(value=False), text).alias(text.name))
     return cells
+
+
+def _text_ends(cells: pl.DataFrame, booleans: pl.DataFrame) -> tuple[int, ...]:
+    """Find `Sheet.text_ends`; a text of too many digits for a spreadsheet is no number to it."""
+    ends = []
+    for text in cells:
+        digits = text.str.replace("E.*$", "").str.strip_chars_start("-0.,").str.count_matches("[0-9]")
+        is_text = text.str.contains(_NUMBER) & (digits <= _DIGITS_MAX) & booleans[text.name].is_null()
+        rows = is_text.arg_true()
+        ends.append(int(rows[-1]) + 1 if len(rows) else 0)
+    return tuple(ends)
 
 
 def _inexact(cells: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:

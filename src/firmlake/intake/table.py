@@ -37,6 +37,7 @@ class TextTable:
         guesses: One sentence for each guess about the file, with the way to override it.
         unusable: Message and next step for columns that cannot hold numbers, by position.
         delimiter: What separates the fields of delimited text; empty for other formats and for a single column.
+        text_columns: Positions of the columns of a workbook that have a number in a text cell.
     """
 
     names: tuple[str, ...] | None
@@ -47,6 +48,7 @@ class TextTable:
     guesses: tuple[str, ...] = ()
     unusable: Mapping[int, tuple[str, str]] = member(default_factory=dict)
     delimiter: str = ""
+    text_columns: Sequence[int] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -151,6 +151,7 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
         fields[header.data :].to_frame("fields"),
         partial(_batches, data),
         describe_header(header, first["line"], names),
+        text_columns=tuple(position for position, end in enumerate(sheet.text_ends) if end >= start),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -15,7 +15,7 @@ from firmlake.core.settings import RunSettings
 from firmlake.tables.underway import Underway
 from firmlake.warehouse.windows import MARGIN, closing_lead
 
-__all__ = ["Bill", "Day", "month_start", "read_bill", "read_dues", "spent_this_month"]
+__all__ = ["Bill", "Day", "count_unbought", "month_start", "read_bill", "read_dues", "spent_this_month"]
 
 _DAYS = 28
 
@@ -39,7 +39,7 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
         month_free_refreshes: Companies refreshed for free this month. Each would have cost a credit.
         free_refreshes: The same since the first run: the credits saved.
         days: The days of the next four weeks on which something falls due. A schedule that runs less often than daily
-            pays on its next run.
+            pays on its next run. What an unfinished run still has to buy falls due today.
     """
 
     month: date
@@ -62,6 +62,7 @@ def read_bill(
     now: datetime,
     spent: int,
     companies: pl.DataFrame | None = None,
+    unbought: int = 0,
 ) -> Bill:
     """Read the bill from a generation.
 
@@ -72,6 +73,7 @@ def read_bill(
         spent: The result of `spent_this_month`.
         companies: Forecast only these: country, company_number. None takes all companies of the generation. A company
             that was never fetched costs a credit today.
+        unbought: The result of `count_unbought`: credits that are due today, too.
     """
     since = month_start(now, ZoneInfo(run.time_zone))
     moment = since.astimezone(UTC).replace(tzinfo=None)
@@ -83,7 +85,7 @@ def read_bill(
         budget=None if run.max_credits_per_month < 0 else run.max_credits_per_month,
         month_free_refreshes=of_month,
         free_refreshes=in_all,
-        days=read_dues(connection, run, now, companies) if connection else [],
+        days=read_dues(connection, run, now, companies, unbought),
     )
 
 
@@ -117,17 +119,43 @@ def spent_this_month(
     return int(count)
 
 
+def count_unbought(connection: duckdb.DuckDBPyConnection | None, open_runs: Sequence[Underway]) -> int:
+    """Count the companies that unfinished runs still have to buy: one credit each.
+
+    Args:
+        connection: The newest generation, or None before the first. Companies that it holds do not count: `read_dues`
+            forecasts them.
+        open_runs: What has landed of these runs.
+    """
+    nobody = pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String))
+    asked = (each.targets_left().filter((pl.col("shard") > 0) & ~pl.col("is_paid")) for each in open_runs)
+    left = pl.concat([nobody, *(targets.select(pl.col(_KEY).cast(pl.String)) for targets in asked)]).unique()
+    left = left.join(pl.concat([nobody, *(each.paid.select(_KEY) for each in open_runs)]), on=_KEY, how="anti")
+    if connection is None:
+        return left.height
+    connection.register("unbought", left.to_arrow())
+    ((count,),) = connection.execute(_UNBOUGHT).fetchall()
+    connection.unregister("unbought")
+    return int(count)
+
+
 def read_dues(
-    connection: duckdb.DuckDBPyConnection, run: RunSettings, now: datetime, companies: pl.DataFrame | None = None
+    connection: duckdb.DuckDBPyConnection | None,
+    run: RunSettings,
+    now: datetime,
+    companies: pl.DataFrame | None = None,
+    unbought: int = 0,
 ) -> list[Day]:
     """Read what falls due in the next four weeks, as `Bill.days`; the arguments are those of `read_bill`."""
     zone = ZoneInfo(run.time_zone)
-    moment = now.replace(tzinfo=None)
-    of_list, new = "", 0
+    moment, today = now.replace(tzinfo=None), now.astimezone(zone).date()
+    if connection is None:
+        return [Day(today, unbought, 0)] if unbought else []
+    of_list, new = "", unbought
     if companies is not None:
         connection.register("listed", companies.select(pl.col("country", "company_number").cast(pl.String)).to_arrow())
         of_list = "AND (country, company_number) IN (SELECT (country, company_number) FROM listed)"
-        ((new,),) = connection.execute(_UNHELD).fetchall()
+        new += connection.execute(_UNHELD).fetchall()[0][0]
     values = {
         "now": moment,
         "until": moment + timedelta(days=_DAYS),
@@ -146,7 +174,7 @@ def read_dues(
         counts.update({(day, "credits"): credit_count, (day, "free"): free_count})
     if companies is not None:
         connection.unregister("listed")
-        counts[now.astimezone(zone).date(), "credits"] += new
+    counts[today, "credits"] += new
     days = sorted({day for (day, _), count in counts.items() if count})
     return [Day(day, counts[day, "credits"], counts[day, "free"]) for day in days]
 
@@ -195,5 +223,8 @@ _FORECAST = """
     SELECT pay_at AS moment, 1 AS credits, 0 AS free FROM due WHERE pay_at < $until
     UNION ALL
     SELECT free_at, 0, 1 FROM due WHERE free_at < $until
+"""
+_UNBOUGHT = """
+    SELECT count(*) FROM unbought ANTI JOIN (FROM companies WHERE paid_at IS NOT NULL) USING (country, company_number)
 """
 _UNHELD = "SELECT count(*) FROM listed ANTI JOIN company_state USING (country, company_number)"

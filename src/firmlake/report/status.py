@@ -19,7 +19,7 @@ from firmlake.core.lock import holder
 from firmlake.core.run import Outcome, Run
 from firmlake.core.runs import read_runs, unfinished_runs
 from firmlake.core.settings import RunSettings
-from firmlake.report.bill import Bill, read_bill, spent_this_month
+from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
 from firmlake.report.next_step import choose_next_step
 from firmlake.report.summary import RunSummary, summarise
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
@@ -107,13 +107,14 @@ def read_status(
         told = _read_warehouse(connection, folders, runs, loaded) if connection else _NOTHING
         late = [each for each in runs if run and each.run_id not in loaded and is_recent(each.plan, run, now)]
         underway, damaged_landing = _read_underway(late)
-        is_begun = connection is not None or underway
-        bill = (
-            read_bill(connection, run, now, spent_this_month(connection, underway, run, now))
-            if run and is_begun
-            else None
-        )
-    open_, refused = _open(runs, loaded)
+        open_, refused = _open(runs, loaded)
+        bill = None
+        if run and (connection or underway):
+            spent = spent_this_month(connection, underway, run, now)
+            wanted = company_list.lower()
+            going_on = [each for each in underway if each.run in open_]
+            of_list = [each for each in going_on if wanted in ("", each.run.plan.company_list.lower())]
+            bill = read_bill(connection, run, now, spent, unbought=count_unbought(connection, of_list))
     open_contacts, damaged_contacts = _open_contacts(folders)
     status = Status(
         data=folders.data,
