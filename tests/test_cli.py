@@ -392,7 +392,7 @@ def test_what_an_interrupted_run_fetched_is_published_if_its_list_was_replaced(c
     assert [row["outcome"] for row in call("query", outcomes, "--format", "json").content] == ["stopped", "done"]
 
 
-@pytest.mark.parametrize("is_complete", [True, False])
+@pytest.mark.parametrize("is_complete", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_replaced_run_is_published_although_an_earlier_try_was_killed(call: Call, sandbox, monkeypatch, is_complete):
     """Before the first publish of a data folder there is no warehouse, and the outcome is decided already."""
     write_few(130)
@@ -420,6 +420,7 @@ def test_a_sample_leaves_the_unfinished_run_of_its_list_alone(call: Call, sandbo
     assert call("plan", "few.csv", "--json").content["continues_run"] in unfinished
 
 
+@pytest.mark.slow
 def test_drift_in_a_replaced_run_does_not_keep_the_new_list_from_its_run(call: Call, sandbox):
     write_few(130)
     assert call("run", "few.csv").code == 0
