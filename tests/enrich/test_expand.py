@@ -23,7 +23,15 @@ def beside(folders):
         found(BOLT, "lookalikes", lookalike(CIRC, 0.5), lookalike(ACME, 0.25)),
     ]
     related = [
-        found(ACME, "relationships", party(DELI, percentage=0.1), party(ELMO, percentage=0.6), party(None)),
+        found(
+            ACME,
+            "relationships",
+            party(DELI, percentage=0.1),
+            party(ELMO, percentage=0.6),
+            party(None),
+            party(Company("LU", "B123456")),
+            party(Company("NL", "RSIN 8100")),
+        ),
         found(BOLT, "relationships", party(DELI, percentage=0.7)),
     ]
     land(run, answer("lookalikes", *similar), answer("relationships", *related))
@@ -43,7 +51,7 @@ def test_who_is_similar_to_most_comes_first_and_who_is_known_not_at_all(beside):
     assert beside("lookalikes", known=(BOLT,)) == [CIRC, DELI, ACME]
 
 
-def test_the_largest_stake_comes_first_and_who_has_no_number_cannot_be_asked_for(beside):
+def test_the_largest_stake_comes_first_and_who_has_no_number_of_ours_cannot_be_asked_for(beside):
     assert beside("parents") == [DELI, ELMO]
     assert beside("parents", inner=(ACME,)) == [ELMO, DELI]
     assert beside("children") == []

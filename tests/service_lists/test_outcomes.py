@@ -34,7 +34,7 @@ def test_a_failed_contact_that_was_not_sent_leaves_the_others_of_its_company_unk
 
 
 def test_a_failed_company_that_is_none_leaves_all_unknown():
-    assert statuses(FIRST, OTHER, number="0403.227.515", message="Company not found") == {}
+    assert statuses(FIRST, OTHER, number="KBC", message="Company not found") == {}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from firmlake.tables.answered import Answered, Part, hash_heads, payload_hash
 from firmlake.tables.drift import drift_table, new_values
 from firmlake.tables.financials import flatten_financials
 from firmlake.tables.lookalikes import flatten_lookalikes
-from firmlake.tables.numbers import normal_number
+from firmlake.tables.numbers import with_normal_numbers
 from firmlake.tables.relationships import flatten_relationships
 from support import ACME, BOLT, CIRC, NOON, lookalike, party, period
 
@@ -115,7 +115,11 @@ def test_a_related_party_is_a_company_somebody_or_nobody_or_of_another_shape(rec
         ("FR", "52032534", "052032534"),
         ("BE", "1", "1"),
         ("BE", "00403227515", "00403227515"),
-        ("BE", "BE403227515", "BE403227515"),
+        ("BE", "BE403227515", "0403227515"),
+        ("BE", "0403.227.515", "0403227515"),
+        ("NL", "nl 04202194", "04202194"),
+        ("NL", "RSIN 8100", "RSIN 8100"),
+        ("LU", "B123456", "B123456"),
         (
             "BE",
             "\u0664\u0660\u0663\u0662\u0662\u0667\u0665\u0661\u0665",
@@ -128,7 +132,18 @@ def test_a_related_party_is_a_company_somebody_or_nobody_or_of_another_shape(rec
 )
 def test_a_number_in_a_record_is_padded_where_it_is_one(country, number, normal):
     frame = pl.DataFrame({"c": [country], "n": [number]}, schema={"c": pl.String, "n": pl.String})
-    assert frame.with_columns(normal_number("c", "n"))["n"].to_list() == [normal]
+    assert with_normal_numbers(frame, "c", "n").rows() == [(country, normal)]
+
+
+def test_companies_in_records_keep_their_order_and_small_letters_do_not_matter():
+    rows = [("be", "0403.227.515"), ("LU", "B1"), ("NL", "04202194"), ("be", "0403.227.515"), ("", "")]
+    made = with_normal_numbers(pl.DataFrame(rows, schema=["c", "n"], orient="row"), "c", "n")
+    assert made.rows() == [("BE", "0403227515"), *rows[1:3], ("BE", "0403227515"), ("", "")]
+
+
+def test_an_identifier_of_empty_texts_is_no_company():
+    tables, _ = flatten_relationships([related(ACME, [party(identifier__country="", identifier__companyNumber="")])])
+    assert tables["relationships"]["related_kind"].to_list() == ["named_party"]
 
 
 def test_no_answers_give_tables_of_the_same_shape():

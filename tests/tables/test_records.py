@@ -333,7 +333,7 @@ def test_a_score_that_is_no_number_is_discarded(literal):
 
 
 @pytest.mark.parametrize(
-    "literal", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T00:00:00"', '""', "20240101", "true", '"x"']
+    "literal", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T07:30:00"', '""', "20240101", "true", '"x"']
 )
 @pytest.mark.parametrize(("key", "column"), [("endDate", None), ("dateReceived", "date_received")])
 def test_a_date_that_is_none_is_discarded_with_its_record_where_it_names_the_period(key, column, literal):
@@ -348,6 +348,13 @@ def test_a_date_that_is_none_is_discarded_with_its_record_where_it_names_the_per
 def test_a_date_is_a_date(literal):
     row, _, _ = one(PERIOD, period(), endDate=literal)
     assert row["end_date"].isoformat() == json.loads(literal)
+
+
+@pytest.mark.parametrize("time", ["T00:00:00", "T00:00:00Z", " 00:00:00.000", "T00:00:00.000+02:00"])
+def test_the_midnight_of_a_date_is_the_date(time):
+    """Libraries that have no type for dates write them so."""
+    row, reasons, _ = one(PERIOD, period(), endDate=json.dumps(f"2024-02-29{time}"))
+    assert (row["end_date"].isoformat(), reasons) == ("2024-02-29", {})
 
 
 @pytest.mark.parametrize(

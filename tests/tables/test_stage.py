@@ -153,7 +153,19 @@ def test_requests_are_what_was_sent_and_named_once(folders):
 
 
 @pytest.mark.parametrize(
-    ("text", "credits"), [("7", 7), ("0", 0), ("", None), ("-1", None), ("1.5", None), ("many", None), ("9" * 30, None)]
+    ("text", "credits"),
+    [
+        ("7", 7),
+        ("0", 0),
+        ("", None),
+        ("-1", None),
+        ("1.5", 2),
+        ("24.00", 24),
+        (" 24 credits", 24),
+        ("many", None),
+        ("1.2.3", None),
+        ("9" * 30, None),
+    ],
 )
 def test_credits_are_what_the_header_says_where_it_says_a_number(folders, text, credits):
     run = make_run(folders, [ACME], ["lookalikes"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -26,11 +27,11 @@ class Company(NamedTuple):
 def normal_form(country: str, number: str) -> Company | None:
     """Return the company for a country and a number as the service writes them.
 
-    The service's examples drop the leading zero of Belgian numbers, so short numbers are padded.
-    The number must consist of digits; `firmlake.intake.company_list` repairs what people type.
+    The service's examples drop the leading zero of Belgian numbers, so short numbers are padded. Points, spaces, the
+    country in front and small letters do not matter; `firmlake.intake.company_list` repairs what people type.
 
     Returns:
-        The company, or None if there cannot be one (unknown country, not digits, too long or too short).
+        The company, or None if there cannot be one (unknown country, other characters, too long or too short).
 
     References:
         docs/service_gaps.md, "spelling of BE numbers".
@@ -38,14 +39,23 @@ def normal_form(country: str, number: str) -> Company | None:
     Example:
         >>> normal_form("BE", "770493071")
         Company(country='BE', company_number='0770493071')
+        >>> normal_form("be", "BE 0770.493.071")
+        Company(country='BE', company_number='0770493071')
     """
-    length = NUMBER_LENGTH.get(country)
-    if length is None or not length - 2 <= len(number) <= length:
-        return None
-    return _pad(country, number, length)
+    return _pad(country, number) if len(number) <= _SPELLED_MAX else None
+
+
+_BETWEEN = re.compile(r"[\s.\-/]")
+_SPELLED_MAX = 40
 
 
 @lru_cache(maxsize=32_768)
-def _pad(country: str, number: str, length: int) -> Company | None:
+def _pad(country: str, number: str) -> Company | None:
     """Pad a number. Cached, because a run reads every company several times, in each dataset and page."""
-    return Company(country, number.zfill(length)) if number.isascii() and number.isdigit() else None
+    country = country.strip().upper()
+    length = NUMBER_LENGTH.get(country)
+    if length is None:
+        return None
+    digits = _BETWEEN.sub("", number).upper().removeprefix(country)
+    is_number = digits.isascii() and digits.isdigit() and length - 2 <= len(digits) <= length
+    return Company(country, digits.zfill(length)) if is_number else None

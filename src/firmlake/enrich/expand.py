@@ -9,6 +9,7 @@ import duckdb
 import msgspec
 import polars as pl
 
+from firmlake.core.company import normal_form
 from firmlake.core.errors import SettingsError
 from firmlake.core.folders import Folders
 from firmlake.core.settings import Settings
@@ -121,10 +122,13 @@ def neighbours(
         direction: One of `DIRECTIONS`.
 
     Returns:
-        One row per company: country, company_number. The nearest come first, so that a budget is spent on them.
+        One row per company that the service can know: country, company_number. The nearest come first, so that a budget
+        is spent on them.
     """
     connection.register("inner_companies", companies.select("country", "company_number").to_arrow())
     found = pl.from_arrow(connection.sql(DIRECTIONS[direction]).to_arrow_table())
     connection.unregister("inner_companies")
     assert isinstance(found, pl.DataFrame)
+    known_here = [normal_form(*pair) == pair for pair in found.select("country", "company_number").iter_rows()]
+    found = found.filter(pl.Series(known_here, dtype=pl.Boolean))
     return found.join(known, on=["country", "company_number"], how="anti", maintain_order="left")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import struct
 import threading
 import zlib
@@ -109,9 +110,13 @@ def answered(header: Header, answer: Answer) -> Header:
 
 
 def credits_in(header: Header, name: str) -> int | None:
-    """Read a number of credits from the headers of an answer; None if it has none."""
-    text = header.headers.get(name.lower(), "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+    """Read a number of credits from the headers of an answer, 24.00 as 24 and 0.5 as 1; None if it has none."""
+    found = _CREDITS.match(header.headers.get(name.lower(), ""))
+    return int(found[1]) + bool((found[2] or "").strip("0")) if found else None
+
+
+_CREDITS = re.compile(r"\s*([0-9]{1,15})(?:\.([0-9]{1,15}))?(?![0-9.])")
+"""Digits, decimals if any, and perhaps a word such as `credits`."""
 
 
 class Landed(NamedTuple):

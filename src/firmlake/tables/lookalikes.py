@@ -8,7 +8,7 @@ import polars as pl
 
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.answered import AS_IT_IS, Answered, Gathered, gather
-from firmlake.tables.numbers import normal_number
+from firmlake.tables.numbers import with_normal_numbers
 
 __all__ = ["flatten_lookalikes"]
 
@@ -18,7 +18,5 @@ def flatten_lookalikes(
 ) -> tuple[dict[str, pl.DataFrame], list[Gathered]]:
     """Flatten answers to one row per similar company; `rank` is its place in the answer, 1 first."""
     gathered = gather("lookalikes", "lookalike", answers, contract)
-    table = gathered.frame.with_columns(
-        (pl.col("position") + 1).alias("rank"), normal_number("lookalike_country", "lookalike_company_number")
-    )
-    return {"lookalikes": table}, [gathered]
+    ranked = gathered.frame.with_columns((pl.col("position") + 1).alias("rank"))
+    return {"lookalikes": with_normal_numbers(ranked, "lookalike_country", "lookalike_company_number")}, [gathered]

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import polars as pl
 
-from firmlake.core.company import NUMBER_LENGTH
+from firmlake.core.company import COUNTRIES, NUMBER_LENGTH, normal_form
 
-__all__ = ["normal_number"]
+__all__ = ["with_normal_numbers"]
 
 
-def normal_number(country: str, number: str) -> pl.Expr:
-    """Pad the digits of a number to the length of its country; any other text stays as received."""
+def with_normal_numbers(frame: pl.DataFrame, country: str, number: str) -> pl.DataFrame:
+    """Bring two columns, country and company number, into normal form; what is no company of ours stays as received."""
+    digits = pl.col(number).str.contains(r"^[0-9]+$") & pl.col(country).is_in(COUNTRIES)
+    is_usual = digits | pl.col(country).is_null() | pl.col(number).is_null()
+    odd = frame.select(country, number).filter(~is_usual).unique(maintain_order=True)
+    if odd.height:
+        spelt = {name: odd[name].to_list() for name in (country, number)}
+        meant = [normal_form(*pair) or pair for pair in zip(*spelt.values(), strict=True)]
+        named = pl.DataFrame(meant, schema={"meant_country": pl.String, "meant_number": pl.String}, orient="row")
+        frame = (
+            frame.join(odd.hstack(named), on=[country, number], how="left", maintain_order="left")
+            .with_columns(
+                pl.coalesce("meant_country", country).alias(country), pl.coalesce("meant_number", number).alias(number)
+            )
+            .drop("meant_country", "meant_number")
+        )
     value = pl.col(number)
     length = pl.col(country).replace_strict(NUMBER_LENGTH, default=0, return_dtype=pl.Int64)
     is_short = value.str.contains(r"^[0-9]+$") & value.str.len_chars().is_between(length - 2, length)
-    return pl.when(is_short).then(value.str.zfill(length)).otherwise(value).alias(number)
+    return frame.with_columns(pl.when(is_short).then(value.str.zfill(length)).otherwise(value).alias(number))

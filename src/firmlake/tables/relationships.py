@@ -8,7 +8,7 @@ import polars as pl
 
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.answered import AS_IT_IS, Answered, Gathered, gather
-from firmlake.tables.numbers import normal_number
+from firmlake.tables.numbers import with_normal_numbers
 
 __all__ = ["flatten_relationships"]
 
@@ -19,8 +19,8 @@ def flatten_relationships(
     """Flatten answers to one row per parent and per child."""
     gathered = {direction: gather("relationships", direction, answers, contract) for direction in ("parent", "child")}
     table = pl.concat([_of_kind(part).with_columns(pl.lit(way).alias("direction")) for way, part in gathered.items()])
-    number = normal_number("related_country", "related_company_number")
-    return {"relationships": table.with_columns(number)}, list(gathered.values())
+    table = with_normal_numbers(table, "related_country", "related_company_number")
+    return {"relationships": table}, list(gathered.values())
 
 
 def _of_kind(part: Gathered) -> pl.DataFrame:
@@ -28,7 +28,7 @@ def _of_kind(part: Gathered) -> pl.DataFrame:
     misread = part.rejects.filter(pl.col("path").str.contains(_WHO))["record"]
     of_other_shape = part.rejects.filter(pl.col("path").str.ends_with("[]"))["record"]
     return part.frame.with_columns(
-        pl.when(pl.col("related_country").is_not_null() & pl.col("related_company_number").is_not_null())
+        pl.when((pl.col("related_country") != "") & (pl.col("related_company_number") != ""))
         .then(pl.lit("company"))
         .when(pl.col("record").is_in(of_other_shape.implode()))
         .then(pl.lit("unknown"))
