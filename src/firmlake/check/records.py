@@ -13,14 +13,14 @@ from msgspec import UNSET
 
 from firmlake.api.contract import DATASETS, KNOWN_VALUES, Field
 from firmlake.check.finding import Finding
+from firmlake.check.numbers import is_number, may_be_number, places
 
 __all__ = ["Records", "examine_records"]
 
 Records = dict[str, dict[str, list[dict[str, Any]]]]
 """Records by dataset and group, as read from JSON with exact decimals."""
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]00:00(:00(\.0+)?)?(Z|[+-]\d{2}:?\d{2})?)?")  # or its midnight
 _NUMBERS = ("integer", "money", "ratio", "fraction", "score")
 _PLACES = {"money": 2, "ratio": 4, "fraction": 6}
 _EXAMPLES_MAX = 3
@@ -68,25 +68,41 @@ def _at(record: Any, path: str) -> Any:
 
 
 def _find_absent(records: Records) -> Finding:
-    absent: Counter[str] = Counter()
+    absent, seen = Counter[str](), Counter[str]()
     for place, _, value in _values({**records, "relationships": {}}, _KINDS):  # an anonymous party has hardly any keys
+        seen[place] += 1
         absent[place] += value is UNSET
     missing = +absent
     if not missing:
         return Finding("absent keys", "every key is there, null where there is no value", "as_assumed")
+    instead = {place.partition(" ")[0] for place in _unknown(records)}
+    never = Counter(
+        {place: n for place, n in missing.items() if n == seen[place] and place.partition(" ")[0] in instead}
+    )
+    if never:
+        return Finding(
+            "absent keys", f"in no record: {_list(never)}; but unknown fields are", "needs_you",
+            next_step="See whether an unknown field is one of these renamed: its values would stand in extra_json only",
+        )  # fmt: skip
     return Finding("absent keys", f"absent: {_list(missing)}; read as null", "covered")
 
 
 def _find_unknown(records: Records) -> Finding:
+    unknown = _unknown(records)
+    if not unknown:
+        return Finding("unknown fields", "none", "as_assumed")
+    return Finding("unknown fields", f"{_list(unknown)}; kept in extra_json", "covered")
+
+
+def _unknown(records: Records) -> Counter[str]:
+    """Count the fields that the contract does not have, by place."""
     unknown: Counter[str] = Counter()
     for dataset, group, record in _each(records):
         if group == "child":
             continue
         known = {field.path for field in DATASETS[dataset].groups[group].fields.values()}
         unknown.update(f"{dataset} {path}" for path in _paths(record) if not _is_known(path, known))
-    if not unknown:
-        return Finding("unknown fields", "none", "as_assumed")
-    return Finding("unknown fields", f"{_list(unknown)}; kept in extra_json", "covered")
+    return unknown
 
 
 def _is_known(path: str, known: set[str]) -> bool:
@@ -116,7 +132,7 @@ def _find_types(records: Records) -> Finding:
         "codes": lambda value: isinstance(value, list) and all(isinstance(code, str) for code in value),
     }
     odd = [
-        _odd(records, [kind], lambda value, kind=kind: not fits.get(kind, _may_be_number)(value))  # type: ignore[misc]
+        _odd(records, [kind], lambda value, kind=kind: not fits.get(kind, may_be_number)(value))  # type: ignore[misc]
         for kind in _KINDS
     ]
     seen = "; ".join(filter(None, odd))
@@ -130,13 +146,18 @@ def _find_types(records: Records) -> Finding:
 
 def _find_decimals(records: Records) -> Finding:
     odd = [
-        _odd(records, [kind], lambda value, most=most: _is_number(value) and _places(value) > most)  # type: ignore[misc]
+        _odd(records, [kind], lambda value, most=most: is_number(value) and places(value) > most)  # type: ignore[misc]
         for kind, most in _PLACES.items()
     ]
     seen = "; ".join(filter(None, odd))
     if not seen:
         return Finding("decimals", "amounts 2, ratios 4, fractions 6 at most", "as_assumed")
-    return Finding("decimals", f"more decimals: {seen}", "covered")
+    if odd[0]:
+        return Finding(
+            "decimals", f"more decimals: {seen}; such amounts are null, and kept in extra_json", "needs_you",
+            next_step="Ask for amounts in whole cents: a rounded amount would be another one",
+        )  # fmt: skip
+    return Finding("decimals", f"more decimals: {seen}; rounded", "covered")
 
 
 def _find_fractions(records: Records) -> Finding:
@@ -151,7 +172,7 @@ def _find_scale(records: Records, row: str, kind: str, nothing: str) -> Finding:
     """Find whether the scale is 1 or 100. If one field of a dataset has 100, all its fields of this kind have."""
     values: dict[str, list[Any]] = {}
     for place, _, value in _values(records, [kind]):
-        if _is_number(value):
+        if is_number(value):
             values.setdefault(place, []).append(value)
     if not values:
         return Finding(row, nothing, "not_observed")
@@ -228,7 +249,7 @@ def _find_functions(records: Records) -> Finding:
 
 
 def _find_health(records: Records) -> Finding:
-    values = [value for place, _, value in _values(records, ["integer"]) if "health" in place and _is_number(value)]
+    values = [value for place, _, value in _values(records, ["integer"]) if "health" in place and is_number(value)]
     if not values:
         return Finding("`healthIndicator`", "never given", "not_observed")
     return Finding("`healthIndicator`", f"{min(values)} to {max(values)}, stored as it is", "as_assumed")
@@ -258,20 +279,6 @@ def _list(counts: Counter[str]) -> str:
     most = counts.most_common(_EXAMPLES_MAX)
     more = f" and {len(counts) - _EXAMPLES_MAX} more" if len(counts) > _EXAMPLES_MAX else ""
     return ", ".join(f"{place} ({count})" for place, count in most) + more
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | Decimal) and not isinstance(value, bool)
-
-
-def _may_be_number(value: Any) -> bool:
-    """Tell whether a value is read as a number: it is one, or a string spelled as JSON spells numbers."""
-    return _is_number(value) or (isinstance(value, str) and _NUMBER.fullmatch(value) is not None)
-
-
-def _places(value: Any) -> int:
-    exponent = Decimal(value).normalize().as_tuple().exponent
-    return max(0, -exponent) if isinstance(exponent, int) else 0
 
 
 _KINDS = ("text", "date", "integer", "money", "ratio", "fraction", "score", "codes")
