@@ -13,7 +13,7 @@ from artifacts import show_table
 from firmlake import __version__
 from firmlake.exports.export import Exported, export_as_set
 from firmlake.exports.manifest import describe_rows
-from job import as_task, end, in_one_line, is_before_first_run, is_deployed, read_settings, tell
+from job import NO_RUN_YET, as_task, end, in_one_line, is_before_first_run, is_deployed, read_settings, tell
 from names import run_name
 
 
@@ -39,7 +39,7 @@ def export(config: str | None = None, overrides: dict[str, str] | None = None) -
     if is_deployed() and not settings.export.target:
         return end("", "Skipped: no place to export to is named. Set FIRMLAKE_EXPORT__TARGET to export after each run")
     if is_deployed() and is_before_first_run(settings):
-        return end("", "Skipped: no run has ended yet")
+        return end("", NO_RUN_YET)
     done, _ = as_task(f"export to {settings.export.target}", lambda: export_as_set(settings, tell=tell))
     tell(describe(done))
     rows = [

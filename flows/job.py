@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXIT_CODE_LABEL",
+    "NO_RUN_YET",
     "as_task",
     "end",
     "in_one_line",
@@ -48,6 +49,8 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
+NO_RUN_YET = "Skipped: no run has ended yet"
+"""What is said by flows that have nothing to work on before that."""
 EXIT_CODE_LABEL = "firmlake.exit_code"
 """Label of a flow run with its exit code. A caller of a deployment gets the message of a run, not its error."""
 

@@ -15,7 +15,7 @@ from firmlake.core.clock import utc_now
 from firmlake.core.folders import Folders
 from firmlake.delivery.load import load as carry_out
 from firmlake.delivery.request import request_of
-from job import as_task, end, in_one_line, is_before_first_run, is_deployed, read_settings, tell
+from job import NO_RUN_YET, as_task, end, in_one_line, is_before_first_run, is_deployed, read_settings, tell
 from names import run_name
 
 
@@ -42,7 +42,7 @@ def load(whole: bool = False, config: str | None = None, overrides: dict[str, st
     if is_deployed() and not settings.load.target:
         return end("", "Skipped: no target is named. Set FIRMLAKE_LOAD__TARGET to load after each run")
     if is_deployed() and is_before_first_run(settings):
-        return end("", "Skipped: no run has ended yet")
+        return end("", NO_RUN_YET)
     request = request_of(settings, is_whole=whole)
     done = as_task("load", lambda: carry_out(Folders.of(settings), request, utc_now, tell))
     message = done.describe()

@@ -19,7 +19,7 @@ from prefect import flow
 from firmlake import __version__
 from firmlake.core.errors import EXIT_DONE, EXIT_LOCKED, FirmlakeError
 from firmlake.core.settings import Settings
-from job import end, in_one_line, read_settings, tell
+from job import NO_RUN_YET, end, in_one_line, is_before_first_run, read_settings, tell
 from names import run_name
 
 Command = Literal["prune", "archive", "verify", "metrics", "report"]
@@ -50,6 +50,8 @@ def upkeep(
     settings = read_settings(config, overrides)
     if command == "archive" and not target:
         return end("", "Skipped: no place to archive to is named. Set LAKE_ARCHIVE and run `python flows/deploy.py`")
+    if is_before_first_run(settings) and not (command == "metrics" and Path(settings.paths.data).exists()):
+        return end("", NO_RUN_YET)
     arguments = _arguments(command, target, settings)
     flags = [*(options or ()), *_settings(config, overrides)]
     done = subprocess.run(  # noqa: S603 - our own command, without a shell

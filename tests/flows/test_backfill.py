@@ -41,7 +41,7 @@ class Prefect:
             "DO_NOT_TRACK": "1",
             "PREFECT_WORKER_QUERY_SECONDS": "2",
             "LAKE_HOME": str(ROOT),
-            "LAKE_LIST": "list.csv",
+            "LAKE_LIST": "/srv/list.csv",
         }
         self._folder = by_hand.folder
         self._processes = [self._start("server", "start", "--port", str(port))]

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 def test_the_servers_clock_has_the_next_runs_of_the_schedules_and_of_no_other(by_hand: ByHand, real_server: str):
     """A server whose scheduler fails looks well, deploys, and never starts a run."""
-    places = {"LAKE_HOME": str(ROOT), "LAKE_LIST": "list.csv", "PREFECT_API_URL": real_server}
+    places = {"LAKE_HOME": str(ROOT), "LAKE_LIST": "/srv/list.csv", "PREFECT_API_URL": real_server}
 
     prefect = str(Path(sys.executable).with_name("prefect"))
 

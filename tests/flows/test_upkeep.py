@@ -25,6 +25,11 @@ def test_upkeep_writes_metrics_is_skipped_beside_a_run_and_fails_with_the_line_o
     def run(command: str, target: str = ""):
         return upkeep(command, target, None, None, overrides, return_state=True)
 
+    for command in ("metrics", "report"):
+        early = run(command)
+        assert (early.name, early.message) == ("Completed", "Skipped: no run has ended yet")
+    assert not folders.data.exists()
+    publish_list(folders, [ACME], cells=[{"note": "a cell"}])
     written = run("metrics")
     assert (written.name, written.message) == ("Completed", f"metrics: {folders.data / 'metrics.prom'}")
     assert (folders.data / "metrics.prom").read_text().endswith("# EOF\n")
@@ -33,8 +38,8 @@ def test_upkeep_writes_metrics_is_skipped_beside_a_run_and_fails_with_the_line_o
     with lock(folders, "a run"):
         beside = run("prune")
     assert (beside.name, beside.message.split(" by ")[0]) == ("Completed", f"Skipped: {folders.data} is in use")
-    failed = run("report")
-    assert (failed.name, "does not exist yet" in failed.message) == ("Failed", True)
+    failed = run("archive", "nowhere://place")
+    assert (failed.name, "nowhere" in failed.message) == ("Failed", True)
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ _OWNERS = """
 @pytest.mark.slow
 def test_groups_of_all_companies_are_made_in_steps_that_fit_into_memory(tmp_path):
     """As one statement, `branches_at_half` would need twice that: DuckDB cannot spill what a recursion found."""
-    needed = {"shareholdings", "branches_at_half"}
+    needed = {"share_asked", "shareholdings", "branches_at_half"}
     with duckdb.connect(tmp_path / "w.duckdb", config={"memory_limit": "50MB", "threads": 1}) as connection:
         connection.execute(_OWNERS.format(companies=_COMPANIES))
         connection.execute("CHECKPOINT")
