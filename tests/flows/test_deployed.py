@@ -44,7 +44,7 @@ def test_the_servers_clock_has_the_next_runs_of_the_schedules_and_of_no_other(by
         (12, 0),
         (12, 30),
         (1, 0),
-        (2, 0),
+        (4, 0),
         (20, 0),
         (6, 30),
     }
