@@ -50,7 +50,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 NO_RUN_YET = "Skipped: no run has ended yet"
-"""What is said by flows that have nothing to work on before that."""
+"""The message of flows that need a run that has ended."""
 EXIT_CODE_LABEL = "firmlake.exit_code"
 """Label of a flow run with its exit code. A caller of a deployment gets the message of a run, not its error."""
 
@@ -142,7 +142,7 @@ def is_deployed() -> bool:
 
 
 def is_before_first_run(settings: Settings) -> bool:
-    """Tell whether no run has ever ended, so that there is nothing yet to export or load."""
+    """Tell whether no run has ever ended, so that there is nothing yet to export, load or maintain."""
     folders = Folders.of(settings)
     return newest(folders) is None and lost_warehouse(folders) is None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
@@ -14,13 +13,13 @@ from msgspec import UNSET
 from firmlake.api.contract import DATASETS, KNOWN_VALUES, Field
 from firmlake.check.finding import Finding
 from firmlake.check.numbers import is_number, may_be_number, places
+from firmlake.tables.cells import DATE
 
 __all__ = ["Records", "examine_records"]
 
 Records = dict[str, dict[str, list[dict[str, Any]]]]
 """Records by dataset and group, as read from JSON with exact decimals."""
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]00:00(:00(\.0+)?)?(Z|[+-]\d{2}:?\d{2})?)?")  # or its midnight
 _NUMBERS = ("integer", "money", "ratio", "fraction", "score")
 _PLACES = {"money": 2, "ratio": 4, "fraction": 6}
 _EXAMPLES_MAX = 3
@@ -128,7 +127,7 @@ def _find_integers(records: Records) -> Finding:
 def _find_types(records: Records) -> Finding:
     fits: dict[str, Callable[[Any], bool]] = {
         "text": lambda value: isinstance(value, str),
-        "date": lambda value: isinstance(value, str) and bool(_DATE.fullmatch(value)),
+        "date": lambda value: isinstance(value, str) and bool(DATE.fullmatch(value)),
         "codes": lambda value: isinstance(value, list) and all(isinstance(code, str) for code in value),
     }
     odd = [

@@ -13,6 +13,10 @@ NUMBER_LENGTH = {"BE": 10, "NL": 8, "FR": 9}
 
 COUNTRIES = tuple(NUMBER_LENGTH)
 
+_BETWEEN = re.compile(r"[\s.\-/]")
+_SPELLED_MAX = 40
+"""Longer texts are not looked at."""
+
 
 class Company(NamedTuple):
     """Country (`BE`, `NL`, `FR`) and company number in normal form: the key of every table."""
@@ -27,8 +31,8 @@ class Company(NamedTuple):
 def normal_form(country: str, number: str) -> Company | None:
     """Return the company for a country and a number as the service writes them.
 
-    The service's examples drop the leading zero of Belgian numbers, so short numbers are padded. Points, spaces, the
-    country in front and small letters do not matter; `firmlake.intake.company_list` repairs what people type.
+    The service's examples drop the leading zero of Belgian numbers, so short numbers are padded. Separators, a
+    country prefix and lower case are accepted; `firmlake.intake.company_list` repairs what people type.
 
     Returns:
         The company, or None if there cannot be one (unknown country, other characters, too long or too short).
@@ -43,10 +47,6 @@ def normal_form(country: str, number: str) -> Company | None:
         Company(country='BE', company_number='0770493071')
     """
     return _pad(country, number) if len(number) <= _SPELLED_MAX else None
-
-
-_BETWEEN = re.compile(r"[\s.\-/]")
-_SPELLED_MAX = 40
 
 
 @lru_cache(maxsize=32_768)

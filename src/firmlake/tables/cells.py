@@ -25,6 +25,7 @@ from firmlake.tables.schemas import KIND_TYPES
 
 __all__ = [
     "BEYOND_ONE",
+    "DATE",
     "DECIMALS",
     "FRACTION_MAX",
     "ROUNDED",
@@ -52,7 +53,7 @@ BEYOND_ONE = "is more than 1, where a share of a whole was expected"
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_HALF_EVEN)
 _INT64 = 2**63
 _PLAIN_MAX = 60
-_DATE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]00:00(?::00(?:\.0+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?")
+DATE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]00:00(?::00(?:\.0+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?")
 """A date, or its midnight, as libraries write dates that have only a type for times."""
 _FIRST_DAY = date(1, 1, 1)
 _TEXTS: dict[str, msgspec.json.Decoder[Any]] = {
@@ -257,7 +258,7 @@ def _to_float(leaf: Leaf, text: bytes) -> float:
 def _to_date(text: bytes) -> date:
     value = _to_text(text)
     try:
-        if found := _DATE.fullmatch(value):
+        if found := DATE.fullmatch(value):
             return date.fromisoformat(found[1])
     except ValueError:
         pass

@@ -11,12 +11,12 @@ __all__ = ["with_normal_numbers"]
 
 def with_normal_numbers(frame: pl.DataFrame, country: str, number: str) -> pl.DataFrame:
     """Bring two columns, country and company number, into normal form; what is no company of ours stays as received."""
-    digits = pl.col(number).str.contains(r"^[0-9]+$") & pl.col(country).is_in(COUNTRIES)
-    is_usual = digits | pl.col(country).is_null() | pl.col(number).is_null()
-    odd = frame.select(country, number).filter(~is_usual).unique(maintain_order=True)
+    value, code = pl.col(number), pl.col(country)
+    has_digits_only = value.str.contains(r"^[0-9]+$")
+    is_odd = code.is_not_null() & value.is_not_null() & ~(has_digits_only & code.is_in(COUNTRIES))
+    odd = frame.select(country, number).filter(is_odd).unique(maintain_order=True)
     if odd.height:
-        spelt = {name: odd[name].to_list() for name in (country, number)}
-        meant = [normal_form(*pair) or pair for pair in zip(*spelt.values(), strict=True)]
+        meant = [normal_form(*pair) or pair for pair in odd.iter_rows()]
         named = pl.DataFrame(meant, schema={"meant_country": pl.String, "meant_number": pl.String}, orient="row")
         frame = (
             frame.join(odd.hstack(named), on=[country, number], how="left", maintain_order="left")
@@ -25,7 +25,6 @@ def with_normal_numbers(frame: pl.DataFrame, country: str, number: str) -> pl.Da
             )
             .drop("meant_country", "meant_number")
         )
-    value = pl.col(number)
-    length = pl.col(country).replace_strict(NUMBER_LENGTH, default=0, return_dtype=pl.Int64)
-    is_short = value.str.contains(r"^[0-9]+$") & value.str.len_chars().is_between(length - 2, length)
+    length = code.replace_strict(NUMBER_LENGTH, default=0, return_dtype=pl.Int64)
+    is_short = has_digits_only & value.str.len_chars().is_between(length - 2, length)
     return frame.with_columns(pl.when(is_short).then(value.str.zfill(length)).otherwise(value).alias(number))
