@@ -46,12 +46,12 @@ def normal_form(country: str, number: str) -> Company | None:
         >>> normal_form("be", "BE 0770.493.071")
         Company(country='BE', company_number='0770493071')
     """
-    return _pad(country, number) if len(number) <= _SPELLED_MAX else None
+    return _normalise(country, number) if len(number) <= _SPELLED_MAX else None
 
 
 @lru_cache(maxsize=32_768)
-def _pad(country: str, number: str) -> Company | None:
-    """Pad a number. Cached, because a run reads every company several times, in each dataset and page."""
+def _normalise(country: str, number: str) -> Company | None:
+    """Normalise a number. Cached, because a run reads every company several times, in each dataset and page."""
     country = country.strip().upper()
     length = NUMBER_LENGTH.get(country)
     if length is None:

@@ -184,5 +184,5 @@ class RequestFailedError(ServiceError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error of a library, since later ones quote data; its type if it is silent."""
+    """Return the first line of an error of a library, since later ones quote data, or its type if it has no text."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
