@@ -26,7 +26,7 @@ _STAGES = {
     "land": ("land",),
     "check": ("check",),
     "tables": ("flatten", "stage"),  # Polars' own threads count as either
-    "warehouse": ("load", "publish"),
+    "warehouse": ("load", "publish", "queries"),
 }
 """Stages of `pieces.run` that are compared, together where the clock cannot tell them apart."""
 

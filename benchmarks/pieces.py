@@ -242,14 +242,18 @@ def _staging(stages: Stages, clock: Callable[[], float] = time.process_time) -> 
 
 @contextmanager
 def _publishing(stages: Stages, of: str = "") -> Iterator[None]:
-    """Tell loading from making a generation of it."""
+    """Tell apart loading, making what queries read (derived tables, views), and the rest of making a generation."""
     from firmlake.enrich import finish as pipeline
     from firmlake.rebuild import reload
     from firmlake.warehouse.publish import publish as whole
+    from firmlake.warehouse.views import create_views
 
     load = stages.wrapped(pipeline.load_run, "load", "publish")
     publish = stages.wrapped(whole, "publish", of)
+    queries = stages.wrapped(create_views, "queries", "publish")
     with (
+        patch.object(pipeline, "create_views", queries),
+        patch.object(reload, "create_views", queries),
         patch.object(pipeline, "load_run", load),
         patch.object(reload, "load_run", load),
         patch.object(pipeline, "publish", publish),

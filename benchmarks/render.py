@@ -10,6 +10,7 @@ __all__ = ["render_plot", "render_table"]
 _STAGES = {
     "plan": "#8c8c8c", "receive": "#4c78a8", "land": "#72b7b2", "check": "#f58518",
     "flatten": "#e45756", "stage": "#b279a2", "load": "#54a24b", "publish": "#9d755d",
+    "queries": "#eeca3b",
 }  # fmt: skip
 _PLOTTED = ("run", "prefect", "weekly", "replay", "replay2", "export")
 _OTHER = "#bab0ac"
