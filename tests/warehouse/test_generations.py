@@ -367,7 +367,7 @@ def test_memory_is_limited_only_where_duckdb_can_spill(folders, monkeypatch):
         assert connection.execute(limit).fetchall() != [("19.0 MiB",)]
 
 
-def test_rows_keep_their_row_ids_while_that_is_asked_for_and_are_written_together_afterwards(tmp_path):
+def test_rows_keep_their_row_ids_until_they_may_be_compacted(tmp_path):
     row_ids = "SELECT value, rowid FROM t ORDER BY value"
     groups = "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('t')"
     with duckdb.connect(tmp_path / "made.duckdb") as connection:
@@ -375,11 +375,11 @@ def test_rows_keep_their_row_ids_while_that_is_asked_for_and_are_written_togethe
         checkpoint(connection)
         connection.execute("DELETE FROM t WHERE value % 3 > 0")
         expected = connection.execute(row_ids).fetchall()
-        checkpoint(connection, keeps_row_ids=True)
+        checkpoint(connection)
         assert connection.execute(row_ids).fetchall() == expected
         assert connection.execute(groups).fetchall() == [(3,)]
         connection.execute("DELETE FROM t WHERE value = 0")
-        checkpoint(connection)
+        checkpoint(connection, may_compact=True)
         assert connection.execute(groups).fetchall() == [(1,)]
 
 

@@ -79,6 +79,21 @@ def answered(folders, dataset, *records, run_id=FIRST, at=NOON):
     run_of(folders, landed, run_id=run_id, at=at, companies=[ACME], datasets=[dataset])
 
 
+@pytest.mark.parametrize("every", [2, 3, 8])
+def test_each_company_has_one_state_after_every_load_also_where_rows_are_compacted(folders, monkeypatch, every):
+    monkeypatch.setattr("firmlake.warehouse.publish._TIDIED_EVERY", every)
+    companies, latest = [ACME, BOLT, CIRC], {}
+    for number in range(9):
+        at = NOON + number * DAY
+        asked = companies if number % 3 == 2 else companies[number % 2 :][:2]
+        latest |= dict.fromkeys(asked, at)
+        landed = [similar(company, 0.1 + number / 100, at=at) for company in asked]
+        run_of(folders, *landed, run_id=f"202601{number + 10}T120000Z-0001", at=at, companies=asked)
+        states = query(folders, "SELECT country, company_number, fetched_at FROM company_state ORDER BY ALL")
+        assert states == [(*company, naive(fetched)) for company, fetched in sorted(latest.items())]
+        assert query(folders, "SELECT country, company_number FROM companies ORDER BY ALL") == sorted(latest)
+
+
 # --- what a company's answers do -------------------------------------------------------------------------------------
 
 

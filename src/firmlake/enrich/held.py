@@ -12,6 +12,7 @@ import polars as pl
 from firmlake.api.contract import DATASETS
 from firmlake.intake.key import KEY_SQL
 from firmlake.tables.underway import Underway
+from firmlake.warehouse.keys import check_keys
 from firmlake.warehouse.load import AHEAD
 from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.windows import MARGIN, closing_lead
@@ -63,10 +64,14 @@ def read_held(
         window_days: Length of the paid window. A window that ends within `MARGIN` counts as over.
         underway: What has landed of runs that are not in the warehouse, oldest first. Their companies are paid for.
         free_refresh_days: How long before the end of its paid window a company is closing; 0 makes none closing.
+
+    Raises:
+        DamagedError: A company occurs twice in the warehouse, so what it needs is unknown.
     """
     moment, window, underway = now.replace(tzinfo=None), timedelta(days=window_days), tuple(underway)
     paid = pl.DataFrame(schema=_PAID_SCHEMA)
     if connection is not None:
+        check_keys(connection)
         # Older payments cannot share a window with an answer that landed since.
         paid = _frame(connection, _PAID, [moment - 2 * window], _PAID_SCHEMA)
     for each in underway:

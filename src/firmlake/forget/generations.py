@@ -188,7 +188,7 @@ def _remake(
                 step(connection, load)
             else:  # a plan of contacts, or a list that was renamed
                 load_additions(connection, folders, load, load.published_at)
-            checkpoint(connection)
+            checkpoint(connection, may_compact=True)
         create_views(connection)
 
     remake(

@@ -61,7 +61,7 @@ def supersede(
         "retained": retained,
         "columns": ", ".join(column.name for column in shape.columns if column.name != "valid_from_run"),
     }
-    checkpoint(connection)  # a checkpoint changes row ids, so it comes first
+    checkpoint(connection)
     if not count_rows(connection, _HELD.format(**names)):
         connection.execute(_NONE_CLOSED.format(**names))
         among = "" if is_all_answered else "SEMI JOIN {answered} a USING ({scope})".format(**names)
@@ -91,7 +91,7 @@ def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> No
             `held_row`, both null if there is none. Other columns are passed on.
     """
     same = " AND ".join(f"o.{name} IS NOT DISTINCT FROM held.{name}" for name in WAREHOUSE_TABLES[table].content)
-    checkpoint(connection)  # as in `supersede`
+    checkpoint(connection)
     compared = (
         "SELECT * EXCLUDE (held), held.valid_from_run AS held_since, "
         f"held_row IS NOT NULL AND {same} AS is_same FROM ({query}) o"
@@ -211,14 +211,14 @@ def _close(connection: duckdb.DuckDBPyConnection, names: dict[str, str], run_id:
     """Move the rows that are gone from the answers into the history, in stretches."""
     stretches = connection.execute(f"SELECT DISTINCT held_row // {_STRETCH} FROM held ORDER BY ALL").fetchall()
     if len(stretches) > 1:
-        checkpoint(connection, keeps_row_ids=True)
+        checkpoint(connection)
     connection.execute(_KEPT.format(**names))
     connection.execute(_CLOSED.format(**names), [run_id])
     for (stretch,) in stretches:
         first = stretch * _STRETCH
         connection.execute(_DELETE.format(**names, first=first, last=first + _STRETCH - 1))
         if len(stretches) > 1:
-            checkpoint(connection, keeps_row_ids=True)
+            checkpoint(connection)
     connection.execute(_KEEP_CLOSED.format(**names))
 
 

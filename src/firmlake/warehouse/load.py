@@ -23,6 +23,7 @@ from firmlake.warehouse.alerts import raise_alerts
 from firmlake.warehouse.changes import record_changes
 from firmlake.warehouse.create import create_tables, widen
 from firmlake.warehouse.history import compare, count_rows, merge, supersede
+from firmlake.warehouse.keys import check_keys
 from firmlake.warehouse.lists import load_members
 from firmlake.warehouse.loads import Load, add_load
 from firmlake.warehouse.publish import checkpoint
@@ -83,6 +84,7 @@ def load_run(
     merge(connection, "company_state", run.run_id)
     compare(connection, "companies", _COMPANIES.format(days=run.plan.credit_window_days, latest=latest))
     merge(connection, "companies", run.run_id)
+    check_keys(connection)
     checkpoint(connection)
     counts["list_members"] = load_members(connection, run)
     checkpoint(connection)
@@ -95,7 +97,7 @@ def load_run(
     _drop_workings(connection)
     counts["alerts"] = raise_alerts(connection, run.plan.alert_rules, run.run_id)
     add_load(connection, load, counts, changed_count)
-    checkpoint(connection)
+    checkpoint(connection, may_compact=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

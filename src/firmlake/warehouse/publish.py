@@ -98,19 +98,23 @@ def remake(
         raise FirmlakeError(f"{path}: {error.strerror}", "Make room, then run again") from error
 
 
-def checkpoint(connection: duckdb.DuckDBPyConnection, *, keeps_row_ids: bool = False) -> None:
+def checkpoint(connection: duckdb.DuckDBPyConnection, *, may_compact: bool = False) -> None:
     """Commit and write what was loaded so far into the unpublished generation, to free memory.
 
     Args:
         connection: A connection in a transaction; afterwards it is in a new one.
-        keeps_row_ids: True keeps the row ids of remaining rows; False lets DuckDB compact them, which changes the ids.
+        may_compact: Whether DuckDB may compact rows, in a generation in which it does. That changes the row ids of all
+            tables, so nothing may remember any.
     """
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    if keeps_row_ids:
-        (vacuum_tasks,) = connection.execute("SELECT current_setting('max_vacuum_tasks')").fetchall()[0]
-        before, after = ("SET max_vacuum_tasks = 0",), (f"SET max_vacuum_tasks = {vacuum_tasks}",)
-    for statement in (*before, "COMMIT", "CHECKPOINT", *after, "BEGIN"):
+    (vacuum_tasks,) = connection.execute("SELECT current_setting('max_vacuum_tasks')").fetchall()[0]
+    allowed = vacuum_tasks if may_compact else 0
+    for statement in (
+        f"SET max_vacuum_tasks = {allowed}",
+        "COMMIT",
+        "CHECKPOINT",
+        f"SET max_vacuum_tasks = {vacuum_tasks}",
+        "BEGIN",
+    ):
         connection.execute(statement)
 
 
