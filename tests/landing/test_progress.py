@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
+from firmlake.core.settings import NameSettings
 from firmlake.landing.progress import MISSES_MAX, Progress, check_answer
 from support import ACME, BOLT, CIRC, MINUTE, NOON, body, examples, found, header, lookalike, not_found, party, period
 
@@ -22,8 +23,9 @@ RECORDS = {"financials": period(), "lookalikes": lookalike(), "relationships": p
 def absorb(*landed, companies=EVERYBODY, datasets=("financials",)):
     progress = Progress(
         [(dataset, companies, [None] * len(companies)) for dataset in datasets],
-        "Company not found",
+        NameSettings(),
         keep_records=True,
+        doubts_totals=True,
     )
     for one, content in landed:
         progress.absorb(one, content)
@@ -244,7 +246,7 @@ def test_a_page_that_comes_twice_is_held_once():
 
 
 def test_fetching_keeps_no_records():
-    progress = Progress([("financials", [ACME], [None])], "Company not found")
+    progress = Progress([("financials", [ACME], [None])], NameSettings())
     progress.absorb(*page(ACME, 0, 3))
     assert track(progress).status == "answered"
     assert track(progress).parts == []

@@ -48,6 +48,11 @@ class Answer(msgspec.Struct, frozen=True):
     duration_seconds: float
     wire_bytes: int
 
+    @property
+    def is_success(self) -> bool:
+        """Whether the status says that this is the answer; some services say 207 for a bulk request."""
+        return 200 <= (self.status or 0) < 300
+
     def __repr__(self) -> str:
         state = self.error or str(self.status)
         return f"<Answer {state} to {self.request!r} attempt={self.attempt} bytes={len(self.body)}>"

@@ -50,7 +50,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
 
     Args:
         answer: An answer of any status.
-        check: Raises UnusableAnswerError for a body that is of no use; None accepts any body.
+        check: Raises UnusableAnswerError for a body that is of no use; None accepts any body of status 200.
         wait_max_seconds: Longest wait that the service may ask for.
 
     Raises:
@@ -66,7 +66,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
     status = answer.status
     if status is None or (answer.error and status < 300):
         raise _broken(answer)
-    if status == 200:
+    if status == 200 or (check and answer.is_success):
         return _check(answer, check)
     message = _message(answer)
     said = f"{status}: {message}" if message else str(status)
@@ -85,7 +85,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
     if status in NO_SUCH_PLACE and not message:
         raise UnavailableError(f"There is no {answer.request.path} at the service ({said})", _NO_SUCH_PLACE)
     refused = RequestRefusedError(f"The service refuses {answer.request.path} ({said})")
-    refused.answer = answer
+    refused.answer, refused.said = answer, message
     raise refused
 
 
@@ -113,7 +113,8 @@ def _check(answer: Answer, check: Check | None) -> None:
     try:
         check(answer.body)
     except UnusableAnswerError as error:
-        raise TryAgainError("unusable", answer, one_line(error.message, _MESSAGE_LENGTH_MAX)) from None
+        said = "" if answer.status == 200 else f"status {answer.status}, and "
+        raise TryAgainError("unusable", answer, said + one_line(error.message, _MESSAGE_LENGTH_MAX)) from None
 
 
 def _message(answer: Answer) -> str:

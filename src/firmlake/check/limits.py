@@ -25,7 +25,7 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
     """Find the largest page."""
     assumed = talk.api.page_limit_max
     answer = talk.single("financials", company, assumed, 0)
-    if answer.status == 200:
+    if answer.is_success:
         page = pagination(answer)
         limit = page.get("limit", assumed)
         if limit >= assumed or limit == page.get("total"):
@@ -42,12 +42,12 @@ def find_companies_cap(talk: Talk, dataset: str, company: Company) -> Finding:
     assumed = talk.api.companies_per_request
     row = "companies in a bulk request"
     twice = talk.bulk(dataset, [company], copies=2)
-    if twice.status != 200:
+    if not twice.is_success:
         return Finding(row, f"a company named twice is refused ({describe_refusal(twice)})", "not_observed")
     if _count(twice) <= _count(talk.bulk(dataset, [company])):
         return Finding(row, "a company named twice is answered once, so a hundred were not tried", "not_observed")
     answer = talk.bulk(dataset, [company], copies=assumed)
-    if answer.status == 200:
+    if answer.is_success:
         return Finding(row, f"{assumed} are accepted", "as_assumed")
     largest = _largest(lambda count: talk.bulk(dataset, [company], copies=count), 2, assumed, answer)
     if largest is None:
@@ -75,7 +75,7 @@ def find_records_cap(talk: Talk, company: Company, *, is_repeatable: bool = True
     if not assumed:
         return Finding(row, "no cap is set", "not_observed")
     answer = ask(min(assumed, page * most))
-    if answer.status != 200:
+    if not answer.is_success:
         largest = _largest(ask, 1, assumed, answer)
         if largest is None:
             return _unclear(row, answer)
@@ -102,11 +102,11 @@ def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal:
         The number; None if the service does not seem to refuse because of the number.
     """
     for bound in find_bounds(read_lines(refusal.body), refused)[:3]:
-        if bound >= accepted and ask(bound).status == 200:
+        if bound >= accepted and ask(bound).is_success:
             if bound + 1 == refused or _refused(ask(bound + 1)):
                 return bound
             accepted = bound
-    if not is_refusal(refusal) or ask(accepted).status != 200:
+    if not is_refusal(refusal) or not ask(accepted).is_success:
         return None
     for _ in range(_HALVINGS_MAX):
         if refused - accepted <= 1:
@@ -117,7 +117,7 @@ def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal:
 
 
 def _refused(answer: Answer) -> bool:
-    return answer.status != 200
+    return not answer.is_success
 
 
 def _count(answer: Answer) -> int:

@@ -42,7 +42,7 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     yield from _find_lists(talk)
     known, statuses, spelling = _find_first(talk, companies)
     yield spelling
-    allowed = [dataset for dataset, status in statuses.items() if status == 200]
+    allowed = [dataset for dataset, status in statuses.items() if _is_ok(status)]
     if known is None or not allowed:
         yield from _describe_endpoints(statuses, {})
         return
@@ -81,7 +81,7 @@ def _find_lists(talk: Talk) -> Iterator[Finding]:
     transport = "encrypted, with a certificate that is trusted" if address.startswith("https") else "on this machine"
     yield Finding("address", f"{address} answers, {transport}", "as_assumed")
     yield Finding("token", "accepted", "as_assumed")
-    if answer.status == 200:
+    if answer.is_success:
         yield Finding("lists", "may be read", "as_assumed")
     else:
         what = f"{describe_refusal(answer)}; runs do not need them, `service-lists` and `contacts` do"
@@ -101,7 +101,7 @@ def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | Non
         for keep in spellings:
             talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
             statuses = {dataset: talk.single(dataset, company).status for dataset in DATASETS}
-            if 200 in statuses.values():
+            if any(map(_is_ok, statuses.values())):
                 return company, statuses, _spelling(talk, company, statuses, keep != usual)
     talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=usual)
     asked = ", ".join(map(str, companies))
@@ -119,10 +119,14 @@ def _spelling(talk: Talk, company: Company, statuses: dict[str, int | None], is_
     if is_other:
         seen = f"known with{'' if keep else 'out'} the leading zero only"
         return Finding(row, seen, "covered", {"api.keep_leading_zero": keep})
-    dataset = next(dataset for dataset, status in statuses.items() if status == 200)
+    dataset = next(dataset for dataset, status in statuses.items() if _is_ok(status))
     other = talk.single(dataset, company, keep_leading_zero=not keep)
-    both = "with and without the leading zero" if other.status == 200 else requests.spell_number(talk.api, company)
-    return Finding(row, f"known {both}" if other.status == 200 else f"only {both} is known", "as_assumed")
+    both = "with and without the leading zero" if other.is_success else requests.spell_number(talk.api, company)
+    return Finding(row, f"known {both}" if other.is_success else f"only {both} is known", "as_assumed")
+
+
+def _is_ok(status: int | None) -> bool:
+    return 200 <= (status or 0) < 300
 
 
 def _is_ambiguous(company: Company) -> bool:
@@ -143,7 +147,7 @@ def _describe_endpoints(statuses: dict[str, int | None], bulk: dict[str, Answer]
         row, answer = f"endpoints of {dataset}", bulk.get(dataset)
         seen = f"GET {status}" + (f", POST {answer.status}" if answer else "")
         worst = max(status or 0, (answer and answer.status) or 0)
-        if worst == 200:
+        if _is_ok(worst):
             is_known = answer is None or read_json(answer.body) is not None
             yield Finding(row, f"{seen}: allowed" if is_known else f"{seen}, but no JSON", "as_assumed")
         elif worst == 404:
@@ -160,7 +164,7 @@ def _gather(answers: dict[str, Answer]) -> Records:
     """Read the records from bulk answers, by dataset and group."""
     records: Records = {}
     for dataset, answer in answers.items():
-        content = read_json(answer.body) if answer.status == 200 else None
+        content = read_json(answer.body) if answer.is_success else None
         groups = records[dataset] = {name: [] for name in DATASETS[dataset].groups}
         for element in content if isinstance(content, list) else []:
             data: Any = element.get("data") if isinstance(element, dict) else None

@@ -44,7 +44,7 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
     said = [
         element.get("message") for element in elements if isinstance(element, dict) and element.get("data") is None
     ]  # fmt: skip
-    if not said and alone.status == 200:
+    if not said and alone.is_success:
         if len(elements) > 1:
             return Finding(row, f"the service knows {stranger} too", "not_observed")
         return Finding(
@@ -52,7 +52,7 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
             next_step="firmlake counts such companies as failed, and asks for them again: report this service",
         )  # fmt: skip
     message = next((text for text in said if isinstance(text, str) and text), None)
-    also = f"; alone in a request: {describe_refusal(alone)}" if alone.status != 200 else ""
+    also = f"; alone in a request: {describe_refusal(alone)}" if not alone.is_success else ""
     if message is None:
         return Finding(
             row, f"an element without data or message{also}", "needs_you",
@@ -84,7 +84,7 @@ def find_errors(talk: Talk, company: Company) -> Finding:
 
 
 def _names(answer: Answer) -> list[str]:
-    content = read_json(answer.body) if answer.status == 200 else None
+    content = read_json(answer.body) if answer.is_success else None
     identifiers = [element.get("identifier") for element in content] if isinstance(content, list) else []
     return [f"{one.get('name')}, {one.get('place')}" for one in identifiers if isinstance(one, dict)]
 

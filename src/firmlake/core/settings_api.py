@@ -37,6 +37,9 @@ class NameSettings(SettingsSection, frozen=True):
     not_found_message: Annotated[str, Meta(description="message of an element for a company that does not exist")] = (
         "Company not found"
     )
+    success_message: Annotated[
+        str, Meta(description="message of an element that is no error, also where the company has no records")
+    ] = "OK"
     contact_not_found_message: Annotated[str, Meta(description="message for a contact that does not exist")] = (
         "Contact not found"
     )

@@ -35,6 +35,7 @@ from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import make_folder, sync_folder, write_file
 
 __all__ = [
+    "ENDS",
     "GIVEN_UP",
     "Header",
     "Landed",
@@ -61,6 +62,9 @@ _COMPRESSION = zstandard.ZstdCompressionParameters.from_level(
 GIVEN_UP = {"given_up": "failed", "forbidden": "forbidden", "unavailable": "unavailable"}
 """Kinds of headers that give companies up, and the resulting status: the company failed, the token may not use the
 dataset, or the service does not answer the dataset."""
+ENDS = {**GIVEN_UP, "unknown": "not_found"}
+"""Kinds of headers after which companies get no further request in this run, and the resulting status. `unknown` says
+that the service knows no such company, although no element of an answer says so."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,8 +72,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         kind: "answer"; "no_answer" (no complete answer came; `error` says why); "probe" (an earlier request repeated to
-            test the service); or a kind of `GIVEN_UP` (the companies get no further request in this run; `error`
-            says why).
+            test the service); or a kind of `ENDS` (the companies get no further request in this run; `error` says
+            why).
         companies: Companies of the request, in its order.
         original: Keyed hash of the checksum that the body had before `firmlake forget` changed it; empty if it is as
             received.
@@ -93,6 +97,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body_bytes: int = 0
     body_sha256: str = ""
     original: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status says that this is the answer, as `Answer.is_success`."""
+        return 200 <= (self.status or 0) < 300
 
 
 def answered(header: Header, answer: Answer) -> Header:
