@@ -22,7 +22,7 @@ from firmlake.core.errors import (
 )
 from firmlake.core.text import one_line
 
-__all__ = ["NO_SUCH_PLACE", "judge"]
+__all__ = ["NO_SUCH_PLACE", "judge", "read_message"]
 
 Check = Callable[[bytes], object]
 
@@ -68,7 +68,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
         raise _broken(answer)
     if status == 200 or (check and answer.is_success):
         return _check(answer, check)
-    message = _message(answer)
+    message = read_message(answer)
     said = f"{status}: {message}" if message else str(status)
     if status in _ENDS:
         error, what, next_step = _ENDS[status]
@@ -117,7 +117,7 @@ def _check(answer: Answer, check: Check | None) -> None:
         raise TryAgainError("unusable", answer, said + one_line(error.message, _MESSAGE_LENGTH_MAX)) from None
 
 
-def _message(answer: Answer) -> str:
+def read_message(answer: Answer) -> str:
     """Return the service's error message as one printable line; empty if there is none."""
     try:
         content = msgspec.json.decode(answer.body)

@@ -16,7 +16,8 @@ from firmlake.check.limits import find_companies_cap, find_page_cap, find_record
 from firmlake.check.names import describe_refusal, find_body_names, find_page_names
 from firmlake.check.records import Records, examine_records
 from firmlake.check.talk import Talk, read_json
-from firmlake.check.wording import find_errors, find_language, find_not_found
+from firmlake.check.totals import find_totals
+from firmlake.check.wording import find_errors, find_language, find_messages, find_not_found
 from firmlake.core.company import Company
 
 __all__ = ["ask_questions"]
@@ -62,6 +63,9 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     others = [company for company in companies if company != known]
     answers = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in statuses}
     yield from _describe_endpoints(statuses, answers)
+    if "financials" in allowed:
+        yield find_totals(talk.answers)
+    yield find_messages(talk, answers)
     yield find_not_found(talk, body, known, stranger)
     yield find_language(talk, body, [known, *others])
     yield from examine_records(_gather(answers))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from firmlake.api.element import Element
 from firmlake.api.judge import NO_SUCH_PLACE
+from firmlake.api.unknown import NOT_FOUND, is_about
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, ServiceError
 from firmlake.core.settings import ApiSettings
 from firmlake.landing.pages import Page
@@ -25,7 +25,6 @@ __all__ = [
     "names_unknown",
 ]
 
-_NOT_FOUND = 404
 _TRIES_ALONE = 2
 """Tries for a company that is asked for alone before it is given up: one failure may be the service's."""
 
@@ -108,13 +107,9 @@ def names_unknown(api: ApiSettings, refused: Sent) -> bool:
     A 404 is also what a wrong address gives. So its message must be the one for unknown companies, or name the company.
     """
     error, companies = refused.error, refused.ask.page.companies
-    if not isinstance(error, RequestRefusedError) or len(companies) > 1 or refused.landed[-1][0].status != _NOT_FOUND:
+    if not isinstance(error, RequestRefusedError) or len(companies) > 1 or refused.landed[-1][0].status != NOT_FOUND:
         return False
-    if error.said.casefold() == api.names.not_found_message.casefold():
-        return True
-    number = companies[0].company_number.removeprefix("0")
-    spellings = (error.said, re.sub(r"(?<=\d)[ .](?=\d)", "", error.said))  # 0403.227.515 too
-    return any(re.search(rf"(?<!\d)0?{number}(?!\d)", said) for said in spellings)
+    return is_about(api, companies[0], error.said)
 
 
 def misfit(refused: Sent) -> RequestRefusedError:

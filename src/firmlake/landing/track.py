@@ -103,6 +103,8 @@ class Track(msgspec.Struct, gc=False):
                 self.parts, self.next_offset, self.total = [], 0, total
             elif (offset, total) != (self.next_offset, self.total):
                 return self.restart("the number of records changed between pages")
+            if total is None and element.limit is None and count:
+                return self.miss("data without pagination, so the number of records is unknown")
             if total is not None and offset + count > total:
                 return self.miss(f"{offset + count} records, but a total of {total}")
             if total is not None and count == 0 and offset < total:
