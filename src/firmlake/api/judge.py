@@ -78,10 +78,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
     if status < 300:
         raise TryAgainError("unusable", answer, f"status {said}")
     if status < 400:
-        raise ServiceError(
-            f"The service redirects to {answer.headers.get('location') or 'nowhere'} ({status})",
-            "Set api.base_url to the address that answers itself; the token is not sent after a redirect",
-        )
+        raise _redirected(answer)
     if status in NO_SUCH_PLACE and not message:
         raise UnavailableError(f"There is no {answer.request.path} at the service ({said})", _NO_SUCH_PLACE)
     refused = RequestRefusedError(f"The service refuses {answer.request.path} ({said})")
@@ -94,6 +91,14 @@ def _broken(answer: Answer) -> Exception:
     if problem == "untrusted":
         return ServiceError(f"The service is {answer.error}", "Name the file of its authority in SSL_CERT_FILE")
     return TryAgainError(_KINDS.get(problem, "failed"), answer, answer.error)
+
+
+def _redirected(answer: Answer) -> ServiceError:
+    target = answer.headers.get("location", "")
+    step = "Set api.base_url to the address that answers itself; the token is not sent after a redirect"
+    if target.endswith(answer.request.path + "/"):
+        step = "Set api.trailing_slash = true: the service wants a slash at the end of its paths"
+    return ServiceError(f"The service redirects to {target or 'nowhere'} ({answer.status})", step)
 
 
 def _passing(answer: Answer, said: str, wait_max_seconds: float) -> Exception:

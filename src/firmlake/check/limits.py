@@ -1,6 +1,6 @@
 """Findings about the limits of one request: records per page, companies, and companies times records.
 
-To test the limit of companies, the same company is named many times in one request, which costs only one credit.
+To test the limit of companies, a company is named many times in one request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from firmlake.check.refusal import find_bounds, read_lines
 from firmlake.check.talk import Talk, is_refusal, pagination, read_json
 from firmlake.core.company import Company
 
-__all__ = ["find_companies_cap", "find_page_cap", "find_records_cap"]
+__all__ = ["choose_repeated", "find_companies_cap", "find_page_cap", "find_records_cap"]
 
 _HALVINGS_MAX = 12
 
@@ -37,40 +37,56 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
     return _capped(talk, "largest page", f"{largest}, {assumed} are refused", page_limit_max=largest)
 
 
-def find_companies_cap(talk: Talk, dataset: str, company: Company) -> Finding:
-    """Find the largest number of companies in a bulk request."""
+def choose_repeated(talk: Talk, dataset: str, company: Company, stranger: Company | None) -> list[Company]:
+    """Choose the companies of requests that name one many times; the last is repeated.
+
+    A service may charge for every time a company is named. So one that does not exist is repeated if it gets an element
+    each time; a known one only if headers tell what is charged. Empty if none may be repeated.
+    """
+    if stranger and _count(talk.bulk(dataset, [company, stranger], size=3)) == 3:
+        return [company, stranger]
+    is_repeatable = talk.tells_credits and _count(talk.bulk(dataset, [company], size=2)) == 2
+    return [company] if is_repeatable else []
+
+
+def find_companies_cap(talk: Talk, dataset: str, named: list[Company]) -> Finding:
+    """Find the largest number of companies in a bulk request.
+
+    Args:
+        talk: The conversation.
+        dataset: The dataset to ask for.
+        named: From `choose_repeated`.
+    """
     assumed = talk.api.companies_per_request
     row = "companies in a bulk request"
-    twice = talk.bulk(dataset, [company], copies=2)
-    if not twice.is_success:
-        return Finding(row, f"a company named twice is refused ({describe_refusal(twice)})", "not_observed")
-    if _count(twice) <= _count(talk.bulk(dataset, [company])):
-        return Finding(row, "a company named twice is answered once, so a hundred were not tried", "not_observed")
-    answer = talk.bulk(dataset, [company], copies=assumed)
+    if not named:
+        seen = f"no company is answered twice, or it might cost {assumed} credits; so {assumed} were not tried"
+        return Finding(row, seen, "not_observed")
+    answer = talk.bulk(dataset, named, size=assumed)
     if answer.is_success:
         return Finding(row, f"{assumed} are accepted", "as_assumed")
-    largest = _largest(lambda count: talk.bulk(dataset, [company], copies=count), 2, assumed, answer)
+    largest = _largest(lambda count: talk.bulk(dataset, named, size=count), 1, assumed, answer)
     if largest is None:
         return _unclear(row, answer)
     return _capped(talk, row, f"{largest}, {assumed} are refused", companies_per_request=largest)
 
 
-def find_records_cap(talk: Talk, company: Company, *, is_repeatable: bool = True) -> Finding:
+def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Finding:
     """Find the largest number of records (companies times limit) in a bulk request for financials.
 
     Args:
         talk: The conversation; its page size and number of companies are known to be accepted.
         company: A company to ask for.
-        is_repeatable: Whether it may be named several times in a request; otherwise it is named once.
+        named: From `choose_repeated`; if empty, only one company is named in a request.
     """
     assumed, page, most = talk.api.records_per_request, talk.api.page_limit_max, talk.api.companies_per_request
-    most = most if is_repeatable else 1
+    most = most if named else 1
     row = "records in a bulk request"
 
     def ask(records: int) -> Answer:
         """Ask for this many records, or slightly fewer, with as few companies as possible."""
         count = -(-records // page)
-        return talk.bulk("financials", [company], records // count, 0, copies=count)
+        return talk.bulk("financials", named or [company], records // count, 0, size=count)
 
     if not assumed:
         return Finding(row, "no cap is set", "not_observed")

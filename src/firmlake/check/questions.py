@@ -12,7 +12,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.check.finding import Finding
 from firmlake.check.headers import find_credits, find_rate_limit
-from firmlake.check.limits import find_companies_cap, find_page_cap, find_records_cap
+from firmlake.check.limits import choose_repeated, find_companies_cap, find_page_cap, find_records_cap
 from firmlake.check.names import describe_refusal, find_body_names, find_page_names
 from firmlake.check.records import Records, examine_records
 from firmlake.check.talk import Talk, read_json
@@ -56,10 +56,10 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     if "financials" in allowed:
         yield find_page_names(talk, known)
         yield find_page_cap(talk, known)
-    cap = find_companies_cap(talk, body, known)
-    yield cap
+    repeated = choose_repeated(talk, body, known, stranger)
+    yield find_companies_cap(talk, body, repeated)
     if "financials" in allowed:
-        yield find_records_cap(talk, known, is_repeatable=cap.verdict != "not_observed")
+        yield find_records_cap(talk, known, repeated)
     others = [company for company in companies if company != known]
     answers = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in statuses}
     yield from _describe_endpoints(statuses, answers)

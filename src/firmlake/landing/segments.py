@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import struct
 import threading
 import zlib
@@ -29,7 +28,7 @@ from typing import NamedTuple, Self
 import msgspec
 import zstandard
 
-from firmlake.api.exchange import Answer
+from firmlake.api.exchange import Answer, read_credits
 from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import make_folder, sync_folder, write_file
@@ -119,13 +118,8 @@ def answered(header: Header, answer: Answer) -> Header:
 
 
 def credits_in(header: Header, name: str) -> int | None:
-    """Read a number of credits from the headers of an answer, 24.00 as 24 and 0.5 as 1; None if it has none."""
-    found = _CREDITS.match(header.headers.get(name.lower(), ""))
-    return int(found[1]) + bool((found[2] or "").strip("0")) if found else None
-
-
-_CREDITS = re.compile(r"\s*([0-9]{1,15})(?:\.([0-9]{1,15}))?(?![0-9.])")
-"""Digits, decimals if any, and perhaps a word such as `credits`."""
+    """Read a number of credits from the headers of an answer; None if it has none."""
+    return read_credits(header.headers.get(name.lower(), ""))
 
 
 class Landed(NamedTuple):
