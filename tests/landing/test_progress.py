@@ -178,6 +178,23 @@ def test_a_company_given_up_has_failed_with_the_reason():
     assert track(progress).ended_at == NOON + MINUTE
 
 
+@pytest.mark.parametrize("message", ["OK", "ok", ""])
+def test_a_message_that_is_no_error_leaves_an_empty_array_empty(message):
+    progress = absorb(ask([ACME], {**found(ACME, "financials"), "message": message}))
+    assert (track(progress).status, track(progress).next_offset) == ("answered", 0)
+
+
+def test_an_empty_array_beside_the_message_for_unknown_companies_is_none_of_a_company():
+    progress = absorb(ask([ACME], {**found(ACME, "financials"), "message": "company not found"}))
+    assert track(progress).status == "not_found"
+
+
+def test_an_answer_of_another_success_status_counts():
+    _, content = page(ACME, 0, 1)
+    progress = absorb((header(companies=[ACME], offset=0, status=207), content))
+    assert track(progress).status == "answered"
+
+
 def test_what_was_answered_stays_answered():
     ended = (header(companies=[ACME], kind="given_up", status=None, error="x"), b"")
     progress = absorb(page(ACME, 0, 1), ended, ask([ACME], not_found(ACME)), ask([ACME]), page(ACME, 0, 2))

@@ -199,9 +199,10 @@ class Talk:
                 "Look at the account of the key before you go on: the service may charge every request",
             )
         if self.charged > self._credits_max:
+            count = len(self.asked)
             raise Stopped(
-                f"The service charged {self.charged} credits for {len(self.asked)} companies, more than the "
-                f"{self._credits_max} of this check",
+                f"The service charged {self.charged} credits for {count} {'company' if count == 1 else 'companies'}, "
+                f"more than the {self._credits_max} of this check",
                 "It does not charge one credit per company in 30 days: clarify that before a run",
             )
 
