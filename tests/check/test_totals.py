@@ -48,6 +48,12 @@ def test_totals_of_one_company_are_compared_over_all_pages(totals, verdict, said
     assert bool(finding.next_step) == (verdict == "needs_you")
 
 
+def test_a_page_from_elsewhere_says_nothing_against_the_total():
+    """The service did not understand our offset."""
+    answers = [page(limit, 3, 4, {"limit": limit, "offset": 0, "total": 4}) for limit in (4, 9)]
+    assert find_totals(answers).verdict == "as_assumed"
+
+
 def test_pages_without_pagination_need_a_person():
     assert find_totals([page(5, 0, 3, None)]).verdict == "needs_you"
     assert find_totals([page(5, 0, 0, None), answer()]).verdict == "not_observed"

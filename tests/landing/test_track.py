@@ -107,6 +107,18 @@ def test_doubts_end_alike_in_whatever_order_answers_are_absorbed():
     assert len(views) == 1
 
 
+def test_a_service_that_orders_each_page_anew_is_asked_for_one_page():
+    """The counts fit, but one period came twice and another is missing."""
+    progress = new_progress()
+    element = found(ACME, "financials", *[period(2000 + n) for n in (4, 5, 6)], total=8, offset=5)
+    progress.absorb(*page(ACME, 8, 5))
+    progress.absorb(header("financials", [ACME], offset=5, limit=3), body(element))
+    track = progress.datasets["financials"][ACME]
+    assert (track.status, track.wider, track.reason) == ("pending", 8, "a page repeats records of an earlier one")
+    progress.absorb(*page(ACME, 8, 8))
+    assert (track.status, years(track)) == ("answered", list(range(2000, 2008)))
+
+
 def test_a_run_of_an_earlier_version_is_read_as_it_was():
     """It believed such a total, and a replay must not find fewer companies answered."""
     progress = new_progress(doubts=False)

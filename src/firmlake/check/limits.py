@@ -40,13 +40,16 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
 def choose_repeated(talk: Talk, dataset: str, company: Company, stranger: Company | None) -> list[Company]:
     """Choose the companies of requests that name one many times; the last is repeated.
 
-    A service may charge for every time a company is named. So one that does not exist is repeated if it gets an element
-    each time; a known one only if headers tell what is charged. Empty if none may be repeated.
+    A service may charge for every time a company is named. If headers tell that it does not, a known company is
+    repeated; if they tell nothing, one that does not exist, which most services do not charge for. Empty if neither
+    costs nothing and is answered each time.
     """
-    if stranger and _count(talk.bulk(dataset, [company, stranger], size=3)) == 3:
-        return [company, stranger]
-    is_repeatable = talk.tells_credits and _count(talk.bulk(dataset, [company], size=2)) == 2
-    return [company] if is_repeatable else []
+    charged = talk.charged
+    if talk.tells_credits:
+        is_free = _count(talk.bulk(dataset, [company], size=2)) == 2 and talk.charged == charged
+        return [company] if is_free else []
+    named = [company, stranger] if stranger else []
+    return named if named and _count(talk.bulk(dataset, named, size=3)) == 3 else []
 
 
 def find_companies_cap(talk: Talk, dataset: str, named: list[Company]) -> Finding:
@@ -60,7 +63,7 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company]) -> Findin
     assumed = talk.api.companies_per_request
     row = "companies in a bulk request"
     if not named:
-        seen = f"no company is answered twice, or it might cost {assumed} credits; so {assumed} were not tried"
+        seen = f"a company named twice is answered once, or might be charged twice; so {assumed} were not tried"
         return Finding(row, seen, "not_observed")
     answer = talk.bulk(dataset, named, size=assumed)
     if answer.is_success:

@@ -76,7 +76,8 @@ def _pages(answer: Answer) -> Iterator[_Page]:
         identifier, paging = element.get("identifier"), element.get("pagination")
         held: dict[str, Any] = paging if isinstance(paging, dict) else {}
         named = identifier if isinstance(identifier, dict) else {}
-        end = (answer.request.offset or 0) + len(element["data"])
+        start = _count(held.get("offset"))  # another than asked for is a finding about paging parameters
+        end = (start or 0) + len(element["data"])
         company = f"{named.get('country')} {named.get('companyNumber')}"
         yield _Page(company, answer.request.limit, end, _count(held.get("total")), held.get("limit") is not None)
 

@@ -39,7 +39,8 @@ class Track(msgspec.Struct, gc=False):
         next_offset: Records received so far, which is the offset of the next page.
         total: Records that the service holds; None before the first page.
         wider: Records to ask for at once from the first on, because the last page was full and nothing proves that it
-            holds all; 0 otherwise.
+            holds all, or because pages did not fit together; 0 otherwise.
+        digests: Hashes of the records received so far, until all are there.
         misses: Answers in a row without anything usable about the company.
         left_out: Answers in a row that tell of other companies, but not of this one.
         restarts: Restarts from the first page because pages were inconsistent.
@@ -56,6 +57,7 @@ class Track(msgspec.Struct, gc=False):
     next_offset: int = 0
     total: int | None = None
     wider: int = 0
+    digests: set[int] = set()
     misses: int = 0
     left_out: int = 0
     restarts: int = 0
@@ -102,7 +104,11 @@ class Track(msgspec.Struct, gc=False):
             if offset == 0:
                 self.parts, self.next_offset, self.total = [], 0, total
             elif (offset, total) != (self.next_offset, self.total):
-                return self.restart("the number of records changed between pages")
+                most = max(total or 0, self.total or 0)
+                return self.restart("the number of records changed between pages", most)
+            digests = {hash(bytes(raw)) for raws in records.values() for raw in raws}
+            if offset and not self.digests.isdisjoint(digests):
+                return self.restart("a page repeats records of an earlier one", total)
             if total is None and element.limit is None and count:
                 return self.miss("data without pagination, so the number of records is unknown")
             if total is not None and offset + count > total:
@@ -115,6 +121,7 @@ class Track(msgspec.Struct, gc=False):
             if total is None and is_cut and not is_whole:
                 return self.miss(f"{count} records fill the largest page, and no total tells whether there are more")
             self.wider = 0 if is_told or is_whole or is_cut else 2 * _page_size(header, element)
+            self.digests = set() if is_whole else digests | (self.digests if offset else set())
         self.next_offset, self.misses = offset + count, 0
         self.name, self.place = element.name, element.place
         self.answered_at = header.fetched_at
@@ -125,9 +132,14 @@ class Track(msgspec.Struct, gc=False):
             self.status = "answered"
         return None
 
-    def restart(self, reason: str) -> None:
-        """Restart from the first page, because the pages received so far do not fit together."""
-        self.parts, self.next_offset, self.total, self.wider = [], 0, None, 0
+    def restart(self, reason: str, wider: int | None = None) -> None:
+        """Restart from the first page, because the pages received so far do not fit together.
+
+        Args:
+            reason: What does not fit.
+            wider: Records to ask for at once, if known: a single page has no other to contradict it.
+        """
+        self.parts, self.next_offset, self.total, self.wider, self.digests = [], 0, None, wider or 0, set()
         self.restarts += 1
         self.reason = reason
 
