@@ -9,9 +9,11 @@ import pytest
 
 from firmlake.api import requests
 from firmlake.api.exchange import Answer
-from firmlake.check.talk import Talk
+from firmlake.check.limits import choose_repeated
+from firmlake.check.talk import EXPOSED_MAX, Talk
 from firmlake.check.totals import find_totals
 from firmlake.check.wording import find_messages
+from firmlake.core.errors import Stopped
 from firmlake.core.settings import ApiSettings
 from support import ACME, BOLT, NOON, found, period
 
@@ -98,3 +100,24 @@ def test_charges_are_read_in_any_spelling_or_from_what_is_left(headers, charged)
     talk = Talk.__new__(Talk)
     talk.api, talk.answers = API, [answer(headers=one) for one in headers]
     assert (talk.charged, talk.tells_credits) == (charged, bool(charged))
+
+
+def test_a_service_that_tells_no_charges_is_asked_no_more_than_stated():
+    talk = Talk.__new__(Talk)
+    talk.api, talk.answers, talk.asked, talk._credits_max = API, [answer() for _ in range(EXPOSED_MAX // 2)], [], 3
+    talk._stop_if_overcharged()
+    talk.answers += [answer(status=400), answer()]
+    with pytest.raises(Stopped, match="no header tells what that cost"):
+        talk._stop_if_overcharged()
+
+
+@pytest.mark.parametrize(
+    ("told", "repeats", "chosen"),
+    [(True, True, [ACME]), (True, False, []), (False, True, [ACME, BOLT]), (False, False, [])],
+)
+def test_a_company_is_named_many_times_only_where_that_should_cost_nothing(told, repeats, chosen):
+    """One that headers show to be free, or else one that does not exist."""
+    talk = SimpleNamespace(
+        charged=1, tells_credits=told, bulk=lambda dataset, named, size: answer(*[{}] * size * repeats)
+    )
+    assert choose_repeated(talk, "lookalikes", ACME, BOLT) == chosen
