@@ -230,7 +230,13 @@ def test_a_service_that_ignores_the_offset_does_not_double_its_first_page():
     progress = absorb(page(ACME, 0, 12), ask([ACME], first, offset=5))
     assert track(progress).status == "pending"
     assert "from 0 on, where those from 5 on" in track(progress).reason
-    assert len(held(progress)) == 5
+    assert (held(progress), track(progress).remaining) == ([], 12), "one page may hold all"
+    whole = found(ACME, "financials", *[period(2000 + n) for n in range(12)], offset=0)
+    whole["pagination"]["limit"] = 12
+    again = page(ACME, 0, 12), ask([ACME], first, offset=5)
+    assert len(held(absorb(*again, ask([ACME], whole, limit=12)))) == 12
+    progress = absorb(*again, *again, again[1], again[1])
+    assert (track(progress).is_given_up, len(held(progress))) == (True, 5)
 
 
 def test_when_the_total_changes_between_pages_the_company_is_read_anew():

@@ -98,17 +98,9 @@ class Track(msgspec.Struct, gc=False):
         records = element.records or {}
         count, offset, total, is_whole = sum(map(len, records.values())), header.offset or 0, element.total, True
         if DATASETS[header.dataset].is_paged:
-            if element.offset not in (None, offset):
-                start = f"records from {element.offset} on, where those from {offset} on were asked for"
-                return self.miss(f"{WRONG_PAGE}: {start}")
-            if offset == 0:
-                self.parts, self.next_offset, self.total = [], 0, total
-            elif (offset, total) != (self.next_offset, self.total):
-                most = max(total or 0, self.total or 0)
-                return self.restart("the number of records changed between pages", most)
             digests = {hash(bytes(raw)) for raws in records.values() for raw in raws}
-            if offset and not self.digests.isdisjoint(digests):
-                return self.restart("a page repeats records of an earlier one", total)
+            if not self._follows(offset, element, digests):
+                return None
             if total is None and element.limit is None and count:
                 return self.miss("data without pagination, so the number of records is unknown")
             if total is not None and offset + count > total:
@@ -131,6 +123,26 @@ class Track(msgspec.Struct, gc=False):
         if is_whole:
             self.status = "answered"
         return None
+
+    def _follows(self, offset: int, element: Element, digests: set[int]) -> bool:
+        """Tell whether a page continues the earlier ones; otherwise restart, or count a miss."""
+        if element.offset not in (None, offset):
+            reason = f"{WRONG_PAGE}: records from {element.offset} on, where those from {offset} on were asked for"
+            if offset and self.total and not self.restarts:
+                self.restart(reason, self.total)  # the limit may be understood all the same
+            else:
+                self.miss(reason)
+            return False
+        if offset == 0:
+            self.parts, self.next_offset, self.total = [], 0, element.total
+        elif (offset, element.total) != (self.next_offset, self.total):
+            most = max(element.total or 0, self.total or 0)
+            self.restart("the number of records changed between pages", most)
+            return False
+        elif not self.digests.isdisjoint(digests):
+            self.restart("a page repeats records of an earlier one", element.total)
+            return False
+        return True
 
     def restart(self, reason: str, wider: int | None = None) -> None:
         """Restart from the first page, because the pages received so far do not fit together.
