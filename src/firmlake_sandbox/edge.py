@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from firmlake_sandbox.answers import COMPANY_NOT_FOUND
 from firmlake_sandbox.bodies import Answer
 from firmlake_sandbox.contract import DATASETS, name_endpoint
-from firmlake_sandbox.dialects import Dialect
+from firmlake_sandbox.dialect import Dialect
 from firmlake_sandbox.rewrites import read_json, write_json
 from firmlake_sandbox.wire import capture_answer, read_body
 

@@ -32,6 +32,24 @@ def clamp_page(_dataset: str, element: _Object) -> None:
         page["limit"], element["data"] = 3, element["data"][:3]
 
 
+def count_page(_dataset: str, element: _Object) -> None:
+    """Count the records of the page as their total."""
+    if page := element.get("pagination"):
+        page["total"] = len(element["data"])
+
+
+def tell_more_in_place_of_total(_dataset: str, element: _Object) -> None:
+    """Tell only whether there are more records."""
+    if page := element.get("pagination"):
+        page["hasMore"] = page["offset"] + len(element["data"]) < page.pop("total")
+
+
+def say_done(_dataset: str, element: _Object) -> None:
+    """Give every element a message."""
+    if "message" in element:
+        element["message"] = element["message"] or "Done"
+
+
 def number_identifiers(_dataset: str, element: _Object) -> None:
     """Make company numbers integers."""
     for holder in _objects(element):
@@ -43,6 +61,13 @@ def omit_nulls(_dataset: str, element: _Object) -> None:
     """Leave out keys that are null, except that data itself says whether a company was found."""
     for holder in _objects(element):
         for key in [key for key, value in holder.items() if value is None]:
+            del holder[key]
+
+
+def omit_empties(_dataset: str, element: _Object) -> None:
+    """Leave out keys that are null, empty arrays or empty objects, the innermost first."""
+    for holder in _objects(element):
+        for key in [key for key, value in holder.items() if value is None or value in ([], {})]:
             del holder[key]
 
 
@@ -156,6 +181,16 @@ def _objects(value: Any) -> Iterator[_Object]:
 def refuse_unknown(elements: list[Any]) -> list[Any] | None:
     """Answer 404 where no company of the request is known."""
     return None if all(element.get("data") is None for element in elements) else elements
+
+
+def refuse_any(elements: list[Any]) -> list[Any] | None:
+    """Answer 404 where a company of the request is unknown."""
+    return None if any(element.get("data") is None and element.get("message") for element in elements) else elements
+
+
+def leave_out_unknown(elements: list[Any]) -> list[Any]:
+    """Answer only about known companies."""
+    return [element for element in elements if "name" in element["identifier"]]
 
 
 def repeat_elements(elements: list[Any]) -> list[Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from firmlake_sandbox.billing import Account
 from firmlake_sandbox.clock import Clock
-from firmlake_sandbox.dialects import Dialect
+from firmlake_sandbox.dialect import Dialect
 from firmlake_sandbox.faults import FaultBook
 from firmlake_sandbox.ledger import Ledger
 from firmlake_sandbox.lists import ListBook

@@ -91,6 +91,24 @@ def test_no_records_are_not_no_data():
     assert read_one(not_found(ACME, "lookalikes"), "lookalikes").records is None
 
 
+@pytest.mark.parametrize("dataset", ["financials", "lookalikes", "relationships"])
+def test_an_absent_array_of_a_company_with_a_name_is_empty(dataset):
+    """Only successful results have name and place; some services leave out what is empty."""
+    element = found(ACME, dataset)
+    del element["data"], element["message"]
+    read = read_one(element, dataset)
+    assert (any(read.records.values()), read.problem) == (False, "")
+    assert read_one({**element, "data": None}, dataset).problem == "neither data nor message", "null is a failure"
+    del element["identifier"]["name"], element["identifier"]["place"]
+    read = read_one(element, dataset)
+    assert (read.problem == "") == (dataset == "financials"), "there the total says that there is none"
+
+
+def test_a_message_beside_an_empty_array_is_passed_on_with_it():
+    read = read_one({**found(ACME, "lookalikes"), "message": "OK"}, "lookalikes")
+    assert (read.records, read.message) == ({"lookalike": []}, "OK")
+
+
 def test_a_message_in_place_of_data_is_passed_on():
     read = read_one(not_found(ACME))
     assert read == Element(ACME, message="Company not found")
@@ -101,7 +119,6 @@ def test_a_message_in_place_of_data_is_passed_on():
     [
         ({"data": None}, "neither data nor message"),
         ({"data": None, "message": ""}, "neither data nor message"),
-        ({"pagination": None}, "data without pagination"),
         ({"data": {}}, "data not understood"),
         ({"data": "x"}, "data not understood"),
     ],
@@ -163,7 +180,8 @@ def test_a_count_of_any_size_crashes_nothing(key, literal):
     assert b'"%b":%b' % (key, value) in content
     (read,) = read_answer("financials", content.replace(b'"%b":%b' % (key, value), b'"%b":%b' % (key, literal)))
     assert read.company == ACME
-    assert ("number of records" in read.problem) == (key != b"limit"), "a limit is of no use"
+    assert not read.problem
+    assert (read.total is None) == (key != b"limit"), "without an offset, a total tells nothing either"
 
 
 def test_a_company_number_may_be_a_number():

@@ -209,6 +209,20 @@ def test_a_redirect_is_not_followed_and_its_target_named_without_parameters(make
     assert CANARY not in str(caught.value) + str(landed[0].headers)
 
 
+def test_a_redirect_to_the_same_path_with_a_slash_names_the_setting(make_client):
+    seen = []
+
+    def handle(request):
+        seen.append(request.url.path)
+        slash = httpx.Response(308, headers={"Location": f"{request.url.path}/?a=b"})
+        return OK if request.url.path.endswith("/") else slash
+
+    with pytest.raises(errors.ServiceError, match=r"Set api\.trailing_slash = true"):
+        make_client(handle, base_url="https://service.test/gateway").send(REQUEST)
+    make_client(handle, base_url="https://service.test/gateway", trailing_slash=True).send(REQUEST)
+    assert seen == ["/gateway/v1/companies/financials", "/gateway/v1/companies/financials/"]
+
+
 # --- tries -----------------------------------------------------------------------------------------------------------
 
 
@@ -281,6 +295,22 @@ def test_a_success_without_the_answer_is_unusable(make_client, landed, status):
     with pytest.raises(errors.RequestFailedError, match=f"status {status}"):
         make_client(script(httpx.Response(status))).send(REQUEST)
     assert len(landed) == 3
+
+
+@pytest.mark.parametrize("status", [200, 201, 207])
+def test_a_success_with_the_answer_is_the_answer(make_client, landed, status):
+    """Some services say 207 for a bulk request, and charge for it."""
+    bodies = []
+    make_client(script(httpx.Response(status, json=[{"data": []}]))).send(REQUEST, bodies.append)
+    assert (len(landed), len(bodies)) == (1, 1)
+
+
+def test_a_success_with_another_body_says_its_status(make_client):
+    def complain(body):
+        raise errors.UnusableAnswerError("no array")
+
+    with pytest.raises(errors.RequestFailedError, match="status 202, and no array"):
+        make_client(script(httpx.Response(202, json={}))).send(REQUEST, complain)
 
 
 def test_a_check_sees_only_complete_answers_of_status_200(make_client):

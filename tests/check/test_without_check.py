@@ -22,6 +22,7 @@ NAMED = {
     "paging-ignored": (3, "Let api.names.limit and api.names.offset name what the service pages by"),
     "body-short": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
     "body-silent": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
+    "message-ok": (3, "if it says that all is well, api.names.success_message"),
     "zero-required": (0, "None found: the service knows none of 12 Belgian companies"),
     "fractions-100": (0, 'set contract.scales = {"relationships.stake_fraction" = 100}'),
     "scores-100": (0, 'set contract.scales = {"lookalikes.score" = 100}'),

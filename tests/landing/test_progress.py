@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
+from firmlake.core.settings import NameSettings
 from firmlake.landing.progress import MISSES_MAX, Progress, check_answer
 from support import ACME, BOLT, CIRC, MINUTE, NOON, body, examples, found, header, lookalike, not_found, party, period
 
@@ -22,8 +23,9 @@ RECORDS = {"financials": period(), "lookalikes": lookalike(), "relationships": p
 def absorb(*landed, companies=EVERYBODY, datasets=("financials",)):
     progress = Progress(
         [(dataset, companies, [None] * len(companies)) for dataset in datasets],
-        "Company not found",
+        NameSettings(),
         keep_records=True,
+        doubts_totals=True,
     )
     for one, content in landed:
         progress.absorb(one, content)
@@ -113,7 +115,8 @@ def test_a_company_nobody_asked_for_is_told_and_not_taken():
         (not_found(ACME, message="Internal error"), "Internal error"),
         (found(ACME, "financials", period(), total=0), "1 records, but a total of 0"),
         (found(ACME, "financials", total=3), "an empty page, but a total of 3"),
-        (found(ACME, "financials", total=-1), "so the number of records is unknown"),
+        ({**found(ACME, "financials", period()), "pagination": None}, "so the number of records is unknown"),
+        ({**found(ACME, "financials"), "message": "Backend down"}, "the service says: Backend down"),
         (found(ACME, "financials", period(), total=9, offset=4), "from 4 on"),
     ],
 )
@@ -175,6 +178,23 @@ def test_a_company_given_up_has_failed_with_the_reason():
     assert track(progress).ended_at == NOON + MINUTE
 
 
+@pytest.mark.parametrize("message", ["OK", "ok", ""])
+def test_a_message_that_is_no_error_leaves_an_empty_array_empty(message):
+    progress = absorb(ask([ACME], {**found(ACME, "financials"), "message": message}))
+    assert (track(progress).status, track(progress).next_offset) == ("answered", 0)
+
+
+def test_an_empty_array_beside_the_message_for_unknown_companies_is_none_of_a_company():
+    progress = absorb(ask([ACME], {**found(ACME, "financials"), "message": "company not found"}))
+    assert track(progress).status == "not_found"
+
+
+def test_an_answer_of_another_success_status_counts():
+    _, content = page(ACME, 0, 1)
+    progress = absorb((header(companies=[ACME], offset=0, status=207), content))
+    assert track(progress).status == "answered"
+
+
 def test_what_was_answered_stays_answered():
     ended = (header(companies=[ACME], kind="given_up", status=None, error="x"), b"")
     progress = absorb(page(ACME, 0, 1), ended, ask([ACME], not_found(ACME)), ask([ACME]), page(ACME, 0, 2))
@@ -210,7 +230,13 @@ def test_a_service_that_ignores_the_offset_does_not_double_its_first_page():
     progress = absorb(page(ACME, 0, 12), ask([ACME], first, offset=5))
     assert track(progress).status == "pending"
     assert "from 0 on, where those from 5 on" in track(progress).reason
-    assert len(held(progress)) == 5
+    assert (held(progress), track(progress).remaining) == ([], 12), "one page may hold all"
+    whole = found(ACME, "financials", *[period(2000 + n) for n in range(12)], offset=0)
+    whole["pagination"]["limit"] = 12
+    again = page(ACME, 0, 12), ask([ACME], first, offset=5)
+    assert len(held(absorb(*again, ask([ACME], whole, limit=12)))) == 12
+    progress = absorb(*again, *again, again[1], again[1])
+    assert (track(progress).is_given_up, len(held(progress))) == (True, 5)
 
 
 def test_when_the_total_changes_between_pages_the_company_is_read_anew():
@@ -244,7 +270,7 @@ def test_a_page_that_comes_twice_is_held_once():
 
 
 def test_fetching_keeps_no_records():
-    progress = Progress([("financials", [ACME], [None])], "Company not found")
+    progress = Progress([("financials", [ACME], [None])], NameSettings())
     progress.absorb(*page(ACME, 0, 3))
     assert track(progress).status == "answered"
     assert track(progress).parts == []

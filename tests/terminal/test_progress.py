@@ -27,7 +27,7 @@ def counter_after(seconds, requests, expected=1200, per_minute=200, idle=0):
     counter = Counter(expected, ApiSettings(requests_per_minute=per_minute), clock=clock)
     clock.seconds = seconds - idle
     for _ in range(requests):
-        counter.count(SimpleNamespace(status=200, error="", headers={}))
+        counter.count(SimpleNamespace(is_success=True, error="", headers={}))
     clock.seconds = seconds
     return counter
 

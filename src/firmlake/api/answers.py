@@ -31,7 +31,7 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
     except UNREADABLE:
         return _read_one_by_one(dataset, body)
     elements = [
-        make_element(dataset, part.identifier, present(part.data), present(part.pagination), present(part.message))
+        make_element(dataset, part.identifier, part.data, present(part.pagination), present(part.message))
         for part in known
     ]
     is_verbatim = _ENCODE(known) == body  # what reads and writes as the same bytes has no key twice

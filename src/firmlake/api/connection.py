@@ -139,7 +139,7 @@ class Connection:
 
     def _send(self, request: Request) -> httpx.Response:
         """Send through the transport directly: the cookies, redirects and hooks of an httpx.Client double the cost."""
-        url = _url(self._address.url + request.path, request.query)
+        url = _url(self._address.url + request.path + "/" * self._api.trailing_slash, request.query)
         headers = {**self._headers, "Authorization": self._token.header()}
         if request.body:
             headers["Content-Type"] = "application/json"

@@ -108,10 +108,13 @@ class Pagination(Struct, frozen=True, gc=False):
 
 
 class Envelope(Struct, frozen=True, gc=False):
-    """An element of a bulk answer, or the whole answer about a single company, with all parts undecoded."""
+    """An element of a bulk answer, or the whole answer about a single company, with all parts undecoded.
+
+    An absent part is null, except `data`, which is empty.
+    """
 
     identifier: Raw = Raw(b"null")
-    data: Raw = Raw(b"null")
+    data: Raw = Raw(b"")
     pagination: Raw = Raw(b"null")
     message: Raw = Raw(b"null")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -29,15 +29,25 @@ _COUNT = re.compile(rb'"?([0-9]{1,15})(?:\.0+)?"?')
 _DIGITS = re.compile(rb"[0-9]{1,15}")
 
 
+class Paging(NamedTuple):
+    """A paging object as far as it can be read."""
+
+    limit: int | None = None
+    offset: int | None = None
+    total: int | None = None
+
+
 class Element(msgspec.Struct, frozen=True, gc=False):
     """The part of an answer about one company.
 
     Attributes:
         company: The company in normal form; None if the identifier is not a valid company.
         records: The records as received, by group of the dataset; None if there is no data.
-        total: Records that the service holds for the company; None if the endpoint does not page.
-        offset: Records before these; None if the endpoint does not page.
-        message: The service's message in place of data.
+        total: Records that the service holds for the company; None if the answer does not tell, or not from which
+            record on these are.
+        offset: Records before these; None if the answer does not tell.
+        limit: The page size that the service used; None if the answer does not tell.
+        message: The service's message in place of records, or beside an empty array of them.
         problem: Why the element cannot be used; empty if it can.
         unknown: Paths of fields that are not in the contract.
     """
@@ -48,6 +58,7 @@ class Element(msgspec.Struct, frozen=True, gc=False):
     records: dict[str, list[Raw]] | None = None
     total: int | None = None
     offset: int | None = None
+    limit: int | None = None
     message: str | None = None
     problem: str = ""
     unknown: tuple[str, ...] = ()
@@ -75,35 +86,40 @@ def read_element(dataset: str, raw: Raw) -> Element:
 
 
 def make_element(
-    dataset: str, identifier: Identifier, data: Any, page: Pagination | None, message: str | None
+    dataset: str,
+    identifier: Identifier,
+    data: Any,
+    page: Pagination | Paging | None,
+    message: str | None,
 ) -> Element:
-    """Make an element from parts of the right types."""
+    """Make an element from parts of the right types.
+
+    Data is UNSET if its key is absent: some services leave out empty arrays. Such an element still says that there are
+    no records if it says so in its total, or names the company, which only successful results do.
+
+    References:
+        Specification, "Company identifier (`identifier`)".
+    """
     company = normal_form(identifier.country, identifier.company_number)
-    records, total, offset, problem = None, None, None, ""
+    name, place, page = present(identifier.name), present(identifier.place), page or Paging()
+    if data is UNSET:
+        data = {group: [] for group in DATASETS[dataset].groups} if page.total == 0 or name or place else None
     if data is not None and not isinstance(data, dict):
         data = {_GROUP[dataset]: data} if isinstance(data, list) else msgspec.structs.asdict(data)
     unknown: tuple[str, ...] = ()
     if data is not None and message and any(data.values()):
         message, unknown = None, ("message",)  # such as OK beside data; the number of records is checked anyway
-    if data is None:
-        problem = "" if message else "neither data nor message"
-    elif message:
-        records = None  # the data is empty, and the message says why
-    elif page is None and DATASETS[dataset].is_paged:
-        problem = "data without pagination, so the number of records is unknown"
-    else:
-        records = data
-        if page:
-            total, offset = page.total, page.offset
+    problem = "" if company else "no known company"
     return Element(
         company,
-        present(identifier.name),
-        present(identifier.place),
-        records,
-        total,
-        offset,
+        name,
+        place,
+        data,
+        None if page.offset is None else page.total,
+        page.offset,
+        page.limit,
         message and shorten(message),
-        problem,
+        problem if data is not None or message else "neither data nor message",
         unknown,
     )
 
@@ -156,7 +172,12 @@ def _read_identifier(keys: dict[str, Raw]) -> Identifier:
 
 
 def _read_data(dataset: str, data: Raw) -> Any:
-    """Read records by group; an absent group is empty, and an open group that is not an array counts as one record."""
+    """Read records by group; an absent group is empty, and an open group that is not an array counts as one record.
+
+    An absent key is UNSET.
+    """
+    if not bytes(data):
+        return UNSET
     groups = DATASETS[dataset].groups
     if any(group.key is None for group in groups.values()):
         return _RECORDS.decode(data)
@@ -170,14 +191,13 @@ def _read_data(dataset: str, data: Raw) -> Any:
     }
 
 
-def _read_page(pagination: Raw) -> Pagination | None:
-    """Read the paging object; None if offset or total is missing or not a count."""
+def _read_page(pagination: Raw) -> Paging:
+    """Read the paging object; what is missing or not a count is None."""
     try:
         keys = _KEYS.decode(pagination)
     except UNREADABLE:
-        return None
-    limit, offset, total = (_read_count(keys.get(key, _NULL)) for key in ("limit", "offset", "total"))
-    return None if total is None or offset is None else Pagination(limit or 0, offset, total)
+        return Paging()
+    return Paging(*(_read_count(keys.get(key, _NULL)) for key in Paging._fields))
 
 
 def _read_count(value: Raw) -> int | None:

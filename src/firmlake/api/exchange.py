@@ -13,7 +13,7 @@ from firmlake.api.requests import Request
 from firmlake.core.settings import NameSettings
 from firmlake.core.text import one_line
 
-__all__ = ["Answer", "choose_headers"]
+__all__ = ["Answer", "choose_headers", "read_credits"]
 
 _KEPT = re.compile(
     r"content-type|location|retry-after|date|x-request-id|(x-)?rate-?limit(-[a-z-]+)?|[a-z-]*(credit|quota)[a-z-]*"
@@ -48,6 +48,11 @@ class Answer(msgspec.Struct, frozen=True):
     duration_seconds: float
     wire_bytes: int
 
+    @property
+    def is_success(self) -> bool:
+        """Whether the status says that this is the answer; some services say 207 for a bulk request."""
+        return 200 <= (self.status or 0) < 300
+
     def __repr__(self) -> str:
         state = self.error or str(self.status)
         return f"<Answer {state} to {self.request!r} attempt={self.attempt} bytes={len(self.body)}>"
@@ -66,3 +71,13 @@ def choose_headers(headers: Mapping[str, str], names: NameSettings) -> dict[str,
         for name, value in ((name.lower(), value) for name, value in headers.items())
         if name in credits or _KEPT.fullmatch(name)
     }
+
+
+def read_credits(text: str) -> int | None:
+    """Read a number of credits from the value of a header, 24.00 as 24 and 0.5 as 1; None if there is none."""
+    found = _CREDITS.match(text)
+    return int(found[1]) + bool((found[2] or "").strip("0")) if found else None
+
+
+_CREDITS = re.compile(r"\s*([0-9]{1,15})(?:\.([0-9]{1,15}))?(?![0-9.])")
+"""Digits, decimals if any, and perhaps a word such as `credits`."""

@@ -22,7 +22,7 @@ from firmlake.core.errors import (
 )
 from firmlake.core.text import one_line
 
-__all__ = ["NO_SUCH_PLACE", "judge"]
+__all__ = ["NO_SUCH_PLACE", "judge", "read_message"]
 
 Check = Callable[[bytes], object]
 
@@ -50,7 +50,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
 
     Args:
         answer: An answer of any status.
-        check: Raises UnusableAnswerError for a body that is of no use; None accepts any body.
+        check: Raises UnusableAnswerError for a body that is of no use; None accepts any body of status 200.
         wait_max_seconds: Longest wait that the service may ask for.
 
     Raises:
@@ -66,9 +66,9 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
     status = answer.status
     if status is None or (answer.error and status < 300):
         raise _broken(answer)
-    if status == 200:
+    if status == 200 or (check and answer.is_success):
         return _check(answer, check)
-    message = _message(answer)
+    message = read_message(answer)
     said = f"{status}: {message}" if message else str(status)
     if status in _ENDS:
         error, what, next_step = _ENDS[status]
@@ -78,14 +78,11 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
     if status < 300:
         raise TryAgainError("unusable", answer, f"status {said}")
     if status < 400:
-        raise ServiceError(
-            f"The service redirects to {answer.headers.get('location') or 'nowhere'} ({status})",
-            "Set api.base_url to the address that answers itself; the token is not sent after a redirect",
-        )
+        raise _redirected(answer)
     if status in NO_SUCH_PLACE and not message:
         raise UnavailableError(f"There is no {answer.request.path} at the service ({said})", _NO_SUCH_PLACE)
     refused = RequestRefusedError(f"The service refuses {answer.request.path} ({said})")
-    refused.answer = answer
+    refused.answer, refused.said = answer, message
     raise refused
 
 
@@ -94,6 +91,14 @@ def _broken(answer: Answer) -> Exception:
     if problem == "untrusted":
         return ServiceError(f"The service is {answer.error}", "Name the file of its authority in SSL_CERT_FILE")
     return TryAgainError(_KINDS.get(problem, "failed"), answer, answer.error)
+
+
+def _redirected(answer: Answer) -> ServiceError:
+    target = answer.headers.get("location", "")
+    step = "Set api.base_url to the address that answers itself; the token is not sent after a redirect"
+    if target.endswith(answer.request.path + "/"):
+        step = "Set api.trailing_slash = true: the service wants a slash at the end of its paths"
+    return ServiceError(f"The service redirects to {target or 'nowhere'} ({answer.status})", step)
 
 
 def _passing(answer: Answer, said: str, wait_max_seconds: float) -> Exception:
@@ -113,10 +118,11 @@ def _check(answer: Answer, check: Check | None) -> None:
     try:
         check(answer.body)
     except UnusableAnswerError as error:
-        raise TryAgainError("unusable", answer, one_line(error.message, _MESSAGE_LENGTH_MAX)) from None
+        said = "" if answer.status == 200 else f"status {answer.status}, and "
+        raise TryAgainError("unusable", answer, said + one_line(error.message, _MESSAGE_LENGTH_MAX)) from None
 
 
-def _message(answer: Answer) -> str:
+def read_message(answer: Answer) -> str:
     """Return the service's error message as one printable line; empty if there is none."""
     try:
         content = msgspec.json.decode(answer.body)

@@ -137,7 +137,7 @@ def check(
         changes[key] = {**changes.get(key, {}), **value} if isinstance(value, dict) else value
     settings = apply_changes(settings, changes)
     checked = Checked(findings, settings, changes, len(talk.answers), talk.charged)
-    if not any(answer.status == 200 and answer.request.method == "POST" for answer in talk.answers):
+    if not any(answer.is_success and answer.request.method == "POST" for answer in talk.answers):
         return checked
     if any(one.assumption == "bulk body" and one.verdict == "needs_you" for one in findings):
         return checked  # without the names of the body, a run cannot ask for companies

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from firmlake.api.exchange import read_credits
 from firmlake.api.throttle.hints import read_allowance
 from firmlake.check.finding import Finding
-from firmlake.check.talk import Talk, is_charge
+from firmlake.check.talk import Talk, is_charge, is_remainder
 from firmlake.core.company import Company
 
 __all__ = ["find_credits", "find_rate_limit"]
 
-_REMAINING = re.compile(r"credit.*(remain|left|balance|available)|(remain|left|balance|available).*credit")
 _RATE_LIMIT = re.compile(r"(x-)?rate-?limit(-limit)?|(x-)?rate-limit-limit")
 
 
@@ -42,7 +42,7 @@ def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | N
     found: dict[str, str] = {}
     for key, usual, is_like in (
         ("credits_charged_header", charged_header, is_charge),
-        ("credits_remaining_header", remaining_header, _REMAINING.search),
+        ("credits_remaining_header", remaining_header, is_remainder),
     ):
         like = [name for name in sorted(told) if is_like(name)]
         if usual not in told and like:
@@ -61,9 +61,9 @@ def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | N
 def _find_price(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Finding:
     row, header = "credits", talk.api.names.credits_charged_header.lower()
     charges = [
-        (answer.request.companies, int(answer.headers[header]))
+        (answer.request.companies, count)
         for answer in talk.answers
-        if answer.headers.get(header, "").isdecimal()
+        if (count := read_credits(answer.headers.get(header, ""))) is not None
     ]
     if not charges:
         return Finding(row, "not told by the service", "not_observed")

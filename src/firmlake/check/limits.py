@@ -1,6 +1,6 @@
 """Findings about the limits of one request: records per page, companies, and companies times records.
 
-To test the limit of companies, the same company is named many times in one request, which costs only one credit.
+To test the limit of companies, a company is named many times in one request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from firmlake.check.refusal import find_bounds, read_lines
 from firmlake.check.talk import Talk, is_refusal, pagination, read_json
 from firmlake.core.company import Company
 
-__all__ = ["find_companies_cap", "find_page_cap", "find_records_cap"]
+__all__ = ["choose_repeated", "find_companies_cap", "find_page_cap", "find_records_cap"]
 
 _HALVINGS_MAX = 12
 
@@ -25,7 +25,7 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
     """Find the largest page."""
     assumed = talk.api.page_limit_max
     answer = talk.single("financials", company, assumed, 0)
-    if answer.status == 200:
+    if answer.is_success:
         page = pagination(answer)
         limit = page.get("limit", assumed)
         if limit >= assumed or limit == page.get("total"):
@@ -37,45 +37,64 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
     return _capped(talk, "largest page", f"{largest}, {assumed} are refused", page_limit_max=largest)
 
 
-def find_companies_cap(talk: Talk, dataset: str, company: Company) -> Finding:
-    """Find the largest number of companies in a bulk request."""
+def choose_repeated(talk: Talk, dataset: str, company: Company, stranger: Company | None) -> list[Company]:
+    """Choose the companies of requests that name one many times; the last is repeated.
+
+    A service may charge for every time a company is named. If headers tell that it does not, a known company is
+    repeated; if they tell nothing, one that does not exist, which most services do not charge for. Empty if neither
+    costs nothing and is answered each time.
+    """
+    charged = talk.charged
+    if talk.tells_credits:
+        is_free = _count(talk.bulk(dataset, [company], size=2)) == 2 and talk.charged == charged
+        return [company] if is_free else []
+    named = [company, stranger] if stranger else []
+    return named if named and _count(talk.bulk(dataset, named, size=3)) == 3 else []
+
+
+def find_companies_cap(talk: Talk, dataset: str, named: list[Company]) -> Finding:
+    """Find the largest number of companies in a bulk request.
+
+    Args:
+        talk: The conversation.
+        dataset: The dataset to ask for.
+        named: From `choose_repeated`.
+    """
     assumed = talk.api.companies_per_request
     row = "companies in a bulk request"
-    twice = talk.bulk(dataset, [company], copies=2)
-    if twice.status != 200:
-        return Finding(row, f"a company named twice is refused ({describe_refusal(twice)})", "not_observed")
-    if _count(twice) <= _count(talk.bulk(dataset, [company])):
-        return Finding(row, "a company named twice is answered once, so a hundred were not tried", "not_observed")
-    answer = talk.bulk(dataset, [company], copies=assumed)
-    if answer.status == 200:
+    if not named:
+        seen = f"a company named twice is answered once, or might be charged twice; so {assumed} were not tried"
+        return Finding(row, seen, "not_observed")
+    answer = talk.bulk(dataset, named, size=assumed)
+    if answer.is_success:
         return Finding(row, f"{assumed} are accepted", "as_assumed")
-    largest = _largest(lambda count: talk.bulk(dataset, [company], copies=count), 2, assumed, answer)
+    largest = _largest(lambda count: talk.bulk(dataset, named, size=count), 1, assumed, answer)
     if largest is None:
         return _unclear(row, answer)
     return _capped(talk, row, f"{largest}, {assumed} are refused", companies_per_request=largest)
 
 
-def find_records_cap(talk: Talk, company: Company, *, is_repeatable: bool = True) -> Finding:
+def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Finding:
     """Find the largest number of records (companies times limit) in a bulk request for financials.
 
     Args:
         talk: The conversation; its page size and number of companies are known to be accepted.
         company: A company to ask for.
-        is_repeatable: Whether it may be named several times in a request; otherwise it is named once.
+        named: From `choose_repeated`; if empty, only one company is named in a request.
     """
     assumed, page, most = talk.api.records_per_request, talk.api.page_limit_max, talk.api.companies_per_request
-    most = most if is_repeatable else 1
+    most = most if named else 1
     row = "records in a bulk request"
 
     def ask(records: int) -> Answer:
         """Ask for this many records, or slightly fewer, with as few companies as possible."""
         count = -(-records // page)
-        return talk.bulk("financials", [company], records // count, 0, copies=count)
+        return talk.bulk("financials", named or [company], records // count, 0, size=count)
 
     if not assumed:
         return Finding(row, "no cap is set", "not_observed")
     answer = ask(min(assumed, page * most))
-    if answer.status != 200:
+    if not answer.is_success:
         largest = _largest(ask, 1, assumed, answer)
         if largest is None:
             return _unclear(row, answer)
@@ -102,11 +121,11 @@ def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal:
         The number; None if the service does not seem to refuse because of the number.
     """
     for bound in find_bounds(read_lines(refusal.body), refused)[:3]:
-        if bound >= accepted and ask(bound).status == 200:
+        if bound >= accepted and ask(bound).is_success:
             if bound + 1 == refused or _refused(ask(bound + 1)):
                 return bound
             accepted = bound
-    if not is_refusal(refusal) or ask(accepted).status != 200:
+    if not is_refusal(refusal) or not ask(accepted).is_success:
         return None
     for _ in range(_HALVINGS_MAX):
         if refused - accepted <= 1:
@@ -117,7 +136,7 @@ def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal:
 
 
 def _refused(answer: Answer) -> bool:
-    return answer.status != 200
+    return not answer.is_success
 
 
 def _count(answer: Answer) -> int:

@@ -32,7 +32,7 @@ _GUESSES_MAX = 50
 
 def elements_of(answer: Answer, companies: list[Company]) -> list[dict[str, Any]] | None:
     """Read the elements of a bulk answer; None if it is no array of elements about the companies asked for."""
-    content = read_json(answer.body) if answer.status == 200 else None
+    content = read_json(answer.body) if answer.is_success else None
     if not isinstance(content, list) or not all(isinstance(element, dict) for element in content):
         return None
     return content if any(_company_of(element) in companies for element in content) else None
@@ -51,7 +51,7 @@ def find_body_names(talk: Talk, dataset: str, company: Company) -> Finding:
     names = ", ".join(getattr(talk.api.names, role) for role in _BODY)
     assumption = "bulk body"
     if elements_of(answer, [company]) is None:
-        what = "the answer is no array of elements: " if answer.status == 200 else ""
+        what = "the answer is no array of elements: " if answer.is_success else ""
         return Finding(
             assumption, what + describe_refusal(answer), "needs_you",
             next_step="Compare with the service's documentation. Names can be set in api.names; requests or answers "
@@ -71,7 +71,7 @@ def find_page_names(talk: Talk, company: Company) -> Finding:
         is_short = page.get("limit") == page.get("total", 2) < 2
         return (page.get("limit") == 2 or is_short) and page.get("offset") == 1
 
-    answer = _hunt(talk, _PAGE, ask, understands, lambda answer: answer.status == 200 or is_refusal(answer))
+    answer = _hunt(talk, _PAGE, ask, understands, lambda answer: answer.is_success or is_refusal(answer))
     assumption = "paging parameters"
     if not understands(answer):
         return Finding(
@@ -90,7 +90,7 @@ def find_page_names(talk: Talk, company: Company) -> Finding:
 
 def describe_refusal(answer: Answer) -> str:
     """Describe in one line what the service answered."""
-    lines = read_lines(answer.body) if answer.status != 200 else [_glimpse(answer.body)]
+    lines = read_lines(answer.body) if not answer.is_success else [_glimpse(answer.body)]
     text = "; ".join(dict.fromkeys(lines))[:160]
     return f"{answer.status}: {text}" if text else str(answer.status)
 

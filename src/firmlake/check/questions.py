@@ -12,11 +12,12 @@ from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.check.finding import Finding
 from firmlake.check.headers import find_credits, find_rate_limit
-from firmlake.check.limits import find_companies_cap, find_page_cap, find_records_cap
+from firmlake.check.limits import choose_repeated, find_companies_cap, find_page_cap, find_records_cap
 from firmlake.check.names import describe_refusal, find_body_names, find_page_names
 from firmlake.check.records import Records, examine_records
 from firmlake.check.talk import Talk, read_json
-from firmlake.check.wording import find_errors, find_language, find_not_found
+from firmlake.check.totals import find_totals
+from firmlake.check.wording import find_errors, find_language, find_messages, find_not_found
 from firmlake.core.company import Company
 
 __all__ = ["ask_questions"]
@@ -42,7 +43,7 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     yield from _find_lists(talk)
     known, statuses, spelling = _find_first(talk, companies)
     yield spelling
-    allowed = [dataset for dataset, status in statuses.items() if status == 200]
+    allowed = [dataset for dataset, status in statuses.items() if _is_ok(status)]
     if known is None or not allowed:
         yield from _describe_endpoints(statuses, {})
         return
@@ -55,13 +56,16 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     if "financials" in allowed:
         yield find_page_names(talk, known)
         yield find_page_cap(talk, known)
-    cap = find_companies_cap(talk, body, known)
-    yield cap
+    repeated = choose_repeated(talk, body, known, stranger)
+    yield find_companies_cap(talk, body, repeated)
     if "financials" in allowed:
-        yield find_records_cap(talk, known, is_repeatable=cap.verdict != "not_observed")
+        yield find_records_cap(talk, known, repeated)
     others = [company for company in companies if company != known]
     answers = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in statuses}
     yield from _describe_endpoints(statuses, answers)
+    if "financials" in allowed:
+        yield find_totals(talk.answers)
+    yield find_messages(talk, answers)
     yield find_not_found(talk, body, known, stranger)
     yield find_language(talk, body, [known, *others])
     yield from examine_records(_gather(answers))
@@ -81,7 +85,7 @@ def _find_lists(talk: Talk) -> Iterator[Finding]:
     transport = "encrypted, with a certificate that is trusted" if address.startswith("https") else "on this machine"
     yield Finding("address", f"{address} answers, {transport}", "as_assumed")
     yield Finding("token", "accepted", "as_assumed")
-    if answer.status == 200:
+    if answer.is_success:
         yield Finding("lists", "may be read", "as_assumed")
     else:
         what = f"{describe_refusal(answer)}; runs do not need them, `service-lists` and `contacts` do"
@@ -101,7 +105,7 @@ def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | Non
         for keep in spellings:
             talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
             statuses = {dataset: talk.single(dataset, company).status for dataset in DATASETS}
-            if 200 in statuses.values():
+            if any(map(_is_ok, statuses.values())):
                 return company, statuses, _spelling(talk, company, statuses, keep != usual)
     talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=usual)
     asked = ", ".join(map(str, companies))
@@ -119,10 +123,14 @@ def _spelling(talk: Talk, company: Company, statuses: dict[str, int | None], is_
     if is_other:
         seen = f"known with{'' if keep else 'out'} the leading zero only"
         return Finding(row, seen, "covered", {"api.keep_leading_zero": keep})
-    dataset = next(dataset for dataset, status in statuses.items() if status == 200)
+    dataset = next(dataset for dataset, status in statuses.items() if _is_ok(status))
     other = talk.single(dataset, company, keep_leading_zero=not keep)
-    both = "with and without the leading zero" if other.status == 200 else requests.spell_number(talk.api, company)
-    return Finding(row, f"known {both}" if other.status == 200 else f"only {both} is known", "as_assumed")
+    both = "with and without the leading zero" if other.is_success else requests.spell_number(talk.api, company)
+    return Finding(row, f"known {both}" if other.is_success else f"only {both} is known", "as_assumed")
+
+
+def _is_ok(status: int | None) -> bool:
+    return 200 <= (status or 0) < 300
 
 
 def _is_ambiguous(company: Company) -> bool:
@@ -143,7 +151,7 @@ def _describe_endpoints(statuses: dict[str, int | None], bulk: dict[str, Answer]
         row, answer = f"endpoints of {dataset}", bulk.get(dataset)
         seen = f"GET {status}" + (f", POST {answer.status}" if answer else "")
         worst = max(status or 0, (answer and answer.status) or 0)
-        if worst == 200:
+        if _is_ok(worst):
             is_known = answer is None or read_json(answer.body) is not None
             yield Finding(row, f"{seen}: allowed" if is_known else f"{seen}, but no JSON", "as_assumed")
         elif worst == 404:
@@ -160,7 +168,7 @@ def _gather(answers: dict[str, Answer]) -> Records:
     """Read the records from bulk answers, by dataset and group."""
     records: Records = {}
     for dataset, answer in answers.items():
-        content = read_json(answer.body) if answer.status == 200 else None
+        content = read_json(answer.body) if answer.is_success else None
         groups = records[dataset] = {name: [] for name in DATASETS[dataset].groups}
         for element in content if isinstance(content, list) else []:
             data: Any = element.get("data") if isinstance(element, dict) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Self
@@ -13,18 +14,21 @@ import msgspec
 from firmlake.api import requests
 from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
-from firmlake.api.exchange import Answer
+from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.requests import Request
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, Stopped
 from firmlake.core.settings import ApiSettings
 
-__all__ = ["Talk", "is_charge", "is_refusal", "pagination", "read_json"]
+__all__ = ["EXPOSED_MAX", "Talk", "is_charge", "is_refusal", "is_remainder", "pagination", "read_json"]
 
 _REFUSALS = (400, 413, 422)
 _TRIES = 2
+EXPOSED_MAX = 100
+"""Companies that may be answered, counted in each answer, by a service that tells nothing of credits."""
 _CHARGED = re.compile(r"charg|used|usage|cost|consum|spent|deduct")
+_REMAINING = re.compile(r"credit.*(remain|left|balance|available)|(remain|left|balance|available).*credit")
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
@@ -46,9 +50,14 @@ def is_charge(header: str) -> bool:
     return "credit" in header and bool(_CHARGED.search(header))
 
 
+def is_remainder(header: str) -> bool:
+    """Tell whether the name of a header suggests that it holds the credits left."""
+    return bool(_REMAINING.search(header))
+
+
 def pagination(answer: Answer) -> dict[str, int]:
     """Read the pagination of the first element of an answer; empty if there is none."""
-    content = read_json(answer.body) if answer.status == 200 else None
+    content = read_json(answer.body) if answer.is_success else None
     element = content[0] if isinstance(content, list) and content else content
     page = element.get("pagination") if isinstance(element, dict) else None
     return {key: n for key, n in page.items() if type(n) is int} if isinstance(page, dict) else {}
@@ -106,7 +115,7 @@ class Talk:
             self._clients[key] = Client(Access(api or self.api, self._token, self._throttle), stop=self._stop)
         heard: list[Answer] = []
         try:
-            self._clients[key].send(request, tries=_TRIES, is_patient=False, on_answer=heard.append)
+            self._clients[key].send(request, _accept, tries=_TRIES, is_patient=False, on_answer=heard.append)
         except Stopped:
             raise
         except FirmlakeError:
@@ -141,34 +150,59 @@ class Talk:
         limit: int | None = None,
         offset: int | None = None,
         *,
-        copies: int = 1,
+        size: int = 0,
         **api: Any,
     ) -> Answer:
-        """Ask for several companies by POST. With `copies`, each is named several times, which costs no more."""
+        """Ask for several companies by POST. With `size`, the last is named again until so many stand there."""
         tried = msgspec.structs.replace(self.api, **api)
         request = requests.bulk(_lifted(tried), dataset, companies, limit, offset)
-        if copies > 1:
+        if size > len(companies):
             body = msgspec.json.decode(request.body)
-            body[tried.names.companies] *= copies
+            named = body[tried.names.companies]
+            named += named[-1:] * (size - len(named))
             request = msgspec.structs.replace(request, body=msgspec.json.encode(body))
+        elif size:
+            request = requests.bulk(_lifted(tried), dataset, companies[:size], limit, offset)
         return self.ask(request, tried)
 
     @property
     def charged(self) -> int:
         """Credits that the service has charged, according to its headers."""
-        named = self.api.names.credits_charged_header.lower()
-        return sum(
-            int(text)
-            for answer in self.answers
-            for header, text in answer.headers.items()
-            if text.isdecimal() and (header == named or is_charge(header))
+        charges = self._told(self.api.names.credits_charged_header, is_charge)
+        left = self._told(self.api.names.credits_remaining_header, is_remainder)
+        return sum(charges) if charges or not left else max(left) - left[-1]
+
+    @property
+    def tells_credits(self) -> bool:
+        """Whether any header tells what was charged or what is left."""
+        names = self.api.names
+        return bool(
+            self._told(names.credits_charged_header, is_charge)
+            or self._told(names.credits_remaining_header, is_remainder)
         )
 
+    def _told(self, usual: str, is_like: Callable[[str], bool]) -> list[int]:
+        """Return the numbers of credits in headers of this or a similar name, in order of the answers."""
+        texts = (
+            text
+            for answer in self.answers
+            for header, text in answer.headers.items()
+            if header == usual.lower() or is_like(header)
+        )
+        return [credits for text in texts if (credits := read_credits(text)) is not None]
+
     def _stop_if_overcharged(self) -> None:
-        if self.charged > self._credits_max:
+        exposed = sum(len(answer.request.companies) for answer in self.answers if answer.is_success)
+        if exposed > EXPOSED_MAX and not self.tells_credits:
             raise Stopped(
-                f"The service charged {self.charged} credits for {len(self.asked)} companies, more than the "
-                f"{self._credits_max} of this check",
+                f"{exposed} companies were answered, and no header tells what that cost",
+                "Look at the account of the key before you go on: the service may charge every request",
+            )
+        if self.charged > self._credits_max:
+            count = len(self.asked)
+            raise Stopped(
+                f"The service charged {self.charged} credits for {count} {'company' if count == 1 else 'companies'}, "
+                f"more than the {self._credits_max} of this check",
                 "It does not charge one credit per company in 30 days: clarify that before a run",
             )
 
@@ -177,6 +211,10 @@ class Talk:
         if len(self.asked) + len(new) > self._credits_max:
             raise Stopped(f"The {self._credits_max} credits of this check are used up", "Allow more with --companies")
         self.asked += new
+
+
+def _accept(body: bytes) -> None:
+    """Accept any body: what it holds is for the findings to say."""
 
 
 def _lifted(api: ApiSettings) -> ApiSettings:

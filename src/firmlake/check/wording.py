@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from firmlake.api.exchange import Answer
+from firmlake.api.judge import read_message
+from firmlake.api.unknown import NOT_FOUND, is_about
 from firmlake.check.finding import Finding
 from firmlake.check.names import describe_refusal
 from firmlake.check.talk import Talk, is_refusal, read_json
 from firmlake.core.company import Company
 
-__all__ = ["find_errors", "find_language", "find_not_found"]
+__all__ = ["find_errors", "find_language", "find_messages", "find_not_found"]
 
 _LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Language", "X-Accept-Language", "Lang")
 _MESSAGE_KEYS = ("message", "error", "detail", "title")
@@ -38,21 +41,21 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
     row, usual = "company not found", talk.api.names.not_found_message
     if stranger is None:
         return Finding(row, "a company that does not exist was not asked for", "not_observed")
-    alone = talk.bulk(dataset, [stranger])
-    both = read_json(talk.bulk(dataset, [known, stranger]).body)
+    alone, beside = talk.bulk(dataset, [stranger]), talk.bulk(dataset, [known, stranger])
+    if not beside.is_success:
+        return _refused(talk, beside, stranger)
+    both = read_json(beside.body)
     elements: list[Any] = both if isinstance(both, list) else []
     said = [
         element.get("message") for element in elements if isinstance(element, dict) and element.get("data") is None
     ]  # fmt: skip
-    if not said and alone.status == 200:
+    if not said and alone.is_success:
         if len(elements) > 1:
             return Finding(row, f"the service knows {stranger} too", "not_observed")
-        return Finding(
-            row, f"no element about {stranger}, which does not exist", "needs_you",
-            next_step="firmlake counts such companies as failed, and asks for them again: report this service",
-        )  # fmt: skip
+        seen = f"no element about {stranger}, which does not exist"
+        return Finding(row, f"{seen}; a run asks twice more beside a company that is known", "covered")
     message = next((text for text in said if isinstance(text, str) and text), None)
-    also = f"; alone in a request: {describe_refusal(alone)}" if alone.status != 200 else ""
+    also = f"; alone in a request: {describe_refusal(alone)}" if not alone.is_success else ""
     if message is None:
         return Finding(
             row, f"an element without data or message{also}", "needs_you",
@@ -63,6 +66,33 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
     names = msgspec.structs.replace(talk.api.names, not_found_message=message)
     talk.api = msgspec.structs.replace(talk.api, names=names)
     return Finding(row, f"{message!r}{also}", "covered", {"api.names.not_found_message": message})
+
+
+def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
+    """Find how the service answers where there is nothing to report: a message beside data, no key for empty data."""
+    row, usual = "answers without records", talk.api.names.success_message
+    contents = [read_json(answer.body) for answer in answers.values() if answer.is_success]
+    elements = [
+        element
+        for content in contents
+        if isinstance(content, list)
+        for element in content
+        if isinstance(element, dict)
+    ]  # fmt: skip
+    said = {str(element["message"]) for element in elements if element.get("data") and element.get("message")}
+    absent = sum("data" not in element and not element.get("message") for element in elements)
+    seen = [f"{message!r} beside records" for message in sorted(said)[:2]]
+    seen += [f"no key `data` for {absent} of {len(elements)}; read as no records"] * bool(absent)
+    if not seen:
+        return Finding(row, "no message beside records, and the key `data` is always there", "as_assumed")
+    if {message.casefold() for message in said} <= {usual.casefold()}:
+        return Finding(row, "; ".join(seen), "covered")
+    if len(said) > 1:
+        step = "A company without records fails if its message is not api.names.success_message: report this service"
+        return Finding(row, "; ".join(seen), "needs_you", next_step=step)
+    names = msgspec.structs.replace(talk.api.names, success_message=min(said))
+    talk.api = msgspec.structs.replace(talk.api, names=names)
+    return Finding(row, "; ".join(seen), "covered", {"api.names.success_message": min(said)})
 
 
 def find_errors(talk: Talk, company: Company) -> Finding:
@@ -83,8 +113,21 @@ def find_errors(talk: Talk, company: Company) -> Finding:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+def _refused(talk: Talk, answer: Answer, stranger: Company) -> Finding:
+    """Describe a service that refuses a whole request because of a company that does not exist."""
+    row, said = "company not found", describe_refusal(answer)
+    seen = f"a request that names one is refused whole ({said})"
+    if answer.status == NOT_FOUND and is_about(talk.api, stranger, read_message(answer)):
+        return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
+    return Finding(
+        row, seen, "needs_you",
+        next_step="Runs ask for such companies again each time. If only an unknown company is answered in these words, "
+        "set api.names.not_found_message to them",
+    )  # fmt: skip
+
+
 def _names(answer: Answer) -> list[str]:
-    content = read_json(answer.body) if answer.status == 200 else None
+    content = read_json(answer.body) if answer.is_success else None
     identifiers = [element.get("identifier") for element in content] if isinstance(content, list) else []
     return [f"{one.get('name')}, {one.get('place')}" for one in identifiers if isinstance(one, dict)]
 

@@ -39,6 +39,7 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
     from firmlake.check.check import REQUESTS_MAX, choose_companies, write_settings
     from firmlake.check.check import check as start
     from firmlake.check.finding import needs_you
+    from firmlake.check.talk import EXPOSED_MAX
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
     from firmlake.terminal.check import check_content, describe_asking, show_checked
@@ -49,7 +50,7 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
     folders = Folders.of(settings)
     with lock(folders, "firmlake check"):
         service.check_service(settings, folders)
-        call.say(describe_asking(settings, asking, REQUESTS_MAX))
+        call.say(describe_asking(settings, asking, REQUESTS_MAX, EXPOSED_MAX))
         checked = start(settings, asking, utc_now)
     if path is not None:
         write_settings(path, checked, _kept(settings, origins), utc_now())

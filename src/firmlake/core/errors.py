@@ -164,9 +164,11 @@ class RequestRefusedError(ServiceError):
 
     Attributes:
         answer: The refusal, an `api.exchange.Answer`; None after unpickling.
+        said: The service's message, as one line; empty if it gave none.
     """
 
     answer: Any = None
+    said: str = ""
 
 
 class RequestFailedError(ServiceError):

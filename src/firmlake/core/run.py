@@ -73,6 +73,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Companies refreshed for free, in the last days of their paid window."""
     budget: str = ""
     """The setting that limits the credits of this run, with what it allows; empty for `run.max_credits`."""
+    doubts_totals: bool = False
+    """Whether a full page whose total equals its length was doubted; earlier versions believed it."""
     names: NameSettings = NameSettings()
     """The service's names, frozen because a replay reads the landed answers with them."""
     contract: ContractSettings = ContractSettings()

@@ -37,6 +37,9 @@ class NameSettings(SettingsSection, frozen=True):
     not_found_message: Annotated[str, Meta(description="message of an element for a company that does not exist")] = (
         "Company not found"
     )
+    success_message: Annotated[
+        str, Meta(description="message of an element that is no error, also where the company has no records")
+    ] = "OK"
     contact_not_found_message: Annotated[str, Meta(description="message for a contact that does not exist")] = (
         "Contact not found"
     )
@@ -55,6 +58,9 @@ class ApiSettings(SettingsSection, frozen=True):
             description='name of the service in data folders, if its address changes (a tunnel); "" uses the address',
         ),
     ] = ""
+    trailing_slash: Annotated[
+        bool, Meta(description="end the path of every request with a slash; for a service that redirects to such paths")
+    ] = False
     language: Annotated[Literal["EN", "NL", "FR"], Meta(description="language of names and texts")] = "EN"
     companies_per_request: Annotated[
         int, Meta(ge=1, le=10_000, description="companies in one bulk request; the service allows 100")

@@ -22,7 +22,8 @@ _REASON_MAX = 300
 
 _SETTINGS = {
     WRONG_PAGE: "Let api.names.limit and api.names.offset name what the service pages by; `firmlake check` finds it",
-    OTHER_MESSAGE: "If the service says that it knows no such company, set api.names.not_found_message to its words",
+    OTHER_MESSAGE: "If the service says that it knows no such company, set api.names.not_found_message to its words; "
+    "if it says that all is well, api.names.success_message",
 }
 """What to correct, by the beginning of the reason in dead_letters."""
 

@@ -87,7 +87,7 @@ def _fetching(
     try:
         yield fetcher
     except RequestRefusedError:
-        if not any(landed.header.status == 200 for shard in run.shards() for landed in read_landed(run, shard)):
+        if not any(landed.header.is_success for shard in run.shards() for landed in read_landed(run, shard)):
             remove_run(run)
         raise
     finally:

@@ -21,13 +21,23 @@ from firmlake.core.errors import (
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
-from firmlake.landing.narrow import Ask, Sent, find_reason, halve, is_no_such_place, is_nobodys_fault, is_size, misfit
-from firmlake.landing.pages import Wanted, plan_pages
-from firmlake.landing.progress import Track
+from firmlake.landing.narrow import (
+    Ask,
+    Sent,
+    find_reason,
+    halve,
+    is_no_such_place,
+    is_nobodys_fault,
+    is_size,
+    misfit,
+    names_unknown,
+)
+from firmlake.landing.pages import Wanted, accompany, plan_pages
 from firmlake.landing.segments import SegmentWriter
 from firmlake.landing.send import Sender
 from firmlake.landing.shard import Shard, ShardResult, open_shard
 from firmlake.landing.standing import Standing
+from firmlake.landing.track import MISSES_MAX
 from firmlake.privacy.persons import answer_filter
 
 __all__ = ["Fetcher", "ShardResult"]
@@ -108,21 +118,25 @@ class Fetcher:
         for dataset in self._run.plan.datasets:
             if dataset in self._standing.ended:
                 continue
-            hopeless: defaultdict[str, list[Company]] = defaultdict(list)
-            wanted: defaultdict[tuple[bool, bool], list[Wanted]] = defaultdict(list)
+            hopeless: defaultdict[tuple[str, str], list[Company]] = defaultdict(list)
+            wanted: defaultdict[tuple[bool, bool, bool], list[Wanted]] = defaultdict(list)
             apart, refreshed = shard.apart[dataset], shard.refreshed[dataset]
             for company, track in shard.progress.pending(dataset).items():
+                is_left_out = track.left_out > 0 and not shard.is_known(company)
                 if track.is_given_up:
-                    hopeless[track.reason].append(company)
+                    kind = "unknown" if is_left_out and track.left_out >= MISSES_MAX else "given_up"
+                    hopeless[kind, track.reason].append(company)
                 elif self._may_ask(shard, company):
-                    wanted[company in apart, company not in refreshed].append(
-                        Wanted(company, track.next_offset, _remaining(track), track.expected)
+                    wanted[company in apart, company not in refreshed, is_left_out].append(
+                        Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
                     )
-            for reason, companies in hopeless.items():
-                self._sender.give_up(dataset, companies, reason, shard)
-            for (is_apart, _), group in sorted(wanted.items()):  # free refreshes first: see `Sender.charged`
+            for (kind, reason), companies in hopeless.items():
+                self._sender.give_up(dataset, companies, reason, shard, kind)
+            for (is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Sender.charged`
                 tries = 1 if is_apart else self._settings.api.tries  # failed before: halved, not retried
-                asks += [Ask(page, tries) for page in plan_pages(self._settings.api, dataset, group)]
+                witness = shard.witness(dataset) if is_left_out else None
+                pages = plan_pages(self._settings.api, dataset, group)
+                asks += [Ask(page, tries) for page in accompany(self._settings.api, pages, witness)]
         return asks
 
     def _may_ask(self, shard: Shard, company: Company) -> bool:
@@ -174,6 +188,9 @@ class Fetcher:
             return [first]
         has_worked = standing.has_worked
         divided, parts = find_reason(first, lambda part: self._sender.send(part, shard))
+        if any(names_unknown(self._settings.api, part) for part in parts):
+            standing.answered(dataset)  # the endpoint is there: it speaks of a company
+            return [*divided, *parts]
         is_refused = isinstance(first.error, RequestRefusedError)
         if is_refused and not has_worked and (is_nobodys_fault(parts) or is_size(first, parts)):
             standing.misfit = misfit(first)
@@ -213,7 +230,7 @@ class Fetcher:
             return []
         assert isinstance(error, ServiceError)
         is_outage, is_apart = getattr(error, "is_outage", False), shard.is_apart(page)
-        if is_apart and (is_outage or len(page.companies) == 1):
+        if is_apart and is_outage:
             # It failed before and nothing is answered now: what it may be worth is for another run to see.
             self._sender.give_up(page.dataset, page.companies, error.message, shard)
             return []
@@ -221,7 +238,8 @@ class Fetcher:
             return halve(page)
         if is_outage:
             return [sent.ask]  # nobody is to blame; the circuit breaker waits, and at last ends the dataset
-        self._sender.give_up(page.dataset, page.companies, error.message, shard)
+        kind = "unknown" if names_unknown(self._settings.api, sent) else "given_up"
+        self._sender.give_up(page.dataset, page.companies, error.message, shard, kind)
         return []
 
     def _afford(self, sent: Sent, shard: Shard) -> list[Ask]:
@@ -241,8 +259,3 @@ class Fetcher:
             if companies := shard.progress.pending(dataset):
                 kind = "forbidden" if isinstance(error, ForbiddenError) else "unavailable"
                 self._sender.give_up(dataset, companies, error.message, shard, kind)
-
-
-def _remaining(track: Track) -> int | None:
-    """Return the number of records still to come; None before the first page has told the total."""
-    return None if track.total is None else max(1, track.total - track.next_offset)

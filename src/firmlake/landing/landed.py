@@ -30,10 +30,12 @@ def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, 
         keep_records: Whether records are kept for staging; otherwise they are only counted.
     """
     wanted = _by_dataset(run.targets(shard) if targets is None else targets)
-    progress = Progress(wanted, run.plan.names.not_found_message, keep_records=keep_records)
+    names, doubts = run.plan.names, run.plan.doubts_totals
+    progress = Progress(wanted, names, keep_records=keep_records, doubts_totals=doubts)
     for landed in read_landed(run, shard):
         progress.absorb(landed.header, landed.body)
         progress.headers.append(landed.header)
+    progress.settle()
     return progress
 
 

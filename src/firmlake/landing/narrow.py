@@ -7,11 +7,23 @@ from typing import NamedTuple
 
 from firmlake.api.element import Element
 from firmlake.api.judge import NO_SUCH_PLACE
+from firmlake.api.unknown import NOT_FOUND, is_about
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, ServiceError
+from firmlake.core.settings import ApiSettings
 from firmlake.landing.pages import Page
 from firmlake.landing.segments import Header
 
-__all__ = ["Ask", "Sent", "find_reason", "halve", "is_no_such_place", "is_nobodys_fault", "is_size", "misfit"]
+__all__ = [
+    "Ask",
+    "Sent",
+    "find_reason",
+    "halve",
+    "is_no_such_place",
+    "is_nobodys_fault",
+    "is_size",
+    "misfit",
+    "names_unknown",
+]
 
 _TRIES_ALONE = 2
 """Tries for a company that is asked for alone before it is given up: one failure may be the service's."""
@@ -87,6 +99,17 @@ def is_size(first: Sent, parts: list[Sent]) -> bool:
 def is_no_such_place(refused: Sent) -> bool:
     """Tell whether a refusal says that the endpoint is not there: another dataset may be offered all the same."""
     return refused.landed[-1][0].status in NO_SUCH_PLACE
+
+
+def names_unknown(api: ApiSettings, refused: Sent) -> bool:
+    """Tell whether a refusal says that the service does not know the only company of a request.
+
+    A 404 is also what a wrong address gives. So its message must be the one for unknown companies, or name the company.
+    """
+    error, companies = refused.error, refused.ask.page.companies
+    if not isinstance(error, RequestRefusedError) or len(companies) > 1 or refused.landed[-1][0].status != NOT_FOUND:
+        return False
+    return is_about(api, companies[0], error.said)
 
 
 def misfit(refused: Sent) -> RequestRefusedError:

@@ -15,7 +15,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 
-__all__ = ["Page", "Wanted", "count_pages", "plan_pages"]
+__all__ = ["Page", "Wanted", "accompany", "count_pages", "plan_pages"]
 
 
 class Wanted(NamedTuple):
@@ -71,6 +71,24 @@ def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list
     for offset, group in sorted(slices.items()):
         pages += _pack(api, dataset, offset, sorted(group, key=itemgetter(0), reverse=True))
     return pages
+
+
+def accompany(api: ApiSettings, pages: Iterable[Page], witness: Company | None) -> Iterator[Page]:
+    """Add a company that was answered to first pages of companies that were left out of an answer.
+
+    If the service answers the witness and leaves the others out again, it is their absence that means something. Alone
+    they would get an empty array, which a service in trouble may give too. Pages pass unchanged without a witness, or
+    if no other company fits into a request.
+    """
+    for page in pages:
+        fits = not page.limit or (len(page.companies) + 1) * page.limit <= (api.records_per_request or math.inf)
+        if witness is None or api.companies_per_request == 1 or page.offset or not fits:
+            yield page
+        elif len(page.companies) < api.companies_per_request:
+            yield page._replace(companies=(witness, *page.companies))
+        else:
+            yield page._replace(companies=(witness, *page.companies[1:]))
+            yield page._replace(companies=(witness, page.companies[0]))
 
 
 def count_pages(api: ApiSettings, dataset: str, group: pl.DataFrame, totals: Iterator[int]) -> int:

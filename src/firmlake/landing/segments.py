@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import struct
 import threading
 import zlib
@@ -29,12 +28,13 @@ from typing import NamedTuple, Self
 import msgspec
 import zstandard
 
-from firmlake.api.exchange import Answer
+from firmlake.api.exchange import Answer, read_credits
 from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import make_folder, sync_folder, write_file
 
 __all__ = [
+    "ENDS",
     "GIVEN_UP",
     "Header",
     "Landed",
@@ -61,6 +61,9 @@ _COMPRESSION = zstandard.ZstdCompressionParameters.from_level(
 GIVEN_UP = {"given_up": "failed", "forbidden": "forbidden", "unavailable": "unavailable"}
 """Kinds of headers that give companies up, and the resulting status: the company failed, the token may not use the
 dataset, or the service does not answer the dataset."""
+ENDS = {**GIVEN_UP, "unknown": "not_found"}
+"""Kinds of headers after which companies get no further request in this run, and the resulting status. `unknown` says
+that the service knows no such company, although no element of an answer says so."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,8 +71,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         kind: "answer"; "no_answer" (no complete answer came; `error` says why); "probe" (an earlier request repeated to
-            test the service); or a kind of `GIVEN_UP` (the companies get no further request in this run; `error`
-            says why).
+            test the service); or a kind of `ENDS` (the companies get no further request in this run; `error` says
+            why).
         companies: Companies of the request, in its order.
         original: Keyed hash of the checksum that the body had before `firmlake forget` changed it; empty if it is as
             received.
@@ -94,6 +97,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body_sha256: str = ""
     original: str = ""
 
+    @property
+    def is_success(self) -> bool:
+        """Whether the status says that this is the answer, as `Answer.is_success`."""
+        return 200 <= (self.status or 0) < 300
+
 
 def answered(header: Header, answer: Answer) -> Header:
     """Complete the header of a request with the outcome of an attempt."""
@@ -110,13 +118,8 @@ def answered(header: Header, answer: Answer) -> Header:
 
 
 def credits_in(header: Header, name: str) -> int | None:
-    """Read a number of credits from the headers of an answer, 24.00 as 24 and 0.5 as 1; None if it has none."""
-    found = _CREDITS.match(header.headers.get(name.lower(), ""))
-    return int(found[1]) + bool((found[2] or "").strip("0")) if found else None
-
-
-_CREDITS = re.compile(r"\s*([0-9]{1,15})(?:\.([0-9]{1,15}))?(?![0-9.])")
-"""Digits, decimals if any, and perhaps a word such as `credits`."""
+    """Read a number of credits from the headers of an answer; None if it has none."""
+    return read_credits(header.headers.get(name.lower(), ""))
 
 
 class Landed(NamedTuple):

@@ -80,6 +80,16 @@ class Shard(NamedTuple):
         """Tell whether all targets of a page are refreshed for free, so that any charge for it is a mistake."""
         return self.refreshed[page.dataset].issuperset(page.companies)
 
+    def is_known(self, company: Company) -> bool:
+        """Tell whether the service has told of a company, in this run or in an earlier one."""
+        tracks = (tracks.get(company) for tracks in self.progress.datasets.values())
+        return company in self.free or any(track and (track.first_at or track.expected) for track in tracks)
+
+    def witness(self, dataset: str) -> Company | None:
+        """Return a company whose answer for a dataset is complete, so that asking for it again is free."""
+        tracks = self.progress.datasets[dataset].items()
+        return next((company for company, track in tracks if track.status == "answered"), None)
+
     def is_paid(self, company: Company, datasets: Iterable[str]) -> bool:
         """Tell whether a company is free: paid for before this run, or by an answer of this run."""
         tracks = (self.progress.datasets[dataset].get(company) for dataset in datasets)

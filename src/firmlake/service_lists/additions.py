@@ -126,7 +126,7 @@ class Applied:
         sent = 0 if is_first else 1
         if header.kind == "no_answer" or header.status is None or header.status >= 500:
             self._set(header, {}, header.error or f"status {header.status}", sent=sent, lost=sent)
-        elif header.status != 200:
+        elif not header.is_success:
             self._set(header, {}, f"status {header.status}", sent=sent, lost=sent - 1)
         else:
             try:

@@ -166,7 +166,7 @@ class _Sweeps:
 
     def absorb(self, header: Header, body: bytes) -> None:
         """Take in one landed answer, in landing order; an unusable one is skipped, and its page asked for again."""
-        if self._is_over or header.kind != "answer" or header.status != 200:
+        if self._is_over or header.kind != "answer" or not header.is_success:
             return
         if (header.shard, header.offset) != self.next_page():
             return

@@ -114,4 +114,4 @@ def _first_answers(progress: Progress) -> Iterator[tuple[str, str, datetime]]:
 def _pending(progress: Progress) -> Iterator[tuple[str, str, str, int | None]]:
     for company, dataset, track in progress.tracks():
         if track.status == "pending":
-            yield *company, dataset, track.total and track.total - track.next_offset
+            yield *company, dataset, track.remaining

@@ -13,13 +13,14 @@ from firmlake.terminal.rows import count_of, show_table
 __all__ = ["check_content", "describe_asking", "show_checked"]
 
 
-def describe_asking(settings: Settings, asking: Asking, request_max: int) -> str:
+def describe_asking(settings: Settings, asking: Asking, request_max: int, exposed_max: int) -> str:
     """Describe what a check will ask for and cost, before anything is sent."""
     names = ", ".join(map(str, asking.companies))
     stranger = f", and for {asking.stranger}, which does not exist" if asking.stranger else ""
     return (
         f"Asks {settings.api.base_url} for {names}{stranger}: at most {count_of(asking.credit_count, 'credit')} and "
-        f"{request_max} requests. Nothing is written at the service: lists are only read"
+        f"{request_max} requests. Nothing is written at the service: lists are only read. A service that charges for "
+        f"every request is noticed by its headers; without such headers it may charge about {exposed_max} credits"
     )
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 
-from firmlake.api.exchange import Answer
+from firmlake.api.exchange import Answer, read_credits
 from firmlake.core.redaction import redact
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import shown
@@ -57,14 +57,13 @@ class Counter:
 
     def count(self, answer: Answer, done: int | None = None) -> None:
         """Count one answer. `done` is the number of units done so far; None counts successful answers."""
-        is_good = answer.status == 200 and not answer.error
+        is_good = answer.is_success and not answer.error
         with self._lock:
             self.answered += is_good
             self.repeated += not is_good
             self.done = self.answered if done is None else done
             self._last = self._clock()
-            charged = answer.headers.get(self._charged_header, "")
-            self._credits += int(charged) if charged.isascii() and charged.isdigit() else 0
+            self._credits += read_credits(answer.headers.get(self._charged_header, "")) or 0
             self._remaining = answer.headers.get(self._remaining_header, self._remaining)
 
     def line(self) -> str:

@@ -31,7 +31,11 @@ def used(seconds_ago: float, count: int = LIMIT) -> Window:
             f"waiting for the allowance: {LIMIT} requests were sent in the last minute, {LIMIT} of them by",
         ),
         (used(59.5), 0, ""),
-        (Window(paused_at=NOW - SECOND, paused_until=NOW + 30 * SECOND), 30, "because the service asked for a pause"),
+        (
+            Window(paused_at=NOW - SECOND, paused_until=NOW + 30 * SECOND),
+            30,
+            "because the service refuses further requests for now",
+        ),
         (Window(spacing=5 * SECOND, due=NOW + 17 * SECOND, refused_at=NOW), 7, "the service refused faster requests"),
     ],
 )

@@ -291,4 +291,4 @@ def test_who_waits_is_told_why_and_until_when(tmp_path):
     other.observe(grants[0], Answer(request, 1, 429, "", {"retry-after": "30"}, b"", noon, 0.1, 0))
     with pytest.raises(_MustWaitError):
         mine.acquire(stop, told.append)
-    assert told[1].startswith("waiting because the service asked for a pause, until 12:0")
+    assert told[1].startswith("waiting because the service refuses further requests for now, until 12:0")

@@ -98,7 +98,7 @@ def why_waiting(window: Window, limit: int, now: int, own: int) -> str:
         own: Requests granted to this process in the last minute.
     """
     if window.paused_until > now:
-        return "waiting because the service asked for a pause"
+        return "waiting because the service refuses further requests for now"
     limit = min(limit, window.learned_limit or limit)
     live = sum(at > now - int(WINDOW_SECONDS * SECOND) for at in window.arrivals)
     if live >= limit:

@@ -1,0 +1,87 @@
+"""Findings about totals: whether `pagination.total` counts all records of a company, whatever page was asked for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from firmlake.api.exchange import Answer
+from firmlake.check.finding import Finding
+from firmlake.check.talk import read_json
+
+__all__ = ["find_totals"]
+
+_ROW = "totals"
+_RELY = (
+    "Report this service. Runs ask again for every page that is full, with twice the limit: that costs more requests"
+)
+
+
+class _Page(NamedTuple):
+    """A page with records: the limit that was asked for, the offset of its end, and what `pagination` tells."""
+
+    company: str
+    limit: int | None
+    end: int
+    total: int | None
+    has_limit: bool
+
+
+def find_totals(answers: Iterable[Answer]) -> Finding:
+    """Compare the totals of each company over all answers with financials, which had many limits and offsets."""
+    pages = [page for answer in answers if answer.request.endpoint == "financials" for page in _pages(answer)]
+    if not pages:
+        return Finding(_ROW, "no records came", "not_observed")
+    untold = [page for page in pages if page.total is None]
+    if any(not page.has_limit for page in untold):
+        return Finding(
+            _ROW, "records without `pagination`, so it is unknown whether there are more", "needs_you",
+            next_step="Report this service: the financials of such companies fail",
+        )  # fmt: skip
+    if untold:
+        seen = "`pagination.total` is no number; full pages are asked for again with twice the limit"
+        return Finding(_ROW, seen, "covered")
+    return _compare([(page, page.total) for page in pages if page.total is not None])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _compare(told: list[tuple[_Page, int]]) -> Finding:
+    of_company: defaultdict[str, dict[int, _Page]] = defaultdict(dict)
+    for page, total in told:
+        of_company[page.company].setdefault(total, page)
+    for company, totals in of_company.items():
+        if len(totals) > 1:
+            seen = ", ".join(f"{total} with a limit of {page.limit}" for total, page in sorted(totals.items())[:3])
+            return Finding(_ROW, f"{company}: {seen}; so it counts the page", "needs_you", next_step=_RELY)
+    for page, total in told:
+        if page.end > total:
+            return Finding(
+                _ROW, f"{page.company}: {page.end} records, but a total of {total}", "needs_you",
+                next_step="Report this service: such companies fail, and others may lack their last records",
+            )  # fmt: skip
+    limits = {page.limit for page, _ in told}
+    if len(limits) == 1:
+        return Finding(_ROW, "pages of one size only were answered", "not_observed")
+    return Finding(_ROW, f"the same with {len(limits)} page sizes", "as_assumed")
+
+
+def _pages(answer: Answer) -> Iterator[_Page]:
+    content = read_json(answer.body) if answer.is_success else None
+    for element in content if isinstance(content, list) else [content]:
+        if not isinstance(element, dict) or not (isinstance(element.get("data"), list) and element["data"]):
+            continue
+        identifier, paging = element.get("identifier"), element.get("pagination")
+        held: dict[str, Any] = paging if isinstance(paging, dict) else {}
+        named = identifier if isinstance(identifier, dict) else {}
+        start = _count(held.get("offset"))  # another than asked for is a finding about paging parameters
+        end = (start or 0) + len(element["data"])
+        company = f"{named.get('country')} {named.get('companyNumber')}"
+        yield _Page(company, answer.request.limit, end, _count(held.get("total")), held.get("limit") is not None)
+
+
+def _count(total: Any) -> int | None:
+    text = str(total).removesuffix(".0")
+    return int(text) if text.isdecimal() else None

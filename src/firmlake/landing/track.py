@@ -1,0 +1,193 @@
+"""The progress of one company and dataset: the pages received, and what is still to ask for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from firmlake.api.contract import DATASETS
+from firmlake.api.element import Element
+from firmlake.landing.segments import ENDS, Header
+
+__all__ = ["MISSES_MAX", "OTHER_MESSAGE", "WRONG_PAGE", "Part", "Track", "is_beyond_page"]
+
+MISSES_MAX = 3
+"""A company is given up for this run after so many 200 answers in a row without anything usable about it."""
+WRONG_PAGE, OTHER_MESSAGE = "wrong page", "the service says"
+"""Beginnings of reasons that a setting removes."""
+RESTARTS_MAX = 5
+"""A company is given up for this run after its pages were inconsistent so many times."""
+
+
+class Part(NamedTuple):
+    """The records of one page of a company, by group, as received."""
+
+    request_id: str
+    fetched_at: datetime
+    records: dict[str, list[Raw]]
+
+
+class Track(msgspec.Struct, gc=False):
+    """The progress of one company and dataset.
+
+    Attributes:
+        expected: Records that an earlier run found.
+        status: "pending", "answered", "not_found", or another status of `ENDS`.
+        next_offset: Records received so far, which is the offset of the next page.
+        total: Records that the service holds; None before the first page.
+        wider: Records to ask for at once from the first on, because the last page was full and nothing proves that it
+            holds all, or because pages did not fit together; 0 otherwise.
+        digests: Hashes of the records received so far, until all are there.
+        misses: Answers in a row without anything usable about the company.
+        left_out: Answers in a row that tell of other companies, but not of this one.
+        restarts: Restarts from the first page because pages were inconsistent.
+        reason: The last problem; if the company failed, the reason.
+        attempts: Requests that named the company.
+        first_at: Time of the first page; from then on the company is paid for.
+        answered_at: Time of the last page.
+        ended_at: Time at which the company was given up.
+        parts: The pages, if records are kept.
+    """
+
+    expected: int | None = None
+    status: str = "pending"
+    next_offset: int = 0
+    total: int | None = None
+    wider: int = 0
+    digests: set[int] = set()
+    misses: int = 0
+    left_out: int = 0
+    restarts: int = 0
+    attempts: int = 0
+    reason: str = ""
+    request_id: str | None = None
+    first_at: datetime | None = None
+    answered_at: datetime | None = None
+    ended_at: datetime | None = None
+    name: str | None = None
+    place: str | None = None
+    parts: list[Part] = []
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether asking again in this run would be pointless."""
+        return self.status == "pending" and (self.misses >= MISSES_MAX or self.restarts >= RESTARTS_MAX)
+
+    @property
+    def remaining(self) -> int | None:
+        """Records still to ask for, at least one; None before the first page."""
+        return self.wider or (None if self.total is None else max(1, self.total - self.next_offset))
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether all records came as far as the total tells, but the total may count those of the page only."""
+        return self.status == "pending" and 0 < self.next_offset == self.total
+
+    def add_page(self, header: Header, element: Element, *, keeps: bool, doubts: bool) -> None:
+        """Take in the records of a page that was asked for; one that does not fit is a miss.
+
+        Args:
+            header: The header of the answer.
+            element: The part of the answer about the company, with records.
+            keeps: Whether to keep the records, or only to count them.
+            doubts: Whether to doubt a total that equals the length of a full first page; see `Progress.settle`.
+        """
+        records = element.records or {}
+        count, offset, total, is_whole = sum(map(len, records.values())), header.offset or 0, element.total, True
+        if DATASETS[header.dataset].is_paged:
+            digests = {hash(bytes(raw)) for raws in records.values() for raw in raws}
+            if not self._follows(offset, element, digests):
+                return None
+            if total is None and element.limit is None and count:
+                return self.miss("data without pagination, so the number of records is unknown")
+            if total is not None and offset + count > total:
+                return self.miss(f"{offset + count} records, but a total of {total}")
+            if total is not None and count == 0 and offset < total:
+                return self.miss(f"an empty page, but a total of {total}")
+            is_told = total is not None and (offset + count < total or offset > 0 or not doubts)
+            is_whole = offset + count == total if is_told else not _is_full(header, element, count)
+            is_cut = _is_cut(header, element, self.wider)
+            if total is None and is_cut and not is_whole:
+                return self.miss(f"{count} records fill the largest page, and no total tells whether there are more")
+            self.wider = 0 if is_told or is_whole or is_cut else 2 * _page_size(header, element)
+            self.digests = set() if is_whole else digests | (self.digests if offset else set())
+        self.next_offset, self.misses = offset + count, 0
+        self.name, self.place = element.name, element.place
+        self.answered_at = header.fetched_at
+        self.first_at = self.first_at or header.fetched_at
+        if keeps:
+            self.parts.append(Part(header.request_id, header.fetched_at, records))
+        if is_whole:
+            self.status = "answered"
+        return None
+
+    def _follows(self, offset: int, element: Element, digests: set[int]) -> bool:
+        """Tell whether a page continues the earlier ones; otherwise restart, or count a miss."""
+        if element.offset not in (None, offset):
+            reason = f"{WRONG_PAGE}: records from {element.offset} on, where those from {offset} on were asked for"
+            if offset and self.total and not self.restarts:
+                self.restart(reason, self.total)  # the limit may be understood all the same
+            else:
+                self.miss(reason)
+            return False
+        if offset == 0:
+            self.parts, self.next_offset, self.total = [], 0, element.total
+        elif (offset, element.total) != (self.next_offset, self.total):
+            most = max(element.total or 0, self.total or 0)
+            self.restart("the number of records changed between pages", most)
+            return False
+        elif not self.digests.isdisjoint(digests):
+            self.restart("a page repeats records of an earlier one", element.total)
+            return False
+        return True
+
+    def restart(self, reason: str, wider: int | None = None) -> None:
+        """Restart from the first page, because the pages received so far do not fit together.
+
+        Args:
+            reason: What does not fit.
+            wider: Records to ask for at once, if known: a single page has no other to contradict it.
+        """
+        self.parts, self.next_offset, self.total, self.wider, self.digests = [], 0, None, wider or 0, set()
+        self.restarts += 1
+        self.reason = reason
+
+    def miss(self, reason: str) -> None:
+        """Count an answer without anything usable about the company."""
+        if self.status == "pending":
+            self.misses += 1
+            self.reason = reason
+
+    def end(self, header: Header) -> None:
+        """End as a header of a kind of `ENDS` says."""
+        if self.status == "pending":
+            self.status, self.reason, self.ended_at = ENDS[header.kind], header.error, header.fetched_at
+            if self.status == "not_found":
+                self.answered_at = header.fetched_at
+
+
+def is_beyond_page(header: Header, element: Element) -> bool:
+    """Tell whether a total exceeds what its page may hold, so that it counts more than the records of the page."""
+    return header.limit is not None and (element.total or 0) > (header.offset or 0) + header.limit
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _page_size(header: Header, element: Element) -> int:
+    """Return the records that were asked for, as far as is known."""
+    return header.limit or element.limit or 0
+
+
+def _is_full(header: Header, element: Element, count: int) -> bool:
+    size = _page_size(header, element)
+    return 0 < min(size, element.limit or size) <= count
+
+
+def _is_cut(header: Header, element: Element, wanted: int) -> bool:
+    """Tell whether a page cannot be longer: the service used a lower limit, or our settings allow no higher one."""
+    size = _page_size(header, element)
+    return (element.limit or size) < size or size < wanted

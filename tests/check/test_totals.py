@@ -1,0 +1,123 @@
+"""What `check` says of totals, of messages beside records and of charges, from a handful of answers."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from firmlake.api import requests
+from firmlake.api.exchange import Answer
+from firmlake.check.limits import choose_repeated
+from firmlake.check.talk import EXPOSED_MAX, Talk
+from firmlake.check.totals import find_totals
+from firmlake.check.wording import find_messages
+from firmlake.core.errors import Stopped
+from firmlake.core.settings import ApiSettings
+from support import ACME, BOLT, NOON, found, period
+
+API = ApiSettings()
+
+
+def answer(*elements, limit=None, offset=None, dataset="financials", headers=None, status=200):
+    request = requests.bulk(API, dataset, [ACME, BOLT], limit, offset)
+    return Answer(request, 1, status, "", headers or {}, json.dumps(elements).encode(), NOON, 0.1, 0)
+
+
+def page(limit, offset, count, pagination):
+    element = found(ACME, "financials", *[period(2000 + n) for n in range(count)])
+    return answer({**element, "pagination": pagination}, limit=limit, offset=offset)
+
+
+@pytest.mark.parametrize(
+    ("totals", "verdict", "said"),
+    [
+        ((8, 8), "as_assumed", "the same with 2 page sizes"),
+        ((2, 8), "needs_you", "2 with a limit of 2, 8 with a limit of 50; so it counts the page"),
+        ((7, 7), "needs_you", "8 records, but a total of 7"),
+        (("8", 8.0), "as_assumed", "the same"),
+        ((None, 8), "covered", "is no number"),
+        ((-1, -1), "covered", "asked for again with twice the limit"),
+    ],
+)
+def test_totals_of_one_company_are_compared_over_all_pages(totals, verdict, said):
+    pages = zip((2, 50), (2, 8), totals, strict=True)
+    answers = [page(limit, 0, count, {"limit": limit, "offset": 0, "total": t}) for limit, count, t in pages]
+    finding = find_totals([*answers, answer(found(ACME, "lookalikes"), dataset="lookalikes"), answer(status=404)])
+    assert (finding.assumption, finding.verdict) == ("totals", verdict)
+    assert said in finding.seen
+    assert bool(finding.next_step) == (verdict == "needs_you")
+
+
+def test_a_page_from_elsewhere_says_nothing_against_the_total():
+    """The service did not understand our offset."""
+    answers = [page(limit, 3, 4, {"limit": limit, "offset": 0, "total": 4}) for limit in (4, 9)]
+    assert find_totals(answers).verdict == "as_assumed"
+
+
+def test_pages_without_pagination_need_a_person():
+    assert find_totals([page(5, 0, 3, None)]).verdict == "needs_you"
+    assert find_totals([page(5, 0, 0, None), answer()]).verdict == "not_observed"
+
+
+@pytest.mark.parametrize(
+    ("messages", "verdict", "settings"),
+    [
+        ((None, None), "as_assumed", {}),
+        (("OK", "ok"), "covered", {}),
+        (("Done", "Done"), "covered", {"api.names.success_message": "Done"}),
+        (("1 record", "2 records"), "needs_you", {}),
+    ],
+)
+def test_the_message_beside_records_is_found(messages, verdict, settings):
+    elements = [
+        {**found(company, "financials", period()), "message": message}
+        for company, message in zip((ACME, BOLT), messages, strict=True)
+    ]
+    finding = find_messages(SimpleNamespace(api=API), {"financials": answer(*elements)})
+    assert (finding.verdict, finding.settings) == (verdict, settings)
+
+
+def test_an_absent_array_is_named():
+    element = found(ACME, "lookalikes")
+    del element["data"], element["message"]
+    finding = find_messages(SimpleNamespace(api=API), {"lookalikes": answer(element, dataset="lookalikes")})
+    assert (finding.verdict, finding.seen) == ("covered", "no key `data` for 1 of 1; read as no records")
+
+
+@pytest.mark.parametrize(
+    ("headers", "charged"),
+    [
+        ([{"x-credits-charged": "1.00"}, {"x-credits-charged": "2 credits"}], 3),
+        ([{"x-credits-remaining": "90.00"}, {"x-credits-remaining": "70"}], 20),
+        ([{"x-credits-charged": "1", "x-credits-remaining": "90"}, {"x-credits-remaining": "50"}], 1),
+        ([{}, {}], 0),
+    ],
+)
+def test_charges_are_read_in_any_spelling_or_from_what_is_left(headers, charged):
+    """What is left may fall for others who use the key, so it counts only if no charge is told."""
+    talk = Talk.__new__(Talk)
+    talk.api, talk.answers = API, [answer(headers=one) for one in headers]
+    assert (talk.charged, talk.tells_credits) == (charged, bool(charged))
+
+
+def test_a_service_that_tells_no_charges_is_asked_no_more_than_stated():
+    talk = Talk.__new__(Talk)
+    talk.api, talk.answers, talk.asked, talk._credits_max = API, [answer() for _ in range(EXPOSED_MAX // 2)], [], 3
+    talk._stop_if_overcharged()
+    talk.answers += [answer(status=400), answer()]
+    with pytest.raises(Stopped, match="no header tells what that cost"):
+        talk._stop_if_overcharged()
+
+
+@pytest.mark.parametrize(
+    ("told", "repeats", "chosen"),
+    [(True, True, [ACME]), (True, False, []), (False, True, [ACME, BOLT]), (False, False, [])],
+)
+def test_a_company_is_named_many_times_only_where_that_should_cost_nothing(told, repeats, chosen):
+    """One that headers show to be free, or else one that does not exist."""
+    talk = SimpleNamespace(
+        charged=1, tells_credits=told, bulk=lambda dataset, named, size: answer(*[{}] * size * repeats)
+    )
+    assert choose_repeated(talk, "lookalikes", ACME, BOLT) == chosen

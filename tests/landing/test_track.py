@@ -1,0 +1,144 @@
+"""Pages of one company: nothing is taken for the whole that may lack a record, and asking always comes to an end."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from firmlake.core.settings import NameSettings
+from firmlake.landing.progress import MISSES_MAX, Progress
+from support import ACME, BOLT, body, found, header, period
+
+TOTALS = {
+    "right": lambda count, total, limit: total,
+    "of the page": lambda count, total, limit: count,
+    "the limit, or what there is": lambda count, total, limit: min(limit, total),
+    "absent": lambda count, total, limit: None,
+    "minus one": lambda count, total, limit: -1,
+}
+
+
+def page(company, count, limit, offset=0, total="right", most=500):
+    """A page of a company that has so many periods, of a service that tells totals in its own way."""
+    used = min(limit, most)
+    records = [period(2000 + number) for number in range(offset, min(offset + used, count))]
+    element = found(company, "financials", *records, offset=offset)
+    element["pagination"] |= {"limit": used, "total": TOTALS[total](len(records), count, used)}
+    return header("financials", [company], offset=offset, limit=limit), body(element)
+
+
+def new_progress(companies=(ACME,), *, doubts=True):
+    wanted = [("financials", companies, [None] * len(companies))]
+    return Progress(wanted, NameSettings(), keep_records=True, doubts_totals=doubts)
+
+
+def fetch(count, total, most=500, limit_max=500):
+    """Ask like a run, by what the track says is missing; return the track and the number of requests."""
+    progress, requests = new_progress(), 0
+    track = progress.datasets["financials"][ACME]
+    while progress.pending("financials") and not track.is_given_up:
+        requests += 1
+        assert requests < 500, "no end"
+        limit = min(track.remaining or 5, limit_max)
+        progress.absorb(*page(ACME, count, limit, 0 if track.wider else track.next_offset, total, most))
+    return track, requests
+
+
+def years(track):
+    return [int(bytes(raw)[14:18]) for part in track.parts for raw in part.records["period"]]
+
+
+@pytest.mark.parametrize("total", TOTALS)
+@pytest.mark.parametrize("count", [0, 1, 4, 5, 6, 9, 10, 11, 40, 499])
+def test_every_period_comes_whatever_the_service_calls_its_total(count, total):
+    track, requests = fetch(count, total)
+    assert (track.status, years(track)) == ("answered", list(range(2000, 2000 + count)))
+    assert requests <= 2 + count.bit_length()
+
+
+@pytest.mark.parametrize("total", TOTALS)
+@pytest.mark.parametrize("count", [2, 3, 4, 9, 12])
+def test_nothing_is_lost_silently_where_pages_are_cut_as_well(count, total):
+    """A service cuts pages to 3 records and says so in `pagination.limit`."""
+    track, _ = fetch(count, total, most=3)
+    if track.status == "answered":
+        assert years(track) == list(range(2000, 2000 + count))
+    else:
+        assert track.is_given_up
+    assert (track.status == "answered") == (total == "right" or count == 2)
+
+
+@pytest.mark.parametrize("count", [5, 9])
+def test_settings_that_allow_no_longer_page_lose_nothing_either(count):
+    assert years(fetch(count, "right", limit_max=5)[0]) == list(range(2000, 2000 + count))
+    track, _ = fetch(count, "of the page", limit_max=5)
+    assert (track.is_given_up, track.reason) == (True, "the number of records changed between pages")
+    track, _ = fetch(count, "absent", limit_max=5)
+    assert (track.is_given_up, track.misses) == (True, MISSES_MAX)
+    assert "no total tells whether there are more" in track.reason
+
+
+def test_a_company_with_exactly_a_page_costs_one_more_request_if_nothing_proves_the_total():
+    assert fetch(5, "right")[1] == 2
+
+
+def test_a_total_beyond_any_page_of_the_dataset_proves_the_others():
+    for order in ((ACME, BOLT), (BOLT, ACME)):
+        progress = new_progress((ACME, BOLT))
+        for company in order:
+            progress.absorb(*page(company, 5 if company == ACME else 8, 5))
+        assert list(progress.pending("financials")) == [BOLT]
+        assert progress.datasets["financials"][ACME].status == "answered"
+
+
+def test_doubts_end_alike_in_whatever_order_answers_are_absorbed():
+    """Pages of one company keep their order; those of others come as they come."""
+    landed = [page(ACME, 5, 5), page(ACME, 5, 10), page(BOLT, 8, 5), page(BOLT, 8, 3, offset=5)]
+    views = set()
+    for seed in range(20):
+        order = random.Random(seed).sample(range(4), 4)
+        of_acme, of_bolt = iter(landed[:2]), iter(landed[2:])
+        progress = new_progress((ACME, BOLT))
+        for place in order:
+            progress.absorb(*next(of_acme if place < 2 else of_bolt))
+        progress.settle()
+        views.add(tuple((t.status, len(t.parts), t.next_offset, t.request_id) for _, _, t in progress.tracks()))
+    assert len(views) == 1
+
+
+def test_a_service_that_orders_each_page_anew_is_asked_for_one_page():
+    """The counts fit, but one period came twice and another is missing."""
+    progress = new_progress()
+    element = found(ACME, "financials", *[period(2000 + n) for n in (4, 5, 6)], total=8, offset=5)
+    progress.absorb(*page(ACME, 8, 5))
+    progress.absorb(header("financials", [ACME], offset=5, limit=3), body(element))
+    track = progress.datasets["financials"][ACME]
+    assert (track.status, track.wider, track.reason) == ("pending", 8, "a page repeats records of an earlier one")
+    progress.absorb(*page(ACME, 8, 8))
+    assert (track.status, years(track)) == ("answered", list(range(2000, 2008)))
+
+
+def test_a_run_of_an_earlier_version_is_read_as_it_was():
+    """It believed such a total, and a replay must not find fewer companies answered."""
+    progress = new_progress(doubts=False)
+    progress.absorb(*page(ACME, 5, 5))
+    assert progress.datasets["financials"][ACME].status == "answered"
+
+
+def test_records_without_a_page_size_and_a_total_are_not_taken_for_the_whole():
+    """The service may ignore the limit and give its own default."""
+    element = found(ACME, "financials", period())
+    element["pagination"] = None
+    progress = new_progress()
+    progress.absorb(header("financials", [ACME], offset=0, limit=5), body(element))
+    assert "number of records is unknown" in progress.datasets["financials"][ACME].reason
+    assert progress.pending("financials")
+
+
+def test_no_records_are_the_whole_without_pagination_too():
+    element = found(ACME, "financials")
+    del element["pagination"], element["data"]
+    progress = new_progress()
+    progress.absorb(header("financials", [ACME], offset=0, limit=5), body(element))
+    assert progress.datasets["financials"][ACME].status == "answered"

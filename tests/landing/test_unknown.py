@@ -1,0 +1,83 @@
+"""Companies that a service does not know, where it says so other than by an element: remembered only with proof."""
+
+from __future__ import annotations
+
+import pytest
+
+import firmlake_sandbox
+from firmlake.core.company import Company, normal_form
+from firmlake.core.errors import RequestRefusedError, ServiceError
+from firmlake.tables.flatten import flatten_shard
+from support import DATASETS, make_run
+
+from .test_fetch import fetch, held, requests, statuses  # noqa: F401 - fetch is a fixture
+
+KNOWN = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(60)]
+STRANGERS = [Company("BE", number) for number in ("0999002109", "0999003988", "0999004978")]
+
+
+def make_mixed(folders, **values):
+    return make_run(folders, [*KNOWN[:30], *STRANGERS, *KNOWN[30:]], **values)
+
+
+@pytest.mark.parametrize("dialect", ["not-found-omitted", "not-found-refused"])
+def test_unknown_companies_are_told_from_failed_ones_and_others_lose_nothing(sandbox, folders, fetch, dialect):  # noqa: F811
+    sandbox.set_options(dialect=[])
+    plain = make_mixed(folders)
+    fetch(plain)
+    expected = held(plain)
+    sandbox.set_options(dialect=[dialect])
+    run = make_mixed(folders, run_id="20260105T120000Z-0002")
+    fetch(run)
+    assert held(run) == expected
+    assert {expected[company, dataset][0] for company in STRANGERS for dataset in DATASETS} == {"not_found"}
+    tables = flatten_shard(run, 1)
+    assert tables["dead_letters"].is_empty()
+    assert tables["company_state"].filter(status="not_found")["fetched_at"].null_count() == 0, "it is fresh"
+
+
+def test_left_out_companies_cost_two_more_requests_of_each_dataset(sandbox, folders, fetch):  # noqa: F811
+    sandbox.set_options(dialect=[])
+    fetch(make_mixed(folders))
+    plain = requests(sandbox)
+    sandbox.set_options(dialect=["not-found-omitted"])
+    fetch(make_mixed(folders, run_id="20260105T120000Z-0002"))
+    assert requests(sandbox) - 2 * plain == 2 * len(DATASETS)
+
+
+def test_companies_left_out_by_a_fault_fail_if_the_service_knew_them(sandbox, folders, fetch):  # noqa: F811
+    """An earlier run found them, or another dataset of this one does."""
+    sandbox.set_options(dialect=[])
+    lost, other = KNOWN[3], KNOWN[5]
+    names = [company.country + company.company_number for company in (lost, other)]
+    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "endpoint": "financials.bulk", "companies": names}])
+    run = make_run(folders, KNOWN, ["lookalikes", "financials"], expected={(lost, "financials"): 4})
+    fetch(run)
+    found = {company: held(run)[company, "financials"][0] for company in (lost, other)}
+    assert found == {lost: "failed", other: "failed"}
+
+
+def test_unknown_companies_alone_are_remembered_if_the_refusal_names_them(sandbox, folders, fetch):  # noqa: F811
+    sandbox.set_options(dialect=["not-found-refused"])
+    run = make_run(folders, STRANGERS)
+    fetch(run)
+    assert statuses(run) == {"not_found": 9}
+
+
+@pytest.mark.parametrize("message", ["Not Found", "No handler for POST /v1/companies/lookalikes", ""])
+def test_a_404_of_a_wrong_address_makes_no_company_unknown(sandbox, folders, fetch, message):  # noqa: F811
+    sandbox.set_options(dialect=[])
+    sandbox.set_faults([{"kind": "status", "status": 404, "message": message}])
+    run = make_run(folders, KNOWN)
+    with pytest.raises((RequestRefusedError, ServiceError)):
+        fetch(run)
+    assert "not_found" not in statuses(run)
+
+
+def test_an_empty_array_makes_no_company_unknown(sandbox, folders, fetch):  # noqa: F811
+    """Nothing shows that the service works: no other company is in the answers."""
+    sandbox.set_options(dialect=["not-found-omitted"])
+    run = make_run(folders, STRANGERS, ["lookalikes"])
+    with pytest.raises(ServiceError):
+        fetch(run)
+    assert "not_found" not in statuses(run)
