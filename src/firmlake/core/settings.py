@@ -272,6 +272,13 @@ class ContractSettings(SettingsSection, frozen=True):
             '{"relationships.stake_fraction" = 100}'
         ),
     ] = field(default_factory=dict)
+    decimal_mark: Annotated[
+        Literal["", ".", ","],
+        Meta(
+            description='mark before decimals in numbers that come as text; "" reads what has one meaning only: '
+            '"1.234,50" but not "591.240"'
+        ),
+    ] = ""
 
 
 class Settings(SettingsSection, frozen=True):

@@ -13,8 +13,9 @@ from typing import Any
 import polars as pl
 from msgspec import Raw
 
-from firmlake.tables.cells import ROUNDED, MisfitError, moved, plain, read_cell, read_column, read_columns
+from firmlake.tables.cells import DECIMALS, MisfitError, moved, plain, read_cell, read_column, read_columns
 from firmlake.tables.notes import Notes
+from firmlake.tables.number_texts import number_in
 from firmlake.tables.objects import Shape
 from firmlake.tables.reading import Leaf, Records
 from firmlake.tables.schemas import KIND_TYPES
@@ -25,7 +26,6 @@ __all__ = ["read_tolerantly"]
 
 _NOT_THERE = "missing or null, but a record without it says nothing"
 _TEXTS = ("text", "codes")
-_QUOTED_NUMBER = re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"')
 _DIGITS = re.compile(rb"[0-9]+")
 
 
@@ -79,19 +79,26 @@ def _read_leaf(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> pl.Series:
 
 
 def _as_meant(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> Sequence[Raw]:
-    """Remove the quotes of numbers in strings, and add them to company numbers written as integers."""
+    """Read the numbers in strings, and add quotes to company numbers written as integers."""
     if leaf.kind in (*_TEXTS, "date") and not leaf.is_company_number:
         return cells
-    odd, kind = (_DIGITS, "number_for_text") if leaf.is_company_number else (_QUOTED_NUMBER, "text_for_number")
-    found = {number: match for number, cell in enumerate(cells) if (match := odd.fullmatch(bytes(cell)))}
+    kind = "number_for_text" if leaf.is_company_number else "text_for_number"
+    found = {number: each for number, cell in enumerate(cells) if (each := _meaning(leaf, bytes(cell)))}
     if not found:
         return cells
     first = min(found)
     notes.observe(kind, leaf.path, cells[first], first, len(found))
     meant = [*cells]
-    for number, match in found.items():
-        meant[number] = Raw(b'"' + match[0] + b'"' if leaf.is_company_number else match[1])
+    for number, each in found.items():
+        meant[number] = Raw(each)
     return meant
+
+
+def _meaning(leaf: Leaf, cell: bytes) -> bytes | None:
+    """Return the JSON that was meant where a number stands for a text or a text for a number; otherwise None."""
+    if leaf.is_company_number:
+        return b'"%b"' % cell if _DIGITS.fullmatch(cell) else None
+    return number_in(cell, leaf.kind, leaf.marks) if cell[:1] == b'"' else None
 
 
 def _read_cell(number: int, leaf: Leaf, cell: Raw, received: Raw, notes: Notes) -> Any:
@@ -100,7 +107,7 @@ def _read_cell(number: int, leaf: Leaf, cell: Raw, received: Raw, notes: Notes) 
     except MisfitError as misfit:
         notes.discard(number, leaf.path, received, str(misfit), leaf.mode)
         return None
-    if value is not None and leaf.kind in ROUNDED and value != (exact := moved(bytes(cell), leaf.shift)):
+    if value is not None and leaf.kind in DECIMALS and value != (exact := moved(bytes(cell), leaf.shift)):
         notes.observe("rounded_value", leaf.path, plain(exact).encode(), number)
     return value
 
