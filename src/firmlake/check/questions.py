@@ -14,8 +14,9 @@ from firmlake.check.finding import Finding
 from firmlake.check.headers import find_credits, find_rate_limit
 from firmlake.check.limits import find_companies_cap, find_page_cap, find_records_cap
 from firmlake.check.names import describe_refusal, find_body_names, find_page_names
-from firmlake.check.records import Records, examine_records
+from firmlake.check.records import examine_records
 from firmlake.check.talk import Talk, read_json
+from firmlake.check.values import Records
 from firmlake.check.wording import find_errors, find_language, find_not_found
 from firmlake.core.company import Company
 
