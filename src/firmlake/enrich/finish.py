@@ -39,10 +39,11 @@ def decide_outcome(settings: Settings, run: Run, manifest: Manifest, stopped: St
     Raises:
         DriftError: The run holds a value or field that the settings under `contract` do not allow to be published.
     """
-    refuse_unwanted(run, _staged(run, manifest, "rejects"), _staged(run, manifest, "drift"), now)
+    letters, rejects = _staged(run, manifest, "dead_letters"), _staged(run, manifest, "rejects")
+    refuse_unwanted(run, rejects, _staged(run, manifest, "drift"), now)
     states = _staged(run, manifest, "company_state")
     waiting = states.filter(pl.col("status") == "waiting").select("country", "company_number").unique()
-    causes = find_causes(settings, run.plan, states, _staged(run, manifest, "dead_letters"))
+    causes = find_causes(settings, run.plan, states, letters, rejects)
     causes += find_unread(settings, run.plan, lambda table: _staged(run, manifest, table))
     kind = "some_failed" if causes else "done"
     if stopped:

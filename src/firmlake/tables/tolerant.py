@@ -14,7 +14,7 @@ import polars as pl
 from msgspec import Raw
 
 from firmlake.tables.cells import DECIMALS, MisfitError, moved, plain, read_cell, read_column, read_columns
-from firmlake.tables.notes import Notes
+from firmlake.tables.notes import NOT_THERE, Notes
 from firmlake.tables.number_texts import number_in
 from firmlake.tables.objects import Shape
 from firmlake.tables.reading import Leaf, Records
@@ -24,7 +24,6 @@ from firmlake.tables.together import take_together
 
 __all__ = ["read_tolerantly"]
 
-_NOT_THERE = "missing or null, but a record without it says nothing"
 _TEXTS = ("text", "codes")
 _DIGITS = re.compile(rb"[0-9]+")
 
@@ -117,4 +116,4 @@ def _reject_lacking(leaf: Leaf, column: pl.Series, notes: Notes) -> None:
     known = notes.rejected()
     for number in column.is_null().arg_true():
         if number not in known:
-            notes.reject(number, leaf.path, None, _NOT_THERE, "record")
+            notes.reject(number, leaf.path, None, NOT_THERE, "record")
