@@ -48,8 +48,8 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
         return Finding(
             SPELLING, f"{known} is known, but not {', '.join(map(str, unknown))}{tried}", "needs_you", settings,
             next_step="If the service has such companies, it expects another form than "
-            f"{requests.spell_number(talk.api, unknown[0])}: compare its documentation. For Belgium api.keep_leading_zero "
-            "adds the zero; other forms are beyond settings. If it has none of them, name others with --company",
+            f"{requests.spell_number(talk.api, unknown[0])}: compare its documentation. api.keep_leading_zero adds the "
+            "zero of Belgian ones; other forms are beyond settings. If it has none of them, name others with --company",
         )  # fmt: skip
     return _describe(talk, dataset, known_by.get("BE"), settings)
 
