@@ -196,7 +196,13 @@ def test_a_number_in_a_string_is_that_number_and_it_is_said(kind, key, column):
     assert row["extra_json"] is None
 
 
-@pytest.mark.parametrize("text", ["", " 1", "1 ", "+1", "01", "1.", ".5", "1,", "1 00", "0x1", "NaN", "one", "1\\n"])
+@pytest.mark.parametrize(("key", "column"), [("profitability.revenue", "revenue"), ("dateReceived", "date_received")])
+def test_an_empty_text_in_place_of_a_number_or_a_date_is_no_value_and_it_is_said(key, column):
+    row, reasons, seen = one(PERIOD, period(), **{key.split(".")[-1]: '""'})
+    assert (row[column], row["extra_json"], reasons, seen) == (None, None, {}, {"empty_text": key})
+
+
+@pytest.mark.parametrize("text", [" 1", "1 ", "+1", "01", "1.", ".5", "1,", "1 00", "0x1", "NaN", "one", "1\\n"])
 def test_a_text_that_is_no_number_is_discarded(text):
     reason = assert_discarded(PERIOD, period(), "profitability.revenue", "revenue", revenue=f'"{text}"')
     assert reason == "a number was expected, not a text"
@@ -367,7 +373,7 @@ def test_a_score_that_is_no_number_is_discarded(literal):
 
 
 @pytest.mark.parametrize(
-    "literal", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T07:30:00"', '""', "20240101", "true", '"x"']
+    "literal", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T07:30:00"', "20240101", "true", '"x"']
 )
 @pytest.mark.parametrize(("key", "column"), [("endDate", None), ("dateReceived", "date_received")])
 def test_a_date_that_is_none_is_discarded_with_its_record_where_it_names_the_period(key, column, literal):

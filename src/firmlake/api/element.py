@@ -95,6 +95,9 @@ def make_element(
         records = data
         if page:
             total, offset = page.total, page.offset
+    if company is None:
+        given = shorten(f"{identifier.country} {identifier.company_number}")
+        problem = f"{given!r} is no company number of the specification"
     return Element(
         company,
         present(identifier.name),

@@ -61,10 +61,12 @@ def find_decimals(records: Records) -> Finding:
 
 def _find_read(records: Records, settings: dict[str, Any]) -> Finding:
     """Describe values that are read although they are not as the specification has them."""
-    quoted = odd_values(given_values(records, NUMBERS), lambda field, value: isinstance(value, str))
+    quoted = odd_values(given_values(records, NUMBERS), lambda field, value: isinstance(value, str) and value != "")
+    empty = odd_values(given_values(records, (*NUMBERS, "date")), lambda field, value: value == "")
     midnights = odd_values(given_values(records, ["date"]), lambda field, value: len(value) > _MIDNIGHT)
     seen = [f"numbers as text: {list_odd(quoted)}; read as numbers"] if quoted else []
     seen += [f"dates with a time: {list_odd(midnights)}; midnights are read as dates"] if midnights else []
+    seen += [f"empty texts: {list_odd(empty)}; read as no value"] if empty else []
     if not seen:
         return Finding("types", "as the specification says", "as_assumed")
     return Finding("types", "; ".join(seen), "covered", settings)

@@ -38,9 +38,9 @@ def given_values(records: Records, kinds: Iterable[str]) -> Iterator[tuple[str, 
 
 
 def read_values(records: Records, kinds: Iterable[str], marks: str = MARKS) -> Iterator[tuple[str, Field, Any]]:
-    """Yield the same as `given_values`, with numbers in place of texts that are read as numbers with these marks."""
+    """Yield the same as `given_values`, with what texts in place of numbers are read as, given these marks."""
     for place, field, value in given_values(records, kinds):
-        yield place, field, _as_number(field.kind, value, marks) if isinstance(value, str) else value
+        yield place, field, _as_meant(field.kind, value, marks) if isinstance(value, str) else value
 
 
 def is_number(value: Any) -> bool:
@@ -77,6 +77,8 @@ def _at(record: Any, path: str) -> Any:
     return record
 
 
-def _as_number(kind: str, text: str, marks: str) -> Decimal | str:
+def _as_meant(kind: str, text: str, marks: str) -> Decimal | str | None:
+    if not text and kind in (*NUMBERS, "date"):
+        return None
     number = number_in(msgspec.json.encode(text), kind, marks) if kind in NUMBERS else None
     return text if number is None else Decimal(number.decode())

@@ -1,4 +1,4 @@
-"""Fields that the service sends and that a run could hardly read: the run is published, but does not end as done."""
+"""Fields of which a run could not read many values: the run is published, but does not end as done."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from firmlake.tables.leaves import setting_of
 
 __all__ = ["find_unread"]
 
-_MOST = 0.5
-"""Single odd values are normal. Where most values do not fit, the service means another form by the field."""
+_MANY = 0.1
+"""Single odd values are rarer. Where so many do not fit, such as all negative ones, the service writes another form."""
 
 
 def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.LazyFrame]) -> list[Cause]:
-    """Find the fields most of whose values were discarded.
+    """Find the fields of whose values more than a tenth were discarded.
 
     A field that `contract.values` names is not among them: its values are discarded on purpose.
 
@@ -38,11 +38,11 @@ def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.La
         for column in _columns(dataset, path)[:1]:
             chosen = setting_of(plan.contract.values, dataset, column, path)
             read = staged(dataset).select(pl.col(column).count()).collect().item()
-            if chosen is None and count > _MOST * (count + read):
+            if chosen is None and count > _MANY * (count + read):
                 text = f"{dataset}.{column} could not be read in {count:,} of {count + read:,} values"
                 by_step.setdefault(step_for(dataset, column, reason), []).append(text)
     return [
-        Cause(texts[0] + (f", and {len(texts) - 1} more fields in most of theirs" if texts[1:] else ""), step)
+        Cause(texts[0] + (f", and {len(texts) - 1} more fields in many of theirs" if texts[1:] else ""), step)
         for step, texts in by_step.items()
     ]
 

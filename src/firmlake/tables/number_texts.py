@@ -43,6 +43,8 @@ def number_in(cell: bytes, kind: str, marks: str = MARKS) -> bytes | None:
         if match := (_JSON if is_settled else _CLEAR).fullmatch(cell):
             return match[1]
     found = _readings_in(cell, marks)
+    if kind == "fraction" and len(found) > 1:
+        found = {number for number in found if "." in number}  # a share never reaches a thousand
     return found.pop().encode() if len(found) == 1 else None
 
 

@@ -79,25 +79,28 @@ def _read_leaf(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> pl.Series:
 
 def _as_meant(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> Sequence[Raw]:
     """Read the numbers in strings, and add quotes to company numbers written as integers."""
-    if leaf.kind in (*_TEXTS, "date") and not leaf.is_company_number:
+    if leaf.kind in _TEXTS and not leaf.is_company_number:
         return cells
-    kind = "number_for_text" if leaf.is_company_number else "text_for_number"
-    found = {number: each for number, cell in enumerate(cells) if (each := _meaning(leaf, bytes(cell)))}
-    if not found:
-        return cells
-    first = min(found)
-    notes.observe(kind, leaf.path, cells[first], first, len(found))
     meant = [*cells]
-    for number, each in found.items():
-        meant[number] = Raw(each)
-    return meant
+    seen: dict[str, list[int]] = {}
+    for number, cell in enumerate(cells):
+        if found := _meaning(leaf, bytes(cell)):
+            kind, json = found
+            seen.setdefault(kind, []).append(number)
+            meant[number] = Raw(json)
+    for kind, numbers in seen.items():
+        notes.observe(kind, leaf.path, cells[numbers[0]], numbers[0], len(numbers))
+    return meant if seen else cells
 
 
-def _meaning(leaf: Leaf, cell: bytes) -> bytes | None:
-    """Return the JSON that was meant where a number stands for a text or a text for a number; otherwise None."""
+def _meaning(leaf: Leaf, cell: bytes) -> tuple[str, bytes] | None:
+    """Return the JSON that was meant, with the kind of the difference, if a value is of another type but clear."""
     if leaf.is_company_number:
-        return b'"%b"' % cell if _DIGITS.fullmatch(cell) else None
-    return number_in(cell, leaf.kind, leaf.marks) if cell[:1] == b'"' else None
+        return ("number_for_text", b'"%b"' % cell) if _DIGITS.fullmatch(cell) else None
+    if cell == b'""':
+        return "empty_text", b"null"
+    number = None if leaf.kind == "date" or cell[:1] != b'"' else number_in(cell, leaf.kind, leaf.marks)
+    return ("text_for_number", number) if number else None
 
 
 def _read_cell(number: int, leaf: Leaf, cell: Raw, received: Raw, notes: Notes) -> Any:
