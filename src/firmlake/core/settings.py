@@ -117,7 +117,8 @@ class RunSettings(SettingsSection, frozen=True):
         int,
         Meta(
             ge=1,
-            description="fewer records than this may always lose a field, because accounts are restated now and then",
+            description="fewer records than this may always lose a field or have it unread, because accounts are "
+            "restated now and then",
         ),
     ] = 10
     lookalikes_watched: Annotated[
