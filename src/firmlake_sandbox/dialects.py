@@ -92,15 +92,15 @@ DIALECTS: dict[str, Dialect] = {
         names={"companyContacts": "entries", "contactId": "id"},
     ),
     "zero-required": Dialect(
-        "spelling of Belgian numbers",
+        "spelling of company numbers",
         "knows Belgian numbers with their leading zero only, and answers so",
         options={"number_spelling": "full", "leading_zero": True},
     ),
     "zero-answered": Dialect(
-        "spelling of Belgian numbers", "answers Belgian numbers in full", options={"leading_zero": True}
+        "spelling of company numbers", "answers Belgian numbers in full", options={"leading_zero": True}
     ),
     "number-integers": Dialect(
-        "spelling of Belgian numbers",
+        "spelling of company numbers",
         "answers company numbers as JSON numbers",
         element=rewrites.number_identifiers,
     ),

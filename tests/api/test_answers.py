@@ -305,3 +305,11 @@ def test_any_bytes_are_an_answer_or_refused(content):
     except UnusableAnswerError:
         return
     assert content.strip().startswith(b"[")
+
+
+@pytest.mark.parametrize("number", ["00555008200014", "14005550082", "unknown"])
+def test_an_identifier_of_another_form_is_named(number):
+    """SIRET and VAT number are none of the numbers of the specification."""
+    text = json.dumps([{"identifier": {"country": "FR", "companyNumber": number}, "data": [], "message": None}])
+    [element] = read_answer("lookalikes", text.encode())
+    assert (element.company, element.problem) == (None, f"'FR {number}' is no company number of the specification")

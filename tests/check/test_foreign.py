@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from firmlake.api.contract import DATASETS
+from firmlake.check.names import find_body_names
+from firmlake.core.company import Company
+from firmlake.core.settings import ApiSettings
 from firmlake_sandbox import sample_numbers
 from reliability.support import Lake
 
@@ -111,3 +115,12 @@ def test_a_forbidden_dataset_of_a_service_that_never_heard_of_us_costs_that_data
     assert lake.query("SELECT count(*) FROM lookalikes") == [(0,)]
     periods = sum(len(truth(*company)["financials"]) for company in lake.numbers)  # type: ignore[index]
     assert lake.query("SELECT count(*) FROM financials") == [(periods,)]
+
+
+def test_numbers_of_another_form_in_answers_are_named() -> None:
+    body = b'[{"identifier": {"country": "FR", "companyNumber": "00555008200014"}, "data": [], "message": null}]'
+    answer = SimpleNamespace(status=200, is_success=True, body=body)
+    talk = SimpleNamespace(api=ApiSettings(), bulk=lambda *_: answer)
+    finding = find_body_names(cast("Any", talk), "lookalikes", Company("FR", "005550082"))
+    assert finding.verdict == "needs_you"
+    assert finding.seen == "elements name FR 00555008200014 where FR 005550082 was asked for"

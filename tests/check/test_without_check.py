@@ -24,7 +24,7 @@ NAMED = {
     "body-silent": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
     "message-ok": (3, "if it says that all is well, api.names.success_message"),
     "zero-required": (0, "None found: the service knows none of 12 Belgian companies"),
-    "fractions-100": (0, 'set contract.scales = {"relationships.stake_fraction" = 100}'),
+    "fractions-100": (3, 'set contract.scales = {"relationships.stake_fraction" = 100}'),
     "scores-100": (0, 'set contract.scales = {"lookalikes.score" = 100}'),
 }
 """Exit code of a run, and what it says."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from firmlake.core.settings import Settings
+from firmlake.core.settings import ContractSettings, Settings
 from firmlake.enrich.causes import find_causes
+from firmlake.enrich.finish import decide_outcome
 from firmlake.landing.progress import OTHER_MESSAGE, WRONG_PAGE
-from support import ACME, make_run
+from firmlake.tables.schemas import TABLES, polars_schema
+from support import ACME, NOON, answer, found, land, make_run, period, stage
+
+_NO_REJECTS = pl.LazyFrame(schema=polars_schema(TABLES["rejects"]))
 
 
 @pytest.mark.parametrize(
@@ -22,7 +26,62 @@ from support import ACME, make_run
 def test_the_setting_that_removes_a_reason_is_named_first(reason, first, folders):
     row = {**ACME._asdict(), "dataset": "financials"}
     states = pl.LazyFrame([{**row, "status": "failed", "reject_count": 0}])
-    [cause] = find_causes(Settings(), make_run(folders, [ACME]).plan, states, pl.LazyFrame([{**row, "reason": reason}]))
+    letters = pl.LazyFrame([{**row, "reason": reason}])
+    [cause] = find_causes(Settings(), make_run(folders, [ACME]).plan, states, letters, _NO_REJECTS)
     assert cause.text == "1 company failed"
     assert cause.next_step.startswith(first)
     assert "`firmlake redrive` asks again" in cause.next_step
+
+
+@pytest.mark.parametrize(
+    ("record", "settings", "step"),
+    [
+        (
+            period(endDate="31/12/2024"),
+            {},
+            "`firmlake replay` after an update that reads it, or `firmlake redrive` once",
+        ),
+        (period(endDate=None), {}, "`firmlake redrive` asks again once the service sends what is missing"),
+        (
+            period(people__employees="many"),
+            {"values": {"financials.*": "discard_record"}},
+            "take discard_record out of contract.values, then `firmlake replay`",
+        ),
+        ("none", {}, "`firmlake replay` after an update that reads it"),
+    ],
+)
+def test_rejected_records_are_asked_for_again_only_where_that_can_help(record, settings, step, folders):
+    run = make_run(folders, [ACME], ["financials"]).read_by(ContractSettings(**settings))
+    land(run, answer("financials", found(ACME, "financials", record), offset=0))
+    outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
+    assert (outcome.outcome, outcome.reason) == ("some_failed", "1 company has records that do not fit")
+    assert step in outcome.next_step
+
+
+@pytest.mark.parametrize(
+    ("lost", "settings", "kind"),
+    [
+        (11, {}, "some_failed"),
+        (10, {}, "done"),
+        (11, {"values": {"financials.revenue": "discard_value"}}, "done"),
+    ],
+)
+def test_a_run_that_cannot_read_a_tenth_of_the_values_of_a_field_is_not_done_unless_that_was_chosen(
+    lost, settings, kind, folders
+):
+    run = make_run(folders, [ACME], ["financials"]).read_by(ContractSettings(**settings))
+    records = [period(1900 + n, profitability__revenue="591.240" if n < lost else 5) for n in range(lost + 90)]
+    land(run, answer("financials", found(ACME, "financials", *records), offset=0))
+    outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
+    assert outcome.outcome == kind
+    if kind == "some_failed":
+        assert outcome.reason == "financials.revenue could not be read in 11 of 101 values"
+        assert outcome.next_step.startswith("Set contract.decimal_mark to the mark")
+
+
+def test_of_an_object_that_cannot_be_read_one_field_is_named(folders):
+    run = make_run(folders, [ACME], ["financials"])
+    records = [{**period(2000 + n), "people": "many"} for n in range(12)]
+    land(run, answer("financials", found(ACME, "financials", *records), offset=0))
+    outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
+    assert outcome.reason == "financials.employee_count could not be read in 12 of 12 values"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from firmlake.core.settings import RunSettings
+from firmlake.report.page import write_report
 from firmlake.report.status import read_status
 from firmlake.report.summary import summarise
 from firmlake.warehouse.generations import newest, open_warehouse
@@ -22,6 +25,7 @@ from support import (
     publish_landed,
     publish_list,
     query,
+    with_views,
 )
 
 
@@ -64,6 +68,19 @@ def test_what_an_unfinished_run_still_has_to_buy_falls_due_today(folders):
     assert forecast(folders) == [(NOON.date(), 1)]
     publish_landed(run)
     assert forecast(folders) == []
+
+
+def test_the_report_forecasts_what_status_does(folders):
+    first = make_run(folders, [ACME], ["lookalikes"], run_id="2026-1")
+    land_one(first)
+    publish_landed(first)
+    with_views(folders)
+    make_run(folders, [ACME, BOLT, CIRC], ["lookalikes"], run_id="2026-2", at=NOON + MINUTE)
+    now, run = NOON + MINUTE, RunSettings()
+    page = write_report(folders, now, memory_limit="200MB", run=run).path.read_text()
+    assert read_status(folders, "", run, now).bill.days[0].credits == 2
+    (section,) = re.findall(r"The next four weeks.*?</section>", page, re.DOTALL)
+    assert "05 Jan" in section, "the day of the two credits, on which nothing else falls due"
 
 
 def test_what_an_unfinished_run_has_to_buy_is_counted_once_and_for_its_list_alone(folders):

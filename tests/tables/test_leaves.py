@@ -122,6 +122,12 @@ def test_shares_in_per_cent_leave_the_field_empty_and_one_setting_converts_them(
     assert query(folders, "SELECT count(*) FROM rejects") == [(0,)]
 
 
+def test_shares_in_per_cent_with_decimal_commas_leave_the_field_empty_too(folders):
+    texts = [party(BOLT, percentage="45,000"), party(None, percentage="0,5"), party(None, percentage="33,3")]
+    run_of(folders, "relationships", *texts)
+    assert query(folders, STAKES) == [(None,)] * 3
+
+
 @pytest.mark.slow
 def test_several_fields_of_several_datasets_may_be_in_doubt_at_once_and_zero_is_zero_on_any_scale(folders):
     run = make_run(folders, [ACME], ["financials", "relationships"])

@@ -19,6 +19,7 @@ from msgspec import Raw
 from polars.testing import assert_frame_equal
 
 from firmlake.api.contract import DATASETS
+from firmlake.core.settings import ContractSettings
 from firmlake.tables import records, tolerant
 from firmlake.tables.records import read_records
 from support import ACME, CIRC, examples, lookalike, party, period
@@ -195,10 +196,28 @@ def test_a_number_in_a_string_is_that_number_and_it_is_said(kind, key, column):
     assert row["extra_json"] is None
 
 
-@pytest.mark.parametrize("text", ["", " 1", "1 ", "+1", "01", "1.", ".5", "1,5", "1 000", "0x1", "NaN", "one", "1\\n"])
-def test_a_text_that_is_no_number_as_json_writes_it_is_discarded(text):
+@pytest.mark.parametrize(("key", "column"), [("profitability.revenue", "revenue"), ("dateReceived", "date_received")])
+def test_an_empty_text_in_place_of_a_number_or_a_date_is_no_value_and_it_is_said(key, column):
+    row, reasons, seen = one(PERIOD, period(), **{key.split(".")[-1]: '""'})
+    assert (row[column], row["extra_json"], reasons, seen) == (None, None, {}, {"empty_text": key})
+
+
+@pytest.mark.parametrize("text", [" 1", "1 ", "+1", "01", "1.", ".5", "1,", "1 00", "0x1", "NaN", "one", "1\\n"])
+def test_a_text_that_is_no_number_is_discarded(text):
     reason = assert_discarded(PERIOD, period(), "profitability.revenue", "revenue", revenue=f'"{text}"')
     assert reason == "a number was expected, not a text"
+
+
+@pytest.mark.parametrize("text", ["591.240", "591,240", "-1.000"])
+def test_an_amount_that_may_be_a_thousand_times_as_much_is_discarded(text):
+    reason = assert_discarded(PERIOD, period(), "profitability.revenue", "revenue", revenue=f'"{text}"')
+    assert reason == "it may be decimals or thousands"
+
+
+@pytest.mark.parametrize(("mark", "value"), [(".", "591.24"), (",", "591240")])
+def test_a_setting_tells_decimals_from_thousands(mark, value):
+    read = read_records(*PERIOD, [raw(period(), revenue='"591.240"')], ContractSettings(decimal_mark=mark))
+    assert (read.frame["revenue"][0], read.rejects) == (Decimal(value), [])
 
 
 @pytest.mark.parametrize(
@@ -227,12 +246,33 @@ def test_an_amount_is_exact_to_the_cent_or_discarded(literals):
     amounts = dict(read.frame.select("record", "revenue").rows())
     for number, literal in enumerate(literals):
         value = Fraction(literal)
-        if (value * 100).denominator == 1 and abs(value) < 10**16:
-            assert Fraction(amounts[number]) == value
+        cents = Fraction(round(value * 100), 100)
+        if abs(value - cents) < Fraction(1, 10_000) and abs(value) < 10**16:
+            assert Fraction(amounts[number]) == cents
         else:
             assert amounts[number] is None
             assert (number, "profitability.revenue") in [(reject.record, reject.path) for reject in read.rejects]
     assert len(amounts) == len(literals)
+
+
+def _rounded(literal):
+    row, reasons, seen = one(PERIOD, period(), revenue=literal)
+    return row["revenue"], [*reasons], seen
+
+
+@pytest.mark.parametrize(
+    "literal",
+    ["8109058.519999", "8109058.520000001", "8109058.519999999552965164184570312500", '"8109058.520000001"'],
+)
+def test_an_amount_less_than_a_hundredth_of_a_cent_from_a_cent_is_that_cent_and_that_is_told(literal):
+    """A service that computes with floats sends such amounts."""
+    amount, reasons, seen = _rounded(literal)
+    assert (amount, reasons, seen["rounded_value"]) == (Decimal("8109058.52"), [], "profitability.revenue")
+
+
+@pytest.mark.parametrize("literal", ["8109058.5199", "8109058.5201", "8109058.525"])
+def test_an_amount_with_a_hundredth_of_a_cent_is_discarded(literal):
+    assert _rounded(literal)[:2] == (None, ["profitability.revenue"])
 
 
 @pytest.mark.parametrize(
@@ -248,7 +288,7 @@ def test_an_amount_of_up_to_16_digits_before_the_point_is_exact(literal):
     "literal",
     [
         "10000000000000000", "-10000000000000000", "99999999999999999", "1e16", "0.001", "1e1000000", "-1e1000000",
-        "1e-1000000", "1e99999999999999999999", "1e-99999999999999999999", "9" * 4000, "0." + "0" * 4000 + "1",
+        "1e99999999999999999999", "1e-99999999999999999999", "9" * 4000, "0.0001" + "0" * 4000 + "1",
     ],
     ids=brief,
 )  # fmt: skip
@@ -333,7 +373,7 @@ def test_a_score_that_is_no_number_is_discarded(literal):
 
 
 @pytest.mark.parametrize(
-    "literal", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T07:30:00"', '""', "20240101", "true", '"x"']
+    "literal", ['"2023-02-29"', '"2024-2-3"', '"0000-01-01"', '"2024-01-01T07:30:00"', "20240101", "true", '"x"']
 )
 @pytest.mark.parametrize(("key", "column"), [("endDate", None), ("dateReceived", "date_received")])
 def test_a_date_that_is_none_is_discarded_with_its_record_where_it_names_the_period(key, column, literal):

@@ -109,7 +109,10 @@ def make_element(
     unknown: tuple[str, ...] = ()
     if data is not None and message and any(data.values()):
         message, unknown = None, ("message",)  # such as OK beside data; the number of records is checked anyway
-    problem = "" if company else "no known company"
+    problem = "" if data is not None or message else "neither data nor message"
+    if company is None:
+        given = shorten(f"{identifier.country} {identifier.company_number}")
+        problem = f"{given!r} is no company number of the specification"
     return Element(
         company,
         name,
@@ -119,7 +122,7 @@ def make_element(
         page.offset,
         page.limit,
         message and shorten(message),
-        problem if data is not None or message else "neither data nor message",
+        problem,
         unknown,
     )
 

@@ -149,7 +149,7 @@ def spell_number(api: ApiSettings, company: Company) -> str:
     """Return a company number as the service expects it; Belgian ones lose a leading zero unless the settings keep it.
 
     References:
-        docs/service_gaps.md, "spelling of BE numbers".
+        docs/service_gaps.md, "spelling of company numbers".
 
     Example:
         >>> spell_number(ApiSettings(), Company("BE", "0770493071"))

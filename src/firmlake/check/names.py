@@ -13,6 +13,7 @@ from firmlake.check.finding import Finding
 from firmlake.check.refusal import read_lines, suggest_names
 from firmlake.check.talk import Talk, is_refusal, pagination, read_json
 from firmlake.core.company import Company, normal_form
+from firmlake.core.text import shown
 
 __all__ = ["describe_refusal", "elements_of", "find_body_names", "find_page_names"]
 
@@ -50,6 +51,12 @@ def find_body_names(talk: Talk, dataset: str, company: Company) -> Finding:
     answer = _hunt(talk, _BODY, ask, lambda answer: elements_of(answer, [company]) is not None, may_be_names)
     names = ", ".join(getattr(talk.api.names, role) for role in _BODY)
     assumption = "bulk body"
+    if other := _other_form(answer):
+        return Finding(
+            assumption, f"elements name {other} where {company} was asked for", "needs_you",
+            next_step="firmlake reads the numbers of the specification: enterprise number, KVK number, SIREN. "
+            "So such companies count as failed: have the service answer with the number that was asked for",
+        )  # fmt: skip
     if elements_of(answer, [company]) is None:
         what = "the answer is no array of elements: " if answer.is_success else ""
         return Finding(
@@ -161,6 +168,17 @@ def _company_of(element: dict[str, Any]) -> Company | None:
     if not isinstance(identifier, dict):
         return None
     return normal_form(str(identifier.get("country")), str(identifier.get("companyNumber")))
+
+
+def _other_form(answer: Answer) -> str:
+    """Return the first identifier in an array of elements, if it is a text that is no company number; else ""."""
+    content = read_json(answer.body) if answer.is_success else None
+    first = content[0] if isinstance(content, list) and content else None
+    identifier = first.get("identifier") if isinstance(first, dict) else None
+    if not isinstance(identifier, dict) or _company_of({"identifier": identifier}) is not None:
+        return ""
+    country, number = identifier.get("country"), identifier.get("companyNumber")
+    return shown(f"{country} {number}")[:60] if isinstance(country, str) and isinstance(number, str | int) else ""
 
 
 def _glimpse(body: bytes) -> str:

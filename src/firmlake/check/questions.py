@@ -14,9 +14,11 @@ from firmlake.check.finding import Finding
 from firmlake.check.headers import find_credits, find_rate_limit
 from firmlake.check.limits import choose_repeated, find_companies_cap, find_page_cap, find_records_cap
 from firmlake.check.names import describe_refusal, find_body_names, find_page_names
-from firmlake.check.records import Records, examine_records
+from firmlake.check.records import examine_records
+from firmlake.check.spelling import SPELLING, find_spelling, spellings
 from firmlake.check.talk import Talk, read_json
 from firmlake.check.totals import find_totals
+from firmlake.check.values import Records
 from firmlake.check.wording import find_errors, find_language, find_messages, find_not_found
 from firmlake.core.company import Company
 
@@ -41,16 +43,19 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
         FirmlakeError: The service cannot be asked, or refuses the token. The message says what to do.
     """
     yield from _find_lists(talk)
-    known, statuses, spelling = _find_first(talk, companies)
-    yield spelling
+    usual = talk.api.keep_leading_zero
+    known, statuses = _find_first(talk, companies)
     allowed = [dataset for dataset, status in statuses.items() if _is_ok(status)]
     if known is None or not allowed:
+        yield _describe_nobody(companies, statuses)
         yield from _describe_endpoints(statuses, {})
         return
     body = next(dataset for dataset in _PAGED_LAST if dataset in allowed)
     named = find_body_names(talk, body, known)
     yield named
-    if named.verdict == "needs_you":
+    is_understood = named.verdict != "needs_you"
+    yield find_spelling(talk, allowed[0], known, companies if is_understood else [known], usual)
+    if not is_understood:
         yield from _describe_endpoints(statuses, {})
         return
     if "financials" in allowed:
@@ -92,49 +97,33 @@ def _find_lists(talk: Talk) -> Iterator[Finding]:
         yield Finding("lists", what, "covered")
 
 
-def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, int | None], Finding]:
+def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, int | None]]:
     """Find a company that the service knows, by asking each endpoint for one company, with both Belgian spellings.
 
     Returns:
-        The company, or None; the status of each dataset; the finding about the spelling of Belgian numbers.
+        The company, or None; the status of each dataset.
     """
-    usual, row = talk.api.keep_leading_zero, "spelling of Belgian numbers"
-    statuses: dict[str, int | None] = {}
+    usual, statuses = talk.api.keep_leading_zero, {}
     for company in companies:
-        spellings = (usual, not usual) if _is_ambiguous(company) else (usual,)
-        for keep in spellings:
+        for keep in spellings(talk, company):
             talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
             statuses = {dataset: talk.single(dataset, company).status for dataset in DATASETS}
             if any(map(_is_ok, statuses.values())):
-                return company, statuses, _spelling(talk, company, statuses, keep != usual)
-    talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=usual)
+                return company, statuses
+        talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=usual)
+    return None, statuses
+
+
+def _describe_nobody(companies: Sequence[Company], statuses: dict[str, int | None]) -> Finding:
     asked = ", ".join(map(str, companies))
     if set(statuses.values()) == {404}:
         step = "Name companies that the service is sure to know, with --company or a list"
-        return None, statuses, Finding(row, f"the service knows none of {asked}", "needs_you", next_step=step)
-    return None, statuses, Finding(row, f"nothing was answered about {asked}", "not_observed")
-
-
-def _spelling(talk: Talk, company: Company, statuses: dict[str, int | None], is_other: bool) -> Finding:
-    row = "spelling of Belgian numbers"
-    if not _is_ambiguous(company):
-        return Finding(row, f"{company} has only one", "not_observed")
-    keep = talk.api.keep_leading_zero
-    if is_other:
-        seen = f"known with{'' if keep else 'out'} the leading zero only"
-        return Finding(row, seen, "covered", {"api.keep_leading_zero": keep})
-    dataset = next(dataset for dataset, status in statuses.items() if _is_ok(status))
-    other = talk.single(dataset, company, keep_leading_zero=not keep)
-    both = "with and without the leading zero" if other.is_success else requests.spell_number(talk.api, company)
-    return Finding(row, f"known {both}" if other.is_success else f"only {both} is known", "as_assumed")
+        return Finding(SPELLING, f"the service knows none of {asked}", "needs_you", next_step=step)
+    return Finding(SPELLING, f"nothing was answered about {asked}", "not_observed")
 
 
 def _is_ok(status: int | None) -> bool:
     return 200 <= (status or 0) < 300
-
-
-def _is_ambiguous(company: Company) -> bool:
-    return company.country == "BE" and company.company_number.startswith("0")
 
 
 def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> Answer:

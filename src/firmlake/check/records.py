@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from decimal import Decimal
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
 from msgspec import UNSET
 
-from firmlake.api.contract import DATASETS, KNOWN_VALUES, Field
+from firmlake.api.contract import DATASETS, KNOWN_VALUES
 from firmlake.check.finding import Finding
-from firmlake.check.numbers import is_number, may_be_number, places
-from firmlake.tables.cells import DATE
+from firmlake.check.types import find_decimals, find_types
+from firmlake.check.values import Records, each_record, is_number, list_odd, odd_values, read_values
 
-__all__ = ["Records", "examine_records"]
+__all__ = ["examine_records"]
 
-Records = dict[str, dict[str, list[dict[str, Any]]]]
-"""Records by dataset and group, as read from JSON with exact decimals."""
-
-_NUMBERS = ("integer", "money", "ratio", "fraction", "score")
-_PLACES = {"money": 2, "ratio": 4, "fraction": 6}
 _EXAMPLES_MAX = 3
 
 
@@ -42,33 +36,11 @@ def examine_records(records: Records) -> list[Finding]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _values(records: Records, kinds: Iterable[str]) -> Iterator[tuple[str, Field, Any]]:
-    """Yield place, field and value of every field of these kinds; the value is UNSET if its key is absent."""
-    wanted = set(kinds)
-    for dataset, group, record in _each(records):
-        for field in DATASETS[dataset].groups[group].fields.values():
-            if field.kind in wanted:
-                yield f"{dataset} {field.path}", field, _at(record, field.path)
-
-
-def _each(records: Records) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for dataset, groups in records.items():
-        for group, rows in groups.items():
-            yield from ((dataset, group, row) for row in rows if isinstance(row, dict))
-
-
-def _at(record: Any, path: str) -> Any:
-    """Read the value at a path; None if a parent is null, UNSET if a key is absent."""
-    for name in path.split("."):
-        if record is None:
-            return None
-        record = record.get(name, UNSET) if isinstance(record, dict) else UNSET
-    return record
-
-
 def _find_absent(records: Records) -> Finding:
     absent, seen = Counter[str](), Counter[str]()
-    for place, _, value in _values({**records, "relationships": {}}, _KINDS):  # an anonymous party has hardly any keys
+    for place, _, value in read_values(
+        {**records, "relationships": {}}, _KINDS
+    ):  # an anonymous party has hardly any keys
         seen[place] += 1
         absent[place] += value is UNSET
     missing = +absent
@@ -96,7 +68,7 @@ def _find_unknown(records: Records) -> Finding:
 def _unknown(records: Records) -> Counter[str]:
     """Count the fields that the contract does not have, by place."""
     unknown: Counter[str] = Counter()
-    for dataset, group, record in _each(records):
+    for dataset, group, record in each_record(records):
         if group == "child":
             continue
         known = {field.path for field in DATASETS[dataset].groups[group].fields.values()}
@@ -116,47 +88,12 @@ def _paths(record: dict[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _find_integers(records: Records) -> Finding:
-    odd = _odd_fields(records, ["integer"], lambda value: isinstance(value, Decimal) and value % 1 != 0)
+    odd = odd_values(read_values(records, ["integer"]), lambda _, value: is_number(value) and value % 1 != 0)
     if not odd:
         return Finding("integers", "whole numbers", "as_assumed")
     return _contract(
-        "integers", f"with decimals: {_examples(odd)}", "types", dict.fromkeys(map(_column, odd), "decimal")
+        "integers", f"with decimals: {list_odd(odd)}", "types", dict.fromkeys(map(_column, odd), "decimal")
     )
-
-
-def _find_types(records: Records) -> Finding:
-    fits: dict[str, Callable[[Any], bool]] = {
-        "text": lambda value: isinstance(value, str),
-        "date": lambda value: isinstance(value, str) and bool(DATE.fullmatch(value)),
-        "codes": lambda value: isinstance(value, list) and all(isinstance(code, str) for code in value),
-    }
-    odd = [
-        _odd(records, [kind], lambda value, kind=kind: not fits.get(kind, may_be_number)(value))  # type: ignore[misc]
-        for kind in _KINDS
-    ]
-    seen = "; ".join(filter(None, odd))
-    if not seen:
-        quoted = _odd(records, _NUMBERS, lambda value: isinstance(value, str))
-        if quoted:
-            return Finding("types", f"numbers as text: {quoted}; read as numbers", "covered")
-        return Finding("types", "as the specification says", "as_assumed")
-    return Finding("types", f"other types: {seen}", "needs_you", next_step="Look at these fields before a large run")
-
-
-def _find_decimals(records: Records) -> Finding:
-    odd = [
-        _odd(records, [kind], lambda value, most=most: is_number(value) and places(value) > most)  # type: ignore[misc]
-        for kind, most in _PLACES.items()
-    ]
-    seen = "; ".join(filter(None, odd))
-    if not seen:
-        return Finding("decimals", "amounts 2, ratios 4, fractions 6 at most", "as_assumed")
-    if odd[0]:
-        return Finding(
-            "decimals", f"more decimals: {seen}; such amounts are null, and kept in extra_json", "needs_you",
-            next_step="Ask for amounts in whole cents: a rounded amount would be another one",
-        )  # fmt: skip
-    return Finding("decimals", f"more decimals: {seen}; rounded", "covered")
 
 
 def _find_fractions(records: Records) -> Finding:
@@ -170,7 +107,7 @@ def _find_scores(records: Records) -> Finding:
 def _find_scale(records: Records, row: str, kind: str, nothing: str) -> Finding:
     """Find whether the scale is 1 or 100. If one field of a dataset has 100, all its fields of this kind have."""
     values: dict[str, list[Any]] = {}
-    for place, _, value in _values(records, [kind]):
+    for place, _, value in read_values(records, [kind]):
         if is_number(value):
             values.setdefault(place, []).append(value)
     if not values:
@@ -179,7 +116,7 @@ def _find_scale(records: Records, row: str, kind: str, nothing: str) -> Finding:
     if max(largest.values()) <= 1:
         return Finding(row, f"{min(map(min, values.values()))} to {max(largest.values())}", "as_assumed")
     datasets = {place.split()[0] for place, most in largest.items() if most > 1}
-    places = dict.fromkeys(place for place, _, _ in _values(records, [kind]) if place.split()[0] in datasets)
+    places = dict.fromkeys(place for place, _, _ in read_values(records, [kind]) if place.split()[0] in datasets)
     seen = ", ".join(f"{place} up to {most}" for place, most in largest.items() if most > 1)
     return _contract(row, f"of 100, not of 1: {seen}", "scales", dict.fromkeys(map(_column, places), 100))
 
@@ -224,7 +161,7 @@ def _shape(child: Any) -> str:
 
 def _find_order(records: Records) -> Finding:
     row = "item order"
-    ends = [str(record.get("endDate")) for _, group, record in _each(records) if group == "period"]
+    ends = [str(record.get("endDate")) for _, group, record in each_record(records) if group == "period"]
     newest = sum(first > second for first, second in pairwise(ends))
     oldest = sum(first < second for first, second in pairwise(ends))  # the boundary between two companies counts too
     if newest == oldest:
@@ -237,7 +174,7 @@ def _find_order(records: Records) -> Finding:
 def _find_functions(records: Records) -> Finding:
     row, known = "`function`", KNOWN_VALUES["relationships", "function"]
     seen = Counter(
-        record["function"] for _, _, record in _each(records) if isinstance(record.get("function"), str)
+        record["function"] for _, _, record in each_record(records) if isinstance(record.get("function"), str)
     )  # fmt: skip
     if not seen:
         return Finding(row, "no parents and no children came", "not_observed")
@@ -248,30 +185,10 @@ def _find_functions(records: Records) -> Finding:
 
 
 def _find_health(records: Records) -> Finding:
-    values = [value for place, _, value in _values(records, ["integer"]) if "health" in place and is_number(value)]
+    values = [value for place, _, value in read_values(records, ["integer"]) if "health" in place and is_number(value)]
     if not values:
         return Finding("`healthIndicator`", "never given", "not_observed")
     return Finding("`healthIndicator`", f"{min(values)} to {max(values)}, stored as it is", "as_assumed")
-
-
-def _odd(records: Records, kinds: Iterable[str], is_odd: Callable[[Any], bool]) -> str:
-    """List the fields with odd values, each with its first odd value."""
-    return _examples(_odd_fields(records, kinds, is_odd))
-
-
-def _odd_fields(records: Records, kinds: Iterable[str], is_odd: Callable[[Any], bool]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    for place, field, value in _values(records, kinds):
-        is_read = field.is_company_number and isinstance(value, int)
-        if value is not None and value is not UNSET and not is_read and is_odd(value):
-            found.setdefault(place, []).append(value)
-    return found
-
-
-def _examples(found: dict[str, list[Any]]) -> str:
-    listed = [f"{place} ({values[0]!s:.40}, {len(values)} times)" for place, values in found.items()]
-    more = f" and {len(listed) - _EXAMPLES_MAX} more fields" if len(listed) > _EXAMPLES_MAX else ""
-    return ", ".join(listed[:_EXAMPLES_MAX]) + more
 
 
 def _list(counts: Counter[str]) -> str:
@@ -284,9 +201,9 @@ _KINDS = ("text", "date", "integer", "money", "ratio", "fraction", "score", "cod
 _EXAMINED: dict[str, Callable[[Records], Finding]] = {
     "absent keys": _find_absent,
     "unknown fields": _find_unknown,
-    "types": _find_types,
+    "types": find_types,
     "integers": _find_integers,
-    "decimals": _find_decimals,
+    "decimals": find_decimals,
     "scale of fractions": _find_fractions,
     "scale of scores": _find_scores,
     "`children` of relationships": _find_children,

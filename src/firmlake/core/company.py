@@ -38,7 +38,7 @@ def normal_form(country: str, number: str) -> Company | None:
         The company, or None if there cannot be one (unknown country, other characters, too long or too short).
 
     References:
-        docs/service_gaps.md, "spelling of BE numbers".
+        docs/service_gaps.md, "spelling of company numbers".
 
     Example:
         >>> normal_form("BE", "770493071")

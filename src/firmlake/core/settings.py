@@ -117,7 +117,8 @@ class RunSettings(SettingsSection, frozen=True):
         int,
         Meta(
             ge=1,
-            description="fewer records than this may always lose a field, because accounts are restated now and then",
+            description="fewer records than this may always lose a field or have it unread, because accounts are "
+            "restated now and then",
         ),
     ] = 10
     lookalikes_watched: Annotated[
@@ -272,6 +273,13 @@ class ContractSettings(SettingsSection, frozen=True):
             '{"relationships.stake_fraction" = 100}'
         ),
     ] = field(default_factory=dict)
+    decimal_mark: Annotated[
+        Literal["", ".", ","],
+        Meta(
+            description='mark before decimals in numbers that come as text; "" reads what has one meaning only: '
+            '"1.234,50" but not "591.240"'
+        ),
+    ] = ""
 
 
 class Settings(SettingsSection, frozen=True):

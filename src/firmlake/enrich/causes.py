@@ -10,15 +10,26 @@ from typing import NamedTuple
 
 import polars as pl
 
+from firmlake.api.contract import DATASETS
 from firmlake.core.run import RunPlan
 from firmlake.core.settings import Settings
 from firmlake.landing.progress import OTHER_MESSAGE, WRONG_PAGE
+from firmlake.report.next_step import REJECTED
+from firmlake.tables.notes import NOT_THERE
 
 __all__ = ["Cause", "find_causes", "join_causes", "left_out"]
 
 _REDRIVE = "`firmlake redrive` asks again"
 _REASON_MAX = 300
-
+_LACKING = "`firmlake redrive` asks again once the service sends what is missing"
+_CHOSEN = "to keep such records, take discard_record out of contract.values, then `firmlake replay`"
+_REQUIRED = [
+    field.path
+    for each in DATASETS.values()
+    for group in each.groups.values()
+    for field in group.fields.values()
+    if field.required
+]
 
 _SETTINGS = {
     WRONG_PAGE: "Let api.names.limit and api.names.offset name what the service pages by; `firmlake check` finds it",
@@ -46,7 +57,9 @@ def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
     return Cause(f"run.max_credits = {budget} leaves out {_companies(count)}", step)
 
 
-def find_causes(settings: Settings, plan: RunPlan, states: pl.LazyFrame, letters: pl.LazyFrame) -> list[Cause]:
+def find_causes(
+    settings: Settings, plan: RunPlan, states: pl.LazyFrame, letters: pl.LazyFrame, rejects: pl.LazyFrame
+) -> list[Cause]:
     """List the causes why companies of a run have no complete data.
 
     Args:
@@ -54,6 +67,7 @@ def find_causes(settings: Settings, plan: RunPlan, states: pl.LazyFrame, letters
         plan: The plan of the run.
         states: The staged rows of company_state.
         letters: The staged rows of dead_letters.
+        rejects: The staged rows of rejects.
 
     Returns:
         Datasets that were given up first, then companies that failed, then companies with rejected records.
@@ -65,7 +79,7 @@ def find_causes(settings: Settings, plan: RunPlan, states: pl.LazyFrame, letters
             causes.append(Cause(f"{_companies(count)} failed", _help(states.filter(has_failed), letters)))
         if count := _count(states, is_unfit):
             text = f"{_companies(count)} {'has' if count == 1 else 'have'} records that do not fit"
-            causes.append(Cause(text, f"{_REDRIVE}; rejects says what does not fit"))
+            causes.append(Cause(text, _help_rejected(rejects)))
     return causes
 
 
@@ -98,6 +112,15 @@ def _help(failed: pl.LazyFrame, letters: pl.LazyFrame) -> str:
     reasons = failed.join(letters, on=["country", "company_number", "dataset"]).select("reason").unique().collect()
     steps = [step for sign, step in _SETTINGS.items() if reasons["reason"].str.starts_with(sign).any()]
     return "; ".join([*steps, _REDRIVE, "dead_letters says why they failed"])
+
+
+def _help_rejected(rejects: pl.LazyFrame) -> str:
+    """Return what to do about rejected records: to ask again helps only if the service has corrected them."""
+    is_lacking, is_whole = pl.col("reason") == NOT_THERE, pl.col("path").str.contains(r"^$|\[\]$")
+    is_unread = is_whole | pl.col("path").is_in(_REQUIRED)
+    steps = pl.when(is_lacking).then(pl.lit(_LACKING)).when(is_unread).then(pl.lit(REJECTED)).otherwise(pl.lit(_CHOSEN))
+    found = rejects.filter(pl.col("effect") == "record").select(steps.alias("step")).unique().collect()["step"]
+    return "; ".join(["rejects says what does not fit", *sorted(found)])
 
 
 def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:

@@ -13,6 +13,7 @@ from firmlake.core.memory import give_back
 from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import Settings
 from firmlake.enrich.causes import Cause, find_causes, join_causes, left_out
+from firmlake.enrich.fields import find_unread
 from firmlake.enrich.refuse_drift import refuse_unwanted, refuse_vanished
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.tables.stage import Manifest
@@ -38,10 +39,12 @@ def decide_outcome(settings: Settings, run: Run, manifest: Manifest, stopped: St
     Raises:
         DriftError: The run holds a value or field that the settings under `contract` do not allow to be published.
     """
-    refuse_unwanted(run, _staged(run, manifest, "rejects"), _staged(run, manifest, "drift"), now)
+    letters, rejects = _staged(run, manifest, "dead_letters"), _staged(run, manifest, "rejects")
+    refuse_unwanted(run, rejects, _staged(run, manifest, "drift"), now)
     states = _staged(run, manifest, "company_state")
     waiting = states.filter(pl.col("status") == "waiting").select("country", "company_number").unique()
-    causes = find_causes(settings, run.plan, states, _staged(run, manifest, "dead_letters"))
+    causes = find_causes(settings, run.plan, states, letters, rejects)
+    causes += find_unread(settings, run.plan, lambda table: _staged(run, manifest, table))
     kind = "some_failed" if causes else "done"
     if stopped:
         kind, causes = "stopped", [Cause(stopped.message, stopped.next_step), *causes]

@@ -76,8 +76,11 @@ def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Se
         worst = refused[0]
         more = f" (and {len(refused) - 1} more fields)" if len(refused) > 1 else ""
         again = run.plan.again
+        helps = "the service sends the field again"
+        if worst.reason:
+            helps = "a setting under contract makes the values fit, or the service sends them as before"
         step = (
-            f"{again[0].upper()}{again[1:]} once the service sends the field again; within the paid window no "
+            f"{again[0].upper()}{again[1:]} once {helps}; within the paid window no "
             f"company is charged twice; --set run.vanished_share_max={math.ceil(worst.share * 100) / 100:g} publishes "
             f"run {run.run_id} as it is"
         )

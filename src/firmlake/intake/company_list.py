@@ -81,7 +81,7 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
         CompanyListError: The file cannot be used at all, or every line is refused. Follow the next step.
 
     References:
-        Specification, "Company identifier"; docs/service_gaps.md, "spelling of BE numbers".
+        Specification, "Company identifier"; docs/service_gaps.md, "spelling of company numbers".
     """
     path = Path(path)
     entries = read_entries(path, options)

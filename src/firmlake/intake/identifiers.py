@@ -43,7 +43,7 @@ def identify(text: pl.Series, country: pl.Series, column_country: str | None = N
         - `problem`: what is wrong and what to do about it, or null.
 
     References:
-        Specification, "Company identifier"; docs/service_gaps.md, "spelling of BE numbers".
+        Specification, "Company identifier"; docs/service_gaps.md, "spelling of company numbers".
     """
     contradicts = pl.col("own_country") != pl.lit(column_country, pl.String)
     named = pl.coalesce("own_country", pl.lit(column_country, pl.String), pl.lit(country))

@@ -3,6 +3,8 @@
 Each doubt is a sentence that names the field or the companies, and the setting or command that helps.
 """
 
+# ruff: noqa: S608 - statements are put together from our own names and texts, never from data
+
 from __future__ import annotations
 
 from collections import Counter
@@ -11,8 +13,18 @@ from collections.abc import Iterator
 import duckdb
 
 from firmlake.api.contract import DATASETS, FieldKind
+from firmlake.core.text import shown
+from firmlake.tables.number_texts import AMBIGUOUS
+from firmlake.warehouse.history import count_rows
 
-__all__ = ["find_doubts"]
+__all__ = ["NO_WHOLE_NUMBER", "OF_A_WHOLE", "find_doubts", "step_for"]
+
+NO_WHOLE_NUMBER = "is no whole number"
+"""The end of the reason why a number with decimals does not fit."""
+OF_A_WHOLE = "share of a whole was expected"
+"""Part of the reasons why a share does not fit."""
+_FIELDS_MAX = 3
+_EXAMPLE_MAX = 40
 
 _UNKNOWN_MIN = 3
 """So many companies of a country, all unknown, are no accident."""
@@ -21,7 +33,27 @@ _PEOPLE = {"BE": "Belgian", "NL": "Dutch", "FR": "French"}
 
 def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
     """List what a person should look at in a run; empty if the answers are as assumed."""
-    return [*_other_scales(connection, run_id), *_decimals(connection, run_id), *_unknown(connection, run_id)]
+    return [
+        *_other_scales(connection, run_id),
+        *_decimals(connection, run_id),
+        *_unread(connection, run_id),
+        *_unknown(connection, run_id),
+    ]
+
+
+def step_for(dataset: str, column: str, reason: str) -> str:
+    """Return what helps to read the values of a field that were discarded for this reason."""
+    if AMBIGUOUS in reason:
+        return "Set contract.decimal_mark to the mark that the service writes before decimals, then `firmlake replay`"
+    if OF_A_WHOLE in reason:
+        scales = f'contract.scales = {{"{dataset}.{column}" = 100}}'
+        return f"If the service states per cent, set {scales}, then `firmlake replay`"
+    if reason.endswith(NO_WHOLE_NUMBER):
+        return f'To keep them, set contract.types = {{"{dataset}.{column}" = "decimal"}}, then `firmlake replay`'
+    return (
+        "`firmlake query 'FROM rejects'` says why. Have the service send what its specification says, or update "
+        "firmlake and `firmlake replay`; answers are kept"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -57,6 +89,22 @@ def _decimals(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[st
         )
 
 
+def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]:
+    """Tell of other fields with values that did not fit: how many, an example as received, and what helps."""
+    by_step: dict[str, list[str]] = {}
+    for dataset, path, reason, count, example in connection.execute(_UNREAD, [run_id]).fetchall():
+        column, kind = _field(dataset, path)
+        read = count_rows(connection, _READ.format(dataset=dataset, column=column), run_id) if column else 0
+        such = f" (such as {shown(example)[:_EXAMPLE_MAX]})" if kind not in ("text", "codes") else ""
+        of_all = f"{count:,} of {read + count:,} values" if column else _records(count)
+        by_step.setdefault(step_for(dataset, column, reason), []).append(
+            f"{dataset}.{column or path} in {of_all}{such}"
+        )
+    for step, fields in by_step.items():
+        more = f", and {len(fields) - _FIELDS_MAX} more fields" if len(fields) > _FIELDS_MAX else ""
+        yield f"Not read: {', '.join(fields[:_FIELDS_MAX])}{more}; discarded, and kept in extra_json. {step}"
+
+
 def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]:
     """Tell of countries of which the service knows no company."""
     for country, count in connection.execute(_NONE_FOUND, [run_id, _UNKNOWN_MIN]).fetchall():
@@ -69,9 +117,9 @@ def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str
 
 
 def _field(dataset: str, path: str) -> tuple[str, FieldKind]:
-    """Return the column and the kind of a field."""
+    """Return the column and the kind of a field; of an object that is no field, an empty text."""
     fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
-    return next((name, field.kind) for name, field in fields if path == field.path)
+    return next(((name, field.kind) for name, field in fields if path == field.path), ("", "text"))
 
 
 def _records(count: int) -> str:
@@ -82,9 +130,22 @@ _SCALES = """
     SELECT dataset, kind, path, record_count FROM drift
     WHERE run_id = ? AND kind IN ('other_scale', 'withheld_value') ORDER BY ALL
 """
-_FRACTIONS = """
+_FRACTIONS = f"""
     SELECT dataset, path, count(*) FROM rejects
-    WHERE run_id = ? AND effect = 'value' AND ends_with(reason, 'is no whole number') GROUP BY ALL ORDER BY ALL
+    WHERE run_id = ? AND effect = 'value' AND ends_with(reason, '{NO_WHOLE_NUMBER}') GROUP BY ALL ORDER BY ALL
+"""
+_UNREAD = f"""
+    SELECT dataset, regexp_replace(path, '^.*\\[\\]\\.', '') AS field,
+           if(contains(reason, '{AMBIGUOUS}'), '{AMBIGUOUS}', '') AS cause, count(*) AS value_count,
+           first(value ORDER BY country, company_number, position)
+    FROM rejects
+    WHERE run_id = ? AND effect = 'value' AND value IS NOT NULL
+        AND NOT ends_with(reason, '{NO_WHOLE_NUMBER}') AND NOT contains(reason, '{OF_A_WHOLE}')
+    GROUP BY ALL ORDER BY value_count DESC, dataset, field
+"""
+_READ = """
+    SELECT count("{column}") FROM {dataset}
+    SEMI JOIN (FROM company_state WHERE run_id = ? AND dataset = '{dataset}') s USING (country, company_number)
 """
 _NONE_FOUND = """
     SELECT country, count(DISTINCT company_number) FROM company_state

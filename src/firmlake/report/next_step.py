@@ -12,7 +12,13 @@ from firmlake.core.run import Outcome, Run
 if TYPE_CHECKING:
     from firmlake.report.status import Status
 
-__all__ = ["choose_next_step"]
+__all__ = ["REJECTED", "choose_next_step"]
+
+REJECTED = (
+    "the same answer is rejected again, so use `firmlake replay` after an update that reads it, or `firmlake redrive` "
+    "once the service sends it right"
+)
+"""What to do about records that are there but cannot be read."""
 
 
 def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[Run, Outcome]]) -> str:
@@ -45,16 +51,24 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
         return last.next_step
     if last.outcome == "stopped":  # an earlier version did not record the next step
         return f"Run {last.list_name} again to fetch the companies that credits or budget left out"
-    kinds = {kind for kind, *_ in status.parked}
-    if kinds - {"waiting"}:
-        return "`firmlake redrive` asks again for parked companies; dead_letters and rejects say why they are parked"
-    if "waiting" in kinds:
-        return "Run the list of the waiting companies again"
-    steps = [*(next_step for *_, next_step in status.damaged), *(each.next_step for each in status.undelivered)]
+    steps = [
+        *_unpark({kind for kind, *_ in status.parked}),
+        *(next_step for *_, next_step in status.damaged),
+        *(each.next_step for each in status.undelivered),
+    ]
     return next(iter(steps), "Nothing is open")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _unpark(kinds: set[str]) -> list[str]:
+    """Return what gets the data of parked companies, in a list; an empty one if none are parked."""
+    if kinds == {"rejected records"}:
+        return [f"rejects says what does not fit; {REJECTED}"]
+    if kinds - {"waiting"}:
+        return ["`firmlake redrive` asks again for parked companies; dead_letters and rejects say why they are parked"]
+    return ["Run the list of the waiting companies again"] if kinds else []
 
 
 def _first_step(failure: LastFailure | None, will_resume: bool) -> str:

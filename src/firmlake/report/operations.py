@@ -80,7 +80,8 @@ OPERATIONS = (
         "",
         "The next four weeks",
         "Credits by the day on which they fall due, and companies refreshed for free in the last days of their paid "
-        "window. A schedule that runs less often than daily pays on its next run.",
+        "window. A schedule that runs less often than daily pays on its next run. What an unfinished run still has to "
+        "buy falls due today.",
         """
         SELECT strftime(day, '%d %b') AS day, part, count FROM (
             SELECT day, 'credits' AS part, credits AS count FROM due

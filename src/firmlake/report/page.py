@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +15,14 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings import RunSettings
 from firmlake.report.alert_rows import alert_row
 from firmlake.report.alerts import ALERT_RULES, AlertCounts, count_alerts, read_alerts
-from firmlake.report.bill import read_dues
+from firmlake.report.bill import Day
 from firmlake.report.document import TOO_LARGE, Tile, block, document, draw_tiles, marked, sections
 from firmlake.report.doubts import find_doubts
 from firmlake.report.figures import read_figures
 from firmlake.report.portfolio import PORTFOLIO
 from firmlake.report.section import shown_text
 from firmlake.report.sections import COUNT_FINDINGS, PREPARE, SECTIONS
+from firmlake.report.status import read_status
 from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.generations import open_warehouse
 
@@ -68,9 +70,10 @@ def write_report(
             figure. The message says what to do.
     """
     path = path or folders.data / "report.html"
+    bill = read_status(folders, company_list, run, now).bill if run else None
     try:
         with open_warehouse(folders, locked=True, memory_limit=memory_limit, company_list=company_list) as connection:
-            page = make_report(connection, now, run, company_list)
+            page = make_report(connection, now, bill.days if bill else (), company_list)
     except duckdb.Error as error:
         raise FirmlakeError(
             f"No report was written: a figure in it cannot be computed ({first_line(error)})",
@@ -81,14 +84,14 @@ def write_report(
 
 
 def make_report(
-    connection: duckdb.DuckDBPyConnection, now: datetime, run: RunSettings | None = None, company_list: str = ""
+    connection: duckdb.DuckDBPyConnection, now: datetime, dues: Iterable[Day] = (), company_list: str = ""
 ) -> Made:
     """Write the report on an open generation as one HTML document.
 
     Args:
         connection: A generation with a run in it, restricted to `company_list` if that is not empty.
         now: UTC; shown in the heading.
-        run: The settings of runs, for the bill of the next four weeks; None leaves it out.
+        dues: `Bill.days`, for the bill of the next four weeks.
         company_list: Name of the list that the report is about; shown in the heading.
 
     Returns:
@@ -101,7 +104,7 @@ def make_report(
     """
     try:
         _prepare(connection)
-        for due in read_dues(connection, run, now) if run else ():
+        for due in dues:
             connection.execute("INSERT INTO due VALUES (?, ?, ?)", [due.day, due.credits, due.free_refreshes])
         tiles = read_figures(connection).tiles()
     except (duckdb.CatalogException, duckdb.BinderException):

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 from msgspec import Raw
 
+from firmlake.tables.number_texts import AMBIGUOUS, is_ambiguous
 from firmlake.tables.reading import Leaf
 from firmlake.tables.schemas import KIND_TYPES
 
@@ -28,7 +29,6 @@ __all__ = [
     "DATE",
     "DECIMALS",
     "FRACTION_MAX",
-    "ROUNDED",
     "MisfitError",
     "arrow_type",
     "fits",
@@ -42,8 +42,8 @@ __all__ = [
 
 DECIMALS = {kind: (each.precision, each.scale) for kind, each in KIND_TYPES.items() if isinstance(each, pl.Decimal)}
 """Precision and scale of the kinds that are decimals."""
-ROUNDED = ("ratio", "fraction", "decimal")
-"""Kinds of which more digits than the type has are rounded."""
+CENT_NOISE = Decimal("0.0001")
+"""An amount nearer than this to a whole cent is that cent: a service that computes with floats sends 12.340000001."""
 FRACTION_MAX = Decimal(1)
 """More is no share of a whole. A service that states per cent is off by a factor of 100, which a sum would not show."""
 
@@ -153,7 +153,8 @@ def arrow_type(leaf: Leaf) -> pa.DataType:
 def read_cell(leaf: Leaf, cell: Raw) -> Any:
     """Read one value, exactly.
 
-    Ratios, fractions and decimals with more digits than their type has are rounded half to even.
+    Ratios, fractions and decimals with more digits than their type has are rounded half to even, amounts only if they
+    are less than a hundredth of a cent from a whole one.
 
     Raises:
         MisfitError: The value does not fit.
@@ -177,7 +178,7 @@ def moved(text: bytes, places: int) -> Decimal:
         MisfitError: The text is no number.
     """
     if text[:1] not in b"-0123456789":
-        raise MisfitError(f"a number was expected, not {_name(text)}")
+        raise MisfitError(f"it {AMBIGUOUS}" if is_ambiguous(text) else f"a number was expected, not {_name(text)}")
     try:
         return _EXACT.scaleb(Decimal(text.decode()), -places)
     except InvalidOperation:
@@ -231,7 +232,7 @@ def _to_decimal(leaf: Leaf, text: bytes) -> Decimal:
         raise MisfitError(f"{plain(number)[:40]} {BEYOND_ONE}")
     if -limit < number < limit:
         fitted = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT) if number else Decimal(0)
-        if fitted != number and leaf.kind not in ROUNDED:
+        if leaf.kind == "money" and abs(_EXACT.subtract(fitted, number)) >= CENT_NOISE:
             raise MisfitError(f"{plain(number)[:40]} has more than {scale} decimals")
         if -limit < fitted < limit:
             return fitted

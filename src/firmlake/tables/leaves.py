@@ -9,6 +9,7 @@ from typing import TypeVar
 from firmlake.api.contract import DATASETS, Field, FieldKind
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ContractSettings
+from firmlake.tables.number_texts import MARKS
 from firmlake.tables.reading import Leaf
 
 __all__ = ["check_contract", "leaves_of", "setting_of"]
@@ -70,4 +71,5 @@ def _leaf(dataset: str, name: str, field: Field, contract: ContractSettings) -> 
     scale = setting_of(contract.scales, *names) if kind in ("fraction", "ratio", "score") else None
     mode = "discard_record" if field.required else setting_of(contract.values, *names) or "discard_value"
     shift = len(str(scale)) - 1 if scale else 0
-    return Leaf(name, field.path, kind, field.required, shift, mode, field.is_company_number)
+    marks = contract.decimal_mark or MARKS
+    return Leaf(name, field.path, kind, field.required, shift, mode, field.is_company_number, marks)

@@ -9,6 +9,7 @@ import polars as pl
 from msgspec import Raw
 
 from firmlake.api.contract import FieldKind
+from firmlake.tables.number_texts import MARKS
 from firmlake.tables.schemas import KIND_TYPES
 
 __all__ = ["Leaf", "Observation", "Records", "Reject", "Unknown", "record_schema"]
@@ -26,6 +27,7 @@ class Leaf(NamedTuple):
         mode: What happens to a value that does not fit: "discard_value", "discard_record" or "stop". A required value
             always takes its record with it.
         is_company_number: The value is a text that services may also write as a JSON integer.
+        marks: The marks that may separate decimals where a number comes as a text.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Leaf(NamedTuple):
     shift: int = 0
     mode: str = "discard_value"
     is_company_number: bool = False
+    marks: str = MARKS
 
 
 class Reject(NamedTuple):

@@ -13,8 +13,9 @@ from typing import Any
 import polars as pl
 from msgspec import Raw
 
-from firmlake.tables.cells import ROUNDED, MisfitError, moved, plain, read_cell, read_column, read_columns
-from firmlake.tables.notes import Notes
+from firmlake.tables.cells import DECIMALS, MisfitError, moved, plain, read_cell, read_column, read_columns
+from firmlake.tables.notes import NOT_THERE, Notes
+from firmlake.tables.number_texts import number_in
 from firmlake.tables.objects import Shape
 from firmlake.tables.reading import Leaf, Records
 from firmlake.tables.schemas import KIND_TYPES
@@ -23,9 +24,7 @@ from firmlake.tables.together import take_together
 
 __all__ = ["read_tolerantly"]
 
-_NOT_THERE = "missing or null, but a record without it says nothing"
 _TEXTS = ("text", "codes")
-_QUOTED_NUMBER = re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"')
 _DIGITS = re.compile(rb"[0-9]+")
 
 
@@ -79,19 +78,29 @@ def _read_leaf(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> pl.Series:
 
 
 def _as_meant(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> Sequence[Raw]:
-    """Remove the quotes of numbers in strings, and add them to company numbers written as integers."""
-    if leaf.kind in (*_TEXTS, "date") and not leaf.is_company_number:
+    """Read the numbers in strings, and add quotes to company numbers written as integers."""
+    if leaf.kind in _TEXTS and not leaf.is_company_number:
         return cells
-    odd, kind = (_DIGITS, "number_for_text") if leaf.is_company_number else (_QUOTED_NUMBER, "text_for_number")
-    found = {number: match for number, cell in enumerate(cells) if (match := odd.fullmatch(bytes(cell)))}
-    if not found:
-        return cells
-    first = min(found)
-    notes.observe(kind, leaf.path, cells[first], first, len(found))
     meant = [*cells]
-    for number, match in found.items():
-        meant[number] = Raw(b'"' + match[0] + b'"' if leaf.is_company_number else match[1])
-    return meant
+    seen: dict[str, list[int]] = {}
+    for number, cell in enumerate(cells):
+        if found := _meaning(leaf, bytes(cell)):
+            kind, json = found
+            seen.setdefault(kind, []).append(number)
+            meant[number] = Raw(json)
+    for kind, numbers in seen.items():
+        notes.observe(kind, leaf.path, cells[numbers[0]], numbers[0], len(numbers))
+    return meant if seen else cells
+
+
+def _meaning(leaf: Leaf, cell: bytes) -> tuple[str, bytes] | None:
+    """Return the JSON that was meant, with the kind of the difference, if a value is of another type but clear."""
+    if leaf.is_company_number:
+        return ("number_for_text", b'"%b"' % cell) if _DIGITS.fullmatch(cell) else None
+    if cell == b'""':
+        return "empty_text", b"null"
+    number = None if leaf.kind == "date" or cell[:1] != b'"' else number_in(cell, leaf.kind, leaf.marks)
+    return ("text_for_number", number) if number else None
 
 
 def _read_cell(number: int, leaf: Leaf, cell: Raw, received: Raw, notes: Notes) -> Any:
@@ -100,7 +109,7 @@ def _read_cell(number: int, leaf: Leaf, cell: Raw, received: Raw, notes: Notes) 
     except MisfitError as misfit:
         notes.discard(number, leaf.path, received, str(misfit), leaf.mode)
         return None
-    if value is not None and leaf.kind in ROUNDED and value != (exact := moved(bytes(cell), leaf.shift)):
+    if value is not None and leaf.kind in DECIMALS and value != (exact := moved(bytes(cell), leaf.shift)):
         notes.observe("rounded_value", leaf.path, plain(exact).encode(), number)
     return value
 
@@ -110,4 +119,4 @@ def _reject_lacking(leaf: Leaf, column: pl.Series, notes: Notes) -> None:
     known = notes.rejected()
     for number in column.is_null().arg_true():
         if number not in known:
-            notes.reject(number, leaf.path, None, _NOT_THERE, "record")
+            notes.reject(number, leaf.path, None, NOT_THERE, "record")

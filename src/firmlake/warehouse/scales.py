@@ -74,10 +74,10 @@ def _is_in_doubt(connection: duckdb.DuckDBPyConnection, dataset: str, column: st
 _COUNTS = """
     WITH answered AS (SELECT country, company_number FROM changed WHERE dataset = '{dataset}'),
     shown AS (
-        SELECT {column} AS share, extra_json->>'$."{path}"' AS kept
+        SELECT {column} AS share, replace(extra_json->>'$."{path}"', ',', '.') AS kept
         FROM {dataset} ANTI JOIN answered USING (country, company_number)
         UNION ALL
-        SELECT {column}, extra_json->>'$."{path}"'
+        SELECT {column}, replace(extra_json->>'$."{path}"', ',', '.')
         FROM staged_{dataset} SEMI JOIN answered USING (country, company_number)
     ),
     left_out AS (

@@ -34,12 +34,14 @@ class Vanished(NamedTuple):
         path: Its place in the service's JSON.
         lost: Records that held a value before and lack it now.
         held: Records with a value, of companies that answered in this run; those that lost the value are included.
+        reason: Why a value of the field that came was discarded; empty if none was.
     """
 
     dataset: str
     path: str
     lost: int
     held: int
+    reason: str = ""
 
     @property
     def share(self) -> float:
@@ -47,7 +49,8 @@ class Vanished(NamedTuple):
         return self.lost / self.held
 
     def __str__(self) -> str:
-        return f"{self.lost:,} of {self.held:,} {self.dataset} records no longer have {self.path}"
+        why = f", which came but did not fit ({self.reason})" if self.reason else ""
+        return f"{self.lost:,} of {self.held:,} {self.dataset} records no longer have {self.path}{why}"
 
 
 def find_vanished(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Vanished]:
@@ -75,7 +78,7 @@ def find_vanished(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[Va
         (row,) = connection.execute(query, [run_id]).fetchall()
         held = _count_held(connection, dataset, [name for name, count in zip(paths, row, strict=True) if count])
         found += [
-            Vanished(dataset, path, count, held[name] + count)
+            Vanished(dataset, path, count, held[name] + count, _discarded(connection, dataset, path))
             for (name, path), count in zip(paths.items(), row, strict=True)
             if count
         ]
@@ -100,6 +103,12 @@ def _paths(dataset: str) -> dict[str, str]:
     """Return the path of each field that a record may lose, by column; fields that identify a record are left out."""
     (fields, *_) = (group.fields for group in DATASETS[dataset].groups.values())
     return {name: field.path for name, field in fields.items() if not field.required and field.kind != "codes"}
+
+
+def _discarded(connection: duckdb.DuckDBPyConnection, dataset: str, path: str) -> str:
+    query = "SELECT coalesce(min(reason), '') FROM staged_rejects WHERE dataset = ? AND effect = 'value'"
+    ((reason,),) = connection.execute(f"{query} AND ends_with(path, ?)", [dataset, path]).fetchall()
+    return str(reason)
 
 
 def _count_held(connection: duckdb.DuckDBPyConnection, dataset: str, names: list[str]) -> dict[str, int]:

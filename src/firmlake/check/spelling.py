@@ -1,0 +1,83 @@
+"""The finding about the spelling of company numbers: in which form the service knows companies of each country."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from firmlake.api import requests
+from firmlake.check.finding import Finding
+from firmlake.check.talk import Talk
+from firmlake.core.company import Company
+
+__all__ = ["SPELLING", "find_spelling", "spellings"]
+
+SPELLING = "spelling of company numbers"
+"""The row in docs/service_gaps.md."""
+
+
+def spellings(talk: Talk, company: Company) -> tuple[bool, ...]:
+    """Return the values of `keep_leading_zero` that spell a company in different ways, the usual one first."""
+    usual = talk.api.keep_leading_zero
+    is_ambiguous = company.country == "BE" and company.company_number.startswith("0")
+    return (usual, not usual) if is_ambiguous else (usual,)
+
+
+def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[Company], usual: bool) -> Finding:
+    """Find the spelling of Belgian numbers, and whether the service knows a company of every country.
+
+    Args:
+        talk: The conversation. Its spelling becomes that by which the service knows Belgian companies.
+        dataset: A dataset that the service answers for.
+        known: A company that it knows.
+        companies: All that may be asked for.
+        usual: Whether the settings keep the leading zero.
+    """
+    known_by = {known.country: known}
+    unknown: list[Company] = []
+    for country in dict.fromkeys(company.country for company in companies if company.country != known.country):
+        of_country = [company for company in companies if company.country == country]
+        found = _find_known(talk, dataset, of_country)
+        known_by |= {country: found} if found else {}
+        unknown += [] if found else of_country
+    keep = talk.api.keep_leading_zero
+    settings = {"api.keep_leading_zero": keep} if keep != usual else {}
+    if unknown:
+        tried = " with or without the leading zero" if any(len(spellings(talk, each)) > 1 for each in unknown) else ""
+        return Finding(
+            SPELLING, f"{known} is known, but not {', '.join(map(str, unknown))}{tried}", "needs_you", settings,
+            next_step="If the service has such companies, it expects another form than "
+            f"{requests.spell_number(talk.api, unknown[0])}: compare its documentation. api.keep_leading_zero adds the "
+            "zero of Belgian ones; other forms are beyond settings. If it has none of them, name others with --company",
+        )  # fmt: skip
+    return _describe(talk, dataset, known_by.get("BE"), settings)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _find_known(talk: Talk, dataset: str, companies: Sequence[Company]) -> Company | None:
+    """Find a company that the service knows; its spelling is kept."""
+    for company in companies:
+        for keep in spellings(talk, company):
+            if talk.single(dataset, company, keep_leading_zero=keep).is_success:
+                talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
+                return company
+    return None
+
+
+def _describe(talk: Talk, dataset: str, belgian: Company | None, settings: dict[str, bool]) -> Finding:
+    if belgian is None:
+        return Finding(SPELLING, "no Belgian company was asked for; others have one spelling", "not_observed")
+    if len(spellings(talk, belgian)) == 1:
+        return Finding(SPELLING, f"{belgian} has only one", "not_observed")
+    keep = talk.api.keep_leading_zero
+    if settings:
+        return Finding(SPELLING, f"known with{'' if keep else 'out'} the leading zero only", "covered", settings)
+    other = talk.single(dataset, belgian, keep_leading_zero=not keep)
+    spelled = requests.spell_number(talk.api, belgian)
+    is_both = other.is_success
+    return Finding(
+        SPELLING, "known with and without the leading zero" if is_both else f"only {spelled} is known", "as_assumed"
+    )

@@ -1,0 +1,102 @@
+"""Findings about types: whether values are of the type that the contract says, and how many decimals numbers have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from firmlake.api.contract import Field
+from firmlake.check.finding import Finding
+from firmlake.check.values import NUMBERS, Records, given_values, is_number, list_odd, odd_values, read_values
+from firmlake.tables.cells import CENT_NOISE, DATE
+from firmlake.tables.number_texts import MARKS, is_ambiguous, readings
+
+__all__ = ["find_decimals", "find_types"]
+
+_PLACES = {"money": 2, "ratio": 4, "fraction": 6}
+_CENT = Decimal("0.01")
+_MIDNIGHT = 10
+"""Characters of a date; a longer one has a time."""
+
+
+def find_types(records: Records) -> Finding:
+    """Find values of other types: those that are read all the same, and those that need a setting or a person."""
+    marks = _marks_seen(records)
+    mark = marks[0] if len(marks) == 1 else ""
+    settings = {"contract.decimal_mark": mark} if mark else {}
+    read = read_values(records, _FITS, mark or MARKS)
+    odd = odd_values(read, lambda field, value: not _FITS[field.kind](value))
+    if not odd:
+        return _find_read(records, settings)
+    if all(_is_doubtful(value) for found in odd.values() for value in found):
+        return Finding(
+            "types", f"numbers as text that may be decimals or thousands: {list_odd(odd)}; discarded", "needs_you",
+            next_step="Set contract.decimal_mark to the mark that the service writes before decimals",
+        )  # fmt: skip
+    return Finding(
+        "types", f"other types: {list_odd(odd)}; discarded, and kept in extra_json", "needs_you", settings,
+        next_step="Look at these fields before a large run",
+    )  # fmt: skip
+
+
+def find_decimals(records: Records) -> Finding:
+    """Find numbers with more decimals than their columns have."""
+    longer = odd_values(read_values(records, _PLACES), lambda field, value: _is_longer(field, value))
+    lost = odd_values(read_values(records, ["money"]), lambda field, value: is_number(value) and _is_lost(value))
+    if lost:
+        return Finding(
+            "decimals", f"more decimals: {list_odd(lost)}; such amounts are null, and kept in extra_json", "needs_you",
+            next_step="Ask for amounts in whole cents: a rounded amount would be another one",
+        )  # fmt: skip
+    if longer:
+        return Finding("decimals", f"more decimals: {list_odd(longer)}; rounded", "covered")
+    return Finding("decimals", "amounts 2, ratios 4, fractions 6 at most", "as_assumed")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _find_read(records: Records, settings: dict[str, Any]) -> Finding:
+    """Describe values that are read although they are not as the specification has them."""
+    quoted = odd_values(given_values(records, NUMBERS), lambda field, value: isinstance(value, str) and value != "")
+    empty = odd_values(given_values(records, (*NUMBERS, "date")), lambda field, value: value == "")
+    midnights = odd_values(given_values(records, ["date"]), lambda field, value: len(value) > _MIDNIGHT)
+    seen = [f"numbers as text: {list_odd(quoted)}; read as numbers"] if quoted else []
+    seen += [f"dates with a time: {list_odd(midnights)}; midnights are read as dates"] if midnights else []
+    seen += [f"empty texts: {list_odd(empty)}; read as no value"] if empty else []
+    if not seen:
+        return Finding("types", "as the specification says", "as_assumed")
+    return Finding("types", "; ".join(seen), "covered", settings)
+
+
+def _marks_seen(records: Records) -> list[str]:
+    """List the marks that stand before decimals in some text: those by which alone the text can be read."""
+    texts = {value for _, _, value in given_values(records, NUMBERS) if isinstance(value, str)}
+    only = [marks[0] for text in texts if len(marks := [mark for mark in MARKS if readings(text, mark)]) == 1]
+    return sorted(set(only))
+
+
+def _is_doubtful(value: Any) -> bool:
+    return isinstance(value, str) and is_ambiguous(msgspec.json.encode(value))
+
+
+def _is_longer(field: Field, value: Any) -> bool:
+    if not is_number(value):
+        return False
+    exponent = Decimal(value).normalize().as_tuple().exponent
+    return isinstance(exponent, int) and -exponent > _PLACES[field.kind]
+
+
+def _is_lost(amount: int | Decimal) -> bool:
+    return abs(round(amount / _CENT) * _CENT - amount) >= CENT_NOISE
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(NUMBERS, is_number),
+    "text": lambda value: isinstance(value, str),
+    "date": lambda value: isinstance(value, str) and bool(DATE.fullmatch(value)),
+    "codes": lambda value: isinstance(value, list) and all(isinstance(code, str) for code in value),
+}

@@ -1,0 +1,50 @@
+"""A country none of whose companies is known: the service may expect their numbers in another spelling."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from firmlake.check.spelling import find_spelling
+from firmlake.core.company import Company
+from firmlake.core.settings import ApiSettings
+
+KBC, SOLVAY = Company("BE", "0403227515"), Company("BE", "0403091220")
+HEINEKEN = Company("NL", "33011433")
+
+
+class Talk:
+    """Stands for a service that knows companies only as they are spelled here."""
+
+    def __init__(self, *known: str) -> None:
+        self.api, self._known = ApiSettings(), known
+
+    def single(self, dataset, company, *, keep_leading_zero):
+        number = company.company_number
+        number = number if keep_leading_zero else number.removeprefix("0")
+        return SimpleNamespace(is_success=number in self._known)
+
+
+def found(talk, *companies, known=HEINEKEN):
+    return find_spelling(talk, "lookalikes", known, companies, usual=False)
+
+
+def test_where_no_company_of_a_country_is_known_in_any_spelling_a_person_must_look():
+    finding = found(Talk("33011433", "0403.227.515"), HEINEKEN, KBC, SOLVAY)
+    assert finding.verdict == "needs_you"
+    assert "but not BE 0403227515, BE 0403091220 with or without the leading zero" in finding.seen
+    assert "api.keep_leading_zero" in finding.next_step
+
+
+def test_a_known_dutch_company_does_not_hide_that_belgian_ones_need_the_zero():
+    talk = Talk("33011433", "0403227515")
+    finding = found(talk, HEINEKEN, KBC)
+    assert (finding.verdict, finding.settings) == ("covered", {"api.keep_leading_zero": True})
+    assert talk.api.keep_leading_zero
+
+
+@pytest.mark.parametrize("companies", [(HEINEKEN,), (HEINEKEN, KBC)])
+def test_companies_that_are_known_as_usual_need_nobody(companies):
+    finding = found(Talk("33011433", "403227515"), *companies)
+    assert finding.verdict == ("as_assumed" if KBC in companies else "not_observed")
