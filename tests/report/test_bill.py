@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import polars as pl
 import pytest
 
 from firmlake.core.settings import RunSettings
+from firmlake.report.bill import read_dues
 from firmlake.report.page import write_report
 from firmlake.report.status import read_status
 from firmlake.report.summary import summarise
@@ -15,6 +17,7 @@ from support import (
     ACME,
     BOLT,
     CIRC,
+    DAY,
     MINUTE,
     NOON,
     answer,
@@ -92,3 +95,31 @@ def test_what_an_unfinished_run_has_to_buy_is_counted_once_and_for_its_list_alon
     make_run(folders, [BOLT], ["financials"], run_id="2026-3", at=NOON + MINUTE)
     assert forecast(folders) == [(NOON.date(), 1)]
     assert forecast(folders, "customers") == []
+
+
+def test_what_a_budget_left_out_is_due_today_and_open_until_no_list_names_it(folders):
+    publish_list(folders, [ACME, BOLT])
+    assert forecast(folders) == [(NOON.date(), 2)]
+    make_run(folders, [BOLT], ["lookalikes"], run_id="2026-1", at=NOON + MINUTE)
+    assert forecast(folders) == [(NOON.date(), 2)], "an unfinished run that buys one of them adds nothing"
+    publish_list(folders, [ACME], day=2)
+    status = read_status(folders)
+    assert sorted(kind for kind, _, _ in status.parked) == ["waiting", "waiting, on no list"]
+    publish_list(folders, [None], day=3)
+    run = make_run(folders, [CIRC], ["lookalikes"], run_id="2026-4", at=NOON + 4 * DAY)
+    land(run, answer("lookalikes", found(CIRC, "lookalikes", lookalike()), at=NOON + 4 * DAY))
+    publish_landed(run, at=NOON + 4 * DAY)
+    status = read_status(folders)
+    assert [kind for kind, _, _ in status.parked] == ["waiting, on no list"]
+    assert "waiting" not in status.next_step
+
+
+def test_the_forecast_of_a_list_has_what_a_budget_left_out(folders):
+    publish_list(folders, [ACME, BOLT])
+    run = make_run(folders, [ACME], ["lookalikes"], run_id="2026-1")
+    land_one(run)
+    publish_landed(run)
+    listed = pl.DataFrame([ACME, BOLT, CIRC], schema=["country", "company_number"], orient="row")
+    with open_warehouse(folders) as connection:
+        days = read_dues(connection, RunSettings(), NOON + MINUTE, listed)
+    assert [(each.day, each.credits) for each in days if each.credits] == [(NOON.date(), 2)]

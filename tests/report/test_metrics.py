@@ -33,7 +33,7 @@ def status(folders, tmp_path):
 
 def test_status_says_what_is_parked_and_why(status):
     parked = {kind: (reason, count) for kind, reason, count in status.parked}
-    assert parked == {"failed": ("refused: 422", 1), "waiting": ("out of credits", 1)}
+    assert parked == {"failed": ("refused: 422", 1), "waiting, on no list": ("out of credits", 1)}
     assert status.running.startswith("a test")
     assert status.disk_free_bytes > 0
     assert [each.exported_at for each in status.exports] == [NOON]

@@ -39,7 +39,8 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
         month_free_refreshes: Companies refreshed for free this month. Each would have cost a credit.
         free_refreshes: The same since the first run: the credits saved.
         days: The days of the next four weeks on which something falls due. A schedule that runs less often than daily
-            pays on its next run. What an unfinished run still has to buy falls due today.
+            pays on its next run. Due today: what an unfinished run still has to buy, and companies that a budget left out,
+            as long as a list names them.
     """
 
     month: date
@@ -151,11 +152,12 @@ def read_dues(
     moment, today = now.replace(tzinfo=None), now.astimezone(zone).date()
     if connection is None:
         return [Day(today, unbought, 0)] if unbought else []
-    of_list, new = "", unbought
+    of_list, never = "", _STILL_WANTED
     if companies is not None:
         connection.register("listed", companies.select(pl.col("country", "company_number").cast(pl.String)).to_arrow())
         of_list = "AND (country, company_number) IN (SELECT (country, company_number) FROM listed)"
-        new += connection.execute(_UNHELD).fetchall()[0][0]
+        never = f"FROM listed ANTI JOIN ({_ASKED}) USING (country, company_number)"
+    ((new,),) = connection.execute(f"SELECT count(*) FROM ({never})").fetchall()  # noqa: S608 - as below
     values = {
         "now": moment,
         "until": moment + timedelta(days=_DAYS),
@@ -174,7 +176,7 @@ def read_dues(
         counts.update({(day, "credits"): credit_count, (day, "free"): free_count})
     if companies is not None:
         connection.unregister("listed")
-    counts[today, "credits"] += new
+    counts[today, "credits"] += new + unbought
     days = sorted({day for (day, _), count in counts.items() if count})
     return [Day(day, counts[day, "credits"], counts[day, "free"]) for day in days]
 
@@ -224,7 +226,16 @@ _FORECAST = """
     UNION ALL
     SELECT free_at, 0, 1 FROM due WHERE free_at < $until
 """
-_UNBOUGHT = """
-    SELECT count(*) FROM unbought ANTI JOIN (FROM companies WHERE paid_at IS NOT NULL) USING (country, company_number)
+# Companies that a budget or the service's credits left out before anything was asked about them.
+_LEFT_OUT = """
+    FROM companies SEMI JOIN (FROM company_state WHERE status = 'waiting') USING (country, company_number)
+    WHERE paid_at IS NULL
 """
-_UNHELD = "SELECT count(*) FROM listed ANTI JOIN company_state USING (country, company_number)"
+# As long as the newest version of a list names them.
+_STILL_WANTED = f"FROM ({_LEFT_OUT}) SEMI JOIN list_members USING (country, company_number)"
+_ASKED = f"FROM company_state ANTI JOIN ({_LEFT_OUT}) USING (country, company_number)"
+_UNBOUGHT = f"""
+    SELECT count(*) FROM unbought
+    ANTI JOIN (FROM companies WHERE paid_at IS NOT NULL) USING (country, company_number)
+    ANTI JOIN ({_STILL_WANTED}) USING (country, company_number)
+"""  # noqa: S608

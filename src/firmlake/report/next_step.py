@@ -12,8 +12,10 @@ from firmlake.core.run import Outcome, Run
 if TYPE_CHECKING:
     from firmlake.report.status import Status
 
-__all__ = ["REJECTED", "choose_next_step"]
+__all__ = ["REJECTED", "UNLISTED", "choose_next_step"]
 
+UNLISTED = "waiting, on no list"
+"""Companies that a budget left out, and that no list names any more: nothing waits for them."""
 REJECTED = (
     "the same answer is rejected again, so use `firmlake replay` after an update that reads it, or `firmlake redrive` "
     "once the service sends it right"
@@ -64,6 +66,7 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
 
 def _unpark(kinds: set[str]) -> list[str]:
     """Return what gets the data of parked companies, in a list; an empty one if none are parked."""
+    kinds = kinds - {UNLISTED}
     if kinds == {"rejected records"}:
         return [f"rejects says what does not fit; {REJECTED}"]
     if kinds - {"waiting"}:

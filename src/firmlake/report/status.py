@@ -20,7 +20,7 @@ from firmlake.core.run import Outcome, Run
 from firmlake.core.runs import read_runs, unfinished_runs
 from firmlake.core.settings import RunSettings
 from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
-from firmlake.report.next_step import choose_next_step
+from firmlake.report.next_step import UNLISTED, choose_next_step
 from firmlake.report.summary import RunSummary, summarise
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.tables.underway import Underway, is_recent, read_underway
@@ -142,9 +142,11 @@ def read_status(
 
 
 _STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"
-_PARKED = """
-    SELECT s.status, s.run_id, coalesce(d.reason, ''), count(*)
+_PARKED = f"""
+    SELECT if(s.status = 'waiting' AND m.country IS NULL, '{UNLISTED}', s.status), s.run_id,
+           coalesce(d.reason, ''), count(*)
     FROM company_state s LEFT JOIN dead_letters d USING (run_id, country, company_number, dataset)
+    LEFT JOIN (SELECT DISTINCT country, company_number FROM list_members) m USING (country, company_number)
     WHERE s.status IN ('failed', 'forbidden', 'unavailable', 'waiting') GROUP BY ALL
     UNION ALL
     SELECT 'rejected records', s.run_id, coalesce(r.reason, ''), count(*)
@@ -153,7 +155,7 @@ _PARKED = """
         FROM rejects WHERE effect = 'record' GROUP BY ALL
     ) r USING (run_id, country, company_number, dataset)
     WHERE s.reject_count > 0 GROUP BY ALL
-"""
+"""  # noqa: S608 - a constant
 _AGES = "SELECT min(fetched_at), max(fetched_at) FROM company_state"
 _CREDITS = """
     SELECT arg_max(credits_remaining, fetched_at), max(fetched_at) FROM requests WHERE credits_remaining IS NOT NULL

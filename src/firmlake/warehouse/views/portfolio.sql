@@ -3,7 +3,7 @@
 -- period before, as in trend, ratios and altman. Made at load, since comparing companies takes these figures of all.
 --
 -- is_comparable: Whether the figures compare with those of the company's other periods
--- revenue_growth: Growth of annual revenue, 0.1 is 10 %. Null: a figure is missing or does not compare
+-- revenue_growth: Growth of annual revenue, 0.1 is 10 %. Null: a figure of either period is missing or does not compare
 -- employee_growth: Growth of employees, in the same terms. Null: as in revenue_growth
 -- total_assets_growth: Growth of total assets, in the same terms. Null: as in revenue_growth
 -- days_to_file: Days from the end of the period to the day the accounts were received. Null: that day is not stated
