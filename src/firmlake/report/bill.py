@@ -39,8 +39,8 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
         month_free_refreshes: Companies refreshed for free this month. Each would have cost a credit.
         free_refreshes: The same since the first run: the credits saved.
         days: The days of the next four weeks on which something falls due. A schedule that runs less often than daily
-            pays on its next run. Due today: what an unfinished run still has to buy, and companies that a budget left out,
-            as long as a list names them.
+            pays on its next run. Due today: what an unfinished run still has to buy, and companies that a budget left
+            out, as long as a list names them.
     """
 
     month: date
