@@ -54,6 +54,7 @@ def test_secrets_in_an_address_are_refused_and_not_repeated(base_url):
 @pytest.mark.parametrize(
     ("location", "shown"),
     [
+        ("http://user:secret@a.test:8080/v2/?token=x", "http://a.test:8080/v2/"),
         ("https://a.test:1/login?token=x#y", "https://a.test/login"),
         ("/login?x", "/login"),
         ("//b.test/c", "://b.test/c"),

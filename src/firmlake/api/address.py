@@ -59,10 +59,10 @@ def read_address(base_url: str) -> Address:
 
 
 def without_query(location: str) -> str:
-    """Return a redirect's target without its parameters, which may be secrets."""
+    """Return a redirect's target without user and parameters, which may be secrets."""
     try:
         parts = urlsplit(location)
-        host = f"{parts.scheme}://{parts.hostname}" if parts.hostname else ""
+        host = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.hostname else ""
     except ValueError:
         return "an address that cannot be read"
     return host + parts.path
