@@ -85,3 +85,11 @@ def test_of_an_object_that_cannot_be_read_one_field_is_named(folders):
     land(run, answer("financials", found(ACME, "financials", *records), offset=0))
     outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
     assert outcome.reason == "financials.employee_count could not be read in 12 of 12 values"
+
+
+def test_codes_that_cannot_be_read_are_counted_by_record(folders):
+    run = make_run(folders, [ACME], ["financials"])
+    records = [period(2000 + n, jointCommitteeCodes="200,124" if n < 12 else ["200"]) for n in range(15)]
+    land(run, answer("financials", found(ACME, "financials", *records), offset=0))
+    outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
+    assert outcome.reason == "financials.joint_committee_codes could not be read in 12 of 15 values"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from firmlake.api.contract import DATASETS
@@ -9,7 +11,20 @@ from firmlake.core.company import Company
 from firmlake.report.doubts import find_doubts
 from firmlake.report.page import make_report
 from firmlake.warehouse.generations import open_warehouse
-from support import NOON, answer, found, land, make_run, not_found, period, publish_landed, slow, with_views
+from support import (
+    NOON,
+    answer,
+    found,
+    land,
+    lookalike,
+    make_run,
+    not_found,
+    party,
+    period,
+    publish_landed,
+    slow,
+    with_views,
+)
 
 COMPANIES = [Company("BE", f"020000{number:04}") for number in range(4)]
 
@@ -43,3 +58,32 @@ def test_decimals_of_whole_numbers_name_the_setting_that_keeps_them(folders):
         'contract.types = {"financials.employee_count" = "decimal"}, then `firmlake replay`'
     ]
     assert "<code>firmlake replay</code>" in page
+
+
+def unreadable(record, group):
+    """A record whose optional fields hold what no field can hold."""
+    for field in group.fields.values():
+        *path, key = field.path.split(".")
+        inner = functools.reduce(lambda each, name: each.setdefault(name, {}), path, record)
+        if not field.required:
+            inner[key] = {"odd": [1]}
+    return record
+
+
+@pytest.mark.parametrize(
+    ("dataset", "record"), [("financials", period()), ("lookalikes", lookalike()), ("relationships", party())]
+)
+def test_any_field_may_be_unreadable_and_the_summary_names_it(dataset, record, folders):
+    group = next(iter(DATASETS[dataset].groups.values()))
+    element = found(COMPANIES[0], dataset, unreadable(record, group))
+    doubts, page = doubts_of(folders, dataset, element)
+    assert any(text.startswith("Not read: ") for text in doubts)
+    assert "Not read: " in page
+
+
+def test_codes_that_are_no_array_are_named(folders):
+    records = [period(2023), period(jointCommitteeCodes="200,124")]
+    doubts, _ = doubts_of(folders, "financials", found(COMPANIES[0], "financials", *records))
+    assert [text.partition(";")[0] for text in doubts] == [
+        "Not read: financials.joint_committee_codes in 1 of 2 values"
+    ]

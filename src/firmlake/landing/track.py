@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
+from xxhash import xxh3_64_intdigest
 
 from firmlake.api.contract import DATASETS
 from firmlake.api.element import Element
@@ -98,7 +99,7 @@ class Track(msgspec.Struct, gc=False):
         records = element.records or {}
         count, offset, total, is_whole = sum(map(len, records.values())), header.offset or 0, element.total, True
         if DATASETS[header.dataset].is_paged:
-            digests = {hash(bytes(raw)) for raws in records.values() for raw in raws}
+            digests = {xxh3_64_intdigest(raw) for raws in records.values() for raw in raws}
             if not self._follows(offset, element, digests):
                 return None
             if total is None and element.limit is None and count:

@@ -15,6 +15,7 @@ import duckdb
 from firmlake.api.contract import DATASETS, FieldKind
 from firmlake.core.text import shown
 from firmlake.tables.number_texts import AMBIGUOUS
+from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.warehouse.history import count_rows
 
 __all__ = ["NO_WHOLE_NUMBER", "OF_A_WHOLE", "find_doubts", "step_for"]
@@ -94,7 +95,9 @@ def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]
     by_step: dict[str, list[str]] = {}
     for dataset, path, reason, count, example in connection.execute(_UNREAD, [run_id]).fetchall():
         column, kind = _field(dataset, path)
-        read = count_rows(connection, _READ.format(dataset=dataset, column=column), run_id) if column else 0
+        # A list of codes has a table of its own; each record counts as one value.
+        values = f'count("{column}")' if column in polars_schema(TABLES[dataset]) else f"count(*) - {count}"
+        read = count_rows(connection, _READ.format(dataset=dataset, values=values), run_id) if column else 0
         such = f" (such as {shown(example)[:_EXAMPLE_MAX]})" if kind not in ("text", "codes") else ""
         of_all = f"{count:,} of {read + count:,} values" if column else _records(count)
         by_step.setdefault(step_for(dataset, column, reason), []).append(
@@ -144,7 +147,7 @@ _UNREAD = f"""
     GROUP BY ALL ORDER BY value_count DESC, dataset, field
 """
 _READ = """
-    SELECT count("{column}") FROM {dataset}
+    SELECT {values} FROM {dataset}
     SEMI JOIN (FROM company_state WHERE run_id = ? AND dataset = '{dataset}') s USING (country, company_number)
 """
 _NONE_FOUND = """
