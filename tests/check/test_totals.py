@@ -15,7 +15,7 @@ from firmlake.check.totals import find_totals
 from firmlake.check.wording import find_messages
 from firmlake.core.errors import Stopped
 from firmlake.core.settings import ApiSettings
-from support import ACME, BOLT, NOON, found, period
+from support import ACME, BOLT, NOON, found, lookalike, period
 
 API = ApiSettings()
 
@@ -121,3 +121,11 @@ def test_a_company_is_named_many_times_only_where_that_should_cost_nothing(told,
         charged=1, tells_credits=told, bulk=lambda dataset, named, size: answer(*[{}] * size * repeats)
     )
     assert choose_repeated(talk, "lookalikes", ACME, BOLT) == chosen
+
+
+def test_lookalikes_that_come_in_pages_need_somebody():
+    element = found(ACME, "lookalikes", lookalike())
+    whole, cut = ({**element, "pagination": {"limit": 1, "total": total}} for total in (1, 2))
+    assert find_totals([answer(whole, dataset="lookalikes")]).verdict == "not_observed"
+    finding = find_totals([answer(cut, dataset="lookalikes")])
+    assert (finding.verdict, finding.seen) == ("needs_you", "lookalikes of BE 403227515: 1 records, but a total of 2")

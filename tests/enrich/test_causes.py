@@ -10,7 +10,7 @@ from firmlake.enrich.causes import find_causes
 from firmlake.enrich.finish import decide_outcome
 from firmlake.landing.progress import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.tables.schemas import TABLES, polars_schema
-from support import ACME, NOON, answer, found, land, make_run, period, stage
+from support import ACME, NOON, answer, found, land, lookalike, make_run, period, stage
 
 _NO_REJECTS = pl.LazyFrame(schema=polars_schema(TABLES["rejects"]))
 
@@ -93,3 +93,14 @@ def test_codes_that_cannot_be_read_are_counted_by_record(folders):
     land(run, answer("financials", found(ACME, "financials", *records), offset=0))
     outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
     assert outcome.reason == "financials.joint_committee_codes could not be read in 12 of 15 values"
+
+
+def test_lookalikes_that_come_in_pages_are_published_as_incomplete(folders):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    element = {**found(ACME, "lookalikes", lookalike()), "pagination": {"limit": 1, "total": 2}}
+    land(run, answer("lookalikes", element))
+    manifest = stage(run)
+    outcome = decide_outcome(Settings(), run, manifest, None, NOON)
+    assert outcome.outcome == "some_failed"
+    assert outcome.reason == f"lookalikes came incompletely for 1 company (such as {ACME}: 1 of 2)"
+    assert [file.row_count for file in manifest.files if file.table == "lookalikes"] == [1]

@@ -118,7 +118,7 @@ def make_element(
         name,
         place,
         data,
-        None if page.offset is None else page.total,
+        None if page.offset is None and DATASETS[dataset].is_paged else page.total,
         page.offset,
         page.limit,
         message and shorten(message),

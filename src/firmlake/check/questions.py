@@ -68,8 +68,7 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     others = [company for company in companies if company != known]
     answers = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in statuses}
     yield from _describe_endpoints(statuses, answers)
-    if "financials" in allowed:
-        yield find_totals(talk.answers)
+    yield find_totals(talk.answers)
     yield find_messages(talk, answers)
     yield find_not_found(talk, body, known, stranger)
     yield find_language(talk, body, [known, *others])

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.check.finding import Finding
 from firmlake.check.talk import read_json
@@ -29,7 +30,13 @@ class _Page(NamedTuple):
 
 
 def find_totals(answers: Iterable[Answer]) -> Finding:
-    """Compare the totals of each company over all answers with financials, which had many limits and offsets."""
+    """Compare the totals of each company over all answers with financials, which had many limits and offsets.
+
+    Datasets without pages must come whole.
+    """
+    answers = list(answers)
+    if cut := _find_cut(answers):
+        return cut
     pages = [page for answer in answers if answer.request.endpoint == "financials" for page in _pages(answer)]
     if not pages:
         return Finding(_ROW, "no records came", "not_observed")
@@ -46,6 +53,20 @@ def find_totals(answers: Iterable[Answer]) -> Finding:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _find_cut(answers: Iterable[Answer]) -> Finding | None:
+    """Find a company with fewer records than its total tells in a dataset without pages."""
+    for answer in answers:
+        dataset = answer.request.endpoint
+        is_whole = dataset in DATASETS and not DATASETS[dataset].is_paged
+        for page in _pages(answer) if is_whole else ():
+            if page.end < (page.total or 0):
+                return Finding(
+                    _ROW, f"{dataset} of {page.company}: {page.end} records, but a total of {page.total}", "needs_you",
+                    next_step=f"Ask the service how all {dataset} are had at once: the rest is never fetched",
+                )  # fmt: skip
+    return None
 
 
 def _compare(told: list[tuple[_Page, int]]) -> Finding:

@@ -17,7 +17,7 @@ from firmlake.landing.progress import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.notes import NOT_THERE
 
-__all__ = ["Cause", "find_causes", "join_causes", "left_out"]
+__all__ = ["Cause", "find_causes", "find_cut", "join_causes", "left_out"]
 
 _REDRIVE = "`firmlake redrive` asks again"
 _REASON_MAX = 300
@@ -81,6 +81,23 @@ def find_causes(
             text = f"{_companies(count)} {'has' if count == 1 else 'have'} records that do not fit"
             causes.append(Cause(text, _help_rejected(rejects)))
     return causes
+
+
+def find_cut(drift: pl.LazyFrame) -> list[Cause]:
+    """Find the datasets without pages of which fewer records came than the service says that it holds.
+
+    Args:
+        drift: The staged rows of drift.
+    """
+    cut = drift.filter((pl.col("kind") == "other_count") & (pl.col("path") == "[].pagination.total"))
+    found = cut.group_by("dataset").agg(pl.col("record_count").sum(), pl.col("example").first()).sort("dataset")
+    return [
+        Cause(
+            f"{dataset} came incompletely for {_companies(count)} (such as {example})",
+            f"Ask the service how all {dataset} are had at once: its specification has no pages of them",
+        )
+        for dataset, count, example in found.collect().iter_rows()
+    ]
 
 
 def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:

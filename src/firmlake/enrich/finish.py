@@ -12,7 +12,7 @@ from firmlake.core.errors import Stopped
 from firmlake.core.memory import give_back
 from firmlake.core.run import Outcome, Run
 from firmlake.core.settings import Settings
-from firmlake.enrich.causes import Cause, find_causes, join_causes, left_out
+from firmlake.enrich.causes import Cause, find_causes, find_cut, join_causes, left_out
 from firmlake.enrich.fields import find_unread
 from firmlake.enrich.refuse_drift import refuse_unwanted, refuse_vanished
 from firmlake.tables.schemas import TABLES, polars_schema
@@ -40,10 +40,11 @@ def decide_outcome(settings: Settings, run: Run, manifest: Manifest, stopped: St
         DriftError: The run holds a value or field that the settings under `contract` do not allow to be published.
     """
     letters, rejects = _staged(run, manifest, "dead_letters"), _staged(run, manifest, "rejects")
-    refuse_unwanted(run, rejects, _staged(run, manifest, "drift"), now)
+    drift = _staged(run, manifest, "drift")
+    refuse_unwanted(run, rejects, drift, now)
     states = _staged(run, manifest, "company_state")
     waiting = states.filter(pl.col("status") == "waiting").select("country", "company_number").unique()
-    causes = find_causes(settings, run.plan, states, letters, rejects)
+    causes = [*find_causes(settings, run.plan, states, letters, rejects), *find_cut(drift)]
     causes += find_unread(settings, run.plan, lambda table: _staged(run, manifest, table))
     kind = "some_failed" if causes else "done"
     if stopped:

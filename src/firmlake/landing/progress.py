@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from firmlake.api.answers import read_answer
+from firmlake.api.contract import DATASETS
 from firmlake.api.element import Element
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
@@ -33,6 +34,7 @@ class Progress:
         headers: Headers of all landed records, in landing order.
         foreign: Elements about companies that were not asked for, with the header of their answer.
         unknown: Paths of fields that are not in the contract, with the header of their answer.
+        cut: Companies with fewer records than their total tells in a dataset that has no pages, with the header.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Progress:
         self.headers: list[Header] = []
         self.foreign: list[tuple[Header, str]] = []
         self.unknown: list[tuple[Header, str]] = []
+        self.cut: list[tuple[Header, str]] = []
         self._not_found, self._fine = names.not_found_message.casefold(), names.success_message.casefold()
         self._keeps = keep_records
         self._doubts = doubts_totals
@@ -86,7 +89,7 @@ class Progress:
         """
         self.headers += headers
         place = {id(header): place for place, header in enumerate(self.headers)}
-        for observed in (self.foreign, self.unknown):
+        for observed in (self.foreign, self.unknown, self.cut):
             observed.sort(key=lambda one: place[id(one[0])])
 
     def absorb(self, header: Header, body: bytes, elements: Sequence[Element] | None = None) -> None:
@@ -146,6 +149,8 @@ class Progress:
             else:
                 track.status, track.answered_at = "not_found", header.fetched_at
         self.unknown += [(header, path) for element in elements for path in element.unknown]
+        if not DATASETS[header.dataset].is_paged:
+            self.cut += [(header, cut) for element in elements if (cut := _cut(element))]
 
     def _match(
         self, header: Header, asked: Sequence[tuple[Company, Track]], elements: Sequence[Element]
@@ -172,6 +177,12 @@ def check_answer(dataset: str, body: bytes) -> list[Element]:
     if not elements:
         raise UnusableAnswerError("the answer is an empty array")
     return elements
+
+
+def _cut(element: Element) -> str:
+    """Tell how many records are missing; empty if none are, or no total is told."""
+    count = sum(map(len, (element.records or {}).values())) if element.total else 0
+    return f"{element.company}: {count} of {element.total}" if element.total and count < element.total else ""
 
 
 _SILENCE = Element(None, problem="the answer says nothing about it")

@@ -195,7 +195,11 @@ def _drift_of_envelopes(progress: Progress) -> list[Drift]:
         Drift(h.dataset, Observation("foreign_element", "[].identifier", what, 0), h.fetched_at)
         for h, what in progress.foreign
     ]
-    return new + foreign
+    cut = [
+        Drift(h.dataset, Observation("other_count", "[].pagination.total", what, 0), h.fetched_at)
+        for h, what in progress.cut
+    ]
+    return new + foreign + cut
 
 
 def _utc(moment: Any) -> Any:
