@@ -60,18 +60,7 @@ def resolve_lines(
     """
     countries = _first_country([batch[field(position)] for position in choice.get(COUNTRY, ())], len(batch))
     known = countries["code"].set(countries["code"] == OTHER_COUNTRY, None)
-    prefixed = _vat_country(known, [batch[field(position)] for position in choice.get("vat_number", ())])
-    roles = [role for role in NUMBER_ROLES if choice.get(role)]
-    registers = {(COLUMN_COUNTRY | FALLBACK_COUNTRY).get(role) for role in roles} - {None}
-    identify = partial(identify_column, default_country=default_country, is_register=len(registers) > 1)
-    numbers = (
-        _named(batch[field(position)], known, prefixed, partial(identify, role=role)).with_columns(
-            header=pl.when("is_assumed").then(pl.lit(position if header_country(role, default_country) else None))
-        )
-        for role in roles
-        for position in choice[role]
-    )
-    lines = pl.concat([batch, countries, reduce(_first_number, numbers)], how="horizontal")
+    lines = pl.concat([batch, countries, _read_numbers(batch, choice, known, default_country)], how="horizontal")
     is_abroad = pl.col("code") == OTHER_COUNTRY
     problem = pl.coalesce(
         "defect",
@@ -108,6 +97,22 @@ def _first_country(columns: list[pl.Series], height: int) -> pl.DataFrame:
         code=code,
         is_ambiguous=pl.any_horizontal(pl.repeat(value=False, n=height), *(code != other for other in codes)),
     )
+
+
+def _read_numbers(batch: pl.DataFrame, choice: Choice, known: pl.Series, default_country: str | None) -> pl.DataFrame:
+    """Identify the number of each line, given the countries that the lines name."""
+    prefixed = _vat_country(known, [batch[field(position)] for position in choice.get("vat_number", ())])
+    roles = [role for role in NUMBER_ROLES if choice.get(role)]
+    registers = {(COLUMN_COUNTRY | FALLBACK_COUNTRY).get(role) for role in roles} - {None}
+    identify = partial(identify_column, default_country=default_country, is_register=len(registers) > 1)
+    numbers = (
+        _named(batch[field(position)], known, prefixed, partial(identify, role=role)).with_columns(
+            header=pl.when("is_assumed").then(pl.lit(position if header_country(role, default_country) else None))
+        )
+        for role in roles
+        for position in choice[role]
+    )
+    return reduce(_first_number, numbers)
 
 
 def _vat_country(known: pl.Series, vat_numbers: list[pl.Series]) -> pl.Series:
