@@ -665,6 +665,27 @@ def test_a_list_that_takes_the_name_of_another_is_warned_about_and_its_next_vers
     assert warning in call("run", "b/Customers.csv", "--sample", "1").err, "the file counts, not its sample"
 
 
+def test_many_refused_lines_that_were_not_before_end_a_run_with_3_once_and_status_counts_them(call: Call):
+    """The first version of a list, and one that is as bad as the version before, end as done."""
+
+    def run(name: str, junk: int) -> Result:
+        lines = [*(f"{c},{n}" for c, n in NUMBERS[: 20 - junk]), *("BE,oops" for _ in range(junk))]
+        Path(name).write_text("\n".join(["country,company_number", *lines, ""]))
+        return call("run", name, "--set", 'run.datasets=["relationships"]')
+
+    assert [run("junk.csv", junk).code for junk in (10, 10, 12)] == [0, 0, 0]
+    assert run("list.csv", 0).code == 0
+    assert "lines refused" not in call("status").out
+    result = run("list.csv", 3)
+    assert result.code == 3
+    assert "Published, but 3 of 20 lines of list.csv were refused, 0 in the version before" in result.err
+    assert "`firmlake list show list`" in call("status", "--json").content["next_step"]
+    assert "3 lines refused" in call("status").out
+    assert call("status", "--metrics", "firmlake.prom").code == 0
+    assert "firmlake_last_run_refused_lines 3\n" in Path("firmlake.prom").read_text()
+    assert run("list.csv", 3).code == 0
+
+
 def flip(path: Path) -> None:
     """Change a bit in the middle of a file."""
     content = bytearray(path.read_bytes())

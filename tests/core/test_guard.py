@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from firmlake.core.guard import guard, unguard
 from firmlake.exports.table_files import guarded
 
-TEXTS = st.text(alphabet="=+-@\t\r\n'09.,a ", max_size=6)
+TEXTS = st.text(alphabet="=+-@\t\r\n'09.,a %€", max_size=6)
 
 
 @given(TEXTS)
@@ -25,14 +25,33 @@ def test_arrow_and_python_guard_alike(texts):
 
 
 @pytest.mark.parametrize(
-    "text", ["-2", "+3.5", "-0,25", "2", "a-b", "", "+32 (0)2 123.45.67", "'s-Hertogenbosch", "'t Hof"]
+    "text",
+    [
+        *("-2", "+3.5", "-0,25", "2", "-1.234,50", "-1,234,567.5", "-12 345,00", "-5%", "-1.234,50 €", "-", "--"),
+        *("a-b", "", "+32 (0)2 123.45.67", "'s-Hertogenbosch", "'t Hof"),
+    ],
 )
-def test_a_number_or_a_name_is_no_formula(text):
+def test_a_number_a_dash_or_a_name_is_no_formula(text):
     assert guard(text) == text
 
 
 @pytest.mark.parametrize(
-    "text", ["=1+1", "-2+3", "-", "+cmd|x", "@SUM(A1)", "\t=1", "\r=1", "-2\n=1", "--1", "'=1", "+32 A1"]
+    "text",
+    [
+        "=1+1",
+        "-2+3",
+        "- ",
+        "-1.234,50+A1",
+        "-%",
+        "+cmd|x",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "-2\n=1",
+        "--1",
+        "'=1",
+        "+32 A1",
+    ],
 )
 def test_a_formula_is_made_harmless(text):
     assert guard(text) == "'" + text

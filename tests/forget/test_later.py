@@ -116,10 +116,11 @@ def test_a_file_names_a_subject_on_each_line(tmp_path):
         "",
         "contact\t4711",
         "company;BE;0403.227.515",
+        "company;BE 0403.227.515",
     ]
     path.write_text("\n".join(lines))
     acme = Company("BE", "0403227515")
     assert read_subjects(path) == [
         Subject("person", "Jan Peeters"), Subject("person", "Peeters, An", acme), Subject("contact", "4711"),
-        Subject("company", "", acme),
+        Subject("company", "", acme), Subject("company", "", acme),
     ]  # fmt: skip

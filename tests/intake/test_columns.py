@@ -49,8 +49,8 @@ def test_the_country_comes_from_the_line_its_number_or_the_name_of_its_column(re
     [
         ("company number", "0403227515", "nothing names its country"),
         ("land;vat", "BE;NL17085815", "another country than its line"),
-        ("land;KvK", "FR;17085815", "another country than its line"),
-        ("siren;land", "BE0403227515;", "another country than its line or column"),
+        ("land;kbo;KvK", "FR;;17085815", "another country than its line"),
+        ("siren;kbo", "BE0403227515;", "another country than its line or column"),
         ("land;pays;kbo", "BE;NL;0403227515", "disagreeing columns"),
         ("land;vat", "DE;DE123456789", "(DE DE123456789): another country, or no country"),
         ("siren;vat", "552032534;FR83404833048", "(552032534 | FR83404833048): disagreeing columns"),
@@ -79,6 +79,35 @@ def test_a_line_whose_columns_name_no_single_company_is_refused(refusal, header,
 def test_of_several_columns_the_first_that_is_filled_is_read(read, header, line, number):
     """One that names no company, such as a Dutch VAT number beside a KVK number, does not disagree."""
     assert read(f"{header}\n{line}\n").companies["company_number"].to_list() == [number]
+
+
+_MIXED = "BE;0403227515\nFR;552032534\nNL;17085815\n"
+_MIXED_COMPANIES = [("BE", "0403227515"), ("FR", "552032534"), ("NL", "17085815")]
+
+
+@pytest.mark.parametrize("header", ["KBO nr", "KVK", "SIREN", "Siret", "ondernemingsnummer", "code_kbo"])
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_the_country_of_a_line_goes_before_the_register_that_the_header_names(read, header, is_mapped):
+    options = {"number_column": header, "country_column": "Land"} if is_mapped else {}
+    found = read(f"Land;{header}\n{_MIXED}", **options)
+    assert found.companies.select("country", "company_number").rows() == _MIXED_COMPANIES
+    assert not any("without a country" in guess for guess in found.guesses)
+
+
+def test_a_prefix_of_a_number_goes_before_the_register_that_the_header_names(read):
+    assert read("siren\nBE0403227515\n").companies.row(0)[:2] == ("BE", "0403227515")
+
+
+def test_a_country_that_only_the_header_names_is_stated_with_count_and_example(read):
+    """Numbers that are valid in another country without the repair that was made are counted, with an example."""
+    (said,) = read("Land;KBO nr\nBE;0403227515\n;0417497106\n;403091220\n;200005189\n").guesses
+    assert "column 'KBO nr' as Belgian (3, such as 0417497106; 1 of them may be of another country" in said
+    assert "such as 200005189)" in said
+    assert "--map country=COLUMN" in said
+    assert read("kvk;kbo\n17085815;\n;0403227515\n").guesses == (
+        "Numbers without a country are read by the name of column 'kvk' as Dutch (1, such as 17085815) and column "
+        "'kbo' as Belgian (1, such as 0403227515); to give a country: --map country=COLUMN",
+    )
 
 
 def test_a_mapping_goes_before_names(read):

@@ -41,6 +41,20 @@ def test_an_export_to_a_full_disk_says_so_in_one_line_and_works_when_there_is_ro
         assert lake.call("export", str(lake.data / "exported"), "--format", kind).code == 0
 
 
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet"])
+def test_a_list_written_back_to_a_full_disk_says_so_in_one_line_and_leaves_nothing_there(ending, make_lake):
+    lake = make_lake(200)
+    assert lake.run().code == 0
+    (listed,) = lake.call("list", "show", "--json").content
+    with small_disk(lake.folder / "small", 24):
+        path = lake.folder / "small" / f"list.{ending}"
+        result = lake.call("list", "export", listed["list_name"], "--out", str(path))
+        assert result.code == 1, result.out
+        assert "No space left" in result.error_line
+        assert "Make room" in result.error_line
+        assert not list(path.parent.iterdir())
+
+
 def test_a_data_folder_that_may_only_be_read_is_verified_and_exported(make_lake):
     lake = make_lake(60)
     with small_disk(lake.data, 30_000):

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 import polars as pl
 
-from firmlake.core.errors import DamagedError, FirmlakeError, SettingsError
+from firmlake.core.errors import DamagedError, FirmlakeError, SettingsError, first_line
 
 T = TypeVar("T")
 
@@ -117,7 +117,8 @@ def write_file(path: Path, write: Callable[[Path], object], readers: int | None 
             raise
         sync_folder(path.parent)
     except OSError as error:
-        raise FirmlakeError(f"{path}: {error.strerror}", "Make room or give access, then run again") from error
+        what = f"{path}: {error.strerror or first_line(error)}"  # Polars sets no strerror
+        raise FirmlakeError(what, "Make room or give access, then run again") from error
 
 
 class _Sealed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

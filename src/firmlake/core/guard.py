@@ -1,8 +1,8 @@
 r"""A reversible guard against spreadsheet formulas in text.
 
 Text that a spreadsheet might run as a formula gets a leading apostrophe. So does such a text behind apostrophes of its
-own: `unguard` then restores every text. Plain numbers (`-2`), telephone numbers (`+32 2 123 45 67`) and names
-(`'s-Hertogenbosch`) are left alone.
+own: `unguard` then restores every text. Numbers (`-2`, `-1.234,50`), dashes, telephone numbers (`+32 2 123 45 67`)
+and names (`'s-Hertogenbosch`) are left alone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ __all__ = ["HARMLESS", "RISKY", "guard", "is_risky", "unguard"]
 RISKY: Final = "^'*[=+@\t\r\n-]"
 """Matches the start of text that needs the guard. The pattern works in Python, Arrow, DuckDB and PostgreSQL."""
 
-HARMLESS: Final = r"^([+-][0-9]+([.,][0-9]+)?|\+[0-9][0-9 ()./-]*)$"
-"""Matches numbers with a sign and telephone numbers, which begin like a formula and need no guard."""
+_GROUPED: Final = r"[0-9]{1,3}([., ][0-9]{3})+"
+HARMLESS: Final = rf"^([+-]([0-9]+|{_GROUPED})([.,][0-9]+)?( ?[%€])?|-+|\+[0-9][0-9 ()./-]*)$"
+"""Matches numbers with a sign, dashes and telephone numbers, which begin like a formula and need no guard."""
 
 _RISKY, _HARMLESS = re.compile(RISKY), re.compile(HARMLESS.replace("$", r"\Z"))
 
@@ -25,8 +26,8 @@ def guard(text: str) -> str:
     r"""Put an apostrophe before text that needs the guard.
 
     Example:
-        >>> [guard(text) for text in ("=1+1", "-2", "'t Hof", "'=1+1")]
-        ["'=1+1", '-2', "'t Hof", "''=1+1"]
+        >>> [guard(text) for text in ("=1+1", "-1.234,50", "-", "'t Hof", "'=1+1")]
+        ["'=1+1", '-1.234,50', '-', "'t Hof", "''=1+1"]
     """
     return f"'{text}" if is_risky(text) else text
 

@@ -1,7 +1,8 @@
 """A list that takes the name of another one: files of two folders may have the same name, and so may two pipes.
 
 Folders tell nothing, for a folder may be named after a date. So the companies are compared: a list changes little by
-little from one version to the next.
+little from one version to the next. One that only lost companies is the same list; `enrich/refused.py` looks for lines
+that were lost by mistake.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import pyarrow as pa
 from xlsxwriter import Workbook
 
 from firmlake.core.guard import is_risky
+from firmlake.core.open_workbook import open_workbook
 
 __all__ = ["SHEET_ROWS", "write_workbook"]
 
@@ -67,9 +68,11 @@ def write_workbook(
 
     Returns:
         The number of texts that were cut to the longest that a cell can hold.
+
+    Raises:
+        OSError: There is no room for it.
     """
-    options = {"constant_memory": True, "tmpdir": str(path.absolute().parent), "strings_to_formulas": False}
-    with Workbook(str(path), options) as book:
+    with path.open("wb") as file, open_workbook(file, path.absolute().parent) as book:
         book.set_properties({"title": title})
         lines = _Sheet(book, _sheet_name(title))
         columns: list[str] = []

@@ -23,7 +23,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from firmlake.core.guard import HARMLESS, RISKY, is_risky
-from firmlake.exports.open_workbook import open_workbook
+from firmlake.core.open_workbook import open_workbook
 from firmlake.exports.selection import Selected, arrow_schema
 from firmlake.tables.schemas import Table
 

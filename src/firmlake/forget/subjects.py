@@ -14,7 +14,7 @@ from firmlake.privacy.tombstones import Subject
 __all__ = ["read_subject", "read_subjects"]
 
 _FORMS = "person NAME, person NAME COUNTRY NUMBER, contact ID, or company COUNTRY NUMBER"
-_NUMBER_OF_PARTS = {"person": (1, 3), "contact": (1,), "company": (2,)}
+_NUMBER_OF_PARTS = {"person": (1, 3), "contact": (1,), "company": (1, 2)}
 
 
 def read_subject(parts: Sequence[str]) -> Subject:
@@ -26,6 +26,8 @@ def read_subject(parts: Sequence[str]) -> Subject:
     kind, *rest = (part.strip() for part in parts)
     if len(rest) not in _NUMBER_OF_PARTS.get(kind, ()) or not all(rest):
         raise UsageError("This is not a person, contact or company", f"Give {_FORMS}")
+    if kind == "company" and len(rest) == 1:
+        rest = [rest[0][:2], rest[0][2:]]  # as in `firmlake changes --company "BE 0403227515"`
     company = _read_company(*rest[-2:]) if len(rest) > 1 else None
     if kind == "company":
         return Subject("company", "", company)

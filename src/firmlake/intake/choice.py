@@ -9,6 +9,7 @@ from typing import Final
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
+from firmlake.intake.assumed import ADJECTIVES
 from firmlake.intake.columns import COUNTRY, NUMBER_ROLES, Synonyms, find_columns, quoted_names, role_of
 from firmlake.intake.guess import Choice, Search, UndecidedError, guess_country, guess_number
 from firmlake.intake.hints import hint_of, is_company_name
@@ -18,9 +19,6 @@ __all__ = ["choose_columns"]
 
 
 _NUMBER: Final = NUMBER_ROLES[0]
-
-
-_ADJECTIVES: Final = {"BE": "Belgian", "NL": "Dutch", "FR": "French"}
 
 
 def choose_columns(
@@ -95,7 +93,7 @@ def _require(search: Search, synonyms: Synonyms) -> None:
         position, country = search.likely
         mapped = shlex.quote(table.names[position] if table.names else str(position + 1))
         raise UndecidedError(
-            f"{path}: column {search.name(position)} looks like {_ADJECTIVES[country]} company numbers "
+            f"{path}: column {search.name(position)} looks like {ADJECTIVES[country]} company numbers "
             f"({search.examples(position)}), but nothing names their country",
             f"If it holds them, use --map number={mapped} and set intake.default_country to {country}; if not, map the "
             "right column, or look the companies up by name with `firmlake match`",

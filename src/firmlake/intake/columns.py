@@ -43,7 +43,7 @@ NUMBER_ROLES: Final = (
 """Roles of columns with company numbers, in order of precedence: the first filled one of a line is read."""
 
 COLUMN_COUNTRY: Final = {"be_number": "BE", "nl_number": "NL", "siren": "FR", "siret": "FR"}
-"""Countries implied by a role, because its register has companies of one country only."""
+"""Countries of roles named after the register of one country, for numbers that have no country of their own."""
 
 FALLBACK_COUNTRY: Final = {"enterprise_number": "BE"}
 """Countries suggested by a role if nothing else names one: Belgian words that are used for other countries too."""

@@ -12,6 +12,7 @@ import polars as pl
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
+from firmlake.intake.assumed import count_assumed, tell_assumed
 from firmlake.intake.entries import read_entries
 from firmlake.intake.identifiers import REPAIRS
 from firmlake.intake.key import company_key
@@ -94,6 +95,7 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
     named, repaired, refused = (pl.concat(frames) for frames in zip(*(part.frames for part in parts), strict=True))
     if not named.height:
         raise _all_refused(path, refused, options)
+    assumed = tell_assumed((part.assumed for part in parts), entries.table.columns)
     companies = named.filter(company_key().is_first_distinct())
     return CompanyList(
         path=path,
@@ -105,7 +107,7 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
         companies=companies,
         repaired=repaired,
         refused=refused,
-        guesses=entries.guesses,
+        guesses=(*entries.guesses, *assumed),
     )
 
 
@@ -115,6 +117,7 @@ class _Part(NamedTuple):
     line_count: int
     blank_count: int
     frames: tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
+    assumed: pl.DataFrame
 
 
 def choose_from(companies: CompanyList, chosen: pl.DataFrame) -> CompanyList:
@@ -169,6 +172,7 @@ def _part(lines: pl.DataFrame) -> _Part:
             repaired.select("line", "given", "country", "company_number", reason=_reasons(repaired["repairs"])),
             refused.select("line", "given", reason="problem"),
         ),
+        count_assumed(named),
     )
 
 

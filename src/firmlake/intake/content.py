@@ -54,7 +54,12 @@ def country_shares(sample: pl.DataFrame) -> dict[int, float]:
 
 
 def number_evidence(
-    sample: pl.DataFrame, roles: Mapping[int, str], country: pl.Series, default_country: str | None
+    sample: pl.DataFrame,
+    roles: Mapping[int, str],
+    country: pl.Series,
+    default_country: str | None,
+    *,
+    is_register: bool = False,
 ) -> dict[int, Evidence]:
     """Collect evidence for the columns whose values look like numbers.
 
@@ -63,17 +68,19 @@ def number_evidence(
         roles: Role by position, for columns that may be chosen.
         country: `BE`, `NL`, `FR` or null for each row.
         default_country: Country of numbers without any other; None if there is no default.
+        is_register: Whether only numbers of the register of their role count, whatever the country of a row.
     """
     looks = _cells(sample).filter(pl.col("text").str.contains(_LIKE_A_NUMBER))["position"].unique().sort()
     likely = [position for position in looks if position in roles][:_MOST_COLUMNS]
-    return {
-        position: _weigh(column_texts(sample, position), country, roles[position], default_country)
-        for position in likely
+    texts = {position: column_texts(sample, position) for position in likely}
+    found = {
+        position: identify_column(cells, country, roles[position], default_country, is_register=is_register)
+        for position, cells in texts.items()
     }
+    return {position: _weigh(cells, found[position]) for position, cells in texts.items()}
 
 
-def _weigh(texts: pl.Series, country: pl.Series, role: str, default_country: str | None) -> Evidence:
-    found = identify_column(texts, country, role, default_country)
+def _weigh(texts: pl.Series, found: pl.DataFrame) -> Evidence:
     holds = found["problem"].is_null()
     count, filled = int(holds.sum()), texts.len() - texts.null_count()
     bare = (texts.str.contains(_BARE) & (found["country"] == "NL")).fill_null(value=False)

@@ -159,7 +159,7 @@ def _weigh(search: Search, by_name: Mapping[int, str], assumed: str | None = Non
     for position in choice.get(COUNTRY, ()):
         found = country_codes(column_texts(sample, position))
         codes = codes.fill_null(found.set(~found.is_in(COUNTRIES), None))
-    evidence = number_evidence(sample, roles, codes, search.default_country)
+    evidence = number_evidence(sample, roles, codes, search.default_country, is_register=assumed is not None)
     # For a column with a known name, one valid number is enough.
     return {
         position: each

@@ -28,12 +28,12 @@ def identify(text: pl.Series, country: pl.Series, column_country: str | None = N
     """Identify the company of each number, or the reason why there is none.
 
     The country comes from a prefix or label of the number (`BE 0403...`, `KvK 1708...`), then from `column_country`,
-    then from `country`.
+    then from `country`. A prefix that contradicts `column_country` is refused.
 
     Args:
         text: Company numbers as in the file, null if empty.
         country: `BE`, `NL`, `FR` or null for each number, used if nothing else names a country.
-        column_country: Country of the register that the column names (`SIREN`: `FR`); None if it names none.
+        column_country: The only country whose numbers the column may hold; None if it may hold others.
 
     Returns:
         One row per number, in the same order:
@@ -41,6 +41,7 @@ def identify(text: pl.Series, country: pl.Series, column_country: str | None = N
         - `country`, `company_number`: the company in normal form; null if there is a problem.
         - `repairs`: bits of `REPAIRS` for the repairs made.
         - `problem`: what is wrong and what to do about it, or null.
+        - `own_country`: the country of the prefix or label, or null.
 
     References:
         Specification, "Company identifier"; docs/service_gaps.md, "spelling of company numbers".
@@ -102,5 +103,6 @@ def _identify(numbers: pl.LazyFrame, country: str | None, forms: Sequence[Form])
             company_number=pl.when(accepted).then(number),
             repairs=pl.col("repairs") | repair,
             problem="problem",
+            own_country="own_country",
         )
     )

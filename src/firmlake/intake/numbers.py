@@ -9,28 +9,39 @@ import polars as pl
 from firmlake.intake.columns import COLUMN_COUNTRY, FALLBACK_COUNTRY, SEVERAL
 from firmlake.intake.identifiers import identify
 
-__all__ = ["identify_column"]
+__all__ = ["header_country", "identify_column"]
 
 _AMBIGUOUS: Final = "a number of several countries by its form: add a country column or a prefix"
 
 
-def identify_column(numbers: pl.Series, country: pl.Series, role: str, default_country: str | None) -> pl.DataFrame:
+def header_country(role: str, default_country: str | None) -> str | None:
+    """Return the country that a column's name gives to numbers without one; None if it names none."""
+    return COLUMN_COUNTRY.get(role) or (None if default_country else FALLBACK_COUNTRY.get(role))
+
+
+def identify_column(
+    numbers: pl.Series, country: pl.Series, role: str, default_country: str | None, *, is_register: bool = False
+) -> pl.DataFrame:
     """Identify the company of each number in a column.
+
+    The country of a line goes before the one that the column's name implies.
 
     Args:
         numbers: Texts of the column, null if empty.
         country: Country of each line: `BE`, `NL`, `FR` or null.
         role: Role of the column, one of `firmlake.intake.columns.NUMBER_ROLES`.
         default_country: Country of numbers without any other; None if there is no default.
+        is_register: Whether the column holds numbers of the register in its name only, whatever the country of a line:
+            what contradicts it is refused.
 
     Returns:
         The result of `identify`.
     """
     if role in SEVERAL and default_country is None:
         return _of_several(numbers, country, SEVERAL[role])
-    default = default_country or FALLBACK_COUNTRY.get(role)
+    default = header_country(role, default_country) or default_country
     named = country if default is None else country.fill_null(default)
-    return identify(numbers, named, COLUMN_COUNTRY.get(role))
+    return identify(numbers, named, COLUMN_COUNTRY.get(role) if is_register else None)
 
 
 def _of_several(numbers: pl.Series, country: pl.Series, countries: tuple[str, ...]) -> pl.DataFrame:

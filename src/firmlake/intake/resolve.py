@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Final
 
 import polars as pl
 
 from firmlake.core.company import COUNTRIES
-from firmlake.intake.columns import COUNTRY, NUMBER_ROLES
+from firmlake.intake.columns import COLUMN_COUNTRY, COUNTRY, FALLBACK_COUNTRY, NUMBER_ROLES
 from firmlake.intake.countries import OTHER_COUNTRY, country_codes
 from firmlake.intake.forms import EMPTY
 from firmlake.intake.guess import Choice
 from firmlake.intake.identifiers import CONTRADICTION
-from firmlake.intake.numbers import identify_column
+from firmlake.intake.numbers import header_country, identify_column
 from firmlake.intake.repair import SPELLINGS
 from firmlake.intake.table import field
 
@@ -33,10 +33,11 @@ def resolve_lines(
 ) -> pl.DataFrame:
     """Resolve the company of each line of a batch, or the reason why there is none.
 
-    The country comes from the first of: a prefix of the number, the register named by its column, the country column,
-    the prefix of a VAT number beside it if the number is one of that country, `default_country`, a word in the column's
-    name. A line is refused if one of the first two contradicts the country column. The first filled number counts, in
-    the order of `NUMBER_ROLES`. A further number refuses the line only if it identifies another company.
+    The country comes from the first of: a prefix of the number, the country column, the prefix of a VAT number beside
+    it if the number is one of that country, the register named by its column, `default_country`, a word in the column's
+    name. A line is refused if a prefix contradicts the country column. If columns are named after registers of several
+    countries, each holds numbers of its own register: what contradicts it is refused. The first filled number counts,
+    in the order of `NUMBER_ROLES`. A further number refuses the line only if it identifies another company.
 
     Args:
         batch: Lines from a `firmlake.intake.table.Table`.
@@ -53,18 +54,13 @@ def resolve_lines(
         - `country`, `company_number`: the company in normal form; null if there is a problem.
         - `repairs`: bits of `firmlake.intake.identifiers.REPAIRS`, without those of `SPELLINGS`.
         - `problem`: what is wrong and what to do about it; `BLANK` for a blank line; null if all is well.
+        - `header`: the position of the column whose name alone gave the country; null if the line names it.
         - the text of every other role of `choice`.
         - the columns `kept`.
     """
     countries = _first_country([batch[field(position)] for position in choice.get(COUNTRY, ())], len(batch))
     known = countries["code"].set(countries["code"] == OTHER_COUNTRY, None)
-    prefixed = _vat_country(known, [batch[field(position)] for position in choice.get("vat_number", ())])
-    numbers = (
-        _named(batch[field(position)], known, prefixed, role, default_country)
-        for role in NUMBER_ROLES
-        for position in choice.get(role, ())
-    )
-    lines = pl.concat([batch, countries, reduce(_first_number, numbers)], how="horizontal")
+    lines = pl.concat([batch, countries, _read_numbers(batch, choice, known, default_country)], how="horizontal")
     is_abroad = pl.col("code") == OTHER_COUNTRY
     problem = pl.coalesce(
         "defect",
@@ -84,6 +80,7 @@ def resolve_lines(
             pl.when(pl.col("problem").is_null()).then(pl.col("country", "company_number")),
             pl.col("repairs") & _REAL,
             "problem",
+            "header",
             **{role: pl.coalesce(*map(field, choice[role])) for role in sorted(others)},
         )
         .hstack([batch[name] for name in kept])
@@ -102,20 +99,39 @@ def _first_country(columns: list[pl.Series], height: int) -> pl.DataFrame:
     )
 
 
+def _read_numbers(batch: pl.DataFrame, choice: Choice, known: pl.Series, default_country: str | None) -> pl.DataFrame:
+    """Identify the number of each line, given the countries that the lines name."""
+    prefixed = _vat_country(known, [batch[field(position)] for position in choice.get("vat_number", ())])
+    roles = [role for role in NUMBER_ROLES if choice.get(role)]
+    registers = {(COLUMN_COUNTRY | FALLBACK_COUNTRY).get(role) for role in roles} - {None}
+    identify = partial(identify_column, default_country=default_country, is_register=len(registers) > 1)
+    numbers = (
+        _named(batch[field(position)], known, prefixed, partial(identify, role=role)).with_columns(
+            header=pl.when("is_assumed").then(pl.lit(position if header_country(role, default_country) else None))
+        )
+        for role in roles
+        for position in choice[role]
+    )
+    return reduce(_first_number, numbers)
+
+
 def _vat_country(known: pl.Series, vat_numbers: list[pl.Series]) -> pl.Series:
     """Return the country of each line: where none is known, by the prefix of its VAT number."""
     prefixes = [cells.str.to_uppercase().str.extract(_VAT_PREFIX) for cells in vat_numbers]
     return pl.select(pl.coalesce(known, *prefixes)).to_series()
 
 
-def _named(numbers: pl.Series, country: pl.Series, prefixed: pl.Series, role: str, default: str | None) -> pl.DataFrame:
-    """Identify the numbers of one column, and keep the texts as given."""
-    found = identify_column(numbers, prefixed, role, default)
+def _named(
+    numbers: pl.Series, country: pl.Series, prefixed: pl.Series, identify: Callable[..., pl.DataFrame]
+) -> pl.DataFrame:
+    """Identify the numbers of one column; keep the texts as given, and whether nothing in the line names a country."""
+    found = identify(numbers, prefixed)
     if not country.equals(prefixed):
-        other = identify_column(numbers, country, role, default)
+        other = identify(numbers, country)
         is_other = found["problem"].is_not_null() & other["problem"].is_null()
         found = pl.DataFrame([other[name].zip_with(is_other, found[name]) for name in found.columns])
-    return found.with_columns(given=numbers)
+    is_assumed = pl.col("own_country").is_null() & pl.col("country").ne_missing(pl.lit(prefixed))
+    return found.with_columns(given=numbers, is_assumed=is_assumed & pl.col("country").is_not_null())
 
 
 def _first_number(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 import duckdb
 import polars as pl
 import pyarrow.parquet as pq
-from xlsxwriter import Workbook
 
 from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import CompanyListError, UsageError
 from firmlake.core.files import write_file
+from firmlake.core.open_workbook import open_workbook
 from firmlake.core.settings import Settings
 from firmlake.intake.columns import COMPANY_COLUMNS, COUNTRY, NUMBER_ROLES, find_columns, quoted_names, role_of
 from firmlake.intake.countries import country_codes
@@ -230,8 +230,7 @@ def _write_xlsx(path: Path, batches: Iterator[pl.DataFrame], _delimiter: str) ->
         raise UsageError(
             f"The list has {rows.height:,} lines, and a sheet holds {_SHEET_ROWS:,}", "Write .csv or .parquet"
         )
-    options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
-    with Workbook(str(path), options) as book:
+    with path.open("wb") as file, open_workbook(file, path.absolute().parent, is_by_row=False) as book:
         rows.write_excel(book, "Matches", freeze_panes=(1, 0), autofilter=True, column_widths=110)
 
 

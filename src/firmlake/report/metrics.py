@@ -45,6 +45,7 @@ def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
             [({"outcome": last.outcome}, _seconds(last.finished_at))],
         )
         yield "last_run_companies", "Companies the last run asked for", [({}, last.target_count)]
+        yield "last_run_refused_lines", "Lines of its list that name no company", [({}, last.refused_count)]
         yield "last_run_exit_code", "Exit code of the last run, 0 if it is done", [({}, _exit_code(status))]
         yield "last_run_duration_seconds", "From the plan to the last answer", [({}, _duration(last))]
         if last.credit_count is not None:

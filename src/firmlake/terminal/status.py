@@ -33,6 +33,8 @@ def show_status(status: Status, now: datetime) -> None:
             f"Last run: {last.outcome.replace('_', ' ')}, {moment(last.finished_at)}, {last.run_id} over "
             f"{last.list_name}, {count_of(last.target_count, 'company', 'companies')}, "
             f"{count_of(last.request_count, 'request')}"
+            + f", {count_of(last.refused_count, 'line')} refused"
+            * bool(last.refused_count)
         )
     else:
         echo("Last run: none was published yet")

@@ -13,14 +13,17 @@ from xlsxwriter.exceptions import XlsxWriterException
 
 __all__ = ["open_workbook"]
 
+_TEXT_STAYS_TEXT = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+
 
 @contextmanager
-def open_workbook(file: IO[bytes], scratch: Path) -> Iterator[Workbook]:
-    """Yield a workbook in constant memory, and write it into a file at the end.
+def open_workbook(file: IO[bytes], scratch: Path, *, is_by_row: bool = True) -> Iterator[Workbook]:
+    """Yield a workbook, and write it into a file at the end.
 
     Args:
         file: Open for writing.
         scratch: Folder for unfinished sheets; nothing stays there.
+        is_by_row: Whether sheets are written row by row, which takes constant memory; other rows would be lost.
 
     Raises:
         OSError: There is no room for it.
@@ -28,14 +31,15 @@ def open_workbook(file: IO[bytes], scratch: Path) -> Iterator[Workbook]:
     kept = _File(file)
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir=scratch))
-        options = {"constant_memory": True, "tmpdir": folder, "strings_to_formulas": False}
+        options = {"constant_memory": is_by_row, "tmpdir": folder, **_TEXT_STAYS_TEXT}
         try:
             with Workbook(kept, options) as book:
                 stack.callback(_close_rows, book)
                 yield book
         except (XlsxWriterException, OSError) as error:
             kept.is_given_up = True
-            raise OSError(str(error)) from error
+            cause = error.args[0] if error.args and isinstance(error.args[0], OSError) else error
+            raise cause if isinstance(cause, OSError) else OSError(str(error)) from error
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,77 @@
+"""Countries that a list only implies: a number without a country is read as one of the register its column names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from firmlake.core.company import COUNTRIES
+from firmlake.intake.identifiers import identify
+from firmlake.intake.repair import SPELLINGS
+
+__all__ = ["ADJECTIVES", "count_assumed", "tell_assumed"]
+
+ADJECTIVES: Final = {"BE": "Belgian", "NL": "Dutch", "FR": "French"}
+
+
+def count_assumed(lines: pl.DataFrame) -> pl.DataFrame:
+    """Count the numbers whose country only the name of their column gives.
+
+    Args:
+        lines: Lines that name a company, from `firmlake.intake.resolve.resolve_lines`.
+
+    Returns:
+        One row per column and country: header (position of the column), country, count, example; and other_count and
+        other_example of those that had to be repaired, although they are numbers of another country as they stand.
+    """
+    assumed = lines.filter(pl.col("header").is_not_null()).select("line", "header", "country", "given", "repairs")
+    was_repaired = pl.col("repairs") > 0
+    parts = [assumed.filter(~was_repaired).with_columns(other=False), _compare(assumed.filter(was_repaired))]
+    return (
+        pl.concat(parts)
+        .sort("line")
+        .group_by("header", "country", maintain_order=True)
+        .agg(
+            count=pl.len(),
+            example=pl.col("given").first(),
+            other_count=pl.col("other").sum(),
+            other_example=pl.col("given").filter("other").first(),
+        )
+    )
+
+
+def tell_assumed(parts: Iterable[pl.DataFrame], columns: Sequence[str]) -> tuple[str, ...]:
+    """Say in one sentence which countries were assumed, with the way to override them; nothing if none was.
+
+    Args:
+        parts: Results of `count_assumed` for the batches of a list, in order.
+        columns: The names of its columns.
+    """
+    found = pl.concat(parts).group_by("header", "country", maintain_order=True)
+    total = found.agg(pl.col("count", "other_count").sum(), pl.col("example", "other_example").drop_nulls().first())
+    if total.is_empty():
+        return ()
+    said = " and ".join(_describe(columns[row["header"]], row) for row in total.iter_rows(named=True))
+    return (f"Numbers without a country are read by the name of {said}; to give a country: --map country=COLUMN",)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _describe(column: str, row: Mapping[str, Any]) -> str:
+    also = ""
+    if row["other_count"]:
+        also = f"; {row['other_count']:,} of them may be of another country, such as {row['other_example']}"
+    return f"column {column!r} as {ADJECTIVES[row['country']]} ({row['count']:,}, such as {row['example']}{also})"
+
+
+def _compare(repaired: pl.DataFrame) -> pl.DataFrame:
+    """Tell of each number whether it is one of another country without a repair."""
+    is_other = pl.repeat(value=False, n=repaired.height, dtype=pl.Boolean, eager=True)
+    for country in COUNTRIES:
+        found = identify(repaired["given"], pl.repeat(country, repaired.height, dtype=pl.String, eager=True))
+        is_sound = found["problem"].is_null() & (found["repairs"] & ~pl.Series([SPELLINGS], dtype=pl.UInt32) == 0)
+        is_other |= is_sound & (found["country"] != repaired["country"]).fill_null(value=False)
+    return repaired.with_columns(other=is_other)
