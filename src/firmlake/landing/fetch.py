@@ -97,11 +97,14 @@ class Fetcher:
             for dataset, tracks in progress.datasets.items():
                 if any(track.first_at or track.status == "not_found" for track in tracks.values()):
                     self._standing.answered(dataset)
-            while asks := self._plan(shard):
-                for sent in self._send_all(asks, shard):
-                    for header, body, elements in sent.landed:
-                        progress.absorb(header, body, elements)
-                    asks.extendleft(self._narrow(sent, shard))
+            try:
+                while asks := self._plan(shard):
+                    for sent in self._send_all(asks, shard):
+                        for header, body, elements in sent.landed:
+                            progress.absorb(header, body, elements)
+                        asks.extendleft(self._narrow(sent, shard))
+            finally:
+                self._sender.note_proofs(shard)
             self._standing.check()
             self._give_up_ended(shard)
         statuses = [track.status for _, _, track in progress.tracks()]
