@@ -26,6 +26,7 @@ from firmlake.landing.narrow import (
     Sent,
     find_reason,
     halve,
+    is_empty,
     is_no_such_place,
     is_nobodys_fault,
     is_size,
@@ -134,6 +135,8 @@ class Fetcher:
                         Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
                     )
             for (kind, reason), companies in hopeless.items():
+                if kind == "unknown" and shard.tells_unknown():
+                    kind = "given_up"
                 self._sender.give_up(dataset, companies, reason, shard, kind)
             for (is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Sender.charged`
                 tries = 1 if is_apart else self._settings.api.tries  # failed before: halved, not retried
@@ -237,6 +240,8 @@ class Fetcher:
             # It failed before and nothing is answered now: what it may be worth is for another run to see.
             self._sender.give_up(page.dataset, page.companies, error.message, shard)
             return []
+        if beside := self._accompany_silenced(sent, shard):
+            return beside
         if len(page.companies) > 1:
             return halve(page)
         if is_outage:
@@ -244,6 +249,14 @@ class Fetcher:
         kind = "unknown" if names_unknown(self._settings.api, sent) else "given_up"
         self._sender.give_up(page.dataset, page.companies, error.message, shard, kind)
         return []
+
+    def _accompany_silenced(self, sent: Sent, shard: Shard) -> list[Ask]:
+        """Ask again beside a company that was answered, if the answer was an empty array: all may be left out."""
+        page, witness = sent.ask.page, shard.witness(sent.ask.page.dataset)
+        if not is_empty(sent) or witness is None or witness in page.companies:
+            return []
+        pages = list(accompany(self._settings.api, [page], witness))
+        return [] if pages == [page] else [Ask(each, sent.ask.tries) for each in pages]
 
     def _afford(self, sent: Sent, shard: Shard) -> list[Ask]:
         """Ask for as many companies of a page as there are credits left; for half of them if the service does not say.

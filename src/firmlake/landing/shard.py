@@ -85,6 +85,11 @@ class Shard(NamedTuple):
         tracks = (tracks.get(company) for tracks in self.progress.datasets.values())
         return company in self.free or any(track and (track.first_at or track.expected) for track in tracks)
 
+    def tells_unknown(self) -> bool:
+        """Tell whether an element said of some company that it is unknown, so that one left out must not be that."""
+        tracks = (track for tracks in self.progress.datasets.values() for track in tracks.values())
+        return any(track.status == "not_found" and track.ended_at is None for track in tracks)
+
     def witness(self, dataset: str) -> Company | None:
         """Return a company whose answer for a dataset is complete, so that asking for it again is free."""
         tracks = self.progress.datasets[dataset].items()
