@@ -6,10 +6,11 @@ import pytest
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
+from firmlake.landing.progress import LEFT_OUT
 from firmlake.report.doubts import find_doubts
 from firmlake.report.page import make_report
 from firmlake.warehouse.generations import open_warehouse
-from support import NOON, answer, found, land, make_run, not_found, period, publish_landed, slow, with_views
+from support import NOON, answer, found, header, land, make_run, not_found, period, publish_landed, slow, with_views
 
 COMPANIES = [Company("BE", f"020000{number:04}") for number in range(4)]
 
@@ -43,3 +44,16 @@ def test_decimals_of_whole_numbers_name_the_setting_that_keeps_them(folders):
         'contract.types = {"financials.employee_count" = "decimal"}, then `firmlake replay`'
     ]
     assert "<code>firmlake replay</code>" in page
+
+
+def test_companies_that_are_unknown_only_because_nothing_was_said_about_them_are_told(folders):
+    """A passing fault looks like that, and nobody asks for them again while they are fresh."""
+    run = make_run(folders, COMPANIES[:3], ["relationships"])
+    told = answer("relationships", found(COMPANIES[0], "relationships"))
+    land(run, told, (header("relationships", COMPANIES[1:3], kind="unknown", error=LEFT_OUT), b""))
+    publish_landed(run)
+    with_views(folders)
+    with open_warehouse(folders) as connection:
+        (doubt,) = find_doubts(connection, run.run_id)
+    assert doubt.startswith("Left out: the service answered, but said nothing about relationships of 2 companies")
+    assert "--refresh" in doubt

@@ -195,7 +195,12 @@ def _drift_of_envelopes(progress: Progress) -> list[Drift]:
         Drift(h.dataset, Observation("foreign_element", "[].identifier", what, 0), h.fetched_at)
         for h, what in progress.foreign
     ]
-    return new + foreign
+    left_out = [
+        Drift(h.dataset, Observation("left_out", "[]", str(h.companies[0]), 0, len(h.companies)), h.fetched_at)
+        for h in progress.headers
+        if h.kind == "unknown" and h.error == LEFT_OUT and h.companies
+    ]
+    return new + foreign + left_out
 
 
 def _utc(moment: Any) -> Any:
