@@ -85,3 +85,15 @@ def test_of_an_object_that_cannot_be_read_one_field_is_named(folders):
     land(run, answer("financials", found(ACME, "financials", *records), offset=0))
     outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
     assert outcome.reason == "financials.employee_count could not be read in 12 of 12 values"
+
+
+@pytest.mark.parametrize(
+    ("ambiguous", "step"), [(30, "Set contract.decimal_mark"), (5, "`firmlake query 'FROM rejects'`")]
+)
+def test_what_helps_most_values_of_a_field_is_named(ambiguous, step, folders):
+    """Some values are odd in another way; they do not decide."""
+    run = make_run(folders, [ACME], ["financials"])
+    odd = [period(1900 + n, profitability__revenue="591.240" if n < ambiguous else "none") for n in range(35)]
+    land(run, answer("financials", found(ACME, "financials", *odd), offset=0))
+    outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
+    assert outcome.next_step.startswith(step)
