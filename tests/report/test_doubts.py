@@ -55,5 +55,5 @@ def test_companies_that_are_unknown_only_because_nothing_was_said_about_them_are
     with_views(folders)
     with open_warehouse(folders) as connection:
         (doubt,) = find_doubts(connection, run.run_id)
-    assert doubt.startswith("Left out: the service answered, but said nothing about relationships of 2 companies")
+    assert doubt.startswith("Not mentioned: the service answered, but said nothing about relationships of 2 companies")
     assert "--refresh" in doubt
