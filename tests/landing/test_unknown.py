@@ -115,3 +115,14 @@ def test_companies_that_count_as_unknown_because_they_were_left_out_are_counted(
     unknown = [dataset for (_, dataset), (status, *_) in held(run).items() if status == "not_found"]
     drift = flatten_shard(run, 1)["drift"].filter(kind="left_out")
     assert dict(drift.select("dataset", "record_count").rows()) == Counter(unknown)
+
+
+def test_new_companies_that_are_left_out_together_with_known_ones_have_failed(sandbox, folders, fetch):  # noqa: F811
+    """A fault leaves out both; that the new ones are unknown is not proven."""
+    sandbox.set_options(dialect=["not-found-omitted"])
+    lost = KNOWN[10:30]
+    names = [company.country + company.company_number for company in lost]
+    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "companies": names}])
+    run = make_run(folders, KNOWN, ["lookalikes"], expected={(company, "lookalikes"): 4 for company in KNOWN[:20]})
+    fetch(run)
+    assert {held(run)[company, "lookalikes"][0] for company in lost} == {"failed"}

@@ -135,7 +135,7 @@ class Fetcher:
                         Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
                     )
             for (kind, reason), companies in hopeless.items():
-                if kind == "unknown" and shard.tells_unknown():
+                if kind == "unknown" and shard.doubts_silence(dataset):
                     kind = "given_up"
                 self._sender.give_up(dataset, companies, reason, shard, kind)
             for (is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Sender.charged`

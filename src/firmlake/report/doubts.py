@@ -123,8 +123,8 @@ def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[st
     if found:
         counts = ", ".join(f"{dataset} of {_companies(count)}" for dataset, count, _ in found)
         yield (
-            f"Not mentioned: the service answered, but said nothing about {counts} (such as {found[0][2]}), so they count "
-            "as not found. If they exist, run the list again with --refresh"
+            f"Not mentioned: the service answered, but said nothing about {counts} (such as {found[0][2]}), so they "
+            "count as not found. If they exist, run the list again with --refresh"
         )
 
 
