@@ -104,3 +104,15 @@ def test_lookalikes_that_come_in_pages_are_published_as_incomplete(folders):
     assert outcome.outcome == "some_failed"
     assert outcome.reason == f"lookalikes came incompletely for 1 company (such as {ACME}: 1 of 2)"
     assert [file.row_count for file in manifest.files if file.table == "lookalikes"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("ambiguous", "step"), [(30, "Set contract.decimal_mark"), (5, "`firmlake query 'FROM rejects'`")]
+)
+def test_what_helps_most_values_of_a_field_is_named(ambiguous, step, folders):
+    """Some values are odd in another way; they do not decide."""
+    run = make_run(folders, [ACME], ["financials"])
+    odd = [period(1900 + n, profitability__revenue="591.240" if n < ambiguous else "none") for n in range(35)]
+    land(run, answer("financials", found(ACME, "financials", *odd), offset=0))
+    outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
+    assert outcome.next_step.startswith(step)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from firmlake.core.settings import NameSettings
-from firmlake.landing.progress import MISSES_MAX, Progress
+from firmlake.landing.progress import MISSES_MAX, PROVEN, Progress
 from support import ACME, BOLT, body, found, header, period
 
 TOTALS = {
@@ -141,4 +141,45 @@ def test_no_records_are_the_whole_without_pagination_too():
     del element["pagination"], element["data"]
     progress = new_progress()
     progress.absorb(header("financials", [ACME], offset=0, limit=5), body(element))
+    assert progress.datasets["financials"][ACME].status == "answered"
+
+
+def test_a_total_proves_nothing_where_pages_are_longer_than_was_asked_for():
+    """A service that ignores the limit and counts the page as its total: 20 of 45 periods are not the whole."""
+    progress = new_progress((ACME, BOLT))
+    for company, count in ((BOLT, 8), (ACME, 45)):
+        long = body(found(company, "financials", *[period(2000 + number) for number in range(min(count, 20))]))
+        progress.absorb(header("financials", [company], offset=0, limit=5), long)
+    assert set(progress.pending("financials")) == {ACME, BOLT}
+
+
+def test_a_proof_outlasts_the_company_that_gave_it():
+    """`firmlake forget` removes the answer about a company; the companies that it vouched for keep their periods."""
+    progress = new_progress((ACME, BOLT))
+    progress.absorb(*page(ACME, 5, 5))
+    assert progress.unnoted() == []
+    progress.absorb(*page(BOLT, 8, 5))
+    assert progress.unnoted() == ["financials"]
+    noted = header("financials", [], kind=PROVEN)
+    progress.absorb(noted, b"")
+    assert progress.unnoted() == []
+    forgotten = new_progress()
+    forgotten.absorb(*page(ACME, 5, 5))
+    forgotten.absorb(noted, b"")
+    assert not forgotten.pending("financials")
+
+
+def test_a_company_with_a_page_is_not_unknown_because_the_next_page_is_refused():
+    progress = new_progress()
+    progress.absorb(*page(ACME, 8, 5))
+    progress.absorb(header("financials", [ACME], kind="unknown", error="404: Company not found"), b"")
+    assert progress.datasets["financials"][ACME].status == "failed"
+
+
+def test_a_run_of_an_earlier_version_keeps_pages_that_repeat_a_record():
+    """It took them, and sent no further request."""
+    repeating = found(ACME, "financials", *[period(2000 + n) for n in (4, 5, 6)], total=8, offset=5)
+    progress = new_progress(doubts=False)
+    progress.absorb(*page(ACME, 8, 5))
+    progress.absorb(header("financials", [ACME], offset=5, limit=3), body(repeating))
     assert progress.datasets["financials"][ACME].status == "answered"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 import firmlake_sandbox
@@ -81,3 +83,46 @@ def test_an_empty_array_makes_no_company_unknown(sandbox, folders, fetch):  # no
     with pytest.raises(ServiceError):
         fetch(run)
     assert "not_found" not in statuses(run)
+
+
+def test_left_out_companies_that_fill_requests_have_a_company_beside_them_that_is_answered(sandbox, folders, fetch):  # noqa: F811
+    """Alone they would get an empty array, for which all of them would fail in hundreds of requests."""
+    sandbox.set_options(dialect=["not-found-omitted"])
+    companies = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(300)]
+    names = [company.country + company.company_number for company in companies[50:280]]
+    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "companies": names}])
+    run = make_run(folders, companies, ["financials"])
+    fetch(run)
+    assert {held(run)[company, "financials"][0] for company in companies[50:280]} == {"not_found"}
+    assert requests(sandbox) < 25
+
+
+def test_where_elements_tell_of_unknown_companies_one_that_is_left_out_has_failed(sandbox, folders, fetch):  # noqa: F811
+    """A service that leaves out companies for an hour must not make them unknown for a month."""
+    sandbox.set_options(dialect=[])
+    lost = [company.country + company.company_number for company in KNOWN[:9]]
+    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "companies": lost}])
+    run = make_mixed(folders)
+    fetch(run)
+    assert {held(run)[company, dataset][0] for company in KNOWN[:9] for dataset in DATASETS} == {"failed"}
+    assert {held(run)[company, dataset][0] for company in STRANGERS for dataset in DATASETS} == {"not_found"}
+
+
+def test_companies_that_count_as_unknown_because_they_were_left_out_are_counted(sandbox, folders, fetch):  # noqa: F811
+    sandbox.set_options(dialect=["not-found-omitted"])
+    run = make_mixed(folders)
+    fetch(run)
+    unknown = [dataset for (_, dataset), (status, *_) in held(run).items() if status == "not_found"]
+    drift = flatten_shard(run, 1)["drift"].filter(kind="left_out")
+    assert dict(drift.select("dataset", "record_count").rows()) == Counter(unknown)
+
+
+def test_new_companies_that_are_left_out_together_with_known_ones_have_failed(sandbox, folders, fetch):  # noqa: F811
+    """A fault leaves out both; that the new ones are unknown is not proven."""
+    sandbox.set_options(dialect=["not-found-omitted"])
+    lost = KNOWN[10:30]
+    names = [company.country + company.company_number for company in lost]
+    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "companies": names}])
+    run = make_run(folders, KNOWN, ["lookalikes"], expected={(company, "lookalikes"): 4 for company in KNOWN[:20]})
+    fetch(run)
+    assert {held(run)[company, "lookalikes"][0] for company in lost} == {"failed"}

@@ -8,6 +8,7 @@ import pytest
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
+from firmlake.landing.progress import LEFT_OUT
 from firmlake.report.doubts import find_doubts
 from firmlake.report.page import make_report
 from firmlake.warehouse.generations import open_warehouse
@@ -15,6 +16,7 @@ from support import (
     NOON,
     answer,
     found,
+    header,
     land,
     lookalike,
     make_run,
@@ -87,3 +89,16 @@ def test_codes_that_are_no_array_are_named(folders):
     assert [text.partition(";")[0] for text in doubts] == [
         "Not read: financials.joint_committee_codes in 1 of 2 values"
     ]
+
+
+def test_companies_that_are_unknown_only_because_nothing_was_said_about_them_are_told(folders):
+    """A passing fault looks like that, and nobody asks for them again while they are fresh."""
+    run = make_run(folders, COMPANIES[:3], ["relationships"])
+    told = answer("relationships", found(COMPANIES[0], "relationships"))
+    land(run, told, (header("relationships", COMPANIES[1:3], kind="unknown", error=LEFT_OUT), b""))
+    publish_landed(run)
+    with_views(folders)
+    with open_warehouse(folders) as connection:
+        (doubt,) = find_doubts(connection, run.run_id)
+    assert doubt.startswith("Not mentioned: the service answered, but said nothing about relationships of 2 companies")
+    assert "--refresh" in doubt

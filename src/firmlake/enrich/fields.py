@@ -12,12 +12,14 @@ from firmlake.core.settings import Settings
 from firmlake.enrich.causes import Cause
 from firmlake.report.doubts import step_for
 from firmlake.tables.leaves import setting_of
+from firmlake.tables.number_texts import AMBIGUOUS
 from firmlake.tables.schemas import TABLES, polars_schema
 
 __all__ = ["find_unread"]
 
 _MANY = 0.1
 """Single odd values are rarer. Where so many do not fit, such as all negative ones, the service writes another form."""
+_MOST = 0.5
 
 
 def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.LazyFrame]) -> list[Cause]:
@@ -54,12 +56,17 @@ def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.La
 
 
 def _lost(rejects: pl.LazyFrame) -> pl.LazyFrame:
-    """Count the discarded values of each field, with one reason: the most frequent differences first."""
+    """Count the discarded values of each field, with a reason that most have: the most frequent differences first."""
+    is_ambiguous = pl.col("reason").str.contains(AMBIGUOUS, literal=True)
+    ambiguous, others = pl.col("reason").filter(is_ambiguous).min(), pl.col("reason").filter(~is_ambiguous).min()
     values = rejects.filter((pl.col("effect") == "value") & pl.col("value").is_not_null())
     return (
         values.with_columns(pl.col("path").str.replace(r"^.*\[\]\.", ""))
         .group_by("dataset", "path")
-        .agg(pl.col("reason").min(), pl.len().alias("count"))
+        .agg(
+            pl.when(is_ambiguous.mean() >= _MOST).then(ambiguous).otherwise(others).alias("reason"),
+            pl.len().alias("count"),
+        )
         .sort("count", "dataset", "path", descending=[True, False, False])
     )
 

@@ -26,6 +26,7 @@ from firmlake.landing.narrow import (
     Sent,
     find_reason,
     halve,
+    is_empty,
     is_no_such_place,
     is_nobodys_fault,
     is_size,
@@ -97,11 +98,14 @@ class Fetcher:
             for dataset, tracks in progress.datasets.items():
                 if any(track.first_at or track.status == "not_found" for track in tracks.values()):
                     self._standing.answered(dataset)
-            while asks := self._plan(shard):
-                for sent in self._send_all(asks, shard):
-                    for header, body, elements in sent.landed:
-                        progress.absorb(header, body, elements)
-                    asks.extendleft(self._narrow(sent, shard))
+            try:
+                while asks := self._plan(shard):
+                    for sent in self._send_all(asks, shard):
+                        for header, body, elements in sent.landed:
+                            progress.absorb(header, body, elements)
+                        asks.extendleft(self._narrow(sent, shard))
+            finally:
+                self._sender.note_proofs(shard)
             self._standing.check()
             self._give_up_ended(shard)
         statuses = [track.status for _, _, track in progress.tracks()]
@@ -131,6 +135,8 @@ class Fetcher:
                         Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
                     )
             for (kind, reason), companies in hopeless.items():
+                if kind == "unknown" and shard.doubts_silence(dataset):
+                    kind = "given_up"
                 self._sender.give_up(dataset, companies, reason, shard, kind)
             for (is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Sender.charged`
                 tries = 1 if is_apart else self._settings.api.tries  # failed before: halved, not retried
@@ -234,6 +240,8 @@ class Fetcher:
             # It failed before and nothing is answered now: what it may be worth is for another run to see.
             self._sender.give_up(page.dataset, page.companies, error.message, shard)
             return []
+        if beside := self._accompany_silenced(sent, shard):
+            return beside
         if len(page.companies) > 1:
             return halve(page)
         if is_outage:
@@ -241,6 +249,14 @@ class Fetcher:
         kind = "unknown" if names_unknown(self._settings.api, sent) else "given_up"
         self._sender.give_up(page.dataset, page.companies, error.message, shard, kind)
         return []
+
+    def _accompany_silenced(self, sent: Sent, shard: Shard) -> list[Ask]:
+        """Ask again beside a company that was answered, if the answer was an empty array: all may be left out."""
+        page, witness = sent.ask.page, shard.witness(sent.ask.page.dataset)
+        if not is_empty(sent) or witness is None or witness in page.companies:
+            return []
+        pages = list(accompany(self._settings.api, [page], witness))
+        return [] if pages == [page] else [Ask(each, sent.ask.tries) for each in pages]
 
     def _afford(self, sent: Sent, shard: Shard) -> list[Ask]:
         """Ask for as many companies of a page as there are credits left; for half of them if the service does not say.

@@ -18,6 +18,7 @@ __all__ = [
     "Sent",
     "find_reason",
     "halve",
+    "is_empty",
     "is_no_such_place",
     "is_nobodys_fault",
     "is_size",
@@ -94,6 +95,11 @@ def is_nobodys_fault(parts: list[Sent]) -> bool:
 def is_size(first: Sent, parts: list[Sent]) -> bool:
     """Tell from the last parts whether the first request was refused only because it was too large."""
     return isinstance(first.error, RequestRefusedError) and all(part.error is None for part in parts)
+
+
+def is_empty(sent: Sent) -> bool:
+    """Tell whether the last answer was an empty array."""
+    return bool(sent.landed) and sent.landed[-1][0].is_success and sent.landed[-1][1].split() in ([b"[]"], [b"[", b"]"])
 
 
 def is_no_such_place(refused: Sent) -> bool:

@@ -81,10 +81,10 @@ def accompany(api: ApiSettings, pages: Iterable[Page], witness: Company | None) 
     if no other company fits into a request.
     """
     for page in pages:
-        fits = not page.limit or (len(page.companies) + 1) * page.limit <= (api.records_per_request or math.inf)
-        if witness is None or api.companies_per_request == 1 or page.offset or not fits:
+        most = _size(api, page.limit) if page.limit else api.companies_per_request
+        if witness is None or most == 1 or page.offset:
             yield page
-        elif len(page.companies) < api.companies_per_request:
+        elif len(page.companies) < most:
             yield page._replace(companies=(witness, *page.companies))
         else:
             yield page._replace(companies=(witness, *page.companies[1:]))

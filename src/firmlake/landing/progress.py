@@ -15,9 +15,25 @@ from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.settings import NameSettings
 from firmlake.landing.segments import ENDS, Header
-from firmlake.landing.track import MISSES_MAX, OTHER_MESSAGE, WRONG_PAGE, Part, Track, is_beyond_page
+from firmlake.landing.track import LEFT_OUT, MISSES_MAX, OTHER_MESSAGE, WRONG_PAGE, Part, Track, is_beyond_page
 
-__all__ = ["MISSES_MAX", "OTHER_MESSAGE", "WRONG_PAGE", "Part", "Progress", "Track", "check_answer"]
+__all__ = [
+    "LEFT_OUT",
+    "MISSES_MAX",
+    "NOT_SENT",
+    "OTHER_MESSAGE",
+    "PROVEN",
+    "WRONG_PAGE",
+    "Part",
+    "Progress",
+    "Track",
+    "check_answer",
+]
+
+PROVEN = "proven"
+"""Kind of a header without companies: an answer of the shard showed that totals of the dataset count all records."""
+NOT_SENT = frozenset([*ENDS, PROVEN])
+"""Kinds of headers that record a decision; all others record a request."""
 
 
 class Progress:
@@ -56,6 +72,7 @@ class Progress:
         self._keeps = keep_records
         self._doubts = doubts_totals
         self._proven: set[str] = set()
+        self._noted: set[str] = set()
 
     def tracks(self) -> Iterator[tuple[Company, str, Track]]:
         """Yield all tracks, each with its company and dataset."""
@@ -75,11 +92,17 @@ class Progress:
         would seem complete. A total beyond its page proves that totals are none of these, for the whole dataset; as a
         rule the first answer has one, and no further request is needed. Without proof, a full page is asked for again
         with twice the limit, until it is not full. Call this once everything that has landed so far is absorbed.
+
+        That the proof was seen lands too: `firmlake forget` may remove the company whose answer gave it.
         """
         for dataset in self._proven:
             for track in self.datasets[dataset].values():
                 if track.is_doubtful:
                     track.status, track.wider = "answered", 0
+
+    def unnoted(self) -> list[str]:
+        """Return the datasets whose totals are proven by an answer only, which may be forgotten."""
+        return sorted(self._proven - self._noted) if self._doubts else []
 
     def follow(self, headers: Iterable[Header]) -> None:
         """Add the headers of new answers, and sort observations into landing order.
@@ -100,6 +123,10 @@ class Progress:
             body: The answer as received.
             elements: The result of `check_answer`, if known already; None reads the body.
         """
+        if header.kind == PROVEN:
+            self._proven.add(header.dataset)
+            self._noted.add(header.dataset)
+            return
         of_dataset = self.datasets[header.dataset]
         asked = [(company, of_dataset[company]) for company in header.companies if company in of_dataset]
         if header.kind in ENDS:
@@ -141,7 +168,7 @@ class Progress:
                 track.miss(element.problem)
             elif element.records is not None and message in ("", self._fine):
                 doubts = self._doubts and header.dataset not in self._proven
-                track.add_page(header, element, keeps=self._keeps, doubts=doubts)
+                track.add_page(header, element, keeps=self._keeps, doubts=doubts, compares=self._doubts)
             elif message != self._not_found:
                 track.miss(f"{OTHER_MESSAGE}: {element.message}")
             elif track.next_offset:
@@ -185,7 +212,7 @@ def _cut(element: Element) -> str:
     return f"{element.company}: {count} of {element.total}" if element.total and count < element.total else ""
 
 
-_SILENCE = Element(None, problem="the answer says nothing about it")
+_SILENCE = Element(None, problem=LEFT_OUT)
 
 
 def _contradictions(elements: Iterable[Element]) -> dict[Company | None, Element]:

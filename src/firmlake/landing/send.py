@@ -29,7 +29,7 @@ from firmlake.core.settings import Settings
 from firmlake.landing.charged import mark_charged, overspent
 from firmlake.landing.narrow import Ask, Sent
 from firmlake.landing.pages import Page
-from firmlake.landing.progress import check_answer
+from firmlake.landing.progress import PROVEN, check_answer
 from firmlake.landing.segments import Header, answered, credits_in
 from firmlake.landing.shard import Shard
 from firmlake.landing.standing import Standing
@@ -158,6 +158,12 @@ class Sender:
         base = self._header(Page(dataset, tuple(companies)), shard.number)
         header = msgspec.structs.replace(base, kind=kind, error=reason)
         shard.progress.absorb(shard.writer.append(header), b"")
+
+    def note_proofs(self, shard: Shard) -> None:
+        """Record which datasets have told totals that count all records."""
+        for dataset in shard.progress.unnoted():
+            header = msgspec.structs.replace(self._header(Page(dataset, ()), shard.number), kind=PROVEN)
+            shard.progress.absorb(shard.writer.append(header), b"")
 
     def _header(self, page: Page, shard: int) -> Header:
         language = self._run.plan.language

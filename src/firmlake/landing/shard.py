@@ -22,6 +22,10 @@ Targets = defaultdict[str, set[Company]]
 """Companies by dataset."""
 
 
+_FEW = 0.05
+"""Of the known companies, so many may be left out because they ceased to exist."""
+
+
 class ShardResult(NamedTuple):
     """The result of a shard: the number of targets in each status.
 
@@ -84,6 +88,17 @@ class Shard(NamedTuple):
         """Tell whether the service has told of a company, in this run or in an earlier one."""
         tracks = (tracks.get(company) for tracks in self.progress.datasets.values())
         return company in self.free or any(track and (track.first_at or track.expected) for track in tracks)
+
+    def doubts_silence(self, dataset: str) -> bool:
+        """Tell whether a company of which answers say nothing may be known all the same.
+
+        An element said of another company that it is unknown; or more than a few known companies are left out too.
+        """
+        tracks = (track for tracks in self.progress.datasets.values() for track in tracks.values())
+        if any(track.status == "not_found" and track.ended_at is None for track in tracks):
+            return True
+        known = [track for company, track in self.progress.datasets[dataset].items() if self.is_known(company)]
+        return sum(track.left_out > 0 for track in known) > _FEW * len(known)
 
     def witness(self, dataset: str) -> Company | None:
         """Return a company whose answer for a dataset is complete, so that asking for it again is free."""

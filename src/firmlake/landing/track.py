@@ -13,10 +13,12 @@ from firmlake.api.contract import DATASETS
 from firmlake.api.element import Element
 from firmlake.landing.segments import ENDS, Header
 
-__all__ = ["MISSES_MAX", "OTHER_MESSAGE", "WRONG_PAGE", "Part", "Track", "is_beyond_page"]
+__all__ = ["LEFT_OUT", "MISSES_MAX", "OTHER_MESSAGE", "WRONG_PAGE", "Part", "Track", "is_beyond_page"]
 
 MISSES_MAX = 3
 """A company is given up for this run after so many 200 answers in a row without anything usable about it."""
+LEFT_OUT = "the answer says nothing about it"
+"""Reason of a miss; also why a company counts as unknown that no answer tells of."""
 WRONG_PAGE, OTHER_MESSAGE = "wrong page", "the service says"
 """Beginnings of reasons that a setting removes."""
 RESTARTS_MAX = 5
@@ -87,7 +89,7 @@ class Track(msgspec.Struct, gc=False):
         """Whether all records came as far as the total tells, but the total may count those of the page only."""
         return self.status == "pending" and 0 < self.next_offset == self.total
 
-    def add_page(self, header: Header, element: Element, *, keeps: bool, doubts: bool) -> None:
+    def add_page(self, header: Header, element: Element, *, keeps: bool, doubts: bool, compares: bool) -> None:
         """Take in the records of a page that was asked for; one that does not fit is a miss.
 
         Args:
@@ -95,11 +97,12 @@ class Track(msgspec.Struct, gc=False):
             element: The part of the answer about the company, with records.
             keeps: Whether to keep the records, or only to count them.
             doubts: Whether to doubt a total that equals the length of a full first page; see `Progress.settle`.
+            compares: Whether a page that repeats records of an earlier one does not fit; earlier versions took it.
         """
         records = element.records or {}
         count, offset, total, is_whole = sum(map(len, records.values())), header.offset or 0, element.total, True
         if DATASETS[header.dataset].is_paged:
-            digests = {xxh3_64_intdigest(raw) for raws in records.values() for raw in raws}
+            digests = {xxh3_64_intdigest(raw) for raws in records.values() for raw in raws} if compares else set()
             if not self._follows(offset, element, digests):
                 return None
             if total is None and element.limit is None and count:
@@ -163,16 +166,24 @@ class Track(msgspec.Struct, gc=False):
             self.reason = reason
 
     def end(self, header: Header) -> None:
-        """End as a header of a kind of `ENDS` says."""
+        """End as a header of a kind of `ENDS` says; a company that was found before has failed."""
         if self.status == "pending":
             self.status, self.reason, self.ended_at = ENDS[header.kind], header.error, header.fetched_at
+            if self.status == "not_found" and self.first_at:
+                self.status = "failed"
             if self.status == "not_found":
                 self.answered_at = header.fetched_at
 
 
 def is_beyond_page(header: Header, element: Element) -> bool:
-    """Tell whether a total exceeds what its page may hold, so that it counts more than the records of the page."""
-    return header.limit is not None and (element.total or 0) > (header.offset or 0) + header.limit
+    """Tell whether a total exceeds what its page may hold, so that it counts more than the records of the page.
+
+    A service may make pages longer than was asked for; then what came is what the page may hold.
+    """
+    if header.limit is None or not element.total:
+        return False
+    count = sum(map(len, (element.records or {}).values()))
+    return element.total > (header.offset or 0) + max(header.limit, count)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

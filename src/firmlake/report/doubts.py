@@ -39,6 +39,7 @@ def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]
         *_decimals(connection, run_id),
         *_unread(connection, run_id),
         *_unknown(connection, run_id),
+        *_left_out(connection, run_id),
     ]
 
 
@@ -119,10 +120,25 @@ def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str
         )
 
 
+def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]:
+    """Tell of companies that count as unknown only because no answer tells of them: that may be a passing fault."""
+    found = connection.execute(_LEFT_OUT, [run_id]).fetchall()
+    if found:
+        counts = ", ".join(f"{dataset} of {_companies(count)}" for dataset, count, _ in found)
+        yield (
+            f"Not mentioned: the service answered, but said nothing about {counts} (such as {found[0][2]}), so they "
+            "count as not found. If they exist, run the list again with --refresh"
+        )
+
+
 def _field(dataset: str, path: str) -> tuple[str, FieldKind]:
     """Return the column and the kind of a field; of an object that is no field, an empty text."""
     fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
     return next(((name, field.kind) for name, field in fields if path == field.path), ("", "text"))
+
+
+def _companies(count: int) -> str:
+    return f"{count:,} {'company' if count == 1 else 'companies'}"
 
 
 def _records(count: int) -> str:
@@ -149,6 +165,10 @@ _UNREAD = f"""
 _READ = """
     SELECT {values} FROM {dataset}
     SEMI JOIN (FROM company_state WHERE run_id = ? AND dataset = '{dataset}') s USING (country, company_number)
+"""
+_LEFT_OUT = """
+    SELECT dataset, sum(record_count)::BIGINT, min(example) FROM drift
+    WHERE run_id = ? AND kind = 'left_out' GROUP BY ALL ORDER BY ALL
 """
 _NONE_FOUND = """
     SELECT country, count(DISTINCT company_number) FROM company_state

@@ -13,8 +13,8 @@ import polars as pl
 from firmlake.api.contract import DATASETS
 from firmlake.core.run import Run
 from firmlake.landing.landed import load_progress
-from firmlake.landing.progress import Progress, Track
-from firmlake.landing.segments import ENDS, GIVEN_UP, Header, credits_in
+from firmlake.landing.progress import LEFT_OUT, NOT_SENT, Progress, Track
+from firmlake.landing.segments import GIVEN_UP, Header, credits_in
 from firmlake.tables.answered import Answered, Drift, Gathered, hash_heads, moments, payload_hash, shape_table
 from firmlake.tables.drift import discarded_values, drift_table, new_values, other_scales
 from firmlake.tables.financials import flatten_financials
@@ -162,7 +162,7 @@ def _requests(run: Run, progress: Progress) -> Iterable[dict[str, Any]]:
     """Everything that was sent; the same request may be sent again after a crash, and its attempts are counted on."""
     attempts: Counter[str] = Counter()
     for header in progress.headers:
-        if header.kind not in ENDS:
+        if header.kind not in NOT_SENT:
             attempts[header.request_id] += 1
             yield _request(header, attempts[header.request_id], run)
 
@@ -199,7 +199,12 @@ def _drift_of_envelopes(progress: Progress) -> list[Drift]:
         Drift(h.dataset, Observation("other_count", "[].pagination.total", what, 0), h.fetched_at)
         for h, what in progress.cut
     ]
-    return new + foreign + cut
+    left_out = [
+        Drift(h.dataset, Observation("left_out", "[]", str(h.companies[0]), 0, len(h.companies)), h.fetched_at)
+        for h in progress.headers
+        if h.kind == "unknown" and h.error == LEFT_OUT and h.companies
+    ]
+    return new + foreign + cut + left_out
 
 
 def _utc(moment: Any) -> Any:

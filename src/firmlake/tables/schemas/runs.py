@@ -75,7 +75,7 @@ TABLES_OF_FAILURES = (
                 "kind",
                 "text",
                 "new_field, vanished_field, new_value, discarded_value, rounded_value, other_scale, withheld_value, "
-                "other_place, text_for_number, number_for_text, empty_text, foreign_element or other_count",
+                "other_place, text_for_number, number_for_text, empty_text, foreign_element, left_out or other_count",
             ),
             Column("path", "text", "Dotted path in the service's JSON"),
             Column(
