@@ -94,16 +94,18 @@ def make_element(
 ) -> Element:
     """Make an element from parts of the right types.
 
-    Data is UNSET if its key is absent: some services leave out empty arrays. Such an element still says that there are
-    no records if it says so in its total, or names the company, which only successful results do.
+    Data is UNSET if its key is absent: some services leave out empty arrays, or write null. Such an element still says
+    that there are no records if it says so in its total. Without its key also if it names the company, which only
+    successful results do.
 
     References:
         Specification, "Company identifier (`identifier`)".
     """
     company = normal_form(identifier.country, identifier.company_number)
     name, place, page = present(identifier.name), present(identifier.place), page or Paging()
-    if data is UNSET:
-        data = {group: [] for group in DATASETS[dataset].groups} if page.total == 0 or name or place else None
+    is_empty = page.total == 0 or (data is UNSET and (name or place))
+    if data is UNSET or (data is None and not message):
+        data = {group: [] for group in DATASETS[dataset].groups} if is_empty else None
     if data is not None and not isinstance(data, dict):
         data = {_GROUP[dataset]: data} if isinstance(data, list) else msgspec.structs.asdict(data)
     unknown: tuple[str, ...] = ()

@@ -76,7 +76,8 @@ class Sender:
         self.out_of_credits: OutOfCreditsError | None = None
         self.credits_left: int | None = None
         self.charged: Stopped | None = None
-        self._spent = 0
+        self._spent = self._fallen = 0
+        self._lowest: int | None = None
         self._lock = threading.Lock()
         # Once the service charged more than was due, a run with a budget sends one page at a time, so that no more than
         # one can exceed the budget.
@@ -134,11 +135,15 @@ class Sender:
         self.credits_left = self.credits_left if left is None else left
         credit_count = credits_in(header, names.credits_charged_header) or 0
         with self._lock:
-            self._spent += credit_count
-            spent = self._spent
-        if budget >= 0 and credit_count:
+            # The balance misses what the first answer cost, and others may spend from it, too: it only ends a run.
+            lowest = self._lowest if left is None or self._lowest is None else min(left, self._lowest)
+            fallen = 0 if self._lowest is None or lowest is None else self._lowest - lowest
+            self._lowest = left if lowest is None else lowest
+            self._spent, self._fallen = self._spent + credit_count, self._fallen + fallen
+            spent = max(self._spent, self._fallen)
+        if budget >= 0 and (most := max(credit_count, fallen)):
             due = sum(not shard.is_paid(company, self._run.plan.datasets) for company in page.companies)
-            self._is_overcharged |= credit_count > due
+            self._is_overcharged |= most > due
         if credit_count and header.companies and shard.is_refresh(page):
             self.charged = self.charged or mark_charged(self._run, page, credit_count)
         elif 0 <= budget < spent:

@@ -49,7 +49,7 @@ class Counter:
         self.repeated = 0
         self._charged_header = api.names.credits_charged_header.lower()
         self._remaining_header = api.names.credits_remaining_header.lower()
-        self._credits = 0
+        self._credits: int | None = None
         self._remaining = ""
         self._clock = clock
         self._began = self._last = clock()
@@ -63,7 +63,8 @@ class Counter:
             self.repeated += not is_good
             self.done = self.answered if done is None else done
             self._last = self._clock()
-            self._credits += read_credits(answer.headers.get(self._charged_header, "")) or 0
+            charged = read_credits(answer.headers.get(self._charged_header, ""))
+            self._credits = self._credits if charged is None else (self._credits or 0) + charged
             self._remaining = answer.headers.get(self._remaining_header, self._remaining)
 
     def line(self) -> str:
@@ -103,10 +104,10 @@ class Counter:
             yield f"{(self.answered + self.repeated) / self._seconds() * 60:,.0f}{requests} a minute"
         if self.repeated:
             yield f"{self.repeated} failed or refused"
-        if self._credits or self._remaining:
-            yield f"{count_of(self._credits, 'credit')} spent" + (
-                f" and {self._remaining} left" if self._remaining else ""
-            )
+        spent = "" if self._credits is None else f"{count_of(self._credits, 'credit')} spent"
+        left = f"{self._remaining} left" if self._remaining else ""
+        if self._credits or left:
+            yield " and ".join(filter(None, (spent, left)))
 
 
 @contextmanager
