@@ -224,8 +224,8 @@ def test_a_budget_of_credits_is_exit_4_and_the_rest_waits(call: Call, sandbox: f
         pytest.param((), 200, id="one request more"),
         pytest.param(
             ("--set", "api.names.credits_charged_header=unsent"),
-            400,
-            id="by the balance, which the first answer begins",
+            500,
+            id="by the balance, with those in flight at first",
         ),
     ],
 )
