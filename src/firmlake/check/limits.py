@@ -10,9 +10,10 @@ from collections.abc import Callable
 import msgspec
 
 from firmlake.api.exchange import Answer
+from firmlake.api.refusal import read_lines
 from firmlake.check.finding import Finding
 from firmlake.check.names import describe_refusal
-from firmlake.check.refusal import find_bounds, read_lines
+from firmlake.check.refusal import find_bounds
 from firmlake.check.talk import Talk, is_refusal, pagination, read_json
 from firmlake.core.company import Company
 
