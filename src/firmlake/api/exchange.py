@@ -50,8 +50,8 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Whether the status says that this is the answer; some services say 207 for a bulk request."""
-        return 200 <= (self.status or 0) < 300
+        """Whether this is the whole answer according to its status; some services say 207 for a bulk request."""
+        return not self.error and 200 <= (self.status or 0) < 300
 
     @property
     def is_throttled(self) -> bool:

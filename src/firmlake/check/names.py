@@ -98,6 +98,8 @@ def find_page_names(talk: Talk, company: Company) -> Finding:
 
 def describe_refusal(answer: Answer) -> str:
     """Describe in one line what the service answered."""
+    if answer.error and (answer.status or 0) < 300:
+        return answer.error
     lines = read_lines(answer.body) if not answer.is_success else [_glimpse(answer.body)]
     text = "; ".join(dict.fromkeys(lines))[:160]
     return f"{answer.status}: {text}" if text else str(answer.status)
