@@ -63,6 +63,12 @@ def test_the_largest_page_that_arrives_is_found_by_halving() -> None:
     assert (talk.asked, finding.settings) == ([500, 250, 125], {"api.page_limit_max": 125})
 
 
+def test_a_cut_answer_of_status_200_is_no_success() -> None:
+    request = requests.bulk(API, "lookalikes", [ACME])
+    assert Answer(request, 1, 200, "", {}, b"[]", NOON, 1, 0).is_success
+    assert not Answer(request, 1, 200, LOST["cut within"][1], {}, b"[", NOON, 1, 0).is_success
+
+
 def test_a_service_that_sends_not_even_one_company_needs_a_person() -> None:
     finding = find_companies_cap(Talk(0, *LOST["late"]), "lookalikes", [ACME])  # type: ignore[arg-type]
     assert (finding.verdict, finding.settings) == ("needs_you", {})
