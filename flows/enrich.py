@@ -115,6 +115,10 @@ class OnPage(Observer):
         """Show why fetching waits, beside the progress."""
         self._counter.why = why
 
+    def advised(self, advice: str) -> None:
+        """Log which setting to change."""
+        tell(advice)
+
     def fetched(self, stopped: str) -> None:
         """Log the number of requests, their duration and the credits."""
         tell(f"Fetched: {self._counter.summary()}")

@@ -344,7 +344,14 @@ def test_a_429_waits_as_the_service_asks_or_by_its_own_measure(make_client, valu
     assert pauses == [seconds]
 
 
-@pytest.mark.parametrize("status", [429, 503])
+def test_a_403_that_says_when_to_come_back_is_a_quota_and_waits_like_a_429(make_client, landed):
+    pauses = []
+    quota = [refusal(403, **{"Retry-After": "8"})] * 4
+    make_client(script(*quota, OK), sleep=pauses.append, tries=1).send(REQUEST)
+    assert pauses == [8] * 4
+
+
+@pytest.mark.parametrize("status", [429, 503, 403])
 def test_a_pause_of_hours_stops_the_run_resumably(make_client, landed, status):
     client = make_client(script(refusal(status, **{"Retry-After": "7200"})))
     for _ in range(2):
@@ -354,9 +361,11 @@ def test_a_pause_of_hours_stops_the_run_resumably(make_client, landed, status):
     assert len(landed) == 1, "the second one is not sent"
 
 
-def test_429s_without_end_have_an_end(make_client, landed, time):
-    with pytest.raises(errors.PausedByServiceError, match="nothing but 429"):
-        make_client(script(refusal(429))).send(REQUEST)
+@pytest.mark.parametrize("status", [429, 403])
+def test_429s_without_end_have_an_end(make_client, landed, time, status):
+    headers = {"Retry-After": "17"} if status == 403 else {}
+    with pytest.raises(errors.PausedByServiceError, match=f"nothing but {status}"):
+        make_client(script(refusal(status, **headers))).send(REQUEST)
     assert time.now - 1000 <= 900
     assert len(landed) < 60
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.check.refusal import find_bounds, read_lines, suggest_names
+from firmlake.api.refusal import read_lines
+from firmlake.check.refusal import find_bounds, suggest_names
 
 OURS = {"companies": "companies", "country": "countryCode", "company_number": "companyNumber"}
 PAGE = {"limit": "limit", "offset": "offset"}
@@ -50,6 +51,16 @@ REFUSALS: dict[str, tuple[object, dict[str, str]]] = {
         {"message": 'Unrecognized field "companyNumber", not ignorable (2 known properties: "number", "country"])'},
         {"company_number": "number", "country": "country"},
     ),
+    "Django REST": (
+        {"companies": [{"country_code": ["This field is required."], "company_number": ["This field is required."]}]},
+        {"country": "country_code", "company_number": "company_number"},
+    ),
+    "Django REST, the array": ({"identifiers": ["This field is required."]}, {"companies": "identifiers"}),
+    "Elasticsearch": (
+        {"error": {"reason": "Validation Failed: 1: no [ids] to get;"}, "status": 400},
+        {"companies": "ids"},
+    ),
+    "the array of ids": ({"message": "companyIds: must not be null"}, {"companies": "companyIds"}),
     "no reason": ({"status": 400, "message": "Bad request"}, {}),
     "another reason": ({"message": "'companies' must not contain more than 20 entries"}, {}),
 }
@@ -87,13 +98,6 @@ def test_paging_names_are_found_where_a_number_of_a_page_is_not_taken_for_an_off
 )
 def test_the_bound_is_the_largest_number_below_what_was_asked(text: str, asked: int, expected: list[int]) -> None:
     assert find_bounds(read_lines(body({"message": text})), asked) == expected
-
-
-def test_a_page_of_html_and_a_plain_text_are_read_as_lines() -> None:
-    assert read_lines(b"<html><title>400</title><p>limit must be at most 50</p></html>") == [
-        "400 limit must be at most 50"
-    ]
-    assert read_lines(b"Bad Request\r\n\r\nunknown field 'limit'") == ["Bad Request", "unknown field 'limit'"]
 
 
 _JSON = st.recursive(

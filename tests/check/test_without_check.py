@@ -111,6 +111,16 @@ def test_pages_that_a_service_repeats_are_complete_once_the_advice_is_followed(m
     assert lake.ledger()["companies_charged_again"] == 0
 
 
+def test_a_run_whose_first_request_is_too_large_is_complete_and_names_the_settings(make_lake, sandbox, world):
+    lake = make_lake("oldest-first")
+    sandbox.set_options(companies_per_request=6)
+    result = lake.run()
+    assert result.code == 0, result.err
+    assert result.err.count("set api.companies_per_request = 6 and api.records_per_request = ") == 1
+    assert lake.ledger()["companies_charged_again"] == 0
+    assert rows_of(lake) == rows_of(world)
+
+
 def test_other_words_for_an_unknown_company_are_named_with_their_setting(make_lake):
     lake = make_lake("not-found-text")
     lake.list.write_text(lake.list.read_text() + "NL,01000001\n")

@@ -51,12 +51,12 @@ class Clock:
 def fetch(sandbox, folders):
     """Fetch the shards of a run; every request goes through a client whose waits take no time."""
 
-    def fetch(run, *, token="secret", before_each=lambda: None, **api):
+    def fetch(run, *, token="secret", before_each=lambda: None, on_advice=print, **api):
         settings = msgspec.convert({"api": {"base_url": sandbox.base_url, "requests_per_minute": 0, **api}}, Settings)
         clock = Clock()
         access, timing = Access(settings.api, Token(token), _Gate(before_each)), Timing(clock, clock.sleep, lambda: 0.5)
         with Client(access, timing=timing) as client:
-            fetcher = Fetcher(client, settings, run, now=lambda: NOON)
+            fetcher = Fetcher(client, settings, run, now=lambda: NOON, on_advice=on_advice)
             try:
                 return [fetcher.fetch_shard(shard) for shard in range(1, run.plan.shard_count + 1)]
             finally:
@@ -269,17 +269,21 @@ def test_a_wrong_token_costs_one_request(sandbox, folders, fetch):
     assert statuses(run) == {"pending": 900}
 
 
-@pytest.mark.parametrize(("companies_per_request", "request_count"), [(50, 3), (30, 4)])
-def test_a_page_that_is_too_large_costs_few_requests(sandbox, folders, fetch, companies_per_request, request_count):
+@pytest.mark.parametrize(("most", "fitting", "refused"), [(50, 50, 1), *slow((30, 25, 2))])
+def test_after_a_page_that_is_too_large_a_run_goes_on_with_smaller_ones(
+    sandbox, folders, fetch, most, fitting, refused
+):
     """To be sure that it is none of the companies: both halves of what is refused are answered."""
-    sandbox.set_options(companies_per_request=companies_per_request)
-    run = make_run(folders, COMPANIES)
-    with pytest.raises(RequestRefusedError, match="400"):
-        fetch(run, threads=8)
-    assert requests(sandbox) == request_count
-    assert failed(run) == set(), "nobody is blamed"
-    fetch(run, companies_per_request=companies_per_request)
+    sandbox.set_options(companies_per_request=most)
+    run = make_run(folders, COMPANIES, shard_companies=150)
+    advice = []
+    fetch(run, threads=8, on_advice=advice.append)
+    landed = [each.header for shard in run.shards() for each in read_landed(run, shard)]
+    assert [header.status for header in landed].count(400) == refused, "none in a later shard or dataset"
     assert statuses(run)["pending"] == 0
+    assert failed(run) == set(), "nobody is blamed"
+    assert len(advice) == 1, "it is said once"
+    assert f"set api.companies_per_request = {fitting} and api.records_per_request = {5 * fitting}" in advice[0]
 
 
 def test_settings_that_do_not_fit_cost_few_requests(sandbox, folders, fetch):

@@ -50,8 +50,13 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Whether the status says that this is the answer; some services say 207 for a bulk request."""
-        return 200 <= (self.status or 0) < 300
+        """Whether this is the whole answer according to its status; some services say 207 for a bulk request."""
+        return not self.error and 200 <= (self.status or 0) < 300
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether the service refuses for now: status 429 or, for a gateway's quota, 403 with `Retry-After`."""
+        return self.status == 429 or (self.status == 403 and "retry-after" in self.headers)
 
     def __repr__(self) -> str:
         state = self.error or str(self.status)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from firmlake.api.exchange import Answer
+from firmlake.api.refusal import MESSAGE_LENGTH_MAX, read_message
 from firmlake.api.retry import FailureKind, TryAgainError
 from firmlake.api.throttle.hints import read_wait
 from firmlake.core.errors import (
@@ -22,16 +21,12 @@ from firmlake.core.errors import (
 )
 from firmlake.core.text import one_line
 
-__all__ = ["NO_SUCH_PLACE", "judge", "read_message"]
+__all__ = ["NO_SUCH_PLACE", "judge"]
 
 Check = Callable[[bytes], object]
 
 _PASSING = (408, 425)
 """4xx statuses that do not blame the request: too slow, too early."""
-_MESSAGE_LENGTH_MAX = 200
-_MESSAGE_KEYS = ("message", "error", "detail", "title")
-"""Keys of error messages. The first is in docs/service_gaps.md, "whole-request errors"; frameworks and gateways use the
-others."""
 
 _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
     401: (AuthorizationError, "The service does not accept the token", "Get a valid token"),
@@ -59,7 +54,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
         OutOfCreditsError: Status 402.
         PausedByServiceError: The service asks for a wait longer than `wait_max_seconds`.
         AuthorizationError: Status 401.
-        ForbiddenError: Status 403.
+        ForbiddenError: Status 403 without `Retry-After`.
         UnavailableError: The service has no such endpoint (status 404, 405 or 410 without a message).
         ServiceError: A redirect or an untrusted certificate; every other request would fail too.
     """
@@ -70,11 +65,11 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
         return _check(answer, check)
     message = read_message(answer)
     said = f"{status}: {message}" if message else str(status)
+    if answer.is_throttled or status in _PASSING or status >= 500:
+        raise _passing(answer, f"status {said}", wait_max_seconds)
     if status in _ENDS:
         error, what, next_step = _ENDS[status]
         raise error(f"{what.format(path=answer.request.path)} ({said})", next_step)
-    if status == 429 or status in _PASSING or status >= 500:
-        raise _passing(answer, f"status {said}", wait_max_seconds)
     if status < 300:
         raise TryAgainError("unusable", answer, f"status {said}")
     if status < 400:
@@ -102,14 +97,14 @@ def _redirected(answer: Answer) -> ServiceError:
 
 
 def _passing(answer: Answer, said: str, wait_max_seconds: float) -> Exception:
-    is_hint = answer.status == 429 or "retry-after" in answer.headers
+    is_hint = answer.is_throttled or "retry-after" in answer.headers
     wait_seconds = read_wait(answer.headers, answer.fetched_at) if is_hint else None
     if wait_seconds is not None and wait_seconds > wait_max_seconds:
         return PausedByServiceError(
             f"The service wants a pause of {wait_seconds / 60:.0f} minutes ({said})",
             "Run again after that, or raise api.retry_wait_max_seconds",
         )
-    return TryAgainError("throttled" if answer.status == 429 else "failed", answer, said, wait_seconds)
+    return TryAgainError("throttled" if answer.is_throttled else "failed", answer, said, wait_seconds)
 
 
 def _check(answer: Answer, check: Check | None) -> None:
@@ -119,19 +114,4 @@ def _check(answer: Answer, check: Check | None) -> None:
         check(answer.body)
     except UnusableAnswerError as error:
         said = "" if answer.status == 200 else f"status {answer.status}, and "
-        raise TryAgainError("unusable", answer, said + one_line(error.message, _MESSAGE_LENGTH_MAX)) from None
-
-
-def read_message(answer: Answer) -> str:
-    """Return the service's error message as one printable line; empty if there is none."""
-    try:
-        content = msgspec.json.decode(answer.body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        content = None
-    if isinstance(content, dict):
-        text = next((content[key] for key in _MESSAGE_KEYS if isinstance(content.get(key), str)), "")
-    elif answer.headers.get("content-type", "").startswith("text/plain"):
-        text = answer.body.decode(errors="replace")
-    else:
-        text = ""
-    return one_line(text, _MESSAGE_LENGTH_MAX)
+        raise TryAgainError("unusable", answer, said + one_line(error.message, MESSAGE_LENGTH_MAX)) from None

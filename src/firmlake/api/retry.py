@@ -32,7 +32,7 @@ class TryAgainError(Exception):
 
     Attributes:
         kind: `failed` (5xx, truncated, timeout) or `unusable` (a 200 answer of no use); `unreachable` (no connection)
-            or `throttled` (429), which are never the request's fault.
+            or `throttled` (429, or 403 with `Retry-After`), which are never the request's fault.
         answer: The answer of the failed try.
         reason: The reason, for people.
         wait_seconds: The wait that the service asked for; None if it named none.
@@ -153,7 +153,7 @@ def give_up(error: TryAgainError, host: str, *, has_connected: bool, has_answere
         return ServiceError(f"{host} is {reason}", "Check api.base_url and the network")
     if error.kind == "throttled":
         return PausedByServiceError(
-            f"The service has answered nothing but 429 for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
+            f"The service has answered nothing but {answer.status} for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
             "Run again later, with a lower api.requests_per_minute if nobody else uses the key",
         )
     if answer.error.startswith("timeout") and not has_answered:

@@ -5,16 +5,18 @@ To test the limit of companies, a company is named many times in one request.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from firmlake.api.exchange import Answer
+from firmlake.api.refusal import read_lines
 from firmlake.check.finding import Finding
 from firmlake.check.names import describe_refusal
-from firmlake.check.refusal import find_bounds, read_lines
-from firmlake.check.talk import Talk, is_refusal, pagination, read_json
+from firmlake.check.refusal import find_bounds
+from firmlake.check.talk import Talk, is_lost, is_refusal, pagination, read_json
 from firmlake.core.company import Company
+from firmlake.core.errors import RequestFailedError, UnavailableError
 
 __all__ = ["choose_repeated", "find_companies_cap", "find_page_cap", "find_records_cap"]
 
@@ -24,16 +26,20 @@ _HALVINGS_MAX = 12
 def find_page_cap(talk: Talk, company: Company) -> Finding:
     """Find the largest page."""
     assumed = talk.api.page_limit_max
-    answer = talk.single("financials", company, assumed, 0)
+    ask = _bearing_loss(talk, lambda size: talk.single("financials", company, size, 0))
+    answer = ask(assumed)
     if answer.is_success:
         page = pagination(answer)
         limit = page.get("limit", assumed)
         if limit >= assumed or limit == page.get("total"):
             return Finding("largest page", f"{assumed} are accepted", "as_assumed")
         return _capped(talk, "largest page", f"pages are cut to {limit} of {assumed} asked for", page_limit_max=limit)
-    largest = _largest(lambda size: talk.single("financials", company, size, 0), 1, assumed, answer)
+    largest = _largest(ask, 1, assumed, answer)
     if largest is None:
         return _unclear("largest page", answer)
+    if is_lost(answer):
+        seen = f"answers of more than {largest} records do not arrive ({answer.error})"
+        return _capped(talk, "largest page", seen, page_limit_max=largest)
     return _capped(talk, "largest page", f"{largest}, {assumed} are refused", page_limit_max=largest)
 
 
@@ -65,13 +71,17 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company]) -> Findin
     if not named:
         seen = f"a company named twice is answered once, or might be charged twice; so {assumed} were not tried"
         return Finding(row, seen, "not_observed")
-    answer = talk.bulk(dataset, named, size=assumed)
+    ask = _bearing_loss(talk, lambda count: talk.bulk(dataset, named, size=count))
+    answer = ask(assumed)
     if answer.is_success:
         return Finding(row, f"{assumed} are accepted", "as_assumed")
-    largest = _largest(lambda count: talk.bulk(dataset, named, size=count), 1, assumed, answer)
+    largest = _largest(ask, 1, assumed, answer)
     if largest is None:
         return _unclear(row, answer)
-    return _capped(talk, row, f"{largest}, {assumed} are refused", companies_per_request=largest)
+    seen = f"{largest}, {assumed} are refused"
+    if is_lost(answer):
+        seen = f"answers of more than {largest} companies do not arrive ({answer.error})"
+    return _capped(talk, row, seen, companies_per_request=largest)
 
 
 def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Finding:
@@ -86,13 +96,14 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Find
     most = most if named else 1
     row = "records in a bulk request"
 
-    def ask(records: int) -> Answer:
+    def send(records: int) -> Answer:
         """Ask for this many records, or slightly fewer, with as few companies as possible."""
         count = -(-records // page)
         return talk.bulk("financials", named or [company], records // count, 0, size=count)
 
     if not assumed:
         return Finding(row, "no cap is set", "not_observed")
+    ask = _bearing_loss(talk, send)
     answer = ask(min(assumed, page * most))
     if not answer.is_success:
         largest = _largest(ask, 1, assumed, answer)
@@ -114,12 +125,30 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Find
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+def _bearing_loss(talk: Talk, ask: Callable[[int], Answer]) -> Callable[[int], Answer]:
+    """Return a function that also returns answers that were lost, so that a smaller one can be asked for."""
+
+    def bear(size: int) -> Answer:
+        try:
+            return ask(size)
+        except (RequestFailedError, UnavailableError):
+            if not is_lost(talk.answers[-1]):
+                raise
+            return talk.answers[-1]
+
+    return bear
+
+
 def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal: Answer) -> int | None:
     """Find the largest accepted number, from the text of the refusal or by bisection.
+
+    If the answer is lost, the number is only halved: each further try may last until the timeout.
 
     Returns:
         The number; None if the service does not seem to refuse because of the number.
     """
+    if is_lost(refusal):
+        return next((size for size in _halves(refused) if ask(size).is_success), None)
     for bound in find_bounds(read_lines(refusal.body), refused)[:3]:
         if bound >= accepted and ask(bound).is_success:
             if bound + 1 == refused or _refused(ask(bound + 1)):
@@ -133,6 +162,12 @@ def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal:
         middle = (accepted + refused) // 2
         accepted, refused = (accepted, middle) if _refused(ask(middle)) else (middle, refused)
     return accepted
+
+
+def _halves(size: int) -> Iterator[int]:
+    while size > 1:
+        size //= 2
+        yield size
 
 
 def _refused(answer: Answer) -> bool:

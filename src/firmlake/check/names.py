@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from firmlake.api.exchange import Answer
+from firmlake.api.refusal import read_lines
 from firmlake.check.finding import Finding
-from firmlake.check.refusal import read_lines, suggest_names
+from firmlake.check.refusal import suggest_names
 from firmlake.check.talk import Talk, is_refusal, pagination, read_json
 from firmlake.core.company import Company, normal_form
 from firmlake.core.text import shown
@@ -21,14 +22,14 @@ _BODY = ("companies", "country", "company_number")
 _PAGE = ("limit", "offset")
 _OTHERS: dict[str, tuple[str, ...]] = {
     "companies": ("companies", "identifiers", "companyIds", "items"),
-    "country": ("countryCode", "country", "countryIso"),
-    "company_number": ("companyNumber", "number", "id", "registrationNumber"),
+    "country": ("countryCode", "country", "countryIso", "country_code"),
+    "company_number": ("companyNumber", "number", "id", "registrationNumber", "company_number"),
     "limit": ("limit", "pageSize", "size", "take", "perPage", "count", "top", "$top"),
     "offset": ("offset", "skip", "start", "from", "$skip"),
 }
 """Names used by other services, to try if the service refuses ours without saying which names it expects."""
 _HINTS_MAX = 8
-_GUESSES_MAX = 50
+_GUESSES_MAX = 80
 
 
 def elements_of(answer: Answer, companies: list[Company]) -> list[dict[str, Any]] | None:
@@ -97,6 +98,8 @@ def find_page_names(talk: Talk, company: Company) -> Finding:
 
 def describe_refusal(answer: Answer) -> str:
     """Describe in one line what the service answered."""
+    if answer.error and (answer.status or 0) < 300:
+        return answer.error
     lines = read_lines(answer.body) if not answer.is_success else [_glimpse(answer.body)]
     text = "; ".join(dict.fromkeys(lines))[:160]
     return f"{answer.status}: {text}" if text else str(answer.status)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from firmlake.check.limits import choose_repeated, find_companies_cap, find_page
 from firmlake.check.names import describe_refusal, find_body_names, find_page_names
 from firmlake.check.records import examine_records
 from firmlake.check.spelling import SPELLING, find_spelling, spellings
-from firmlake.check.talk import Talk, read_json
+from firmlake.check.talk import Talk, is_refusal, read_json
 from firmlake.check.totals import find_totals
 from firmlake.check.values import Records
 from firmlake.check.wording import find_errors, find_language, find_messages, find_not_found
@@ -26,6 +27,8 @@ __all__ = ["ask_questions"]
 
 _PAGED_LAST = ("lookalikes", "relationships", "financials")
 """The datasets by which questions about companies are asked: those whose answers have no pages come first."""
+_FIRST_LIMIT = 2
+_LANGUAGE_HEADER = re.compile(r"\bheader\W+([a-z-]*lang[a-z-]*)|\b([a-z-]*lang[a-z-]*)\W+header", re.IGNORECASE)
 
 
 def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Iterator[Finding]:
@@ -44,11 +47,11 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     """
     yield from _find_lists(talk)
     usual = talk.api.keep_leading_zero
-    known, statuses = _find_first(talk, companies)
-    allowed = [dataset for dataset, status in statuses.items() if _is_ok(status)]
+    known, firsts = _find_first(talk, companies)
+    allowed = [dataset for dataset, answer in firsts.items() if answer.is_success]
     if known is None or not allowed:
-        yield _describe_nobody(companies, statuses)
-        yield from _describe_endpoints(statuses, {})
+        yield _describe_nobody(companies, firsts)
+        yield from _describe_endpoints(talk, firsts, {})
         return
     body = next(dataset for dataset in _PAGED_LAST if dataset in allowed)
     named = find_body_names(talk, body, known)
@@ -56,7 +59,7 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     is_understood = named.verdict != "needs_you"
     yield find_spelling(talk, allowed[0], known, companies if is_understood else [known], usual)
     if not is_understood:
-        yield from _describe_endpoints(statuses, {})
+        yield from _describe_endpoints(talk, firsts, {})
         return
     if "financials" in allowed:
         yield find_page_names(talk, known)
@@ -66,8 +69,8 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     if "financials" in allowed:
         yield find_records_cap(talk, known, repeated)
     others = [company for company in companies if company != known]
-    answers = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in statuses}
-    yield from _describe_endpoints(statuses, answers)
+    answers = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in firsts}
+    yield from _describe_endpoints(talk, firsts, answers)
     yield find_totals(talk.answers)
     yield find_messages(talk, answers)
     yield find_not_found(talk, body, known, stranger)
@@ -96,33 +99,38 @@ def _find_lists(talk: Talk) -> Iterator[Finding]:
         yield Finding("lists", what, "covered")
 
 
-def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, int | None]]:
+def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, Answer]]:
     """Find a company that the service knows, by asking each endpoint for one company, with both Belgian spellings.
 
     Returns:
-        The company, or None; the status of each dataset.
+        The company, or None; the answer of each dataset.
     """
-    usual, statuses = talk.api.keep_leading_zero, {}
+    usual, firsts = talk.api.keep_leading_zero, {}
     for company in companies:
         for keep in spellings(talk, company):
             talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
-            statuses = {dataset: talk.single(dataset, company).status for dataset in DATASETS}
-            if any(map(_is_ok, statuses.values())):
-                return company, statuses
+            firsts = {dataset: _ask_first(talk, dataset, company) for dataset in DATASETS}
+            if any(answer.is_success for answer in firsts.values()):
+                return company, firsts
         talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=usual)
-    return None, statuses
+    return None, firsts
 
 
-def _describe_nobody(companies: Sequence[Company], statuses: dict[str, int | None]) -> Finding:
+def _ask_first(talk: Talk, dataset: str, company: Company) -> Answer:
+    """Ask with a limit, as runs do; if that is refused, without one: the service may call it otherwise."""
+    if DATASETS[dataset].is_paged:
+        answer = talk.single(dataset, company, _FIRST_LIMIT, 0)
+        if not is_refusal(answer):
+            return answer
+    return talk.single(dataset, company)
+
+
+def _describe_nobody(companies: Sequence[Company], firsts: Mapping[str, Answer]) -> Finding:
     asked = ", ".join(map(str, companies))
-    if set(statuses.values()) == {404}:
+    if all(answer.status == 404 for answer in firsts.values()):
         step = "Name companies that the service is sure to know, with --company or a list"
         return Finding(SPELLING, f"the service knows none of {asked}", "needs_you", next_step=step)
     return Finding(SPELLING, f"nothing was answered about {asked}", "not_observed")
-
-
-def _is_ok(status: int | None) -> bool:
-    return 200 <= (status or 0) < 300
 
 
 def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
@@ -134,22 +142,31 @@ def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
     return talk.bulk(dataset, chosen, max(1, min(talk.api.page_limit_max, most)), 0)
 
 
-def _describe_endpoints(statuses: dict[str, int | None], bulk: dict[str, Answer]) -> Iterator[Finding]:
-    for dataset, status in statuses.items():
+def _describe_endpoints(talk: Talk, firsts: Mapping[str, Answer], bulk: Mapping[str, Answer]) -> Iterator[Finding]:
+    for dataset, first in firsts.items():
         row, answer = f"endpoints of {dataset}", bulk.get(dataset)
-        seen = f"GET {status}" + (f", POST {answer.status}" if answer else "")
-        worst = max(status or 0, (answer and answer.status) or 0)
-        if _is_ok(worst):
+        seen = f"GET {first.status}" + (f", POST {answer.status}" if answer else "")
+        worst = max(first, answer or first, key=lambda one: one.status or 0)
+        if worst.is_success:
             is_known = answer is None or read_json(answer.body) is not None
             yield Finding(row, f"{seen}: allowed" if is_known else f"{seen}, but no JSON", "as_assumed")
-        elif worst == 404:
+        elif worst.status == 404:
             yield Finding(row, f"{seen}: not found", "not_observed")
         else:
-            what = "forbidden" if worst == 403 else "fails"
-            yield Finding(
-                row, f"{seen}: {what}", "needs_you",
-                next_step=f"Get {dataset} allowed or repaired, or leave it out of run.datasets; runs end with exit 3",
-            )  # fmt: skip
+            said = describe_refusal(worst)
+            what = "forbidden" if worst.status == 403 else f"refused ({said})" if is_refusal(worst) else "fails"
+            yield Finding(row, f"{seen}: {what}", "needs_you", next_step=_advise(talk, dataset, said))
+
+
+def _advise(talk: Talk, dataset: str, said: str) -> str:
+    """Advise on an endpoint that is not answered, from the words of the service."""
+    found, ours = _LANGUAGE_HEADER.search(said), talk.api.names.language_header
+    header = found and (found[1] or found[2])
+    if header and header.casefold() != ours.casefold():
+        return f"Set api.names.language_header to {header}, and check again"
+    if header:
+        return f"Set api.language to one of the languages that the service wants in {ours}, and check again"
+    return f"Get {dataset} allowed or repaired, or leave it out of run.datasets; runs end with exit 3"
 
 
 def _gather(answers: dict[str, Answer]) -> Records:

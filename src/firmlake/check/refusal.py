@@ -1,20 +1,12 @@
-"""Refusals: read from the text which name the service expects instead of ours, and which number it allows at most.
-
-Services express this in many ways: a sentence, a list of sentences, a map from field to sentences, a path of keys with
-a sentence. All of these are first flattened to lines of text.
-"""
+"""Refusals: read from the text which name the service expects instead of ours, and which number it allows at most."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-import msgspec
+__all__ = ["find_bounds", "suggest_names"]
 
-__all__ = ["find_bounds", "read_lines", "suggest_names"]
-
-_TAG = re.compile(r"<[^>]*>")
 _QUOTED = re.compile("['\"`\u2018\u201c]([A-Za-z_][\\w.\\[\\]$]*)['\"`\u2019\u201d]")
 _SUBJECT = re.compile(
     r"([A-Za-z_][\w.\[\]$]*)\s+(?:property |field |parameter )?"
@@ -23,8 +15,7 @@ _SUBJECT = re.compile(
 _OBJECT = re.compile(
     r"(?:property|properties|field|parameter|key|attribute|expected|mean|missing|required:?)\s+([A-Za-z_]\w*)"
 )
-_PATHS = ("loc", "path", "field", "property", "instancePath", "pointer", "source", "param", "parameter")
-_MAPS = ("errors", "fieldErrors", "violations", "fields")
+_BRACKETED = re.compile(r"\bno \[([A-Za-z_]\w*)\]")
 _NUMBER = re.compile(r"(?<![\w.])\d{1,7}(?![\w.]*\w)")
 
 _FRAGMENTS: dict[str, tuple[str, ...]] = {
@@ -50,31 +41,16 @@ _FRAGMENTS: dict[str, tuple[str, ...]] = {
 _NOT_NAMES = {
     "a", "an", "and", "array", "bad", "body", "data", "error", "expected", "field", "fields", "input", "integer", "is",
     "it", "json", "key", "list", "message", "missing", "must", "not", "null", "object", "of", "one", "or", "parameter",
-    "properties", "property", "query", "request", "required", "should", "string", "the", "to", "type", "unknown",
-    "value", "values", "you", "your",
+    "properties", "property", "query", "request", "required", "should", "string", "the", "this", "to", "type",
+    "unknown", "value", "values", "you", "your",
 }  # fmt: skip
-
-
-def read_lines(body: bytes) -> list[str]:
-    """Flatten the body of a refusal of any shape to lines of text.
-
-    Example:
-        >>> read_lines(b'{"detail": [{"loc": ["body", "limit"], "msg": "Field required"}]}')
-        ['body.limit Field required']
-    """
-    try:
-        content = msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text = _TAG.sub(" ", body[:20_000].decode("utf-8", "replace"))
-        return [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
-    return list(_flatten(content, depth=0))
 
 
 def suggest_names(lines: list[str], names: Mapping[str, str]) -> dict[str, str]:
     """Find which of our names the service wants replaced, and by which.
 
     Args:
-        lines: Lines of text from `read_lines`.
+        lines: Lines of text from `api.refusal.read_lines`.
         names: The names that were sent, by role (`companies`, `country`, `company_number`, `limit`, `offset`).
 
     Returns:
@@ -101,7 +77,7 @@ def find_bounds(lines: list[str], asked: int) -> list[int]:
     """Find the numbers in a refusal that may be the largest allowed one, the likeliest first.
 
     Args:
-        lines: Lines of text from `read_lines`.
+        lines: Lines of text from `api.refusal.read_lines`.
         asked: The number that was refused; only smaller numbers are returned.
 
     Example:
@@ -115,43 +91,14 @@ def find_bounds(lines: list[str], asked: int) -> list[int]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _flatten(value: Any, depth: int) -> Iterator[str]:
-    if depth > 8:
-        return
-    if isinstance(value, str):
-        yield " ".join(value.split())
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _flatten(inner, depth + 1)
-    elif isinstance(value, dict):
-        place = next((text for key in _PATHS if (text := _path(value.get(key)))), "")
-        for key, inner in value.items():
-            if key in _PATHS and _path(inner):
-                continue
-            prefix = f"{place} " if place else ""
-            for text in _flatten(inner, depth + 1):
-                yield prefix + text
-        for key in _MAPS:
-            if isinstance(value.get(key), dict):
-                yield from (f"{field} is refused" for field in value[key])
-
-
-def _path(value: Any) -> str:
-    if isinstance(value, list) and value and all(isinstance(part, str | int) for part in value):
-        return ".".join(map(str, value))
-    if isinstance(value, str) and re.fullmatch(r"[/$]?[\w./\[\]$-]+", value):
-        return value.strip("/$.").replace("/", ".")
-    return ""
-
-
 def _names_in(line: str) -> Iterator[str]:
     """Yield the words of a line that look like field names; for a path, its last part that is not an index."""
-    for pattern in (_QUOTED, _SUBJECT, _OBJECT):
+    for pattern in (_QUOTED, _SUBJECT, _OBJECT, _BRACKETED):
         for text in pattern.findall(line):
             yield _last(text)
     first = line.partition(" ")[0]
-    if "." in first.strip("."):
-        yield _last(first)
+    if "." in first.strip(".") or first.endswith(":"):
+        yield _last(first.removesuffix(":"))
 
 
 def _last(path: str) -> str:
@@ -163,6 +110,8 @@ def _role(word: str, names: Mapping[str, str]) -> str | None:
     text = word.lower()
     if text == "page":  # a page number is not an offset
         return None
+    if text.endswith("ids") and "companies" in names:
+        return "companies"
     for role, fragments in _FRAGMENTS.items():
         if role in names and any(text == part if len(part) < 3 else part in text for part in fragments):
             return role

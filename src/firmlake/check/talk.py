@@ -21,10 +21,12 @@ from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, Stopped
 from firmlake.core.settings import ApiSettings
 
-__all__ = ["EXPOSED_MAX", "Talk", "is_charge", "is_refusal", "is_remainder", "pagination", "read_json"]
+__all__ = ["EXPOSED_MAX", "Talk", "is_charge", "is_lost", "is_refusal", "is_remainder", "pagination", "read_json"]
 
 _REFUSALS = (400, 413, 422)
-_TRIES = 2
+_TRIES = 3
+_TRIES_OF_LARGE = 2
+"""Tries of a request that tests a limit: its answer may never arrive, and each try may last until the timeout."""
 EXPOSED_MAX = 100
 """Companies that may be answered, counted in each answer, by a service that tells nothing of credits."""
 _CHARGED = re.compile(r"charg|used|usage|cost|consum|spent|deduct")
@@ -43,6 +45,11 @@ def read_json(body: bytes) -> Any:
 def is_refusal(answer: Answer) -> bool:
     """Tell whether the service refuses the form of a request."""
     return answer.status in _REFUSALS
+
+
+def is_lost(answer: Answer) -> bool:
+    """Tell whether an answer was cut or came too late, as answers may that are too large for the service."""
+    return answer.error.startswith(("broken:", "timeout:", "body:"))
 
 
 def is_charge(header: str) -> bool:
@@ -96,17 +103,18 @@ class Talk:
         for client in self._clients.values():
             client.close()
 
-    def ask(self, request: Request, api: ApiSettings | None = None) -> Answer:
+    def ask(self, request: Request, api: ApiSettings | None = None, tries: int = _TRIES) -> Answer:
         """Send a request and return the answer, which may be a refusal.
 
         Args:
             request: The request.
             api: Language and header names to use; None uses those of `self.api`.
+            tries: Tries that may fail.
 
         Raises:
             Stopped: The request exceeds the budget of companies, no credits are left, or a signal arrived.
             AuthorizationError: Status 401; get a valid token.
-            FirmlakeError: No answer came, or a redirect. The message says what to do.
+            FirmlakeError: No answer came, or only a part, or a redirect. The message says what to do.
         """
         self._spend(request.companies)
         self._stop_if_overcharged()
@@ -115,14 +123,14 @@ class Talk:
             self._clients[key] = Client(Access(api or self.api, self._token, self._throttle), stop=self._stop)
         heard: list[Answer] = []
         try:
-            self._clients[key].send(request, _accept, tries=_TRIES, is_patient=False, on_answer=heard.append)
+            self._clients[key].send(request, _accept, tries=tries, is_patient=False, on_answer=heard.append)
         except Stopped:
             raise
         except FirmlakeError:
             # For the client some refusals end a run; for a check a refusal is an answer.
             self._clients.pop(key).close()
             status = heard[-1].status if heard else None
-            if status is None or status == 401 or 300 <= status < 400:
+            if status is None or status == 401 or (status < 400 and (heard[-1].error or status >= 300)):
                 raise
         finally:
             self.answers += heard
@@ -163,7 +171,7 @@ class Talk:
             request = msgspec.structs.replace(request, body=msgspec.json.encode(body))
         elif size:
             request = requests.bulk(_lifted(tried), dataset, companies[:size], limit, offset)
-        return self.ask(request, tried)
+        return self.ask(request, tried, _TRIES_OF_LARGE if size else _TRIES)
 
     @property
     def charged(self) -> int:

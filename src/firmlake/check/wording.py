@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from firmlake.api.exchange import Answer
-from firmlake.api.judge import read_message
+from firmlake.api.refusal import read_message
 from firmlake.api.unknown import NOT_FOUND, is_about
 from firmlake.check.finding import Finding
 from firmlake.check.names import describe_refusal

@@ -63,6 +63,10 @@ class OnTerminal(Observer):
         """Show why fetching waits, beside the progress."""
         self._counter.why = why
 
+    def advised(self, advice: str) -> None:
+        """Print which setting to change."""
+        self._call.say(advice)
+
     def fetched(self, stopped: str) -> None:  # noqa: ARG002
         """Print the number of requests, their duration and the credits."""
         self._call.say(f"Fetched{' now' if self._is_resumed else ''}: {self._counter.summary()}")

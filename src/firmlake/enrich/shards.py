@@ -49,6 +49,7 @@ def fetch_shards(
         The reason why fetching stopped early, or None if every company is answered or given up; and the staged shards.
     """
     staged: dict[int, Manifest] = {}
+    advice: list[str] = []
     watch = Watch(settings.run.stuck_after_minutes, run.folders.state)
 
     @collecting_rarely()
@@ -63,9 +64,11 @@ def fetch_shards(
         closing(watch),
         observer.fetching(expected, settings.api) as on_answer,
         service.connect(settings, stop, _noting(watch, observer.waiting), now) as client,
-        _fetching(settings, run, client, _noting(watch, on_answer), now) as fetcher,
+        _fetching(settings, run, client, _noting(watch, on_answer), now, advice.append) as fetcher,
     ):
         stopped = _one_by_one(fetch_and_stage, range(1, run.plan.shard_count + 1), stop, watch)
+    for each in advice:
+        observer.advised(each)
     return stopped, staged
 
 
@@ -76,6 +79,7 @@ def _fetching(
     client: Client,
     on_answer: Callable[[Answer], object],
     now: Callable[[], datetime],
+    on_advice: Callable[[str], object],
 ) -> Iterator[Fetcher]:
     """Open the fetcher of a run. Closing it waits for the requests in flight.
 
@@ -83,7 +87,7 @@ def _fetching(
     The first successful answer ties the data folder to its service, so a mistaken address does not.
     """
     on_works = partial(service.stamp_service, settings, run.folders)
-    fetcher = Fetcher(client, settings, run, on_answer, on_works, now)
+    fetcher = Fetcher(client, settings, run, on_answer, on_works, now, on_advice)
     try:
         yield fetcher
     except RequestRefusedError:

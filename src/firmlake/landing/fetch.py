@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from zlib import crc32
 
+import msgspec
+
 from firmlake.api.client import Answer, Client
 from firmlake.core.company import Company
 from firmlake.core.errors import (
@@ -56,6 +58,7 @@ class Fetcher:
         on_answer: Called from any thread after each answer has landed.
         on_works: Called once, at the first usable answer.
         now: Returns the current time in UTC.
+        on_advice: Called with a sentence for people if settings should be changed before the next run.
     """
 
     def __init__(
@@ -66,8 +69,11 @@ class Fetcher:
         on_answer: Callable[[Answer], object] = lambda answer: None,
         on_works: Callable[[], object] = lambda: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_advice: Callable[[str], object] = lambda advice: None,
     ) -> None:
         self._settings = settings
+        self._on_advice = on_advice
+        self._limits = settings.api
         self._run = run
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
         self._standing = Standing(run.plan.datasets, run.barred_datasets(), on_works)
@@ -141,8 +147,8 @@ class Fetcher:
             for (is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Sender.charged`
                 tries = 1 if is_apart else self._settings.api.tries  # failed before: halved, not retried
                 witness = shard.witness(dataset) if is_left_out else None
-                pages = plan_pages(self._settings.api, dataset, group)
-                asks += [Ask(page, tries) for page in accompany(self._settings.api, pages, witness)]
+                pages = plan_pages(self._limits, dataset, group)
+                asks += [Ask(page, tries) for page in accompany(self._limits, pages, witness)]
         return asks
 
     def _may_ask(self, shard: Shard, company: Company) -> bool:
@@ -183,7 +189,8 @@ class Fetcher:
 
         If companies may be the reason for a failure, smaller and smaller parts of the page are sent to find out. If no
         company is to blame, the dataset is given up. If, moreover, nothing was ever answered and the service refuses
-        everything, the run ends; after a 404, only if no other dataset is answered either.
+        everything, the run ends; after a 404, only if no other dataset is answered either. If the page was too large,
+        the run goes on with smaller ones.
         """
         standing, dataset = self._standing, asks[0].page.dataset
         if probe := standing.take_probe(dataset):
@@ -198,7 +205,9 @@ class Fetcher:
             standing.answered(dataset)  # the endpoint is there: it speaks of a company
             return [*divided, *parts]
         is_refused = isinstance(first.error, RequestRefusedError)
-        if is_refused and not has_worked and (is_nobodys_fault(parts) or is_size(first, parts)):
+        if is_size(first, parts):
+            self._ask_for_less(asks, first, parts[0])
+        if is_refused and not has_worked and is_nobodys_fault(parts):
             standing.misfit = misfit(first)
             if not is_no_such_place(first):
                 raise standing.misfit
@@ -206,6 +215,20 @@ class Fetcher:
             assert first.error
             return [*divided, *(self._sender.end(dataset, part, first.error) for part in parts)]
         return [*divided, *parts]
+
+    def _ask_for_less(self, asks: deque[Ask], refused: Sent, answered: Sent) -> None:
+        """Drop all planned pages and plan the rest of the run no larger than a page that was answered."""
+        page = answered.ask.page
+        fitting = {"companies_per_request": len(page.companies)}
+        if page.limit:
+            fitting["records_per_request"] = len(page.companies) * page.limit
+        self._limits = msgspec.structs.replace(self._limits, **fitting)
+        asks.clear()
+        advised = " and ".join(f"api.{key} = {value}" for key, value in fitting.items())
+        self._on_advice(
+            f"The service refused {len(refused.ask.page.companies)} companies in one request for {page.dataset}, "
+            f"and the run went on with {len(page.companies)}: set {advised}"
+        )
 
     def _probe(self, asks: deque[Ask], tries: int | None, shard: Shard) -> Sent:
         """Ask for one company of the next page, to see whether its dataset is available again."""

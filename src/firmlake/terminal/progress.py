@@ -57,7 +57,7 @@ class Counter:
 
     def count(self, answer: Answer, done: int | None = None) -> None:
         """Count one answer. `done` is the number of units done so far; None counts successful answers."""
-        is_good = answer.is_success and not answer.error
+        is_good = answer.is_success
         with self._lock:
             self.answered += is_good
             self.repeated += not is_good

@@ -112,11 +112,12 @@ def test_a_restart_goes_on_where_the_last_run_was_killed(tmp_path):
     assert simulation.refused_share == 0
 
 
-def test_a_refusal_stops_the_other_processes_too(tmp_path):
+@pytest.mark.parametrize("status", [429, 403])
+def test_a_refusal_stops_the_other_processes_too(tmp_path, status):
     time = VirtualTime()
     one, other = (SharedThrottle(FileStore(tmp_path / "key", time.clock_ns), LIMIT) for _ in range(2))
     grant = one.acquire(time.sleep)
-    one.observe(grant, Answer(REQUEST, 1, 429, "", {"retry-after": "30"}, b"", time.utc(), 0.1, 0))
+    one.observe(grant, Answer(REQUEST, 1, status, "", {"retry-after": "30"}, b"", time.utc(), 0.1, 0))
     before = time.now
     other.acquire(time.sleep)
     assert time.now - before == pytest.approx(30)

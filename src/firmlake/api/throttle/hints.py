@@ -47,7 +47,7 @@ class Allowance(NamedTuple):
 
 
 def read_wait(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Read how long a 429 or 503 answer asks us to wait.
+    """Read how long a 429, 403 or 503 answer asks us to wait.
 
     Args:
         headers: Headers of the answer, names in lower case.

@@ -166,7 +166,7 @@ class SharedThrottle:
         try:
             with self._window() as (window, now):
                 answered(window, grant, now)
-                if answer.status == 429:
+                if answer.is_throttled:
                     refused(window, self._limit, grant, now, wait_seconds)
                 learn(window, self._limit, now, allowance)
         except ThrottleStoreError as error:

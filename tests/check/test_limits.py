@@ -1,0 +1,82 @@
+"""What `check` says of the limits of one request, from a service that is no more than a function."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from firmlake.api import requests
+from firmlake.api.exchange import Answer
+from firmlake.check.limits import find_companies_cap, find_page_cap
+from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError
+from firmlake.core.settings import ApiSettings
+from support import ACME, NOON, found, period
+
+API = ApiSettings()
+LOST = {
+    "cut before a byte": (None, "broken: the answer is cut or not HTTP", RequestFailedError),
+    "cut within": (200, "broken: the answer is cut or not HTTP", RequestFailedError),
+    "late": (None, "timeout: no answer within 60 s", UnavailableError),
+    "too long": (200, "body: has more than 9 bytes", RequestFailedError),
+}
+
+
+class Talk:
+    """Stands for a service that sends only small answers."""
+
+    def __init__(self, most: int, status: int | None, error: str, failure: type[ServiceError]) -> None:
+        self.api, self.answers, self.asked = API, [], []
+        self._most, self._lost, self._failure = most, (status, error), failure
+
+    def single(self, dataset: str, company: Any, limit: int, offset: int) -> Answer:
+        element = {**found(ACME, "financials", period()), "pagination": {"limit": limit, "offset": 0, "total": 900}}
+        return self._answer(limit, json.dumps(element).encode())
+
+    def bulk(self, dataset: str, companies: Any, *, size: int) -> Answer:
+        return self._answer(size, b"[]")
+
+    def _answer(self, size: int, body: bytes) -> Answer:
+        self.asked.append(size)
+        status, error = (200, "") if size <= self._most else self._lost
+        request = requests.bulk(API, "lookalikes", [ACME])
+        self.answers.append(Answer(request, 1, status, error, {}, body if not error else b"[99, ", NOON, 1, 0))
+        if error:
+            raise self._failure("it failed", "")
+        return self.answers[-1]
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_where_large_answers_do_not_arrive_half_as_many_companies_are_asked_for_until_they_do(how: str) -> None:
+    talk = Talk(20, *LOST[how])
+    finding = find_companies_cap(talk, "lookalikes", [ACME])  # type: ignore[arg-type]
+    assert talk.asked == [100, 50, 25, 12]
+    assert (finding.verdict, finding.settings) == ("covered", {"api.companies_per_request": 12})
+    assert finding.seen == f"answers of more than 12 companies do not arrive ({LOST[how][1]})"
+    assert talk.api.companies_per_request == 12
+
+
+def test_the_largest_page_that_arrives_is_found_by_halving() -> None:
+    talk = Talk(130, *LOST["late"])
+    finding = find_page_cap(talk, ACME)  # type: ignore[arg-type]
+    assert (talk.asked, finding.settings) == ([500, 250, 125], {"api.page_limit_max": 125})
+
+
+def test_a_cut_answer_of_status_200_is_no_success() -> None:
+    request = requests.bulk(API, "lookalikes", [ACME])
+    assert Answer(request, 1, 200, "", {}, b"[]", NOON, 1, 0).is_success
+    assert not Answer(request, 1, 200, LOST["cut within"][1], {}, b"[", NOON, 1, 0).is_success
+
+
+def test_a_service_that_sends_not_even_one_company_needs_a_person() -> None:
+    finding = find_companies_cap(Talk(0, *LOST["late"]), "lookalikes", [ACME])  # type: ignore[arg-type]
+    assert (finding.verdict, finding.settings) == ("needs_you", {})
+    assert "timeout: no answer within 60 s" in finding.seen
+
+
+def test_a_service_that_cannot_be_reached_any_more_ends_the_check() -> None:
+    """Half as many companies would not help."""
+    talk = Talk(20, None, "unreachable: no connection", RequestFailedError)
+    with pytest.raises(RequestFailedError):
+        find_companies_cap(talk, "lookalikes", [ACME])  # type: ignore[arg-type]
