@@ -107,7 +107,8 @@ def failed(run):
 @pytest.fixture(scope="session")
 def undisturbed(sandbox_process, tmp_path_factory):
     """What the single-company endpoints say of the first companies, in one page each."""
-    sandbox, _ = sandbox_process
+    sandbox, options = sandbox_process
+    sandbox.set_options(**options)  # another test may have set a rate limit
     sandbox.reset()
     said = {}
     for company in COMPANIES[:40]:
