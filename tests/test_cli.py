@@ -226,6 +226,7 @@ def test_a_budget_of_credits_is_exit_4_and_the_rest_waits(call: Call, sandbox: f
             ("--set", "api.names.credits_charged_header=unsent"),
             500,
             id="by the balance, with those in flight at first",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -241,6 +242,7 @@ def test_a_budget_also_counts_credits_that_the_service_charges_against_our_ledge
     assert call("verify").code == 0
 
 
+@pytest.mark.slow
 def test_a_refresh_that_the_budget_leaves_out_is_made_by_the_next_run(call: Call, sandbox):
     assert call("run", "list.csv").code == 0
     left_out = call("run", "list.csv", "--refresh", "--max-credits", "0", "--json")
@@ -616,6 +618,7 @@ def interrupt(call: Call, sandbox: firmlake_sandbox.Sandbox, *arguments: str) ->
     return run
 
 
+@pytest.mark.slow
 def test_status_and_metrics_and_plan_count_the_credits_of_unfinished_runs(call: Call, sandbox):
     interrupt(call, sandbox)
     paid = sandbox.ledger()["summary"]["credits_charged"]
@@ -656,6 +659,7 @@ def test_status_names_what_a_resume_lacks(lost, call: Call, sandbox):
     assert call("plan", "list.csv").code == 1
 
 
+@pytest.mark.slow
 def test_a_list_that_takes_the_name_of_another_is_warned_about_and_its_next_version_is_not(call: Call):
     """Also where each week has a folder of its own, and where a list grows or shrinks a lot."""
 
@@ -676,6 +680,7 @@ def test_a_list_that_takes_the_name_of_another_is_warned_about_and_its_next_vers
     assert warning in call("run", "b/Customers.csv", "--sample", "1").err, "the file counts, not its sample"
 
 
+@pytest.mark.slow
 def test_many_refused_lines_that_were_not_before_end_a_run_with_3_once_and_status_counts_them(call: Call):
     """The first version of a list, and one that is as bad as the version before, end as done."""
 

@@ -87,6 +87,7 @@ def test_a_database_out_of_reach_is_named_and_the_next_forget_cleans_it(loaded, 
     assert places_of(tmp_path, *SPELLED, BOLT.company_number) == set()
 
 
+@pytest.mark.slow
 def test_a_database_file_that_is_missing_is_reported_until_it_is_said_to_be_gone(folders: Folders, tmp_path):
     """It may only be elsewhere for now, so nothing but the operator ends the search for it."""
     make_weeks(folders, 1)

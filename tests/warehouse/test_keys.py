@@ -7,7 +7,20 @@ from firmlake.enrich.held import read_held
 from firmlake.rebuild.replay import replay
 from firmlake.tables.schemas import TABLES
 from firmlake.warehouse.generations import newest, open_warehouse
-from support import ACME, BOLT, DAY, NOON, answer, edit_warehouse, found, land, lookalike, make_run, publish_landed
+from support import (
+    ACME,
+    BOLT,
+    DAY,
+    NOON,
+    answer,
+    edit_warehouse,
+    found,
+    land,
+    lookalike,
+    make_run,
+    publish_landed,
+    slow,
+)
 
 
 def publish(folders, run_id, at):
@@ -16,7 +29,7 @@ def publish(folders, run_id, at):
     return publish_landed(run, at=at)
 
 
-@pytest.mark.parametrize("table", ["companies", "company_state"])
+@pytest.mark.parametrize("table", ["company_state", *slow("companies")])
 def test_a_row_that_occurs_twice_stops_planning_and_publishing_until_a_replay(folders, table):
     assert TABLES[table].key[:2] == ("country", "company_number")
     publish(folders, "20260105T120000Z-0001", NOON)

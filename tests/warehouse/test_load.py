@@ -79,7 +79,7 @@ def answered(folders, dataset, *records, run_id=FIRST, at=NOON):
     run_of(folders, landed, run_id=run_id, at=at, companies=[ACME], datasets=[dataset])
 
 
-@pytest.mark.parametrize("every", [2, 3, 8])
+@pytest.mark.parametrize("every", [3, *slow(2, 8)])
 def test_each_company_has_one_state_after_every_load_also_where_rows_are_compacted(folders, monkeypatch, every):
     monkeypatch.setattr("firmlake.warehouse.publish._TIDIED_EVERY", every)
     companies, latest = [ACME, BOLT, CIRC], {}
