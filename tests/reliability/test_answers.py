@@ -208,10 +208,11 @@ def test_a_number_is_exact_or_discarded(literal, sandbox, make_lake):
     values = {value for (value,) in lake.query(f"SELECT DISTINCT revenue FROM financials {where}")}
     effects = {effect for (effect,) in lake.query(f"SELECT DISTINCT effect FROM rejects {where}")}
     rounded = lake.query("SELECT count(*) FROM drift WHERE kind = 'rounded_value'")[0][0]
-    if effects or literal == "null":
+    if effects or literal in ("null", '""'):
         assert (values, effects - {"value"}) == ({None}, set())
     else:
-        assert values == {Decimal(json.loads(literal, parse_int=str, parse_float=str))} or rounded, values
+        number = str(json.loads(literal, parse_int=str, parse_float=str)).replace(",", ".")  # a decimal comma is read
+        assert values == {Decimal(number)} or rounded, values
     assert result.code == 0
     assert_accounted(result.content)
 
