@@ -19,13 +19,12 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 
-from firmlake.core.text import one_line
+from firmlake.core.text import count_of, one_line
 from firmlake.report.alerts import describe_counts
 from firmlake.report.page import Report
 from firmlake.report.summary import FailureGroup, RunSummary, failures, shown_statuses
 from firmlake.service_lists.contact_plan import ContactPlan
 from firmlake.terminal.progress import Counter
-from firmlake.terminal.rows import count_of
 from firmlake.terminal.runs import first_query
 from firmlake.terminal.service_lists import describe_contact_plan
 from job import is_cancelled, record, tell

@@ -38,9 +38,8 @@ def examine_records(records: Records) -> list[Finding]:
 
 def _find_absent(records: Records) -> Finding:
     absent, seen = Counter[str](), Counter[str]()
-    for place, _, value in read_values(
-        {**records, "relationships": {}}, _KINDS
-    ):  # an anonymous party has hardly any keys
+    groups = {**records, "relationships": {}}  # an anonymous party has hardly any keys
+    for place, _, value in read_values(groups, _KINDS):
         seen[place] += 1
         absent[place] += value is UNSET
     missing = +absent

@@ -20,6 +20,7 @@ from firmlake.api.throttle.throttle import Throttle
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, Stopped
 from firmlake.core.settings import ApiSettings
+from firmlake.core.text import count_of
 
 __all__ = ["EXPOSED_MAX", "Talk", "is_charge", "is_lost", "is_refusal", "is_remainder", "pagination", "read_json"]
 
@@ -207,9 +208,9 @@ class Talk:
                 "Look at the account of the key before you go on: the service may charge every request",
             )
         if self.charged > self._credits_max:
-            count = len(self.asked)
+            companies = count_of(len(self.asked), "company", "companies")
             raise Stopped(
-                f"The service charged {self.charged} credits for {count} {'company' if count == 1 else 'companies'}, "
+                f"The service charged {self.charged} credits for {companies}, "
                 f"more than the {self._credits_max} of this check",
                 "It does not charge one credit per company in 30 days: clarify that before a run",
             )

@@ -44,7 +44,7 @@ def find_types(records: Records) -> Finding:
 
 def find_decimals(records: Records) -> Finding:
     """Find numbers with more decimals than their columns have."""
-    longer = odd_values(read_values(records, _PLACES), lambda field, value: _is_longer(field, value))
+    longer = odd_values(read_values(records, _PLACES), _is_longer)
     lost = odd_values(read_values(records, ["money"]), lambda field, value: is_number(value) and _is_lost(value))
     if lost:
         return Finding(

@@ -35,9 +35,9 @@ def alerts(
     """
     from firmlake.core.files import write_file
     from firmlake.core.folders import Folders
+    from firmlake.core.text import count_of
     from firmlake.report.alerts import WRITERS, read_alerts
     from firmlake.terminal.alerts import show_alerts
-    from firmlake.terminal.rows import count_of
     from firmlake.warehouse.generations import open_warehouse
 
     ending = out.suffix.removeprefix(".") if out else ""

@@ -77,8 +77,8 @@ def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list
     """
     from firmlake.core.folders import Folders
     from firmlake.core.parts import read_rows, write_parts
+    from firmlake.core.text import count_of
     from firmlake.terminal.results import FORMATS, show_result, write_parquet
-    from firmlake.terminal.rows import count_of
     from firmlake.warehouse.generations import asking
 
     kind = _format(kind, out, call.as_json)

@@ -6,10 +6,15 @@ import unicodedata
 
 from firmlake.core.redaction import redact
 
-__all__ = ["LOOKED_AT_MAX", "one_line", "shown"]
+__all__ = ["LOOKED_AT_MAX", "count_of", "one_line", "shown"]
 
 LOOKED_AT_MAX = 262_144
 """Characters kept of a text before it is redacted and cut: many times the longest encoding of the longest token."""
+
+
+def count_of(number: int, one: str, many: str = "") -> str:
+    """Format a number with its noun: `one` for 1, else `many`, which is `one` with an s by default."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def shown(text: str, kept: str = "") -> str:

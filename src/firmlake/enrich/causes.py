@@ -13,6 +13,7 @@ import polars as pl
 from firmlake.api.contract import DATASETS
 from firmlake.core.run import RunPlan
 from firmlake.core.settings import Settings
+from firmlake.core.text import count_of
 from firmlake.landing.progress import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.notes import NOT_THERE
@@ -146,4 +147,4 @@ def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:
 
 
 def _companies(count: int) -> str:
-    return f"{count:,} {'company' if count == 1 else 'companies'}"
+    return count_of(count, "company", "companies")

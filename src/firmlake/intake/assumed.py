@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
-from firmlake.core.company import COUNTRIES
+from firmlake.core.company import ADJECTIVES, COUNTRIES
 from firmlake.intake.identifiers import identify
 from firmlake.intake.repair import SPELLINGS
 
-__all__ = ["ADJECTIVES", "count_assumed", "tell_assumed"]
-
-ADJECTIVES: Final = {"BE": "Belgian", "NL": "Dutch", "FR": "French"}
+__all__ = ["count_assumed", "tell_assumed"]
 
 
 def count_assumed(lines: pl.DataFrame) -> pl.DataFrame:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from firmlake.core.company import ADJECTIVES
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
-from firmlake.intake.assumed import ADJECTIVES
 from firmlake.intake.columns import COUNTRY, NUMBER_ROLES, Synonyms, find_columns, quoted_names, role_of
 from firmlake.intake.guess import Choice, Search, UndecidedError, guess_country, guess_number
 from firmlake.intake.hints import hint_of, is_company_name

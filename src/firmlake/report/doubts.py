@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import duckdb
 
 from firmlake.api.contract import DATASETS, FieldKind
-from firmlake.core.text import shown
+from firmlake.core.company import ADJECTIVES
+from firmlake.core.text import count_of, shown
 from firmlake.tables.number_texts import AMBIGUOUS
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.warehouse.history import count_rows
@@ -29,7 +30,6 @@ _EXAMPLE_MAX = 40
 
 _UNKNOWN_MIN = 3
 """So many companies of a country, all unknown, are no accident."""
-_PEOPLE = {"BE": "Belgian", "NL": "Dutch", "FR": "French"}
 
 
 def find_doubts(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
@@ -114,7 +114,7 @@ def _unknown(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str
     for country, count in connection.execute(_NONE_FOUND, [run_id, _UNKNOWN_MIN]).fetchall():
         zero = ", such as with the leading zero (api.keep_leading_zero)" if country == "BE" else ""
         yield (
-            f"None found: the service knows none of {count:,} {_PEOPLE.get(country, country)} companies. "
+            f"None found: the service knows none of {count:,} {ADJECTIVES.get(country, country)} companies. "
             f"If they exist, it expects their numbers in another spelling{zero}: "
             "`firmlake check LIST --write FILE` finds out, then run the list with --config FILE --refresh"
         )
@@ -138,11 +138,11 @@ def _field(dataset: str, path: str) -> tuple[str, FieldKind]:
 
 
 def _companies(count: int) -> str:
-    return f"{count:,} {'company' if count == 1 else 'companies'}"
+    return count_of(count, "company", "companies")
 
 
 def _records(count: int) -> str:
-    return f"{count:,} {'record' if count == 1 else 'records'}"
+    return count_of(count, "record")
 
 
 _SCALES = """

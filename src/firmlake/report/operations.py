@@ -80,8 +80,8 @@ OPERATIONS = (
         "",
         "The next four weeks",
         "Credits by the day on which they fall due, and companies refreshed for free in the last days of their paid "
-        "window. A schedule that runs less often than daily pays on its next run. What an unfinished run still has to "
-        "buy falls due today.",
+        "window. A schedule that runs less often than daily pays on its next run. Due today: what an unfinished run "
+        "still has to buy, and companies on a list that a budget left out.",
         """
         SELECT strftime(day, '%d %b') AS day, part, count FROM (
             SELECT day, 'credits' AS part, credits AS count FROM due

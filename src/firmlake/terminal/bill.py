@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from firmlake.core.text import count_of
 from firmlake.report.bill import Bill
-from firmlake.terminal.rows import count_of
 
 __all__ = ["describe_bill"]
 

@@ -7,8 +7,9 @@ from typing import Any
 from firmlake.check.check import Asking, Checked
 from firmlake.check.finding import VERDICTS, needs_you
 from firmlake.core.settings import Settings
+from firmlake.core.text import count_of
 from firmlake.terminal.echo import echo
-from firmlake.terminal.rows import count_of, show_table
+from firmlake.terminal.rows import show_table
 
 __all__ = ["check_content", "describe_asking", "show_checked"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from firmlake.core.text import count_of
 from firmlake.exports.list_columns import AddedColumn, line_columns
 from firmlake.exports.list_file import Written
 from firmlake.terminal.echo import echo
-from firmlake.terminal.rows import count_of, show_rows
+from firmlake.terminal.rows import show_rows
 
 __all__ = ["describe_written", "show_addable", "show_company_list", "show_company_lists"]
 

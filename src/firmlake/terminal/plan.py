@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from firmlake.core.text import one_line, shown
+from firmlake.core.text import count_of, one_line, shown
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.sample import Whole
 from firmlake.enrich.targets import count_companies
 from firmlake.intake.company_list import CompanyList
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
-from firmlake.terminal.rows import count_of, show_table
+from firmlake.terminal.rows import show_table
 
 __all__ = ["describe_list", "describe_plan", "describe_refused", "plan_content", "show_refused"]
 

@@ -15,9 +15,8 @@ from rich.table import Column
 from firmlake.api.exchange import Answer, read_credits
 from firmlake.core.redaction import redact
 from firmlake.core.settings import ApiSettings
-from firmlake.core.text import shown
+from firmlake.core.text import count_of, shown
 from firmlake.terminal.echo import echo
-from firmlake.terminal.rows import count_of
 
 __all__ = ["Counter", "duration", "show_progress"]
 

@@ -17,9 +17,9 @@ from firmlake.core.errors import UsageError
 from firmlake.core.files import write_file
 from firmlake.core.guard import guard
 from firmlake.core.parts import csv_parts, json_parts
-from firmlake.core.text import shown
+from firmlake.core.text import count_of, shown
 from firmlake.terminal.echo import echo
-from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, count_of, screen_width, show_long_table, show_table, text_of
+from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, screen_width, show_long_table, show_table, text_of
 
 __all__ = ["FORMATS", "QueryResult", "show_result", "show_whole", "write_parquet"]
 

@@ -17,7 +17,6 @@ from firmlake.terminal.echo import echo
 __all__ = [
     "SHOWN_FIRST",
     "SHOWN_MAX",
-    "count_of",
     "screen_width",
     "show_long_table",
     "show_rows",
@@ -68,11 +67,6 @@ def show_long_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> in
 def screen_width() -> int:
     """Return the width of the terminal in characters, or a fixed width if stdout is not a terminal."""
     return Console().width if sys.stdout.isatty() else _WIDTH_ELSEWHERE
-
-
-def count_of(number: int, one: str, many: str = "") -> str:
-    """Format a number with its noun: `one` for 1, else `many`, which is `one` with an s by default."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def text_of(value: Any) -> str:

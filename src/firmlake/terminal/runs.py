@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from firmlake.core.text import count_of
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.report.alerts import describe_counts
 from firmlake.report.feed import Event, describe
 from firmlake.report.summary import FailureGroup, RunSummary, shown_statuses
 from firmlake.terminal.echo import echo
 from firmlake.terminal.results import QueryResult, show_whole
-from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, count_of, show_long_table, show_table
+from firmlake.terminal.rows import SHOWN_FIRST, SHOWN_MAX, show_long_table, show_table
 
 __all__ = [
     "first_query",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from firmlake.core.text import one_line
+from firmlake.core.text import count_of, one_line
 from firmlake.service_lists.additions import Applied
 from firmlake.service_lists.contact_plan import ContactPlan, Entry
 from firmlake.service_lists.overview import Overview
 from firmlake.terminal.echo import echo
-from firmlake.terminal.rows import count_of, show_rows
+from firmlake.terminal.rows import show_rows
 
 __all__ = [
     "describe_contact_plan",

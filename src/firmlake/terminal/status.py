@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from firmlake.core.run import Run
+from firmlake.core.text import count_of
 from firmlake.forget.retention import Expired
 from firmlake.rebuild.prune import Pinned, Removable
 from firmlake.rebuild.verify import TableCheck
@@ -15,7 +16,7 @@ from firmlake.report.summary import RunSummary, shown_statuses
 from firmlake.terminal.bill import describe_bill
 from firmlake.terminal.echo import echo
 from firmlake.terminal.progress import duration
-from firmlake.terminal.rows import count_of, show_rows, show_table
+from firmlake.terminal.rows import show_rows, show_table
 
 __all__ = ["show_checks", "show_removable", "show_status"]
 
