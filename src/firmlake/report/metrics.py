@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, EXIT_STOPPED
-from firmlake.report.status import Status
+from firmlake.report.state import Status
 from firmlake.report.summary import RunSummary
 
 __all__ = ["render_metrics"]

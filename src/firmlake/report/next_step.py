@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from firmlake.core.errors import EXITS_OF_SIGNALS
 from firmlake.core.failure import LastFailure
 from firmlake.core.run import Outcome, Run
-
-if TYPE_CHECKING:
-    from firmlake.report.status import Status
+from firmlake.report.state import Status
 
 __all__ = ["REJECTED", "UNLISTED", "choose_next_step"]
 

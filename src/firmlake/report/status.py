@@ -1,4 +1,4 @@
-"""The state of a data folder: the last run, how it ended, what is open, and what to do next."""
+"""Reads the state of a data folder, without changing anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import msgspec
+from msgspec.structs import replace
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.failure import LastFailure, failed_deliveries, last_failure
@@ -19,69 +19,19 @@ from firmlake.core.lock import holder
 from firmlake.core.run import Outcome, Run
 from firmlake.core.runs import read_runs, unfinished_runs
 from firmlake.core.settings import RunSettings
-from firmlake.report.bill import Bill, count_unbought, read_bill, spent_this_month
+from firmlake.report.bill import count_unbought, read_bill, spent_this_month
 from firmlake.report.next_step import UNLISTED, choose_next_step
+from firmlake.report.state import Status
 from firmlake.report.summary import RunSummary, summarise
 from firmlake.service_lists.additions import SETTLED, merge_standings, read_applied
 from firmlake.tables.underway import Underway, is_recent, read_underway
-from firmlake.warehouse.exported import LastExport, last_exports
+from firmlake.warehouse.exported import last_exports
 from firmlake.warehouse.generations import LINK, lost_warehouse, newest, open_warehouse
 from firmlake.warehouse.loads import loaded_runs
 
-__all__ = ["Status", "read_status"]
+__all__ = ["read_status"]
 
 _REASONS_MAX = 10
-
-
-class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a data folder.
-
-    Attributes:
-        running: The process that holds the folder; empty if none does.
-        failure: How work on the folder failed, unless the same work succeeded, or the run or a later one was published.
-        undelivered: Exports and loads whose last attempt failed.
-        unfinished: Runs that can be resumed, newest last: (run, list, companies asked for).
-        refused: Runs that were refused at publishing, newest last: (run, list, reason).
-        damaged: Runs and plans of contacts with a file that cannot be read: (name, file and reason, next step). Of the
-            runs, only what resuming or planning needs is read; `verify` reads everything.
-        landed_at: When an answer last landed for the newest unfinished run, UTC.
-        parked: Companies that lack something, most first: (failed, forbidden, unavailable, waiting or rejected records;
-            reason; number of companies and datasets).
-        open_contacts: The newest plan of contacts that is not settled: its file, its list, and its open contacts.
-        companies: Companies by dataset and status, over all runs.
-        oldest_answer_at: When the oldest answer held was received, UTC.
-        newest_answer_at: When the newest answer held was received, UTC.
-        credits_remaining: Credits left, as the service reported them last.
-        credits_told_at: When the service reported them, UTC.
-        bill: Credits and free refreshes of this month, and the credits of the next four weeks; None without settings
-            or before the first run.
-        exports: The last export to each place.
-        disk_bytes: Sizes of the folders landing, staged and warehouse.
-        disk_free_bytes: Free space on their disk.
-        next_step: What to do next.
-    """
-
-    data: Path
-    running: str
-    last_run: RunSummary | None
-    failure: LastFailure | None
-    undelivered: list[LastFailure]
-    unfinished: list[tuple[str, str, int]]
-    refused: list[tuple[str, str, str]]
-    damaged: list[tuple[str, str, str]]
-    landed_at: datetime | None
-    parked: list[tuple[str, str, int]]
-    open_contacts: tuple[Path, int, int] | None
-    companies: dict[str, dict[str, int]]
-    oldest_answer_at: datetime | None
-    newest_answer_at: datetime | None
-    credits_remaining: int | None
-    credits_told_at: datetime | None
-    bill: Bill | None
-    exports: list[LastExport]
-    disk_bytes: dict[str, int]
-    disk_free_bytes: int
-    next_step: str
 
 
 def read_status(
@@ -138,7 +88,7 @@ def read_status(
     )
     lost = None if status.running else lost_warehouse(folders)
     step = f"{lost.next_step}; {lost.message}" if lost else choose_next_step(status, open_, refused)
-    return msgspec.structs.replace(status, next_step=step)
+    return replace(status, next_step=step)
 
 
 _STATUSES = "SELECT dataset, status, count(*) FROM company_state GROUP BY ALL ORDER BY ALL"

@@ -11,7 +11,7 @@ from firmlake.forget.retention import Expired
 from firmlake.rebuild.prune import Pinned, Removable
 from firmlake.rebuild.verify import TableCheck
 from firmlake.report.alerts import describe_counts
-from firmlake.report.status import Status
+from firmlake.report.state import Status
 from firmlake.report.summary import RunSummary, shown_statuses
 from firmlake.terminal.bill import describe_bill
 from firmlake.terminal.echo import echo
