@@ -138,7 +138,7 @@ def rename_functions(_dataset: str, element: _Object) -> None:
 
 def _change_children(element: _Object, name: Callable[[_Object], _Object]) -> None:
     data = element.get("data")
-    if isinstance(data, dict):
+    if isinstance(data, dict) and "children" in data:  # another dialect leaves out what is empty
         data["children"] = [_renamed(child, name) for child in data["children"]]
 
 
@@ -161,7 +161,7 @@ def _periods(element: _Object) -> Iterator[_Object]:
 
 def _parties(element: _Object) -> Iterator[_Object]:
     data = element.get("data")
-    return iter((*data["parents"], *data["children"]) if isinstance(data, dict) else ())
+    return iter((*data.get("parents", ()), *data.get("children", ())) if isinstance(data, dict) else ())
 
 
 def _objects(value: Any) -> Iterator[_Object]:

@@ -81,8 +81,11 @@ class Track(msgspec.Struct, gc=False):
 
     @property
     def remaining(self) -> int | None:
-        """Records still to ask for, at least one; None before the first page."""
-        return self.wider or (None if self.total is None else max(1, self.total - self.next_offset))
+        """Records still to ask for, at least one; None before the first page.
+
+        Without a total, as many as there are already, until a page is not full.
+        """
+        return self.wider or (self.next_offset or None if self.total is None else max(1, self.total - self.next_offset))
 
     @property
     def is_doubtful(self) -> bool:
@@ -113,10 +116,8 @@ class Track(msgspec.Struct, gc=False):
                 return self.miss(f"an empty page, but a total of {total}")
             is_told = total is not None and (offset + count < total or offset > 0 or not doubts)
             is_whole = offset + count == total if is_told else not _is_full(header, element, count)
-            is_cut = _is_cut(header, element, self.wider)
-            if total is None and is_cut and not is_whole:
-                return self.miss(f"{count} records fill the largest page, and no total tells whether there are more")
-            self.wider = 0 if is_told or is_whole or is_cut else 2 * _page_size(header, element)
+            is_longest = offset > 0 or _is_cut(header, element, self.wider)
+            self.wider = 0 if is_told or is_whole or is_longest else 2 * _page_size(header, element)
             self.digests = set() if is_whole else digests | (self.digests if offset else set())
         self.next_offset, self.misses = offset + count, 0
         self.name, self.place = element.name, element.place
