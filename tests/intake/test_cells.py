@@ -3,6 +3,8 @@
 import datetime
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from firmlake.intake.company_list import IntakeOptions
@@ -43,6 +45,21 @@ def test_cells_of_workbooks_parquet_and_json_come_in_the_same_way(write):
     assert cells(write(sheet))[1][:2] == wanted
     assert cells(write(parquet(kbo=["0403227515"], x=[1.5])))[1] == [(1, *wanted[0][1:])]
     assert cells(write('{"kbo":"0403227515","x":1.5}\n'))[1] == [(1, *wanted[0][1:])]
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (pa.array([datetime.timedelta(hours=1)]), "PT1H"),
+        (pa.array([{"a": [b"\xff"]}]), '{"a":["/w=="]}'),
+        (pa.array(['{"a":1}'], pa.json_()), '{"a":1}'),
+        (pa.array([None], pa.list_(pa.int8())), None),
+    ],
+)
+def test_a_parquet_column_of_any_type_is_read_beside_the_numbers(tmp_path, values, text):
+    """A column that nobody needs must not stop the list."""
+    pq.write_table(pa.table({"kbo": ["0403227515"], "odd": values}), tmp_path / "list.parquet")
+    assert cells(tmp_path / "list.parquet")[1][0][4] == text
 
 
 def test_names_are_unique_whatever_their_case_and_what_others_are_called():
