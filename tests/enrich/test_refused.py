@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from firmlake.core.freeze import freeze_again
 from firmlake.core.settings import Settings
 from firmlake.enrich.refused import find_refused
-from firmlake.core.freeze import freeze_again
 from support import ACME, BOLT, CIRC, publish_list
 
 

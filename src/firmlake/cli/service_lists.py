@@ -95,7 +95,8 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
     Folders.existing(settings)
     made = operations.redrive(settings, list_id, "firmlake contacts redrive", also_not_found=also_not_found)
     if made is None:
-        call.answer({"plan": None, **plan_facts(None), "guesses": ()}, lambda: echo("No failed contact is worth sending again"))
+        content = {"plan": None, **plan_facts(None), "guesses": ()}
+        call.answer(content, lambda: echo("No failed contact is worth sending again"))
         return EXIT_DONE
     return _write(call, made, out or Path(f"redrive-list{list_id}.plan.json"))
 

@@ -152,6 +152,7 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
         partial(_batches, data),
         describe_header(header, first["line"], names),
         text_columns=tuple(position for position, end in enumerate(sheet.text_ends) if end >= start),
+        typed_columns=tuple(position for position, end in enumerate(sheet.text_ends) if end < start),
     )
 
 
