@@ -10,9 +10,9 @@ from firmlake.exports.list_file import FileBack, write_list
 from support import ACME, BOLT, publish_list, with_views
 
 
-def round_trip(folders, path, cells, columns=(), day=0):
+def round_trip(folders, path, cells, columns=(), **more):
     """Publish a list, write it back, and return the written cells with what was said about it."""
-    publish_list(folders, [ACME, None, BOLT], cells=cells, day=day)
+    publish_list(folders, [ACME, None, BOLT], cells=cells, **more)
     with_views(folders)
     written = write_list(folders, "customers", FileBack(path, columns), "256MB")
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -30,6 +30,14 @@ def test_figures_of_an_earlier_file_are_replaced_and_own_columns_on_both_sides_a
     assert list(written.replaced) == list(first[0])[1 + len(own) :]
     third, _ = round_trip(folders, tmp_path / "third.csv", second, ("revenue",), day=2)
     assert len(third[0]) == 1 + len(own) + 1 + 4 + 1, "columns that are not chosen again are not kept"
+
+
+def test_a_guarded_cell_does_not_gain_an_apostrophe_each_time(folders, tmp_path):
+    texts = ["=1+1", "'=1+1", "'t Hof"]
+    first, _ = round_trip(folders, tmp_path / "first.csv", [{"note": text} for text in texts], delimiter=",")
+    assert [row["note"] for row in first] == ["'=1+1", "''=1+1", "'t Hof"]
+    second, _ = round_trip(folders, tmp_path / "second.csv", first, day=1, delimiter=",")
+    assert second == first
 
 
 @pytest.mark.parametrize(

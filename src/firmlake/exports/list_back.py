@@ -14,6 +14,7 @@ import duckdb
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
+from firmlake.core.guard import RISKY
 from firmlake.core.run import open_run
 from firmlake.core.sql import quote_name as quoted
 from firmlake.core.sql import quote_text as _text
@@ -41,6 +42,10 @@ _RANGES: Final = """
 
 _OWNERS: Final = "CREATE TEMP TABLE ultimate_owners AS FROM ultimate_owners"
 """Takes the place of the view, which each portion would compute for all companies."""
+
+
+_UNGUARDED: Final = "regexp_replace(cells[{}], " + _text("^'(" + RISKY.removeprefix("^") + ")") + r", '\1')"
+"""A cell of a CSV file that was written back before: without the apostrophe that guards it."""
 
 
 class ListBack(NamedTuple):
@@ -99,7 +104,9 @@ def gather_list(
     cells = (
         f"json_extract_string(columns, [{', '.join(_text(paths[each]) for each in own)}])" if own else "[]::VARCHAR[]"
     )
-    values = {column: f"cells[{n}]" for n, column in enumerate(own, 1)}
+    delimiter, text_columns, typed_columns = _as_read(folders, listed.run_id)
+    cell = _UNGUARDED if earlier and delimiter else "cells[{}]"
+    values = {column: cell.format(n) for n, column in enumerate(own, 1)}
     values |= {given: _source(each) for given, each in added.items()}
     _gather(connection, f"SELECT *, {cells} AS cells FROM back_lines", chosen, list(values.values()))
     shown = [f"v{n} AS {quoted(column)}" for n, column in enumerate(values)]
@@ -112,7 +119,9 @@ def gather_list(
         f"SELECT {', '.join(shown)} FROM back_rows ORDER BY back_rows.line",
         f"SELECT {', '.join(shown[: len(own)]) or 'NULL'} FROM back_rows",
         "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
-        *_as_read(folders, listed.run_id),
+        delimiter or ",",
+        text_columns,
+        typed_columns,
     )
 
 
@@ -120,11 +129,11 @@ def gather_list(
 
 
 def _as_read(folders: Folders, run_id: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Return the delimiter, text and typed columns of a list when a run read it; a comma and none if not known."""
+    """Return the delimiter, text and typed columns of a list when a run read it, as in its plan; none if not known."""
     with suppress(DamagedError):
         plan = open_run(folders, run_id).plan
-        return plan.list_delimiter or ",", plan.list_text_columns, plan.list_typed_columns
-    return ",", (), ()
+        return plan.list_delimiter, plan.list_text_columns, plan.list_typed_columns
+    return "", (), ()
 
 
 def _gather(
