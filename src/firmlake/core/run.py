@@ -62,12 +62,9 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     list_columns: tuple[str, ...] = ()
     """Columns of the company list that are kept, in its order."""
     list_delimiter: str = ""
-    """What separates the fields of the company list; empty unless it is delimited text."""
     list_text_columns: tuple[str, ...] = ()
-    """Columns of the company list of a workbook that have a text cell that reads like a number, truth value or date."""
     list_typed_columns: tuple[str, ...] = ()
-    """Columns of the company list of a workbook in which all that reads like one of these is one; earlier versions
-    did not tell."""
+    """Delimiter, text and typed columns of the list, as in `TextTable`; earlier versions stated no typed ones."""
     firmlake_version: str
     refresh_after_days: int = 30
     credit_window_days: int = 30
