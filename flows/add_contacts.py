@@ -79,7 +79,7 @@ def add_contacts(
 
 def plan(settings: Settings, contacts: Path, list_id: int) -> ContactPlan:
     """Make a plan of the contacts to add, and show it. Nothing is added yet."""
-    made = operations.plan(settings, contacts, list_id, f"the flow add_contacts over {contacts}")
+    made = operations.plan(settings, contacts, list_id, f"the flow add_contacts over {contacts}", tell)
     write_plan(_path(settings, made), made)
     for line in describe_contact_plan(made):
         tell(line)

@@ -279,6 +279,7 @@ def publish_list(
     given: str = "x",
     delimiter: str = "",
     text_columns: Sequence[str] = (),
+    typed_columns: Sequence[str] = (),
 ) -> Run:
     """Publish a run over a list of which nothing has landed; None in place of a company is a line that is refused."""
     left_out = [company for company in dict.fromkeys(companies) if company]
@@ -301,6 +302,7 @@ def publish_list(
         list_columns=columns,
         list_delimiter=delimiter,
         list_text_columns=tuple(text_columns),
+        list_typed_columns=tuple(typed_columns),
     )
     frozen = freeze_again(run, plan, {"members": pl.DataFrame(rows, schema=MEMBERS, orient="row")})
     publish_landed(frozen, "stopped", at=NOON + day * DAY + MINUTE)

@@ -43,7 +43,7 @@ def puts(lake):
 def test_plan_then_apply_then_nothing(lake):
     planned = plan(lake, write(lake, contacts_of(3), "BE,0403227516,1", "BE,0403227515,10"))
     assert planned.code == 0
-    assert planned.content["to_add_count"] == 4
+    assert (planned.content["to_add_count"], planned.content["guesses"]) == (4, [])
     assert [one["line"] for one in planned.content["refused"]] == [5]
     assert puts(lake) == 0
     for _ in range(2):
@@ -65,6 +65,14 @@ def test_the_command_that_applies_a_plan_is_quoted(lake):
     out = lake.folder / "my plan.json"
     planned = lake.call("contacts", "plan", write(lake, contacts_of(1)), "--list", str(STATIC), "--out", str(out))
     assert f"To add the contacts: firmlake contacts apply '{out}'" in planned.out
+
+
+def test_what_was_assumed_about_the_file_is_stated_with_the_plan_and_not_kept_in_it(lake):
+    path = lake.folder / "contacts.csv"
+    path.write_text("Ondernemingsnr,contact\n0403.227.515,7\n")
+    planned = lake.call("contacts", "plan", str(path), "--list", str(STATIC), "--out", str(lake.folder / "p.json"))
+    assert "column 'Ondernemingsnr' as Belgian (1, such as 0403.227.515)" in planned.out
+    assert "0403.227.515" not in (lake.folder / "p.json").read_text()
 
 
 @pytest.mark.parametrize("list_id", [SMART, UNKNOWN])

@@ -58,6 +58,11 @@ def test_every_line_comes_back_once_and_in_order_whatever_came_of_it(folders, tm
     assert [row["line"] for row in rows] == ["2", "3", "4", "5"], "by which reasons name a line"
 
 
+def test_a_column_of_the_list_that_is_called_line_does_not_change_the_order(folders, tmp_path):
+    publish_lines(folders, [ACME, None, BOLT], [{"line": text} for text in ("7", "10", "2")])
+    assert [row["line"] for row in read_csv(give_back(folders, tmp_path / "out.csv"))] == ["7", "10", "2"]
+
+
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=12)
 
 
@@ -300,10 +305,10 @@ def test_a_workbook_that_was_given_back_is_given_back_with_cells_of_the_same_typ
     numbers = firmlake_sandbox.sample_numbers(2)
     path = tmp_path / "customers.xlsx"
     rows = [
-        ["country", "kbo", "klant", "2024", "mixed", "omzet", "comma", "long", "since"],
-        [*numbers[0], "10023", 3, 5, 1.1, "1.234,50", "12.12345678901234", date(2026, 9, 1)],
-        [*numbers[1], "10024", 6, "5", "n/a", "0,50", 12, date(2026, 9, 2)],
-        [None, "wrong", "10025", 7, 5, 2.5, None, None, None],
+        ["country", "kbo", "klant", "2024", "mixed", "omzet", "comma", "long", "since", "id", "actief"],
+        [*numbers[0], "10023", 3, 5, 1.1, "1.234,50", "12.12345678901234", date(2026, 9, 1), 7, True],
+        [*numbers[1], "10024", 6, "5", "n/a", "0,50", 12, "n/a", 123456, False],
+        [None, "wrong", "10025", 7, 5, 2.5, None, None, "", "007", "n/a"],
     ]
     with Workbook(path, {"default_date_format": "yyyy-mm-dd"}) as book:
         sheet = book.add_worksheet()
@@ -319,3 +324,8 @@ def test_a_workbook_that_was_given_back_is_given_back_with_cells_of_the_same_typ
     given, first, second = types
     assert {name: first[name] for name in given} == {**given, "mixed": ["text"] * 3}
     assert {name: second[name] for name in first} == first
+    assert {"id": first["id"], "since": first["since"]} == {
+        "id": ["number", "number", "text"], "since": ["date", "text", None],
+    }  # fmt: skip
+    truths = fastexcel.read_excel(path).load_sheet(0, dtypes="boolean").to_polars()["actief"]
+    assert truths.to_list() == [True, False, None]

@@ -3,6 +3,8 @@
 import datetime
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from firmlake.intake.company_list import IntakeOptions
@@ -43,6 +45,21 @@ def test_cells_of_workbooks_parquet_and_json_come_in_the_same_way(write):
     assert cells(write(sheet))[1][:2] == wanted
     assert cells(write(parquet(kbo=["0403227515"], x=[1.5])))[1] == [(1, *wanted[0][1:])]
     assert cells(write('{"kbo":"0403227515","x":1.5}\n'))[1] == [(1, *wanted[0][1:])]
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (pa.array([datetime.timedelta(hours=1)]), "PT1H"),
+        (pa.array([{"a": [b"\xff"]}]), '{"a":["/w=="]}'),
+        (pa.array(['{"a":1}'], pa.json_()), '{"a":1}'),
+        (pa.array([None], pa.list_(pa.int8())), None),
+    ],
+)
+def test_a_parquet_column_of_any_type_is_read_beside_the_numbers(tmp_path, values, text):
+    """A column that nobody needs must not stop the list."""
+    pq.write_table(pa.table({"kbo": ["0403227515"], "odd": values}), tmp_path / "list.parquet")
+    assert cells(tmp_path / "list.parquet")[1][0][4] == text
 
 
 def test_names_are_unique_whatever_their_case_and_what_others_are_called():
@@ -101,7 +118,10 @@ def test_numbers_are_read_alike_from_the_workbooks_of_a_spreadsheet_program(writ
 
 
 def text_columns(path):
-    return tuple(read_entries(path, IntakeOptions()).table.text_columns)
+    table = read_entries(path, IntakeOptions()).table
+    text = tuple(table.text_columns)
+    assert not table.typed_columns or {*text, *table.typed_columns} == {*range(table.width)}, "the others are typed"
+    return text
 
 
 @pytest.mark.parametrize(
@@ -114,15 +134,20 @@ def text_columns(path):
         (["-0.5", "n/a"], True),
         ([5, "n/a", "-", "", "A10"], False),
         ([1e-12, 1000 / 3, 1e21, True, datetime.date(2026, 9, 1)], False),
+        ([True, False, None, ""], False),
+        ([True, "true"], True),
+        (["2026-09-01", datetime.date(2026, 9, 1)], True),
+        (["12:30:00"], True),
         pytest.param([5, "12.12345678901234"], False, id="a spreadsheet holds 15 digits"),
     ],
 )
-def test_a_column_of_a_workbook_is_text_if_one_of_its_numbers_is_a_text_cell(write, values, is_text):
+def test_a_column_of_a_workbook_is_text_if_a_text_cell_reads_like_a_number_truth_value_or_date(write, values, is_text):
     rows = [["kbo", "2024"], *(["0403227515", value] for value in values)]
     assert text_columns(write(workbook(rows))) == ((1,) if is_text else ()), "the header is text anyway"
 
 
 def test_only_workbooks_have_text_columns(write):
+    assert not read_entries(write("kbo;customer\n0403227515;10023\n"), IntakeOptions()).table.typed_columns
     assert text_columns(write("kbo;customer\n0403227515;10023\n")) == ()
     assert text_columns(write(parquet(kbo=["0403227515"], customer=["10023"]))) == ()
 

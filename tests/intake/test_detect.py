@@ -48,6 +48,7 @@ UNUSABLE = {
     "picture": (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "a PNG picture"),
     "document": (b"%PDF-1.7\n", "a PDF document"),
     "web page": (b"<html><table>", "an HTML or XML document"),
+    "web page behind a byte order mark": (b"\xef\xbb\xbf\r\n<html><table>", "an HTML or XML document"),
     "old spreadsheet": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000), "cannot be read as a workbook"),
     "password": (
         b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"),

@@ -161,6 +161,19 @@ def test_a_guess_is_said_with_three_examples(write):
     assert not read_company_list(write(f"land;kbo\nBE;{BE}\n")).guesses
 
 
+def test_worksheets_with_more_companies_that_are_not_read_are_named(write):
+    """A workbook has a sheet for each country, and only one sheet is the list."""
+    sheets = book(
+        ("België", [["kbo"], [BE]]), ("Notes", [["x"]]), ("Nederland", [["kvk"], [NL]]), ("France", [["siren"], [FR]])
+    )
+    guess = read_company_list(write(sheets)).guesses[0]
+    assert guess == (
+        "Worksheet 'België' is read: company numbers in 'Nederland', 'France' are not read; another one: intake.sheet"
+    )
+    alone = read_company_list(write(sheets), IntakeOptions(sheet="France"))
+    assert not any("Worksheet" in guess for guess in alone.guesses)
+
+
 def test_a_guess_can_be_overruled(write):
     text = f"naam;nummer;land\nKBC;{BE};BE\nx;y;z\nnaam;nr2;land\nASML;{NL};NL\n"
     companies = read_company_list(write(text), IntakeOptions(header_row=4))

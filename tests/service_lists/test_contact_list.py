@@ -74,6 +74,15 @@ def test_a_column_can_be_mapped(read):
     assert found.contacts == [Contact(*ACME, "12")]
 
 
+def test_guesses_about_the_file_are_stated_as_for_a_list_of_companies(read):
+    found = read("Contacts of May;;\nOndernemingsnr;Naam;Contact\n0403.227.515;KBC;7\n0202.239.951;Proximus;8\n")
+    assert [guess.split(" (")[0] for guess in found.guesses] == [
+        "The header is on line 2",
+        "Numbers without a country are read by the name of column 'Ondernemingsnr' as Belgian",
+    ]
+    assert "(2, such as 0403.227.515)" in found.guesses[1]
+
+
 def test_a_contact_counts_once_and_one_of_two_companies_is_two(read):
     found = read("kbo,contact\n403227515,1\n0403.227.515, 1 \nBE0403227515,1.0\n0202239951,1\n")
     assert found.contacts == [Contact(*ACME, "1"), Contact("BE", "0202239951", "1")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -74,8 +75,9 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
     """
     from firmlake.service_lists import operations
 
-    made = operations.plan(call.settings(), file, list_id, "firmlake contacts plan")
-    return _write(call, made, out or Path(f"{file.stem}-list{list_id}.plan.json"))
+    guesses: list[str] = []
+    made = operations.plan(call.settings(), file, list_id, "firmlake contacts plan", guesses.append)
+    return _write(call, made, out or Path(f"{file.stem}-list{list_id}.plan.json"), guesses)
 
 
 @contacts.command()
@@ -93,7 +95,8 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
     Folders.existing(settings)
     made = operations.redrive(settings, list_id, "firmlake contacts redrive", also_not_found=also_not_found)
     if made is None:
-        call.answer({"plan": None, **plan_facts(None)}, lambda: echo("No failed contact is worth sending again"))
+        content = {"plan": None, **plan_facts(None), "guesses": ()}
+        call.answer(content, lambda: echo("No failed contact is worth sending again"))
         return EXIT_DONE
     return _write(call, made, out or Path(f"redrive-list{list_id}.plan.json"))
 
@@ -137,17 +140,17 @@ def status(call: Call) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _write(call: Call, made: ContactPlan, out: Path) -> int:
+def _write(call: Call, made: ContactPlan, out: Path, guesses: Sequence[str] = ()) -> int:
     from firmlake.service_lists.contact_planning import write_plan
     from firmlake.terminal.service_lists import plan_facts, show_contact_plan
 
     write_plan(out, made)
 
     def show() -> None:
-        show_contact_plan(made)
+        show_contact_plan(made, guesses)
         echo(f"Nothing was added yet. To add the contacts: firmlake contacts apply {quote(str(out))}")
 
-    call.answer({"plan": str(out), **plan_facts(made)}, show)
+    call.answer({"plan": str(out), **plan_facts(made), "guesses": guesses}, show)
     return EXIT_DONE
 
 

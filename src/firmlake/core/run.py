@@ -62,9 +62,9 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     list_columns: tuple[str, ...] = ()
     """Columns of the company list that are kept, in its order."""
     list_delimiter: str = ""
-    """What separates the fields of the company list; empty unless it is delimited text."""
     list_text_columns: tuple[str, ...] = ()
-    """Columns of the company list of a workbook that have a number in a text cell."""
+    list_typed_columns: tuple[str, ...] = ()
+    """Delimiter, text and typed columns of the list, as in `TextTable`; earlier versions stated no typed ones."""
     firmlake_version: str
     refresh_after_days: int = 30
     credit_window_days: int = 30

@@ -49,4 +49,5 @@ def find_refused(settings: Settings, run: Run) -> list[Cause]:
     ]
 
 
-_HELD = "SELECT count(*), count_if(status = 'refused') FROM list_members WHERE lower(list_name) = lower(?)"
+_HELD = "SELECT count(*), count(*) FILTER (status = 'refused') FROM list_members WHERE lower(list_name) = lower(?)"
+"""Over no lines, `count_if` would return null."""

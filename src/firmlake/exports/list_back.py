@@ -7,15 +7,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain, count
 from typing import Final, NamedTuple
 
 import duckdb
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
+from firmlake.core.guard import RISKY
 from firmlake.core.run import open_run
 from firmlake.core.sql import quote_name as quoted
 from firmlake.core.sql import quote_text as _text
+from firmlake.exports.earlier_columns import find_earlier, given_names
 from firmlake.exports.list_columns import AddedColumn, line_columns
 from firmlake.warehouse.named_list import find_named_list
 
@@ -41,28 +44,36 @@ _OWNERS: Final = "CREATE TEMP TABLE ultimate_owners AS FROM ultimate_owners"
 """Takes the place of the view, which each portion would compute for all companies."""
 
 
+_UNGUARDED: Final = "regexp_replace(cells[{}], " + _text("^'(" + RISKY.removeprefix("^") + ")") + r", '\1')"
+"""A cell of a CSV file that was written back before: without the apostrophe that guards it."""
+
+
 class ListBack(NamedTuple):
     """A list to be written to a file.
 
     Attributes:
         own: The columns of the list itself, in their order.
+        earlier: Columns of the list that an earlier `--out` added; `added` takes their place.
         added: The added columns, by their name in the file.
         query: Selects one row for each line, in order: the own columns as text, then the added ones.
         cells: Selects the own columns alone, in any order.
         refused: Selects line, given and reason of the refused lines.
         delimiter: The delimiter of the list; a comma if it was not delimited text.
-        text_columns: Own columns whose numbers were text cells of a workbook.
+        text_columns: Own columns of a workbook whose numbers were text cells.
+        typed_columns: Own columns of a workbook in which what reads like a number, truth value or date was one.
     """
 
     name: str
     line_count: int
     own: tuple[str, ...]
+    earlier: tuple[str, ...]
     added: dict[str, AddedColumn]
     query: str
     cells: str
     refused: str
     delimiter: str
     text_columns: tuple[str, ...]
+    typed_columns: tuple[str, ...]
 
 
 def gather_list(
@@ -80,16 +91,22 @@ def gather_list(
         UsageError: There is no such list. The message suggests a similar name.
     """
     listed = find_named_list(connection, name)
-    own: tuple[str, ...] = tuple(json.loads(listed.column_names))
     connection.execute(f"CREATE TEMP TABLE back_lines AS FROM list_lines WHERE list_name = {_text(listed.name)}")
+    # Paths are JSON pointers, so that names may hold any character.
+    paths = {each: "/" + each.replace("~", "~0").replace("/", "~1") for each in json.loads(listed.column_names)}
+    earlier = find_earlier(connection, paths)
+    own = tuple(each for each in paths if each not in earlier)
     has_unread = connection.execute(
         "SELECT bool_or(status = 'refused' AND reason LIKE 'number of fields%') FROM back_lines"
     ).fetchall()[0][0]
     added = _name_added((*line_columns(), *([_UNREAD] if has_unread else []), *chosen), own)
-    # One call extracts all cells of a line. Paths are JSON pointers, so that names may hold any character.
-    paths = ", ".join(_text("/" + column.replace("~", "~0").replace("/", "~1")) for column in own)
-    cells = f"json_extract_string(columns, [{paths}])" if own else "[]::VARCHAR[]"
-    values = {column: f"cells[{n}]" for n, column in enumerate(own, 1)}
+    # One call extracts all cells of a line.
+    cells = (
+        f"json_extract_string(columns, [{', '.join(_text(paths[each]) for each in own)}])" if own else "[]::VARCHAR[]"
+    )
+    delimiter, text_columns, typed_columns = _as_read(folders, listed.run_id)
+    cell = _UNGUARDED if earlier and delimiter else "cells[{}]"
+    values = {column: cell.format(n) for n, column in enumerate(own, 1)}
     values |= {given: _source(each) for given, each in added.items()}
     _gather(connection, f"SELECT *, {cells} AS cells FROM back_lines", chosen, list(values.values()))
     shown = [f"v{n} AS {quoted(column)}" for n, column in enumerate(values)]
@@ -97,23 +114,26 @@ def gather_list(
         listed.name,
         listed.line_count,
         own,
+        earlier,
         added,
-        f"SELECT {', '.join(shown)} FROM back_rows ORDER BY line",
+        f"SELECT {', '.join(shown)} FROM back_rows ORDER BY back_rows.line",
         f"SELECT {', '.join(shown[: len(own)]) or 'NULL'} FROM back_rows",
         "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
-        *_as_read(folders, listed.run_id),
+        delimiter or ",",
+        text_columns,
+        typed_columns,
     )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _as_read(folders: Folders, run_id: str) -> tuple[str, tuple[str, ...]]:
-    """Return the delimiter and the text columns of a list when a run read it; a comma and none if not known."""
+def _as_read(folders: Folders, run_id: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return the delimiter, text and typed columns of a list when a run read it, as in its plan; none if not known."""
     with suppress(DamagedError):
         plan = open_run(folders, run_id).plan
-        return plan.list_delimiter or ",", plan.list_text_columns
-    return ",", ()
+        return plan.list_delimiter, plan.list_text_columns, plan.list_typed_columns
+    return "", (), ()
 
 
 def _gather(
@@ -153,10 +173,8 @@ def _name_added(added: Sequence[AddedColumn], own: Sequence[str]) -> dict[str, A
     taken = {name.casefold() for name in own}
     named: dict[str, AddedColumn] = {}
     for each in added:
-        name, number = each.name, 1
-        while name.casefold() in taken:
-            name = f"{'firmlake' if number == 1 else each.relation}_{each.name}{'' if number < 3 else number}"
-            number += 1
+        names = chain(given_names(each), (f"{each.relation}_{each.name}{number}" for number in count(3)))
+        name = next(name for name in names if name.casefold() not in taken)
         taken.add(name.casefold())
         named[name] = each
     return named

@@ -52,6 +52,7 @@ class Written(NamedTuple):
 
     Attributes:
         renamed: Added columns that have another name in the file, because the list has a column of the same name.
+        replaced: Columns of the list that an earlier `--out` added, and that are not in the file.
         cut_count: Texts that were cut to the longest that a cell can hold.
         refused_count: Lines of the list that were refused.
     """
@@ -59,6 +60,7 @@ class Written(NamedTuple):
     path: Path
     line_count: int
     renamed: dict[str, str]
+    replaced: tuple[str, ...] = ()
     cut_count: int = 0
     refused_count: int = 0
 
@@ -118,7 +120,7 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
                 "Raise run.duckdb_memory, then `firmlake list export` writes it without a request",
             ) from error
     renamed = {added.name: given for given, added in back.added.items() if given != added.name}
-    return Written(wanted.path, back.line_count, renamed, cut, refused)
+    return Written(wanted.path, back.line_count, renamed, back.earlier, cut, refused)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -171,7 +173,8 @@ def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, s
     Numbers are `number`, or `number,` if their decimal sign is a comma. Values without a digit, like `n/a`, may stand
     among them and stay text; one like `007` or `A10` makes all of them codes, and so does one that was a text cell.
 
-    Dates are recognised cell by cell, so it is enough if most values are dates.
+    Dates are recognised cell by cell, so it is enough if most values are dates. What the cells of a workbook held is
+    known for its `typed` columns, identifiers included.
     """
     if not back.own:
         return {}
@@ -183,7 +186,7 @@ def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, s
         name: kind
         for (kind, name), is_kind in fits.items()
         if is_kind and not (kind.startswith("number") and (name in back.text_columns or _IDENTIFIER.search(name)))
-    }
+    } | dict.fromkeys(back.typed_columns, "typed")
 
 
 _WRITERS: dict[str, Callable[[duckdb.DuckDBPyConnection, ListBack, Path], int]] = {

@@ -24,7 +24,9 @@ SHEET_ROWS: Final = 1_048_575
 
 _CELL_MAX: Final = 32_767
 _EXACT_DIGITS: Final = 15
-_NUMBERS: Final = ("number", "number,")
+_TRUTH: Final = {"true": True, "false": False}
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?(E[+-]?[0-9]+)?")
+"""A number cell as it is read."""
 _WIDTHS: Final = (6, 34)
 _SHARE: Final = re.compile(r"(fraction|growth|margin|cagr)$")
 _ISO_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
@@ -44,6 +46,9 @@ _STATUS_COLOURS: Final = {
     "blank": "#e9ecef",
 }
 
+_KINDS: Final = ("number", "number,", "date", "typed")
+_Typed = float | date | time  # a truth value is a number, and a date with a time is a date
+
 Meanings = Mapping[str, tuple[str, str, str]]
 """Of each added column: where it is taken from, its type in DuckDB, and what it means."""
 
@@ -62,7 +67,8 @@ def write_workbook(
         path: The file.
         title: Name of the list.
         batches: Its lines: own columns as text, then the added ones.
-        kinds: `number`, `number,` (decimal comma) or `date` for each own column to write as such; the others are text.
+        kinds: `number`, `number,` (decimal comma), `date`, or `typed` (any of these, or a truth value) for each own
+            column to write as such; the others are text.
         meanings: The added columns.
         refused: Line, its text, and the reason.
 
@@ -138,7 +144,8 @@ class _Sheet:
     def _write(self, place: int, value: Any, column: str) -> int:
         """Write a cell, and return about how many characters it shows."""
         if isinstance(value, str):
-            return self._write_text(place, value, column)
+            typed = _typed(value, column)
+            return self._write_text(place, value, column) if typed is None else self._write_typed(place, value, typed)
         if isinstance(value, bool):
             self._sheet.write_boolean(self._row, place, value)
             return 5
@@ -151,18 +158,20 @@ class _Sheet:
         self._sheet.write_number(self._row, place, value, self._format(column))
         return len(f"{value:,.0f}") + (3 if "." in column else 0)
 
+    def _write_typed(self, place: int, text: str, value: _Typed) -> int:
+        """Write what a text stands for."""
+        if isinstance(value, date | time):
+            self._sheet.write_datetime(self._row, place, value, self._format(_MOMENTS[type(value)]))
+            return len(_MOMENTS[type(value)])
+        (self._sheet.write_boolean if isinstance(value, bool) else self._sheet.write_number)(self._row, place, value)
+        return len(text)
+
     def _write_text(self, place: int, text: str, column: str) -> int:
-        if column in _NUMBERS and (number := _number(text, column)) is not None:
-            self._sheet.write_number(self._row, place, number)
-            return len(text)
-        if column == "date" and (moment := _moment(text)) is not None:
-            self._sheet.write_datetime(self._row, place, moment, self._format(_MOMENTS[type(moment)]))
-            return len(_MOMENTS[type(moment)])
         if len(text) > _CELL_MAX:
             text = text[: _CELL_MAX - 1] + "…"
             self.cut_count += 1
         colour = _STATUS_COLOURS.get(text, "") if column == "status" else ""
-        shown = self._format("@" if column not in ("text", "date", *_NUMBERS) else "", colour, is_risky(text))
+        shown = self._format("@" if column not in ("text", *_KINDS) else "", colour, is_risky(text))
         self._sheet.write_string(self._row, place, text, shown)
         return max(map(len, text.splitlines()), default=0)
 
@@ -207,6 +216,19 @@ def _kind(name: str, kinds: Mapping[str, str], meanings: Meanings) -> str:
     return {"DATE": "yyyy-mm-dd", "DOUBLE": "0.00##", "BIGINT": "#,##0", "HUGEINT": "#,##0", "INTEGER": "#,##0"}.get(
         type_name, "text"
     )
+
+
+def _typed(text: str, column: str) -> _Typed | None:
+    """Return what a text of an own column stands for; None if it is text."""
+    match column:
+        case "number" | "number,":
+            return _number(text, column)
+        case "date":
+            return _moment(text)
+        case "typed":
+            number = _number(text, column) if _NUMBER.fullmatch(text) else _TRUTH.get(text)
+            return _moment(text) if number is None else number
+    return None
 
 
 def _number(text: str, column: str) -> float | None:

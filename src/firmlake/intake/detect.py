@@ -38,7 +38,6 @@ _NO_LIST: Final = {
     b"\x28\xb5\x2f\xfd": "a Zstandard archive",
     b"ARROW1": "an Arrow file",
     b"SQLite format 3": "an SQLite database",
-    b"<": "an HTML or XML document",
 }
 """First bytes of files that are mistaken for lists."""
 

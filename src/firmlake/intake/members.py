@@ -39,7 +39,8 @@ class Members(NamedTuple):
 
     Attributes:
         columns: Names of the kept columns, in file order.
-        text_columns: Those that have a number in a text cell of a workbook.
+        text_columns: See `TextTable.text_columns`.
+        typed_columns: See `TextTable.typed_columns`.
         delimiter: See `TextTable.delimiter`.
         batches: Frames with one row per line after the header, in file order: line, country, company_number, status
             (accepted, refused or blank), reason (of the refusal or repair), given, and columns (a JSON object with
@@ -48,6 +49,7 @@ class Members(NamedTuple):
 
     columns: tuple[str, ...]
     text_columns: tuple[str, ...]
+    typed_columns: tuple[str, ...]
     delimiter: str
     batches: Iterator[pl.DataFrame]
 
@@ -78,9 +80,12 @@ def open_members(companies: CompanyList, options: IntakeSettings) -> Members:
     entries = read_entries(companies.path, options, with_cells=True)
     table = entries.table
     kept = {field(n): name for n, name in enumerate(table.columns) if options.keeps(name)}
-    as_text = tuple(kept[field(n)] for n in table.text_columns if field(n) in kept)
+    as_text, typed = (
+        tuple(kept[field(n)] for n in positions if field(n) in kept)
+        for positions in (table.text_columns, table.typed_columns)
+    )
     shape = (_shaped(batch, companies.repaired, kept, options) for batch in entries.batches)
-    return Members(tuple(kept.values()), as_text, table.delimiter, shape)
+    return Members(tuple(kept.values()), as_text, typed, table.delimiter, shape)
 
 
 def write_members(path: Path, members: Members, expected: int) -> None:

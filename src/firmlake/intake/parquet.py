@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+import msgspec
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -150,13 +151,19 @@ def _text(column: pl.Series) -> pl.Series:
     """Return a column as text; nested values become JSON."""
     if column.dtype == pl.Binary:
         return column.bin.encode("hex")
-    if isinstance(column.dtype, pl.Struct):
-        return column.struct.json_encode()
+    if column.dtype == pl.Duration:
+        return column.dt.to_string("iso")
+    if isinstance(column.dtype, pl.BaseExtension):
+        return _text(column.ext.storage())
     if column.dtype.is_nested():
-        return column.to_frame("value").select(pl.struct("value").struct.json_encode().str.slice(9).str.head(-1))[
-            "value"
-        ]
+        # Polars panics at bytes within nested values.
+        texts = [None if value is None else _json(value) for value in column.to_list()]
+        return pl.Series(column.name, texts, pl.String)
     return column.cast(pl.String)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
 
 
 def _why_unusable(path: Path, column: Any) -> tuple[str, str] | None:

@@ -59,6 +59,11 @@ def _open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextT
     start = beginning(file)
     if start.startswith("{"):
         return open_ndjson(file)
+    if start.startswith("<"):
+        raise CompanyListError(
+            f"{path} is an HTML or XML document, whatever its name says",
+            "Open it in a spreadsheet program, and save it as XLSX",
+        )
     if start in {"[{", "[]"}:
         raise CompanyListError(
             f"{path} is a JSON array", f"Write one object on each line (NDJSON): jq -c '.[]' {path} > list.ndjson"

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -33,8 +33,12 @@ _MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
 _DAY_ZERO: Final = r"^1899-12-3[01] "
 """The day that a time without a date has in a spreadsheet."""
 
-_NUMBER: Final = r"^-?(0|[1-9][0-9.,]*|0[.,][0-9]*)(E-[0-9]+)?$"
+_NUMBER: Final = r"^-?(0|[1-9][0-9.,]*|0[.,][0-9]*)(E[+-]?[0-9]+)?$"
 """Each number, and each text that a spreadsheet would take for one."""
+
+_TIME: Final = "[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
+_OTHER: Final = f"^(true|false|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ T]{_TIME})?|{_TIME})$"
+"""Each truth value, date and time, and each text that reads like one."""
 
 _BASE_BYTES: Final = 2 * 2**30
 """Address space that the interpreter and its libraries reserve."""
@@ -57,7 +61,8 @@ class Sheet(NamedTuple):
 
     Attributes:
         cells: Its cells as text, from the first row on.
-        text_ends: For each column, the last row, from 1, with a number in a text cell; 0 if there is none.
+        text_ends: For each column, the last row, from 1, with a text cell that reads like a number, truth value, date
+            or time; 0 if there is none.
     """
 
     name: str
@@ -77,15 +82,7 @@ def load_sheets(path: Path, wanted: str = "") -> Iterator[Sheet]:
                 sheet = load(dtypes="string")
                 cells, is_visible = sheet.to_polars(), sheet.visible == "visible"
                 del sheet  # before another is loaded
-                text_ends = (0,) * cells.width
-                if cells.width and cells.select(pl.any_horizontal(pl.all().str.contains(_NUMBER).any())).item():
-                    booleans = load(dtypes="boolean").to_polars()  # a text cell has none
-                    text_ends = _text_ends(cells, booleans)
-                    if any(column.count() for column in booleans):
-                        cells = _write_numbers(cells, _inexact(cells, load(dtypes="float").to_polars()), booleans)
-                if cells.width and cells.select(pl.any_horizontal(pl.all().str.contains(_MOMENT).any())).item():
-                    cells = _shorten_dates(cells, load(dtypes="datetime").to_polars())
-                yield Sheet(name, is_visible, cells, text_ends)
+                yield Sheet(name, is_visible, *_refine(cells, lambda kind: load(dtypes=kind).to_polars()))  # noqa: B023
     except fastexcel.FastExcelError as error:
         raise SheetDamagedError(str(error)) from error
     except pl.exceptions.PanicException as error:
@@ -151,6 +148,22 @@ def _limit_memory(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def _refine(cells: pl.DataFrame, load: Callable[[str], pl.DataFrame]) -> tuple[pl.DataFrame, tuple[int, ...]]:
+    """Write numbers and dates as stated above, and find `Sheet.text_ends`; `load` reads the cells as another type."""
+    if not (_occurs(_NUMBER, cells) or _occurs(_OTHER, cells)):
+        return cells, (0,) * cells.width
+    booleans = load("boolean")  # a text cell has none, nor has a date
+    moments = load("datetime") if _occurs(_MOMENT, cells) else booleans.clear(cells.height)
+    text_ends = _text_ends(cells, booleans, moments)
+    if any(column.count() for column in booleans):
+        cells = _write_numbers(cells, _inexact(cells, load("float")), booleans)
+    return _shorten_dates(cells, moments), text_ends
+
+
+def _occurs(pattern: str, cells: pl.DataFrame) -> bool:
+    return any(column.str.contains(pattern).any() for column in cells)
+
+
 def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     """Write dates without a time as dates, and times without a date as times; text that reads like them stays."""
     for text in cells:
@@ -160,12 +173,13 @@ def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     return cells
 
 
-def _text_ends(cells: pl.DataFrame, booleans: pl.DataFrame) -> tuple[int, ...]:
+def _text_ends(cells: pl.DataFrame, booleans: pl.DataFrame, moments: pl.DataFrame) -> tuple[int, ...]:
     """Find `Sheet.text_ends`; a text of too many digits for a spreadsheet is no number to it."""
     ends = []
     for text in cells:
         digits = text.str.replace("E.*$", "").str.strip_chars_start("-0.,").str.count_matches("[0-9]")
-        is_text = text.str.contains(_NUMBER) & (digits <= _DIGITS_MAX) & booleans[text.name].is_null()
+        is_like = (text.str.contains(_NUMBER) & (digits <= _DIGITS_MAX)) | text.str.contains(_OTHER)
+        is_text = is_like & booleans[text.name].is_null() & moments[text.name].is_null()
         rows = is_text.arg_true()
         ends.append(int(rows[-1]) + 1 if len(rows) else 0)
     return tuple(ends)

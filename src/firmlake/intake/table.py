@@ -37,7 +37,9 @@ class TextTable:
         guesses: One sentence for each guess about the file, with the way to override it.
         unusable: Message and next step for columns that cannot hold numbers, by position.
         delimiter: What separates the fields of delimited text; empty for other formats and for a single column.
-        text_columns: Positions of the columns of a workbook that have a number in a text cell.
+        text_columns: Positions of the columns of a workbook with a text cell that reads like a number, truth value,
+            date or time.
+        typed_columns: Positions of its other columns: what reads like one of these is one.
     """
 
     names: tuple[str, ...] | None
@@ -49,6 +51,7 @@ class TextTable:
     unusable: Mapping[int, tuple[str, str]] = member(default_factory=dict)
     delimiter: str = ""
     text_columns: Sequence[int] = ()
+    typed_columns: Sequence[int] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

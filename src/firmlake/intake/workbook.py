@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -96,7 +97,8 @@ def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Ite
             continue
         if undecided:
             raise _several(path, undecided, sheet.name)
-        return _described(table, sheet.name, [name for name, _ in tables[:-1]])
+        later = _with_numbers(path, sheets, options, synonyms)
+        return _described(table, sheet.name, [name for name, _ in tables[:-1]], later)
     if options.sheet and not seen:
         raise _no_sheet(path, options.sheet)
     if not tables:
@@ -106,10 +108,25 @@ def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Ite
     return tables[0][1]
 
 
-def _described(table: TextTable, name: str, before: Sequence[str]) -> TextTable:
-    if not before:
+def _with_numbers(path: Path, sheets: Iterator[Sheet], options: IntakeSettings, synonyms: Synonyms) -> list[str]:
+    """Name those of the other visible worksheets that hold company numbers too, such as those of another country."""
+    found = []
+    with suppress(SheetDamagedError, SheetTooLargeError):
+        for sheet in sheets:
+            with suppress(CompanyListError):
+                table = _open(path, sheet, options, synonyms) if sheet.is_visible else None
+                if table is not None:
+                    choose_columns(path, table, options, synonyms, {})
+                    found.append(sheet.name)
+    return found
+
+
+def _described(table: TextTable, name: str, before: Sequence[str], later: Sequence[str]) -> TextTable:
+    if not before and not later:
         return table
-    guess = f"Worksheet {name!r} is read: {quoted_names(before)} has no company numbers; another one: intake.sheet"
+    has_none = [f"{quoted_names(before)} has no company numbers"] if before else []
+    has_too = [f"company numbers in {quoted_names(later)} are not read"] if later else []
+    guess = f"Worksheet {name!r} is read: {'; '.join(has_none + has_too)}; another one: intake.sheet"
     return replace(table, guesses=(guess, *table.guesses))
 
 
@@ -152,6 +169,7 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
         partial(_batches, data),
         describe_header(header, first["line"], names),
         text_columns=tuple(position for position, end in enumerate(sheet.text_ends) if end >= start),
+        typed_columns=tuple(position for position, end in enumerate(sheet.text_ends) if end < start),
     )
 
 

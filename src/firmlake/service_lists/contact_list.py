@@ -9,6 +9,7 @@ import polars as pl
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
+from firmlake.intake.assumed import count_assumed, tell_assumed
 from firmlake.intake.columns import COMPANY_COLUMNS, Synonyms, header_names
 from firmlake.intake.entries import read_entries
 from firmlake.intake.table import BLANK
@@ -42,6 +43,7 @@ class ContactList(NamedTuple):
         refused: Lines that name no company or no contact.
         repaired_count: Lines whose company number or contact id was not in normal form.
         repeated_count: Lines that name a contact which an earlier line named.
+        guesses: One sentence for each guess about the list, with the way to override it.
     """
 
     path: Path
@@ -49,6 +51,7 @@ class ContactList(NamedTuple):
     refused: list[Refused]
     repaired_count: int
     repeated_count: int
+    guesses: tuple[str, ...] = ()
 
 
 def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
@@ -62,8 +65,10 @@ def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
         CompanyListError: The file cannot be used at all, or every line is refused.
     """
     entries = read_entries(path, options, CONTACT_COLUMNS, {"contact_id": options.contact_column})
-    lines = pl.concat([_check_contacts(batch) for batch in entries.batches])
-    lines = lines.filter(~pl.col("problem").eq_missing(pl.lit(BLANK)))
+    batches = list(entries.batches)
+    with_company = (batch.filter(pl.col("problem").is_null()) for batch in batches)
+    assumed = tell_assumed(map(count_assumed, with_company), entries.table.columns)
+    lines = pl.concat(map(_check_contacts, batches)).filter(~pl.col("problem").eq_missing(pl.lit(BLANK)))
     named = lines.filter(pl.col("problem").is_null())
     refused = [Refused(*row) for row in lines.filter("is_refused").select("line", "given", "problem").iter_rows()]
     if named.is_empty():
@@ -75,6 +80,7 @@ def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
         refused,
         named.filter("is_repaired").height,
         named.height - unique.height,
+        (*entries.guesses, *assumed),
     )
 
 

@@ -57,8 +57,17 @@ def read_service_lists(
         return overview, step("publish", partial(_publish, settings, folders, overview))
 
 
-def plan(settings: Settings, contacts: Path, list_id: int, holder: str) -> ContactPlan:
+def plan(
+    settings: Settings, contacts: Path, list_id: int, holder: str, on_guess: Callable[[str], object]
+) -> ContactPlan:
     """Plan which contacts of a file are still to be added to a list; nothing is added.
+
+    Args:
+        settings: The service and the data folder.
+        contacts: The file.
+        list_id: The list.
+        holder: The text that others see if they find the data folder locked.
+        on_guess: Is told each guess about the file. The plan does not keep them: they quote the file.
 
     Raises:
         UsageError: The file cannot be used; there is no such list, or it is not static.
@@ -66,6 +75,8 @@ def plan(settings: Settings, contacts: Path, list_id: int, holder: str) -> Conta
     """
     service.check_access(settings)
     read = read_contact_list(contacts, settings.intake)
+    for guess in read.guesses:
+        on_guess(guess)
     with _held(settings, holder), _connected(settings) as client:
         return plan_contacts(settings, client, read, list_id, utc_now)
 

@@ -19,6 +19,11 @@ _LINES_MAX = 20
 
 def describe_written(written: Written) -> Iterator[str]:
     """Describe the written file, and the columns that had to be renamed in it."""
+    if written.replaced:
+        yield (
+            f"The list was written by an earlier --out: its figures ({count_of(len(written.replaced), 'column')} from "
+            f"{written.replaced[0]} on) are replaced; columns with other names are kept"
+        )
     if written.renamed:
         pairs = ", ".join(f"{name} is {given}" for name, given in written.renamed.items())
         yield f"The list already has columns of these names, so the added columns are renamed: {pairs}"

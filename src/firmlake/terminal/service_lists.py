@@ -78,9 +78,9 @@ def describe_contact_plan(plan: ContactPlan) -> Iterator[str]:
     )
 
 
-def show_contact_plan(plan: ContactPlan) -> None:
-    """Print a plan, with the first contacts it would add and the first lines that were refused."""
-    for line in describe_contact_plan(plan):
+def show_contact_plan(plan: ContactPlan, guesses: Iterable[str]) -> None:
+    """Print a plan and the guesses about its file, with the first contacts it would add and the first refused lines."""
+    for line in (*describe_contact_plan(plan), *guesses):
         echo(line)
     entries = [entry for request in plan.requests for entry in request]
     rows = [(one.country, one.company_number, len(one.contacts), _some(one.contacts)) for one in entries[:_ROWS_MAX]]
