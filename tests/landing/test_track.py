@@ -7,7 +7,8 @@ import random
 import pytest
 
 from firmlake.core.settings import NameSettings
-from firmlake.landing.progress import MISSES_MAX, PROVEN, Progress
+from firmlake.landing.progress import PROVEN, Progress
+from firmlake.landing.track import MISSES_MAX
 from support import ACME, BOLT, body, found, header, period
 
 TOTALS = {

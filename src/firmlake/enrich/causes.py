@@ -14,7 +14,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.run import RunPlan
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
-from firmlake.landing.progress import OTHER_MESSAGE, WRONG_PAGE
+from firmlake.landing.track import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.notes import NOT_THERE
 
