@@ -76,6 +76,7 @@ class Sender:
         self.out_of_credits: OutOfCreditsError | None = None
         self.credits_left: int | None = None
         self.charged: Stopped | None = None
+        # Credits: charged, the first balance, by how much it fell, as headers tell; and due for the pages sent.
         self._spent: int | None = None
         self._first_left: int | None = None
         self._fallen = self._due = 0
