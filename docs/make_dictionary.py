@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table, duckdb_type
+from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES, Table, comment_of, duckdb_type
 from firmlake.warehouse.definitions import Definition, definitions
 from firmlake.warehouse.load import create_tables
 from firmlake.warehouse.macros import MACROS
@@ -89,7 +89,7 @@ def _sources(made: list[Definition]) -> Iterator[str]:
 
 def _describe_table(table: Table) -> Iterator[str]:
     yield f"### {table.name}"
-    yield f"{table.meaning}. Key: {', '.join(table.key)}."
+    yield comment_of(table.meaning, table.key)
     rows = [[column.name, duckdb_type(column), column.privacy, column.comment] for column in table.columns]
     yield _table(["column", "type", "privacy", "meaning"], rows)
 

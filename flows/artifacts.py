@@ -221,7 +221,7 @@ def show_table(key: str, rows: list[dict[str, Any]], description: str) -> None:
 def failure_lines(failed: Sequence[FailureGroup]) -> list[str]:
     """Describe the largest groups of companies that failed for the same reason, one line for each."""
     return [
-        f"{group.dataset} failed for {count_of(group.company_count, 'company', 'companies')} "
+        f"{group.dataset} failed for {count_of(group.company_count, 'company')} "
         f"({', '.join(group.examples)}{', ...' if group.company_count > len(group.examples) else ''}): {group.reason}"
         for group in failed
     ]

@@ -9,7 +9,7 @@ import pytest
 
 from firmlake.api import requests
 from firmlake.api.exchange import Answer
-from firmlake.check.limits import find_companies_cap, find_page_cap
+from firmlake.check.limits import find_companies_cap, find_page_cap, find_records_cap
 from firmlake.core.errors import RequestFailedError, ServiceError, UnavailableError
 from firmlake.core.settings import ApiSettings
 from support import ACME, NOON, found, period
@@ -80,3 +80,16 @@ def test_a_service_that_cannot_be_reached_any_more_ends_the_check() -> None:
     talk = Talk(20, None, "unreachable: no connection", RequestFailedError)
     with pytest.raises(RequestFailedError):
         find_companies_cap(talk, "lookalikes", [ACME])  # type: ignore[arg-type]
+
+
+def test_a_company_that_may_be_charged_twice_is_named_once_in_every_request_about_records() -> None:
+    class Cautious:
+        api, sizes = ApiSettings(page_limit_max=100), set[int]()
+
+        def bulk(self, dataset: str, companies: Any, limit: int, offset: int, *, size: int) -> Answer:
+            self.sizes.add(size)
+            request = requests.bulk(API, dataset, [ACME])
+            return Answer(request, 1, 200 if limit <= 60 else 400, "", {}, b"[]", NOON, 1, 0)
+
+    finding = find_records_cap(Cautious(), ACME, [])  # type: ignore[arg-type]
+    assert (finding.settings["api.records_per_request"], Cautious.sizes) == (60, {1})

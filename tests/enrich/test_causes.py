@@ -8,7 +8,7 @@ import pytest
 from firmlake.core.settings import ContractSettings, Settings
 from firmlake.enrich.causes import find_causes
 from firmlake.enrich.finish import decide_outcome
-from firmlake.landing.progress import OTHER_MESSAGE, WRONG_PAGE
+from firmlake.landing.track import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.tables.schemas import TABLES, polars_schema
 from support import ACME, NOON, answer, found, land, lookalike, make_run, period, stage
 

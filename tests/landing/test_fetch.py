@@ -51,8 +51,9 @@ class Clock:
 def fetch(sandbox, folders):
     """Fetch the shards of a run; every request goes through a client whose waits take no time."""
 
-    def fetch(run, *, token="secret", before_each=lambda: None, on_advice=print, **api):
-        settings = msgspec.convert({"api": {"base_url": sandbox.base_url, "requests_per_minute": 0, **api}}, Settings)
+    def fetch(run, of_runs=None, *, token="secret", before_each=lambda: None, on_advice=print, **api):
+        api = {"base_url": sandbox.base_url, "requests_per_minute": 0, **api}
+        settings = msgspec.convert({"api": api, "run": of_runs or {}}, Settings)
         clock = Clock()
         access, timing = Access(settings.api, Token(token), _Gate(before_each)), Timing(clock, clock.sleep, lambda: 0.5)
         with Client(access, timing=timing) as client:

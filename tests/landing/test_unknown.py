@@ -10,9 +10,10 @@ import firmlake_sandbox
 from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import RequestRefusedError, ServiceError
 from firmlake.tables.flatten import flatten_shard
+from other_service import start_other_service
 from support import DATASETS, make_run
 
-from .test_fetch import fetch, held, requests, statuses  # noqa: F401 - fetch is a fixture
+from .test_fetch import fetch, held, name_of, requests, statuses  # noqa: F401 - fetch is a fixture
 
 KNOWN = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(60)]
 STRANGERS = [Company("BE", number) for number in ("0999002109", "0999003988", "0999004978")]
@@ -126,3 +127,21 @@ def test_new_companies_that_are_left_out_together_with_known_ones_have_failed(sa
     run = make_run(folders, KNOWN, ["lookalikes"], expected={(company, "lookalikes"): 4 for company in KNOWN[:20]})
     fetch(run)
     assert {held(run)[company, "lookalikes"][0] for company in lost} == {"failed"}
+
+
+def test_a_company_for_which_answers_stay_empty_even_beside_an_answered_one_is_given_up(folders, fetch):  # noqa: F811
+    """Such requests were halved and joined by turns, without an end."""
+    with start_other_service() as service:
+        silent = [name_of(company).replace("BE0", "BE") for company in KNOWN[3:5]]
+        answer = service.answer
+
+        def answer_some(dataset, asked):
+            if service.requests[dataset] > 50:
+                return 401, {}
+            names = [one["countryCode"] + one["companyNumber"] for one in asked]
+            return (200, []) if set(silent) & set(names) else answer(dataset, asked)
+
+        service.answer = answer_some
+        run = make_run(folders, KNOWN[:12], ["lookalikes"])
+        fetch(run, base_url=service.base_url)
+        assert statuses(run) == {"answered": 10, "failed": 2}

@@ -15,10 +15,10 @@ import msgspec
 from firmlake.api.exchange import Answer
 from firmlake.core.text import one_line
 
-__all__ = ["MESSAGE_LENGTH_MAX", "read_lines", "read_message"]
+__all__ = ["MESSAGE_KEYS", "MESSAGE_LENGTH_MAX", "read_lines", "read_message"]
 
 MESSAGE_LENGTH_MAX = 200
-_MESSAGE_KEYS = ("message", "errors", "error", "detail", "msg", "reason", "title")
+MESSAGE_KEYS = ("message", "errors", "error", "detail", "msg", "reason", "title")
 """Keys of error messages, the most telling first. The first is in docs/service_gaps.md, "whole-request errors";
 frameworks and gateways use the others."""
 _BY_FIELD = (400, 422)
@@ -69,7 +69,7 @@ def _choose(content: Any) -> Any:
     """Return the part of a body that says what is wrong; None if no key says so."""
     if not isinstance(content, dict):
         return None
-    key = next((key for key in _MESSAGE_KEYS if isinstance(content.get(key), str | list | dict) and content[key]), None)
+    key = next((key for key in MESSAGE_KEYS if isinstance(content.get(key), str | list | dict) and content[key]), None)
     if key is None:
         return None
     inner = _choose(content[key])

@@ -104,15 +104,16 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Find
     if not assumed:
         return Finding(row, "no cap is set", "not_observed")
     ask = _bearing_loss(talk, send)
-    answer = ask(min(assumed, page * most))
+    first = min(assumed, page * most)
+    answer = ask(first)
     if not answer.is_success:
-        largest = _largest(ask, 1, assumed, answer)
+        largest = _largest(ask, 1, first, answer)
         if largest is None:
             return _unclear(row, answer)
         fitting = {"companies_per_request": largest} if largest < talk.api.companies_per_request else {}
         return _capped(talk, row, f"companies x limit up to {largest}", records_per_request=largest, **fitting)
     if most == 1:
-        return Finding(row, f"one company with a limit of {min(assumed, page)} is accepted", "not_observed")
+        return Finding(row, f"one company with a limit of {first} is accepted", "not_observed")
     if page * most <= assumed:
         return Finding(row, f"companies x limit of {page * most} is accepted, more is not possible", "as_assumed")
     if _refused(ask(min(2 * assumed, page * most))):

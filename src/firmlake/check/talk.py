@@ -208,7 +208,7 @@ class Talk:
                 "Look at the account of the key before you go on: the service may charge every request",
             )
         if self.charged > self._credits_max:
-            companies = count_of(len(self.asked), "company", "companies")
+            companies = count_of(len(self.asked), "company")
             raise Stopped(
                 f"The service charged {self.charged} credits for {companies}, "
                 f"more than the {self._credits_max} of this check",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from firmlake.api.exchange import Answer
-from firmlake.api.refusal import read_message
+from firmlake.api.refusal import MESSAGE_KEYS, read_message
 from firmlake.api.unknown import NOT_FOUND, is_about
 from firmlake.check.finding import Finding
 from firmlake.check.names import describe_refusal
@@ -18,7 +18,6 @@ from firmlake.core.company import Company
 __all__ = ["find_errors", "find_language", "find_messages", "find_not_found"]
 
 _LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Language", "X-Accept-Language", "Lang")
-_MESSAGE_KEYS = ("message", "error", "detail", "title")
 
 
 def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding:
@@ -42,10 +41,10 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
     if stranger is None:
         return Finding(row, "a company that does not exist was not asked for", "not_observed")
     alone, beside = talk.bulk(dataset, [stranger]), talk.bulk(dataset, [known, stranger])
-    if not beside.is_success:
-        return _refused(talk, beside, stranger)
     both = read_json(beside.body)
     elements: list[Any] = both if isinstance(both, list) else []
+    if not (beside.is_success and elements):
+        return _refused(talk, beside, stranger)
     said = [
         element.get("message") for element in elements if isinstance(element, dict) and element.get("data") is None
     ]  # fmt: skip
@@ -105,7 +104,7 @@ def find_errors(talk: Talk, company: Company) -> Finding:
     content = read_json(refused.body)
     if isinstance(content, dict) and isinstance(content.get("message"), str) and "status" in content:
         return Finding(row, describe_refusal(refused), "as_assumed")
-    key = next((key for key in _MESSAGE_KEYS if isinstance(content, dict) and key in content), None)
+    key = next((key for key in MESSAGE_KEYS if isinstance(content, dict) and key in content), None)
     form = f"JSON with {key!r}" if key else refused.headers.get("content-type", "no content type")
     return Finding(row, f"{form}: {describe_refusal(refused)}", "covered")
 
@@ -116,14 +115,13 @@ def find_errors(talk: Talk, company: Company) -> Finding:
 def _refused(talk: Talk, answer: Answer, stranger: Company) -> Finding:
     """Describe a service that refuses a whole request because of a company that does not exist."""
     row, said = "company not found", describe_refusal(answer)
-    seen = f"a request that names one is refused whole ({said})"
+    seen = f"a request that names one is not answered for any company ({said})"
     if answer.status == NOT_FOUND and is_about(talk.api, stranger, read_message(answer)):
         return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
-    return Finding(
-        row, seen, "needs_you",
-        next_step="Runs ask for such companies again each time. If only an unknown company is answered in these words, "
-        "set api.names.not_found_message to them",
-    )  # fmt: skip
+    step = "Runs give such companies up, and ask for them again each time"
+    if not answer.is_success:
+        step += ". If only an unknown company is answered in these words, set api.names.not_found_message to them"
+    return Finding(row, seen, "needs_you", next_step=step)
 
 
 def _names(answer: Answer) -> list[str]:

@@ -13,8 +13,9 @@ LOOKED_AT_MAX = 262_144
 
 
 def count_of(number: int, one: str, many: str = "") -> str:
-    """Format a number with its noun: `one` for 1, else `many`, which is `one` with an s by default."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+    """Format a number with its noun: `one` for 1, else `many`, by default the regular plural of `one`."""
+    regular = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"
+    return f"{number:,} {one if number == 1 else many or regular}"
 
 
 def shown(text: str, kept: str = "") -> str:

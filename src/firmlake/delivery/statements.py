@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from firmlake.core.sql import quote_text
 from firmlake.exports.selection import CHANGE
-from firmlake.tables.schemas import Column, Table
+from firmlake.tables.schemas import Column, Table, comment_of
 
 __all__ = [
     "Dialect",
@@ -63,7 +63,7 @@ class Dialect(NamedTuple):
 def create_table(name: str, table: Table, dialect: Dialect) -> str:
     """Create an empty table with these columns."""
     lines = (f"{_declared(c, dialect, '' if c.null else ' NOT NULL')}" for c in table.columns)
-    return f"CREATE TABLE {name} ({', '.join(lines)}){_option(_meaning(table), dialect)}"
+    return f"CREATE TABLE {name} ({', '.join(lines)}){_option(comment_of(table.meaning, table.key), dialect)}"
 
 
 def add_column(name: str, column: Column, dialect: Dialect) -> str:
@@ -82,7 +82,7 @@ def comments(name: str, table: Table, dialect: Dialect) -> Iterator[str]:
     """Set the comments of the table and its columns, unless they stand in the statement that creates it."""
     if dialect.has_options:
         return
-    yield f"COMMENT ON TABLE {name} IS {dialect.text(_meaning(table))}"
+    yield f"COMMENT ON TABLE {name} IS {dialect.text(comment_of(table.meaning, table.key))}"
     for column in table.columns:
         yield f"COMMENT ON COLUMN {name}.{dialect.quoted(column.name)} IS {dialect.text(column.comment)}"
 
@@ -120,10 +120,6 @@ def _declared(column: Column, dialect: Dialect, more: str = "") -> str:
 
 def _option(comment: str, dialect: Dialect) -> str:
     return f" OPTIONS (description = {dialect.text(comment)})" if dialect.has_options else ""
-
-
-def _meaning(table: Table) -> str:
-    return f"{table.meaning}. Key: {', '.join(table.key)}." if table.key else f"{table.meaning}."
 
 
 def _same_key(name: str, staged: str, table: Table, dialect: Dialect) -> str:

@@ -14,7 +14,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.run import RunPlan
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
-from firmlake.landing.progress import OTHER_MESSAGE, WRONG_PAGE
+from firmlake.landing.track import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.notes import NOT_THERE
 
@@ -51,11 +51,11 @@ def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
     """Return the cause for companies that the budget leaves out."""
     if plan.budget:
         step = f"To fetch them, raise run.max_credits_per_month or wait for the next month, and {plan.again}"
-        return Cause(f"{plan.budget} leaves out {_companies(count)}", step)
+        return Cause(f"{plan.budget} leaves out {count_of(count, 'company')}", step)
     budget = settings.run.max_credits
     enough = "raise run.max_credits" if budget > 0 else "set run.max_credits higher"
     step = f"To go on, {plan.again}" if budget > 0 else f"To fetch them, {enough} and {plan.again}"
-    return Cause(f"run.max_credits = {budget} leaves out {_companies(count)}", step)
+    return Cause(f"run.max_credits = {budget} leaves out {count_of(count, 'company')}", step)
 
 
 def find_causes(
@@ -77,9 +77,9 @@ def find_causes(
     has_failed, is_unfit = pl.col("status") == "failed", pl.col("reject_count") > 0
     if _count(states, has_failed | is_unfit) > settings.run.fail_share * plan.company_count:
         if count := _count(states, has_failed):
-            causes.append(Cause(f"{_companies(count)} failed", _help(states.filter(has_failed), letters)))
+            causes.append(Cause(f"{count_of(count, 'company')} failed", _help(states.filter(has_failed), letters)))
         if count := _count(states, is_unfit):
-            text = f"{_companies(count)} {'has' if count == 1 else 'have'} records that do not fit"
+            text = f"{count_of(count, 'company')} {'has' if count == 1 else 'have'} records that do not fit"
             causes.append(Cause(text, _help_rejected(rejects)))
     return causes
 
@@ -94,7 +94,7 @@ def find_cut(drift: pl.LazyFrame) -> list[Cause]:
     found = cut.group_by("dataset").agg(pl.col("record_count").sum(), pl.col("example").first()).sort("dataset")
     return [
         Cause(
-            f"{dataset} came incompletely for {_companies(count)} (such as {example})",
+            f"{dataset} came incompletely for {count_of(count, 'company')} (such as {example})",
             f"Ask the service how all {dataset} are had at once: its specification has no pages of them",
         )
         for dataset, count, example in found.collect().iter_rows()
@@ -122,7 +122,7 @@ def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
         step = f"once the service answers, {_REDRIVE}"
         if status == "forbidden":
             step = f"get a token that may use {dataset}, then {_REDRIVE}; or leave {dataset} out of run.datasets"
-        yield Cause(f"{dataset} is {status} for {_companies(count)} ({said})", step[0].upper() + step[1:])
+        yield Cause(f"{dataset} is {status} for {count_of(count, 'company')} ({said})", step[0].upper() + step[1:])
 
 
 def _help(failed: pl.LazyFrame, letters: pl.LazyFrame) -> str:
@@ -144,7 +144,3 @@ def _help_rejected(rejects: pl.LazyFrame) -> str:
 def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:
     """Count the companies whose rows meet a condition."""
     return states.filter(condition).select("country", "company_number").unique().collect().height
-
-
-def _companies(count: int) -> str:
-    return count_of(count, "company", "companies")

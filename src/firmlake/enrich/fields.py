@@ -10,10 +10,9 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.run import RunPlan
 from firmlake.core.settings import Settings
 from firmlake.enrich.causes import Cause
-from firmlake.report.doubts import step_for
+from firmlake.report.doubts import count_read, step_for
 from firmlake.tables.leaves import setting_of
 from firmlake.tables.number_texts import AMBIGUOUS
-from firmlake.tables.schemas import TABLES, polars_schema
 
 __all__ = ["find_unread"]
 
@@ -40,9 +39,8 @@ def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.La
     for dataset, path, reason, count in lost.collect().iter_rows():
         for column in _columns(dataset, path)[:1]:
             chosen = setting_of(plan.contract.values, dataset, column, path)
-            # A list of codes has a table of its own; each record counts as one value.
-            values = pl.col(column).count() if column in polars_schema(TABLES[dataset]) else pl.len() - count
-            read = staged(dataset).select(values).collect().item()
+            values = f"SELECT {count_read(dataset, column, count)} FROM self"  # noqa: S608 - our own names
+            read = staged(dataset).sql(values).collect().item()
             if chosen is None and count > _MANY * (count + read):
                 text = f"{dataset}.{column} could not be read in {count:,} of {count + read:,} values"
                 by_step.setdefault(step_for(dataset, column, reason), []).append(text)

@@ -13,6 +13,7 @@ from firmlake.core.errors import UsageError
 from firmlake.exports.addresses import address_for
 from firmlake.exports.loads import LOADS, Loaded
 from firmlake.exports.manifest import ColumnShape, ExportedTable, ExportManifest, folder_of
+from firmlake.tables.schemas import comment_of
 
 __all__ = ["DIALECTS", "render_ddl"]
 
@@ -81,7 +82,7 @@ def _create(table: ExportedTable, name: str, dialect: str) -> Iterator[str]:
         is_nullable = column.nullable or (dialect == "bigquery" and column.name == "country")
         null = "" if is_nullable else " NOT NULL"
         lines.append(f"  {_identifier(column.name, dialect)} {_type(column, dialect)}{null}{comment}")
-    meaning = _quoted(_meaning(table), dialect)
+    meaning = _quoted(comment_of(table.meaning, table.key), dialect)
     behind = ""
     if inline:
         behind = f"\n{inline(meaning)}" if dialect != "snowflake" else f"\nCOMMENT = {meaning}"
@@ -91,10 +92,6 @@ def _create(table: ExportedTable, name: str, dialect: str) -> Iterator[str]:
         for column in table.columns:
             where = f"{name}.{_identifier(column.name, dialect)}"
             yield f"COMMENT ON COLUMN {where} IS {_quoted(column.comment, dialect)}"
-
-
-def _meaning(table: ExportedTable) -> str:
-    return f"{table.meaning}. Key: {', '.join(table.key)}." if table.key else f"{table.meaning}."
 
 
 def _type(column: ColumnShape, dialect: str) -> str:

@@ -263,23 +263,18 @@ class Fetcher:
             # It failed before and nothing is answered now: what it may be worth is for another run to see.
             self._sender.give_up(page.dataset, page.companies, error.message, shard)
             return []
-        if beside := self._accompany_silenced(sent, shard):
-            return beside
-        if len(page.companies) > 1:
-            return halve(page)
+        wanted = page._replace(companies=shard.unanswered(page))
+        if is_empty(sent) and wanted == page:  # all may be left out
+            beside = list(accompany(self._limits, [page], shard.witness(page.dataset)))
+            if beside != [page]:
+                return [Ask(each, sent.ask.tries) for each in beside]
+        if len(wanted.companies) > 1:
+            return halve(wanted)
         if is_outage:
             return [sent.ask]  # nobody is to blame; the circuit breaker waits, and at last ends the dataset
         kind = "unknown" if names_unknown(self._settings.api, sent) else "given_up"
-        self._sender.give_up(page.dataset, page.companies, error.message, shard, kind)
+        self._sender.give_up(page.dataset, wanted.companies, error.message, shard, kind)
         return []
-
-    def _accompany_silenced(self, sent: Sent, shard: Shard) -> list[Ask]:
-        """Ask again beside a company that was answered, if the answer was an empty array: all may be left out."""
-        page, witness = sent.ask.page, shard.witness(sent.ask.page.dataset)
-        if not is_empty(sent) or witness is None or witness in page.companies:
-            return []
-        pages = list(accompany(self._settings.api, [page], witness))
-        return [] if pages == [page] else [Ask(each, sent.ask.tries) for each in pages]
 
     def _afford(self, sent: Sent, shard: Shard) -> list[Ask]:
         """Ask for as many companies of a page as there are credits left; for half of them if the service does not say.

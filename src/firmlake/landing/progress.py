@@ -15,20 +15,9 @@ from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.settings import NameSettings
 from firmlake.landing.segments import ENDS, Header
-from firmlake.landing.track import LEFT_OUT, MISSES_MAX, OTHER_MESSAGE, WRONG_PAGE, Part, Track, is_beyond_page
+from firmlake.landing.track import LEFT_OUT, OTHER_MESSAGE, Track, is_beyond_page
 
-__all__ = [
-    "LEFT_OUT",
-    "MISSES_MAX",
-    "NOT_SENT",
-    "OTHER_MESSAGE",
-    "PROVEN",
-    "WRONG_PAGE",
-    "Part",
-    "Progress",
-    "Track",
-    "check_answer",
-]
+__all__ = ["NOT_SENT", "PROVEN", "Progress", "check_answer"]
 
 PROVEN = "proven"
 """Kind of a header without companies: an answer of the shard showed that totals of the dataset count all records."""

@@ -76,8 +76,10 @@ class Sender:
         self.out_of_credits: OutOfCreditsError | None = None
         self.credits_left: int | None = None
         self.charged: Stopped | None = None
-        self._spent = self._fallen = 0
-        self._lowest: int | None = None
+        # Credits: charged, the first balance, by how much it fell, as headers tell; and due for the pages sent.
+        self._spent: int | None = None
+        self._first_left: int | None = None
+        self._fallen = self._due = 0
         self._lock = threading.Lock()
         # Once the service charged more than was due, a run with a budget sends one page at a time, so that no more than
         # one can exceed the budget.
@@ -86,7 +88,7 @@ class Sender:
 
     def send(self, ask: Ask, shard: Shard, *, is_patient: bool | None = None) -> Sent:
         """Send one page; every answer lands before anything acts on it."""
-        with self._in_turn if self._is_overcharged else nullcontext():
+        with self._in_turn if self._is_overcharged and self._settings.run.max_credits >= 0 else nullcontext():
             return self._send(ask, shard, is_patient)
 
     def _send(self, ask: Ask, shard: Shard, is_patient: bool | None) -> Sent:
@@ -95,6 +97,9 @@ class Sender:
             return Sent(ask, [], ended)
         request = requests.bulk(self._settings.api, page.dataset, page.companies, page.limit, page.offset)
         base = self._header(page, shard.number)
+        due = sum(not shard.is_paid(company, self._run.plan.datasets) for company in page.companies)
+        with self._lock:
+            self._due += due
         landed: list[tuple[Header, bytes, list[Element] | None]] = []
 
         def land(answer: Answer) -> None:
@@ -104,7 +109,7 @@ class Sender:
             content = self._clean(answer.body)
             header = shard.writer.append(header, content)
             landed.append((header, content, None))
-            self._note_credits(header, page, shard)
+            self._note_credits(header, page, due, shard)
             _log_answer(header)
             self._on_answer(answer)
 
@@ -129,23 +134,23 @@ class Sender:
             self._standing.answered(page.dataset)
         return Sent(ask, landed, None)
 
-    def _note_credits(self, header: Header, page: Page, shard: Shard) -> None:
+    def _note_credits(self, header: Header, page: Page, due: int, shard: Shard) -> None:
+        """Count what was charged: by the balance only if no header tells it, because others may spend from it too."""
         names, budget = self._settings.api.names, self._settings.run.max_credits
+        charged = credits_in(header, names.credits_charged_header)
         left = credits_in(header, names.credits_remaining_header)
-        self.credits_left = self.credits_left if left is None else left
-        credit_count = credits_in(header, names.credits_charged_header) or 0
         with self._lock:
-            # The balance misses what the first answer cost, and others may spend from it, too: it only ends a run.
-            lowest = self._lowest if left is None or self._lowest is None else min(left, self._lowest)
-            fallen = 0 if self._lowest is None or lowest is None else self._lowest - lowest
-            self._lowest = left if lowest is None else lowest
-            self._spent, self._fallen = self._spent + credit_count, self._fallen + fallen
-            spent = max(self._spent, self._fallen)
-        if budget >= 0 and (most := max(credit_count, fallen)):
-            due = sum(not shard.is_paid(company, self._run.plan.datasets) for company in page.companies)
-            self._is_overcharged |= most > due
-        if credit_count and header.companies and shard.is_refresh(page):
-            self.charged = self.charged or mark_charged(self._run, page, credit_count)
+            if left is not None:
+                self.credits_left = left
+                self._first_left = left if self._first_left is None else self._first_left
+                self._fallen = max(self._fallen, self._first_left - left)  # without what the first answer cost
+            if charged is not None:
+                self._spent = (self._spent or 0) + charged
+            spent = self._fallen if self._spent is None else self._spent
+            # The balance also tells what requests in flight cost, so it is compared with what is due for all so far.
+            self._is_overcharged |= self._fallen > self._due if self._spent is None else (charged or 0) > due
+        if charged and header.companies and shard.is_refresh(page):
+            self.charged = self.charged or mark_charged(self._run, page, charged)
         elif 0 <= budget < spent:
             self.charged = self.charged or overspent(spent, budget)
 

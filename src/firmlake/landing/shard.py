@@ -105,6 +105,11 @@ class Shard(NamedTuple):
         tracks = self.progress.datasets[dataset].items()
         return next((company for company, track in tracks if track.status == "answered"), None)
 
+    def unanswered(self, page: Page) -> tuple[Company, ...]:
+        """Return the companies of a page without a witness."""
+        tracks = self.progress.datasets[page.dataset]
+        return tuple(company for company in page.companies if tracks[company].status != "answered")
+
     def is_paid(self, company: Company, datasets: Iterable[str]) -> bool:
         """Tell whether a company is free: paid for before this run, or by an answer of this run."""
         tracks = (self.progress.datasets[dataset].get(company) for dataset in datasets)

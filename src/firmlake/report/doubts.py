@@ -19,7 +19,7 @@ from firmlake.tables.number_texts import AMBIGUOUS
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.warehouse.history import count_rows
 
-__all__ = ["NO_WHOLE_NUMBER", "OF_A_WHOLE", "find_doubts", "step_for"]
+__all__ = ["NO_WHOLE_NUMBER", "OF_A_WHOLE", "count_read", "find_doubts", "step_for"]
 
 NO_WHOLE_NUMBER = "is no whole number"
 """The end of the reason why a number with decimals does not fit."""
@@ -58,6 +58,14 @@ def step_for(dataset: str, column: str, reason: str) -> str:
     )
 
 
+def count_read(dataset: str, column: str, unread: int) -> str:
+    """Return the SQL that counts the values of a field that were read, given how many were not.
+
+    A list of codes has a table of its own; each record counts as one value.
+    """
+    return f'count("{column}")' if column in polars_schema(TABLES[dataset]) else f"count(*) - {unread}"
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -70,11 +78,12 @@ def _other_scales(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterato
         column, kind = _field(dataset, path)
         beyond, withheld = of_kind["other_scale"], of_kind["withheld_value"]
         became = "kept as received" if kind == "score" else "discarded"
-        what = f"{dataset}.{column} is beyond 1 in {_records(beyond)}, where it was {became}"
+        what = f"{dataset}.{column} is beyond 1 in {count_of(beyond, 'record')}, where it was {became}"
         if withheld and beyond:
             what += f"; smaller values ({withheld:,}) may be per cent too and were discarded with them"
         elif withheld:
-            what = f"{dataset}.{column} was discarded in {_records(withheld)}, because earlier values are beyond 1"
+            records = count_of(withheld, "record")
+            what = f"{dataset}.{column} was discarded in {records}, because earlier values are beyond 1"
         vouch = ", or 1 if it does not" if withheld else ""
         setting = f'contract.scales = {{"{dataset}.{column}" = 100}}'
         yield f"Another scale: {what}. If the service states per cent, set {setting}{vouch}, then `firmlake replay`"
@@ -86,7 +95,7 @@ def _decimals(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[st
         column, _ = _field(dataset, path)
         setting = f'contract.types = {{"{dataset}.{column}" = "decimal"}}'
         yield (
-            f"Decimals: {dataset}.{column} is no whole number in {_records(count)}, where it was discarded. "
+            f"Decimals: {dataset}.{column} is no whole number in {count_of(count, 'record')}, where it was discarded. "
             f"To keep it, set {setting}, then `firmlake replay`"
         )
 
@@ -96,11 +105,10 @@ def _unread(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[str]
     by_step: dict[str, list[str]] = {}
     for dataset, path, reason, count, example in connection.execute(_UNREAD, [run_id]).fetchall():
         column, kind = _field(dataset, path)
-        # A list of codes has a table of its own; each record counts as one value.
-        values = f'count("{column}")' if column in polars_schema(TABLES[dataset]) else f"count(*) - {count}"
+        values = count_read(dataset, column, count)
         read = count_rows(connection, _READ.format(dataset=dataset, values=values), run_id) if column else 0
         such = f" (such as {shown(example)[:_EXAMPLE_MAX]})" if kind not in ("text", "codes") else ""
-        of_all = f"{count:,} of {read + count:,} values" if column else _records(count)
+        of_all = f"{count:,} of {read + count:,} values" if column else count_of(count, "record")
         by_step.setdefault(step_for(dataset, column, reason), []).append(
             f"{dataset}.{column or path} in {of_all}{such}"
         )
@@ -124,7 +132,7 @@ def _left_out(connection: duckdb.DuckDBPyConnection, run_id: str) -> Iterator[st
     """Tell of companies that count as unknown only because no answer tells of them: that may be a passing fault."""
     found = connection.execute(_LEFT_OUT, [run_id]).fetchall()
     if found:
-        counts = ", ".join(f"{dataset} of {_companies(count)}" for dataset, count, _ in found)
+        counts = ", ".join(f"{dataset} of {count_of(count, 'company')}" for dataset, count, _ in found)
         yield (
             f"Not mentioned: the service answered, but said nothing about {counts} (such as {found[0][2]}), so they "
             "count as not found. If they exist, run the list again with --refresh"
@@ -135,14 +143,6 @@ def _field(dataset: str, path: str) -> tuple[str, FieldKind]:
     """Return the column and the kind of a field; of an object that is no field, an empty text."""
     fields = (field for group in DATASETS[dataset].groups.values() for field in group.fields.items())
     return next(((name, field.kind) for name, field in fields if path == field.path), ("", "text"))
-
-
-def _companies(count: int) -> str:
-    return count_of(count, "company", "companies")
-
-
-def _records(count: int) -> str:
-    return count_of(count, "record")
 
 
 _SCALES = """

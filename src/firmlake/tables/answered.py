@@ -15,7 +15,7 @@ from xxhash import xxh3_128_hexdigest
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
 from firmlake.core.settings import ContractSettings
-from firmlake.landing.progress import Part
+from firmlake.landing.track import Part
 from firmlake.tables.reading import Observation
 from firmlake.tables.records import read_records
 from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema

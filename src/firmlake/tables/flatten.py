@@ -13,8 +13,9 @@ import polars as pl
 from firmlake.api.contract import DATASETS
 from firmlake.core.run import Run
 from firmlake.landing.landed import load_progress
-from firmlake.landing.progress import LEFT_OUT, NOT_SENT, Progress, Track
+from firmlake.landing.progress import NOT_SENT, Progress
 from firmlake.landing.segments import GIVEN_UP, Header, credits_in
+from firmlake.landing.track import LEFT_OUT, Track
 from firmlake.tables.answered import Answered, Drift, Gathered, hash_heads, moments, payload_hash, shape_table
 from firmlake.tables.drift import discarded_values, drift_table, new_values, other_scales
 from firmlake.tables.financials import flatten_financials

@@ -16,7 +16,7 @@ def describe_bill(bill: Bill) -> Iterator[str]:
     yield f"Credits in {bill.month:%B %Y}: {bill.spent:,}{limit}"
     if bill.free_refreshes:
         yield (
-            f"Refreshed for free: {count_of(bill.month_free_refreshes, 'company', 'companies')} this month, "
+            f"Refreshed for free: {count_of(bill.month_free_refreshes, 'company')} this month, "
             f"{bill.free_refreshes:,} in all: as many credits saved"
         )
     dues = [f"{each.day:%a %d %b} {each.credits:,}" for each in bill.days if each.credits]

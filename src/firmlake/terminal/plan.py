@@ -25,7 +25,7 @@ _GIVEN_MAX = 60
 def describe_list(companies: CompanyList) -> Iterator[str]:
     """Describe what was read from a company list."""
     yield (
-        f"{shown(companies.path.name)}: {count_of(companies.companies.height, 'company', 'companies')} accepted, "
+        f"{shown(companies.path.name)}: {count_of(companies.companies.height, 'company')} accepted, "
         f"{count_of(companies.repaired.height, 'line')} repaired, {companies.refused.height:,} refused, "
         f"{companies.repeated_count} repeated"
     )
@@ -40,29 +40,29 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     content = plan_content(planned)
     requests = ", ".join(f"{dataset} {count}" for dataset, count in content["requests"].items())
     yield (
-        f"{still}: {count_of(content['target_count'], 'company', 'companies')} ({content['fresh_count']} {held}), "
+        f"{still}: {count_of(content['target_count'], 'company')} ({content['fresh_count']} {held}), "
         f"about {sum(content['requests'].values())} requests{f' ({requests})' if requests else ''}, "
-        f"at most {count_of(content['credits'], 'credit', 'credits')}, "
+        f"at most {count_of(content['credits'], 'credit')}, "
         f"{duration(content['minutes'] * 60)} at the allowance"
     )
     yield from _describe_waits(planned)
     if planned.whole:
         count, whole = planned.whole
         yield (
-            f"A sample: the whole list is {count_of(count, 'company', 'companies')}, about "
+            f"A sample: the whole list is {count_of(count, 'company')}, about "
             f"{sum(whole.request_counts.values())} requests, at most {count_of(whole.credit_count, 'credit')}, "
             f"{duration(whole.minutes * 60)} at the allowance"
         )
     if count := content["free_refreshes"]:
         yield (
-            f"Refreshed for free, in the last days of their paid window: {count_of(count, 'company', 'companies')} of "
+            f"Refreshed for free, in the last days of their paid window: {count_of(count, 'company')} of "
             "these, which saves as many credits"
         )
     if planned.refresh_off:
         yield planned.refresh_off
     if other := planned.other_list:
         yield (
-            f"Warning: the list {shown(other.name)} had {count_of(other.company_count, 'company', 'companies')} "
+            f"Warning: the list {shown(other.name)} had {count_of(other.company_count, 'company')} "
             f"(run {other.run_id}), of which this file has {other.shared_count:,}. A run makes it the new version of "
             "that list; if it is another list, give it a name of its own with --list-name NAME (run.list_name)"
         )
@@ -70,9 +70,9 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         yield line
     if content["waiting_count"]:
         setting = planned.budget.limit.split(" ")[0] or "run.max_credits"
-        yield f"Left out by {setting}: {count_of(content['waiting_count'], 'company', 'companies')}"
+        yield f"Left out by {setting}: {count_of(content['waiting_count'], 'company')}"
     if left := content["left_out_requests"]:
-        yield f"Left to the next run by run.max_requests: about {count_of(left, 'request', 'requests')}"
+        yield f"Left to the next run by run.max_requests: about {count_of(left, 'request')}"
     if planned.ahead:
         count, latest = planned.ahead
         yield (
@@ -89,7 +89,7 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     for run, count in planned.others:
         yield (
             f"Run {run.run_id} of {run.plan.list_name} is unfinished and has paid for "
-            f"{count_of(count, 'company', 'companies')} of these: {run.plan.again} first, so that they are not fetched "
+            f"{count_of(count, 'company')} of these: {run.plan.again} first, so that they are not fetched "
             "twice"
         )
 

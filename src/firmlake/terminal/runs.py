@@ -39,9 +39,7 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resu
     all_in = " in all" if is_resumed else ""
     echo(f"Requests{all_in}: {summary.request_count:,}   Credits{all_in}: {spent}   {unfit}")
     if summary.free_refresh_count:
-        echo(
-            f"Refreshed for free: {count_of(summary.free_refresh_count, 'company', 'companies')}, as many credits saved"
-        )
+        echo(f"Refreshed for free: {count_of(summary.free_refresh_count, 'company')}, as many credits saved")
     if summary.unexplained_bill:
         echo(summary.unexplained_bill)
     if summary.drift:
@@ -100,7 +98,7 @@ def show_changes(events: Iterable[Event]) -> None:
                 f"Shown: the first {SHOWN_FIRST}. --kind, --company, --list and --since choose others; "
                 "--out FILE.csv writes all"
             )
-    echo(count_of(kinds.total(), "event", "events"))
+    echo(count_of(kinds.total(), "event"))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def describe_contact_plan(plan: ContactPlan) -> Iterator[str]:
     yield f"List {plan.list_id}: {one_line(plan.list_name, _NAME_MAX)} ({plan.list_type.lower()}{companies})"
     yield (
         f"To add: {count_of(facts['to_add_count'], 'contact')} of "
-        f"{count_of(facts['company_count'], 'company', 'companies')} in {count_of(facts['request_count'], 'request')}; "
+        f"{count_of(facts['company_count'], 'company')} in {count_of(facts['request_count'], 'request')}; "
         f"already added: {facts['already_added_count']:,}; lines repaired {plan.repaired_count:,}, "
         f"repeated {plan.repeated_count:,}, refused {len(plan.refused):,}"
     )

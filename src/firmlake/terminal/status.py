@@ -32,7 +32,7 @@ def show_status(status: Status, now: datetime) -> None:
     if last:
         echo(
             f"Last run: {last.outcome.replace('_', ' ')}, {moment(last.finished_at)}, {last.run_id} over "
-            f"{last.list_name}, {count_of(last.target_count, 'company', 'companies')}, "
+            f"{last.list_name}, {count_of(last.target_count, 'company')}, "
             f"{count_of(last.request_count, 'request')}"
             + f", {count_of(last.refused_count, 'line')} refused"
             * bool(last.refused_count)
@@ -48,7 +48,7 @@ def show_status(status: Status, now: datetime) -> None:
     echo(f"Running: {status.running or 'nothing'}")
     for run_id, list_name, count in status.unfinished:
         landed = f", last answer landed {moment(status.landed_at)}" if run_id == status.unfinished[-1][0] else ""
-        echo(f"Unfinished: {run_id} over {list_name}, {count_of(count, 'company', 'companies')}{landed}")
+        echo(f"Unfinished: {run_id} over {list_name}, {count_of(count, 'company')}{landed}")
     for run_id, list_name, reason in status.refused:
         echo(f"Not published: {run_id} over {list_name}: {reason}")
     for run_id, line, next_step in status.damaged:

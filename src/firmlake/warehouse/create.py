@@ -10,7 +10,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.run import Run
 from firmlake.core.sql import quote_text
 from firmlake.tables.leaves import leaves_of
-from firmlake.tables.schemas import WAREHOUSE_TABLES, Column, Table, duckdb_type
+from firmlake.tables.schemas import WAREHOUSE_TABLES, Column, Table, comment_of, duckdb_type
 from firmlake.warehouse.macros import create_macros
 from firmlake.warehouse.version import TABLES_MARK, check_version
 from firmlake.warehouse.views import VIEWS_MARK
@@ -56,6 +56,6 @@ def _create(table: Table) -> str:
 
 
 def _comments(table: Table) -> Iterator[str]:
-    yield f"COMMENT ON TABLE {table.name} IS {quote_text(table.meaning + '. Key: ' + ', '.join(table.key) + '.')}"
+    yield f"COMMENT ON TABLE {table.name} IS {quote_text(comment_of(table.meaning, table.key))}"
     for column in table.columns:
         yield f"COMMENT ON COLUMN {table.name}.{column.name} IS {quote_text(column.comment)}"

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import polars as pl
 
 from firmlake.api.contract import FieldKind
 
-__all__ = ["KIND_TYPES", "PRIVACY", "Column", "Privacy", "Table", "duckdb_type", "history_of", "polars_schema"]
+__all__ = [
+    "KIND_TYPES",
+    "PRIVACY",
+    "Column",
+    "Privacy",
+    "Table",
+    "comment_of",
+    "duckdb_type",
+    "history_of",
+    "polars_schema",
+]
 
 
 Privacy = Literal["", "person", "contact", "company", "text"]
@@ -101,6 +112,11 @@ KIND_TYPES: dict[FieldKind, pl.DataType] = {
     "codes": pl.List(pl.String()),
     **{kind: _TYPES[kind][0] for kind in ("integer", "decimal", "money", "ratio", "fraction", "score")},
 }
+
+
+def comment_of(meaning: str, key: Sequence[str]) -> str:
+    """Return the comment of a table: its meaning, and the columns that identify a row."""
+    return f"{meaning}. Key: {', '.join(key)}." if key else f"{meaning}."
 
 
 def polars_schema(table: Table) -> pl.Schema:
