@@ -14,11 +14,11 @@ from firmlake.check.headers import find_credits
 from firmlake.check.limits import choose_repeated
 from firmlake.check.talk import EXPOSED_MAX, Talk
 from firmlake.check.totals import find_totals
-from firmlake.check.wording import find_messages
+from firmlake.check.wording import find_messages, find_not_found
 from firmlake.core.errors import Stopped
 from firmlake.core.settings import ApiSettings, Settings
 from firmlake.terminal.check import show_checked
-from support import ACME, BOLT, NOON, found, lookalike, period
+from support import ACME, BOLT, NOON, found, lookalike, not_found, period
 
 API = ApiSettings()
 
@@ -148,3 +148,11 @@ def test_lookalikes_that_come_in_pages_need_somebody():
     assert find_totals([answer(whole, dataset="lookalikes")]).verdict == "not_observed"
     finding = find_totals([answer(cut, dataset="lookalikes")])
     assert (finding.verdict, finding.seen) == ("needs_you", "lookalikes of BE 403227515: 1 records, but a total of 2")
+
+
+def test_words_for_an_unknown_company_that_name_it_are_written_for_any():
+    """Otherwise the setting would hold for the company of the check alone."""
+    refused = answer(not_found(BOLT, message=f"No company NL/{BOLT.company_number} could be found"))
+    talk = SimpleNamespace(api=API, bulk=lambda dataset, companies: refused)
+    finding = find_not_found(talk, "lookalikes", ACME, BOLT)
+    assert finding.settings == {"api.names.not_found_message": "No company {country}/{number} could be found"}

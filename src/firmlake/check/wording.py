@@ -9,7 +9,7 @@ import msgspec
 
 from firmlake.api.exchange import Answer
 from firmlake.api.refusal import read_message
-from firmlake.api.unknown import NOT_FOUND, is_about
+from firmlake.api.unknown import NOT_FOUND, is_about, wording
 from firmlake.check.finding import Finding
 from firmlake.check.names import describe_refusal
 from firmlake.check.talk import Talk, is_refusal, read_json
@@ -63,6 +63,7 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
         )  # fmt: skip
     if message == usual:
         return Finding(row, f"{message!r}{also}", "covered" if also else "as_assumed")
+    message = wording(stranger, message)  # so that it stands for other companies too
     names = msgspec.structs.replace(talk.api.names, not_found_message=message)
     talk.api = msgspec.structs.replace(talk.api, names=names)
     return Finding(row, f"{message!r}{also}", "covered", {"api.names.not_found_message": message})
