@@ -40,7 +40,7 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 def read_json(body: bytes) -> Any:
     """Read a body as JSON with exact decimals, as runs read it, ignoring a byte order mark; None if it is not JSON."""
     body = body.removeprefix(b"\xef\xbb\xbf")
-    for text in (body, repaired(body)):
+    for text in (body, repaired(body.decode("utf-8", "replace").encode())):
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _decode(text)
     return None
