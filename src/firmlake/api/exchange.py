@@ -85,10 +85,15 @@ def choose_headers(headers: Mapping[str, str], names: NameSettings) -> dict[str,
 
 
 def read_credits(text: str) -> int | None:
-    """Read a number of credits from the value of a header, 24.00 as 24 and 0.5 as 1; None if there is none."""
+    """Read a number of credits from the value of a header; None if there is none.
+
+    Example:
+        >>> [read_credits(text) for text in ("24.00", "0.5", "9,958.00", "12 credits", "many")]
+        [24, 1, 9958, 12, None]
+    """
     found = _CREDITS.match(text)
-    return int(found[1]) + bool((found[2] or "").strip("0")) if found else None
+    return int(re.sub("[^0-9]", "", found[1])) + bool((found[2] or "").strip("0")) if found else None
 
 
-_CREDITS = re.compile(r"\s*([0-9]{1,15})(?:\.([0-9]{1,15}))?(?![0-9.])")
-"""Digits, decimals if any, and perhaps a word such as `credits`."""
+_CREDITS = re.compile(r"\s*([0-9]{1,3}(?:[,_' ][0-9]{3}){1,4}|[0-9]{1,15})(?:[.,]([0-9]{1,15}))?(?![0-9.]|[,_'][0-9])")
+"""Digits, also in groups of three, decimals if any, and perhaps a word such as `credits`."""
