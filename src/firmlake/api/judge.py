@@ -34,7 +34,7 @@ _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
     403: (
         ForbiddenError,
         "The token may not use {path}",
-        "Get a token that may, or leave out what is forbidden: the dataset (run.datasets), or companies such as a country's",
+        "Get a token that may, or leave out what is forbidden: the dataset (run.datasets), or a country's companies",
     ),
 }
 NO_SUCH_PLACE = (404, 405, 410)
