@@ -14,6 +14,9 @@ from firmlake.api.element import Element
 from firmlake.core.errors import UnusableAnswerError
 from support import ACME, BOLT, DATASETS, body, examples, found, lookalike, not_found, party, period
 
+IDENTIFIER = {"country": "BE", "companyNumber": "403227515"}
+"""ACME's, as failed elements have it: without name and place."""
+
 
 def read_one(element, dataset="financials"):
     [read] = read_answer(dataset, element if isinstance(element, bytes) else body(element))
@@ -91,20 +94,25 @@ def test_no_records_are_not_no_data():
     assert read_one(not_found(ACME, "lookalikes"), "lookalikes").records is None
 
 
+@pytest.mark.parametrize(
+    "change", [{}, {"data": None}, {"data": None, "message": None}], ids=["absent", "null", "both"]
+)
 @pytest.mark.parametrize("dataset", ["financials", "lookalikes", "relationships"])
-def test_an_absent_array_of_a_company_with_a_name_is_empty(dataset):
-    """Only successful results have name and place; some services leave out what is empty."""
+def test_an_absent_array_of_a_company_with_a_name_is_empty(dataset, change):
+    """Only successful results have name and place; some services leave out what is empty, others write null."""
     element = found(ACME, dataset)
     del element["data"], element["message"]
+    element |= change
     read = read_one(element, dataset)
     assert (any(read.records.values()), read.problem) == (False, "")
-    null = read_one({**element, "data": None}, dataset)
-    assert (null.problem == "") == (dataset == "financials"), (
-        "null is a failure, unless the total says that there is none"
-    )
     del element["identifier"]["name"], element["identifier"]["place"]
     read = read_one(element, dataset)
     assert (read.problem == "") == (dataset == "financials"), "there the total says that there is none"
+
+
+def test_a_name_in_an_untold_charset_is_kept_as_far_as_it_can_be_read():
+    text = body(found(ACME, "financials", period())).replace(b"Gent", "Liège".encode("latin-1"))
+    assert read_one(text).place == "Li\ufffdge"
 
 
 def test_a_message_beside_an_empty_array_is_passed_on_with_it():
@@ -120,8 +128,8 @@ def test_a_message_in_place_of_data_is_passed_on():
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"data": None}, "neither data nor message"),
-        ({"data": None, "message": ""}, "neither data nor message"),
+        ({"data": None, "identifier": IDENTIFIER}, "neither data nor message"),
+        ({"data": None, "identifier": IDENTIFIER, "message": ""}, "neither data nor message"),
         ({"data": {}}, "data not understood"),
         ({"data": "x"}, "data not understood"),
     ],
@@ -272,11 +280,7 @@ JSON = st.recursive(
 @examples(60)
 @given(dataset=st.sampled_from(["financials", "lookalikes", "relationships"]), parts=st.lists(JSON, max_size=4))
 def test_any_array_is_split_into_as_many_elements(dataset, parts):
-    content = json.dumps(parts).encode()
-    try:
-        assert len(read_answer(dataset, content)) == len(parts)
-    except UnusableAnswerError:
-        assert b"NaN" in content or b"Infinity" in content or b"\\ud" in content
+    assert len(read_answer(dataset, json.dumps(parts).encode())) == len(parts)
 
 
 FOUND = st.builds(found, st.just(BOLT), st.sampled_from(DATASETS))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmlake.api.body import Body, BodyError
+from firmlake.api.body import Body, BodyError, in_utf8
 
 MIB = 1_048_576
 PACKED = gzip.compress(b"x" * 100)
@@ -61,7 +61,7 @@ def test_a_cut_body_keeps_what_there_is_of_it():
 
 def test_an_encoding_nobody_asked_for_is_kept_as_it_came():
     body = Body("br", MIB, MIB)
-    with pytest.raises(BodyError, match="not asked for"):
+    with pytest.raises(BodyError, match="the encoding br, which was not asked for"):
         body.receive([b"packed"])
     assert body.content() == b"packed"
 
@@ -94,3 +94,24 @@ def test_a_bomb_ends_after_some_megabytes(chunk_size):
 
 def test_an_empty_body_is_a_body():
     assert receive([], "gzip") == b""
+
+
+@pytest.mark.parametrize("charset", ["ISO-8859-1", "latin1", "windows-1252", "utf-16", "UTF-16LE"])
+def test_a_text_in_a_declared_charset_becomes_utf8(charset):
+    assert in_utf8('["Liège"]'.encode(charset), charset).decode() == '["Liège"]'
+
+
+@pytest.mark.parametrize(
+    ("content", "charset"),
+    [
+        ("Liège".encode(), "iso-8859-1"),
+        ("Liège".encode("latin-1"), None),
+        ("Liège".encode("latin-1"), "utf-8"),
+        (b"\xff", "utf-16"),
+        (b"\xff", "punycode"),
+        (b"\xff", "no charset"),
+    ],
+    ids=["utf-8 all the same", "untold", "told to be utf-8", "not even that", "not in use", "unknown"],
+)
+def test_any_other_text_stays_as_it_came(content, charset):
+    assert in_utf8(content, charset) == content

@@ -139,6 +139,14 @@ def test_after_a_refused_token_nothing_more_is_sent(make_client, landed, status)
     assert len(landed) == 1
 
 
+def test_what_a_token_may_not_use_may_be_a_dataset_or_a_country(make_client):
+    """A request that names one company of a country outside the subscription may be refused whole."""
+    with pytest.raises(errors.ForbiddenError) as caught:
+        make_client(script(refusal(403))).send(REQUEST)
+    assert "run.datasets" in caught.value.next_step
+    assert "companies" in caught.value.next_step
+
+
 def test_without_credits_the_companies_already_paid_for_are_still_fetched(make_client):
     client = make_client(script(refusal(402), OK))
     with pytest.raises(errors.OutOfCreditsError):

@@ -62,6 +62,13 @@ def test_a_refused_endpoint_is_described_in_the_words_of_the_service() -> None:
     assert found.next_step.startswith("Get lookalikes allowed or repaired")
 
 
+def test_where_only_get_fails_a_run_may_work_all_the_same() -> None:
+    """Runs ask by POST, which a check does not try before it knows a company."""
+    found = findings(Talk(lambda dataset, limit: (405, "")))["endpoints of lookalikes"]
+    assert (found.seen, found.verdict) == ("GET 405: fails", "needs_you")
+    assert "`firmlake run LIST --sample 5`" in found.next_step
+
+
 @pytest.mark.parametrize(
     ("ours", "said", "setting"),
     [

@@ -9,13 +9,16 @@ import pytest
 
 from firmlake.api import requests
 from firmlake.api.exchange import Answer
+from firmlake.check.check import Checked
+from firmlake.check.headers import find_credits
 from firmlake.check.limits import choose_repeated
 from firmlake.check.talk import EXPOSED_MAX, Talk
 from firmlake.check.totals import find_totals
-from firmlake.check.wording import find_messages
+from firmlake.check.wording import find_messages, find_not_found
 from firmlake.core.errors import Stopped
-from firmlake.core.settings import ApiSettings
-from support import ACME, BOLT, NOON, found, lookalike, period
+from firmlake.core.settings import ApiSettings, Settings
+from firmlake.terminal.check import show_checked
+from support import ACME, BOLT, NOON, found, lookalike, not_found, period
 
 API = ApiSettings()
 
@@ -79,11 +82,27 @@ def test_the_message_beside_records_is_found(messages, verdict, settings):
     assert (finding.verdict, finding.settings) == (verdict, settings)
 
 
-def test_an_absent_array_is_named():
+@pytest.mark.parametrize("change", [{}, {"data": None, "message": None}], ids=["absent", "null"])
+def test_an_absent_array_is_named(change):
     element = found(ACME, "lookalikes")
     del element["data"], element["message"]
-    finding = find_messages(SimpleNamespace(api=API), {"lookalikes": answer(element, dataset="lookalikes")})
-    assert (finding.verdict, finding.seen) == ("covered", "no key `data` for 1 of 1; read as no records")
+    finding = find_messages(SimpleNamespace(api=API), {"lookalikes": answer(element | change, dataset="lookalikes")})
+    said = "no `data` for 1 of 1; read as no records of companies with a name"
+    assert (finding.verdict, finding.seen) == ("covered", said)
+
+
+@pytest.mark.parametrize(("falls", "are_credits"), [((0, 1, 0, 1, 0), True), ((1,) * 5, False), ((0,) * 5, False)])
+def test_what_is_left_of_a_quota_are_credits_if_it_fell_by_companies(falls, are_credits):
+    """A quota of requests falls by one with each."""
+    left = [str(1000 - sum(falls[:place])) for place in range(6)]
+    talk = SimpleNamespace(api=API, answers=[answer(headers={"x-quota-remaining": count}) for count in left])
+    settings = next(find_credits(talk, [ACME, BOLT], None)).settings
+    assert settings == ({"api.names.credits_remaining_header": "x-quota-remaining"} if are_credits else {})
+
+
+def test_a_check_does_not_say_that_nothing_was_charged_if_nobody_told_it(capsys):
+    show_checked(Checked([], Settings(), {}, 30, None))
+    assert "credits unknown" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -129,3 +148,11 @@ def test_lookalikes_that_come_in_pages_need_somebody():
     assert find_totals([answer(whole, dataset="lookalikes")]).verdict == "not_observed"
     finding = find_totals([answer(cut, dataset="lookalikes")])
     assert (finding.verdict, finding.seen) == ("needs_you", "lookalikes of BE 403227515: 1 records, but a total of 2")
+
+
+def test_words_for_an_unknown_company_that_name_it_are_written_for_any():
+    """Otherwise the setting would hold for the company of the check alone."""
+    refused = answer(not_found(BOLT, message=f"No company NL/{BOLT.company_number} could be found"))
+    talk = SimpleNamespace(api=API, bulk=lambda dataset, companies: refused)
+    finding = find_not_found(talk, "lookalikes", ACME, BOLT)
+    assert finding.settings == {"api.names.not_found_message": "No company {country}/{number} could be found"}

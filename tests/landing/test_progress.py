@@ -18,13 +18,14 @@ from support import ACME, BOLT, CIRC, MINUTE, NOON, body, examples, found, heade
 
 EVERYBODY = (ACME, BOLT, CIRC)
 STRANGER = Company("BE", "0770493071")
+NAMES = NameSettings()
 RECORDS = {"financials": period(), "lookalikes": lookalike(), "relationships": party()}
 
 
-def absorb(*landed, companies=EVERYBODY, datasets=("financials",)):
+def absorb(*landed, companies=EVERYBODY, datasets=("financials",), names=NAMES):
     progress = Progress(
         [(dataset, companies, [None] * len(companies)) for dataset in datasets],
-        NameSettings(),
+        names,
         keep_records=True,
         doubts_totals=True,
     )
@@ -346,3 +347,18 @@ def test_what_is_answered_is_complete(own, seed):
         assert len(years) == one.next_offset
         if one.status == "answered":
             assert len(years) == one.total
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        ("No company BE/403227515 could be found", "not_found"),
+        ("no company BE/0403227515 could be found", "not_found"),
+        ("No company BE/0770493071 could be found", "pending"),
+        ("No company NL/0403227515 could be found", "pending"),
+        ("Internal error about company BE/0403227515", "pending"),
+    ],
+)
+def test_words_for_unknown_companies_may_name_each(message, status):
+    names = NameSettings(not_found_message="No company {country}/{number} could be found")
+    assert track(absorb(ask([ACME], not_found(ACME, message=message)), names=names)).status == status

@@ -452,6 +452,14 @@ def test_an_object_that_is_none_costs_its_values_alone():
     assert row["extra_json"] == '{"people":"many"}'
 
 
+@pytest.mark.parametrize("others", [0, 30])
+def test_an_empty_array_in_place_of_an_object_is_an_empty_object(others):
+    """Some JSON libraries write [] for an object without keys."""
+    read = read_records(*PERIOD, [raw(period(), people="[]"), *[raw(period())] * others])
+    assert (read.rejects, read.frame["extra_json"].null_count()) == ([], 1 + others)
+    assert read.frame["employee_count"].to_list() == [None, *[12] * others]
+
+
 def test_bytes_that_are_no_text_are_discarded():
     row, reasons, _ = one(PARENT, party(name="\udcff"))
     assert row["related_name"] is None

@@ -12,6 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from firmlake.api.contract import DATASETS, Pagination
 from firmlake.api.element import UNREADABLE, Element, make_element, present, read_element, shorten
+from firmlake.api.nearly_json import repaired
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.text import LOOKED_AT_MAX, one_line
 
@@ -29,7 +30,7 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
     try:
         known = _STRICT[dataset].decode(body)
     except UNREADABLE:
-        return _read_one_by_one(dataset, body)
+        return _read_one_by_one(dataset, repaired(body))
     elements = [
         make_element(dataset, part.identifier, part.data, present(part.pagination), present(part.message))
         for part in known

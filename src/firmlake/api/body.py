@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import re
 import zlib
 from collections.abc import Iterable
 
-__all__ = ["Body", "BodyError"]
+from firmlake.core.text import one_line
+
+__all__ = ["Body", "BodyError", "in_utf8"]
 
 INFLATE_RATIO_MAX = 100
 """Highest compression ratio, enforced above 1 MiB. The service's JSON compresses 8 to 25 times, a bomb 1,000 times."""
@@ -18,6 +22,9 @@ _EITHER_HEADER = zlib.MAX_WBITS | 32
 
 _INFLATED = ("gzip", "x-gzip", "deflate")
 _LENGTH = re.compile(r"[0-9]{1,18}")
+_CHARSETS = ("iso8859-1", "iso8859-15", "cp1252", "utf-16", "utf-16-le", "utf-16-be")
+"""Charsets other than UTF-8 in which services write JSON although it has no other (RFC 8259, 8.1)."""
+_NAME_MAX = 30
 
 
 class BodyError(Exception):
@@ -65,7 +72,7 @@ class Body:
         if self._inflate and self.wire_bytes and not self._inflate.eof:
             raise BodyError("compressed body is cut")
         if not self._inflate and self._encoding not in ("", "identity"):
-            raise BodyError("is in an encoding that was not asked for")
+            raise BodyError(f"is in the encoding {one_line(self._encoding, _NAME_MAX)}, which was not asked for")
 
     def content(self) -> bytes:
         """Return the inflated bytes and release them; call this once."""
@@ -99,3 +106,24 @@ class Body:
         # A hostile body is not worth keeping in memory beyond its first piece.
         self._parts = self._parts[:1]
         raise BodyError(reason)
+
+
+def in_utf8(content: bytes, charset: str | None) -> bytes:
+    r"""Return a text that its header declares to be in another charset as UTF-8; one that is UTF-8 all the same stays.
+
+    Example:
+        >>> in_utf8(b"Li\xe8ge", "ISO-8859-1").decode()
+        'Liège'
+    """
+    with contextlib.suppress(LookupError, UnicodeDecodeError):
+        if charset and (name := codecs.lookup(charset).name) in _CHARSETS and not _is_utf8(content):
+            return content.decode(name).encode()
+    return content
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -17,7 +17,7 @@ import httpx
 from firmlake import __version__
 from firmlake.api.address import read_address
 from firmlake.api.authorization import Token
-from firmlake.api.body import Body, BodyError
+from firmlake.api.body import Body, BodyError, in_utf8
 from firmlake.api.exchange import Answer, choose_headers
 from firmlake.api.requests import Request
 from firmlake.api.timing import Timing
@@ -110,12 +110,12 @@ class Connection:
         """
         began = self._timing.clock()
         self._deadline.start(self._api.total_timeout_seconds)
-        status, headers, problem = None, {}, ""
+        status, headers, charset, problem = None, {}, None, ""
         body = Body("", 0, 0)
         try:
             with closing(self._send(request)) as response:
                 status, headers = response.status_code, choose_headers(response.headers, self._api.names)
-                encoding = response.headers.get("content-encoding", "")
+                encoding, charset = response.headers.get("content-encoding", ""), response.charset_encoding
                 body = Body(encoding, self._api.wire_bytes_max, self._api.body_bytes_max)
                 body.receive(response.iter_raw(), response.headers.get("content-length"))
         except BodyError as error:
@@ -131,7 +131,7 @@ class Connection:
             status,
             problem,
             headers,
-            redact_whole(body.content().removeprefix(_BYTE_ORDER_MARK)),
+            redact_whole(in_utf8(body.content(), charset).removeprefix(_BYTE_ORDER_MARK)),
             self._timing.utc_now(),
             self._timing.clock() - began,
             body.wire_bytes,

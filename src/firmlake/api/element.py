@@ -82,7 +82,10 @@ def read_element(dataset: str, raw: Raw) -> Element:
     if message is None and bytes(envelope.message) not in (b"null", b'""'):
         message = shorten(bytes(envelope.message).decode("utf-8", "replace"))
     element = make_element(dataset, identifier, data, page, message)
-    return msgspec.structs.replace(element, unknown=(*unknown, *element.unknown), problem=problem or element.problem)
+    unknown += element.unknown
+    if problem:
+        return msgspec.structs.replace(element, records=None, unknown=unknown, problem=problem)
+    return msgspec.structs.replace(element, unknown=unknown)
 
 
 def make_element(
@@ -94,16 +97,16 @@ def make_element(
 ) -> Element:
     """Make an element from parts of the right types.
 
-    Data is UNSET if its key is absent: some services leave out empty arrays, or write null. Such an element still says
-    that there are no records if it says so in its total. Without its key also if it names the company, which only
-    successful results do.
+    Data is UNSET if its key is absent: some services leave out empty arrays, or write null. Without a message, such an
+    element still says that there are no records: in a total of 0, or by naming the company, as only successful results
+    do.
 
     References:
         Specification, "Company identifier (`identifier`)".
     """
     company = normal_form(identifier.country, identifier.company_number)
     name, place, page = present(identifier.name), present(identifier.place), page or Paging()
-    is_empty = page.total == 0 or (data is UNSET and (name or place))
+    is_empty = page.total == 0 or name or place
     if data is UNSET or (data is None and not message):
         data = {group: [] for group in DATASETS[dataset].groups} if is_empty else None
     if data is not None and not isinstance(data, dict):
@@ -212,8 +215,9 @@ def _read_count(value: Raw) -> int | None:
 
 
 def _read_text(value: Raw) -> str | None:
+    """Read a text, with U+FFFD for bytes that are not UTF-8; None for anything else."""
     try:
-        return _TEXT.decode(value)
+        return _TEXT.decode(bytes(value).decode("utf-8", "replace"))
     except UNREADABLE:
         return None
 

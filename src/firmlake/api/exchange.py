@@ -13,7 +13,7 @@ from firmlake.api.requests import Request
 from firmlake.core.settings import NameSettings
 from firmlake.core.text import one_line
 
-__all__ = ["Answer", "choose_headers", "read_credits"]
+__all__ = ["Answer", "choose_headers", "is_success", "read_credits"]
 
 _KEPT = re.compile(
     r"content-type|location|retry-after|date|x-request-id|(x-)?rate-?limit(-[a-z-]+)?|[a-z-]*(credit|quota)[a-z-]*"
@@ -32,7 +32,8 @@ class Answer(msgspec.Struct, frozen=True):
         error: Why the answer is missing or incomplete; empty if it is complete. Begins with `unreachable:`,
             `untrusted:`, `timeout:`, `broken:` or `body:`.
         headers: The headers we keep, names in lower case, without secrets.
-        body: The bytes received, decompressed and without byte order mark; a truncated body is kept as far as it came.
+        body: The bytes received, decompressed, without byte order mark, and in UTF-8 if the answer declares another
+            charset; a truncated body is kept as far as it came.
         fetched_at: End of the attempt, UTC.
         duration_seconds: Time from sending to the last byte.
         wire_bytes: Length of the body as sent, before decompression.
@@ -50,8 +51,8 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Whether this is the whole answer according to its status; some services say 207 for a bulk request."""
-        return not self.error and 200 <= (self.status or 0) < 300
+        """Whether this is the whole answer according to its status."""
+        return not self.error and is_success(self.status)
 
     @property
     def is_throttled(self) -> bool:
@@ -61,6 +62,11 @@ class Answer(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         state = self.error or str(self.status)
         return f"<Answer {state} to {self.request!r} attempt={self.attempt} bytes={len(self.body)}>"
+
+
+def is_success(status: int | None) -> bool:
+    """Tell whether a status says that this is the answer; some services say 207 for a bulk request."""
+    return status is not None and 200 <= status < 300
 
 
 def choose_headers(headers: Mapping[str, str], names: NameSettings) -> dict[str, str]:
@@ -79,10 +85,15 @@ def choose_headers(headers: Mapping[str, str], names: NameSettings) -> dict[str,
 
 
 def read_credits(text: str) -> int | None:
-    """Read a number of credits from the value of a header, 24.00 as 24 and 0.5 as 1; None if there is none."""
+    """Read a number of credits from the value of a header; None if there is none.
+
+    Example:
+        >>> [read_credits(text) for text in ("24.00", "0.5", "9,958.00", "12 credits", "many")]
+        [24, 1, 9958, 12, None]
+    """
     found = _CREDITS.match(text)
-    return int(found[1]) + bool((found[2] or "").strip("0")) if found else None
+    return int(re.sub("[^0-9]", "", found[1])) + bool((found[2] or "").strip("0")) if found else None
 
 
-_CREDITS = re.compile(r"\s*([0-9]{1,15})(?:\.([0-9]{1,15}))?(?![0-9.])")
-"""Digits, decimals if any, and perhaps a word such as `credits`."""
+_CREDITS = re.compile(r"\s*([0-9]{1,3}(?:[,_' ][0-9]{3}){1,4}|[0-9]{1,15})(?:[.,]([0-9]{1,15}))?(?![0-9.]|[,_'][0-9])")
+"""Digits, also in groups of three, decimals if any, and perhaps a word such as `credits`."""

@@ -31,7 +31,11 @@ _PASSING = (408, 425)
 _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
     401: (AuthorizationError, "The service does not accept the token", "Get a valid token"),
     402: (OutOfCreditsError, "The service's credits are used up", "Add credits and run again to continue"),
-    403: (ForbiddenError, "The token may not use {path}", "Get a token that may, or leave this out"),
+    403: (
+        ForbiddenError,
+        "The token may not use {path}",
+        "Get a token that may, or leave out what is forbidden: the dataset (run.datasets), or a country's companies",
+    ),
 }
 NO_SUCH_PLACE = (404, 405, 410)
 """Statuses of a path at which the service answers nothing."""

@@ -25,6 +25,7 @@ THROTTLED_MAX_SECONDS = 900.0
 _FIRST_WAIT_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 30.0
 _DIFFERS = "`firmlake check` shows how the answers differ from what is assumed"
+_UNREAD = "Ask the service, or whoever runs a proxy before it; api.wire_bytes_max and api.body_bytes_max limit the size"
 
 
 class TryAgainError(Exception):
@@ -164,7 +165,7 @@ def give_up(error: TryAgainError, host: str, *, has_connected: bool, has_answere
         )
     budget = "; the retry budget is used up" if error.is_out_of_budget else ""
     times = "once" if answer.attempt == 1 else f"{answer.attempt} times"
-    next_step = _DIFFERS if error.kind == "unusable" else ""
+    next_step = (_UNREAD if answer.error else _DIFFERS) if error.kind == "unusable" else ""
     failed = RequestFailedError(f"{answer.request.path} failed {times}: {reason}{budget}", next_step)
     failed.answer, failed.attempts, failed.is_outage = answer, answer.attempt, error.kind == "unreachable"
     return failed

@@ -1,13 +1,13 @@
-"""Recognise a refusal of a whole request that is about one company which the service does not know."""
+"""Recognise a message about a company that the service does not know."""
 
 from __future__ import annotations
 
 import re
 
 from firmlake.core.company import Company
-from firmlake.core.settings import ApiSettings
+from firmlake.core.settings import ApiSettings, NameSettings
 
-__all__ = ["NOT_FOUND", "is_about"]
+__all__ = ["NOT_FOUND", "is_about", "says_unknown", "wording"]
 
 NOT_FOUND = 404
 
@@ -23,8 +23,26 @@ def is_about(api: ApiSettings, company: Company, said: str) -> bool:
         >>> is_about(ApiSettings(), Company("BE", "0403227515"), "Not Found")
         False
     """
-    if said.casefold() == api.names.not_found_message.casefold():
+    if says_unknown(api.names, company, said):
         return True
     number = company.company_number.removeprefix("0")
     spellings = (said, re.sub(r"(?<=\d)[ .](?=\d)", "", said))
     return any(re.search(rf"(?<!\d)0?{number}(?!\d)", spelling) for spelling in spellings)
+
+
+def says_unknown(names: NameSettings, company: Company, said: str) -> bool:
+    """Tell whether a message is the one for unknown companies, which may name the company."""
+    usual = names.not_found_message.casefold()
+    return said.casefold() == usual or ("{number}" in usual and wording(company, said).casefold() == usual)
+
+
+def wording(company: Company, said: str) -> str:
+    """Return a message about a company as it would stand for any other one.
+
+    Example:
+        >>> wording(Company("BE", "0403227515"), "Company BE/403227515 could not be found.")
+        'Company {country}/{number} could not be found.'
+    """
+    number = company.company_number.lstrip("0")
+    general = re.sub(rf"(?<!\d)0*{number}(?!\d)", "{number}", said)
+    return said if general == said else re.sub(rf"\b{company.country}\b", "{country}", general)

@@ -66,7 +66,7 @@ class Checked(NamedTuple):
         settings: The given settings with the changes.
         changes: The settings that the service needs changed, by dotted key.
         request_count: Requests that were answered before the run.
-        charged: Credits that the service reports it charged.
+        charged: Credits that the service reports it charged; None if it reports none.
         run_id: The run in which all answers landed; empty if nothing was bought.
     """
 
@@ -74,7 +74,7 @@ class Checked(NamedTuple):
     settings: Settings
     changes: dict[str, Any]
     request_count: int
-    charged: int
+    charged: int | None
     run_id: str = ""
 
 
@@ -136,7 +136,8 @@ def check(
     for key, value in (change for finding in findings for change in finding.settings.items()):
         changes[key] = {**changes.get(key, {}), **value} if isinstance(value, dict) else value
     settings = apply_changes(settings, changes)
-    checked = Checked(findings, settings, changes, len(talk.answers), talk.charged)
+    charged = talk.charged if talk.tells_credits else None
+    checked = Checked(findings, settings, changes, len(talk.answers), charged)
     if not any(answer.is_success and answer.request.method == "POST" for answer in talk.answers):
         return checked
     if any(one.assumption == "bulk body" and one.verdict == "needs_you" for one in findings):

@@ -16,6 +16,7 @@ from firmlake.core.company import Company
 
 __all__ = ["find_credits", "find_rate_limit"]
 
+_QUOTA_LEFT = re.compile(r"quota.*(remain|left)|(remain|left).*quota")
 _RATE_LIMIT = re.compile(r"(x-)?rate-?limit(-limit)?|(x-)?rate-limit-limit")
 
 
@@ -35,14 +36,18 @@ def find_rate_limit(talk: Talk) -> Finding:
 
 
 def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Iterator[Finding]:
-    """Find the headers that report credits, and check that a company costs one."""
+    """Find the headers that report credits, and check that a company costs one.
+
+    What is left of a quota counts as credits if it fell by companies; if each request took from it, it is none.
+    """
     names, row = talk.api.names, "credit headers"
     charged_header, remaining_header = names.credits_charged_header.lower(), names.credits_remaining_header.lower()
     told = {name for answer in talk.answers for name in answer.headers}
     found: dict[str, str] = {}
+    bought_max = len(companies) + (stranger is not None)
     for key, usual, is_like in (
         ("credits_charged_header", charged_header, is_charge),
-        ("credits_remaining_header", remaining_header, is_remainder),
+        ("credits_remaining_header", remaining_header, lambda name: _is_left(talk, name, bought_max)),
     ):
         like = [name for name in sorted(told) if is_like(name)]
         if usual not in told and like:
@@ -56,6 +61,15 @@ def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | N
     else:
         yield Finding(row, "none; what a run cost is counted, not told by the service", "covered")
     yield _find_price(talk, companies, stranger)
+
+
+def _is_left(talk: Talk, header: str, bought_max: int) -> bool:
+    """Tell whether a header holds the credits left, by its name, or by its numbers if it may be of another quota."""
+    if not _QUOTA_LEFT.search(header):
+        return is_remainder(header)
+    told = (read_credits(answer.headers.get(header, "")) for answer in talk.answers)
+    left = [count for count in told if count is not None]
+    return bool(left) and 0 < max(left) - left[-1] <= bought_max
 
 
 def _find_price(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Finding:

@@ -28,6 +28,7 @@ __all__ = ["ask_questions"]
 _PAGED_LAST = ("lookalikes", "relationships", "financials")
 """The datasets by which questions about companies are asked: those whose answers have no pages come first."""
 _FIRST_LIMIT = 2
+_POST_UNTRIED = "Only checks ask by GET; runs ask by POST, not tried here: `firmlake run LIST --sample 5` tries it"
 _LANGUAGE_HEADER = re.compile(r"\bheader\W+([a-z-]*lang[a-z-]*)|\b([a-z-]*lang[a-z-]*)\W+header", re.IGNORECASE)
 
 
@@ -155,7 +156,8 @@ def _describe_endpoints(talk: Talk, firsts: Mapping[str, Answer], bulk: Mapping[
         else:
             said = describe_refusal(worst)
             what = "forbidden" if worst.status == 403 else f"refused ({said})" if is_refusal(worst) else "fails"
-            yield Finding(row, f"{seen}: {what}", "needs_you", next_step=_advise(talk, dataset, said))
+            step = _advise(talk, dataset, said) if answer or is_refusal(worst) or worst.status == 403 else _POST_UNTRIED
+            yield Finding(row, f"{seen}: {what}", "needs_you", next_step=step)
 
 
 def _advise(talk: Talk, dataset: str, said: str) -> str:

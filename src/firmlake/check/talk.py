@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from firmlake.api import requests
 from firmlake.api.authorization import Token
 from firmlake.api.client import Access, Client
 from firmlake.api.exchange import Answer, read_credits
+from firmlake.api.nearly_json import repaired
 from firmlake.api.requests import Request
 from firmlake.api.throttle.throttle import Throttle
 from firmlake.core.company import Company
@@ -36,11 +38,12 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 def read_json(body: bytes) -> Any:
-    """Read a body as JSON with exact decimals, ignoring a byte order mark; None if it is not JSON."""
-    try:
-        return _decode(body.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    """Read a body as JSON with exact decimals, as runs read it, ignoring a byte order mark; None if it is not JSON."""
+    body = body.removeprefix(b"\xef\xbb\xbf")
+    for text in (body, repaired(body.decode("utf-8", "replace").encode())):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return _decode(text)
+    return None
 
 
 def is_refusal(answer: Answer) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from firmlake.api.exchange import Answer
 from firmlake.api.refusal import MESSAGE_KEYS, read_message
-from firmlake.api.unknown import NOT_FOUND, is_about
+from firmlake.api.unknown import NOT_FOUND, is_about, wording
 from firmlake.check.finding import Finding
 from firmlake.check.names import describe_refusal
 from firmlake.check.talk import Talk, is_refusal, read_json
@@ -62,13 +62,14 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
         )  # fmt: skip
     if message == usual:
         return Finding(row, f"{message!r}{also}", "covered" if also else "as_assumed")
+    message = wording(stranger, message)  # so that it stands for other companies too
     names = msgspec.structs.replace(talk.api.names, not_found_message=message)
     talk.api = msgspec.structs.replace(talk.api, names=names)
     return Finding(row, f"{message!r}{also}", "covered", {"api.names.not_found_message": message})
 
 
 def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
-    """Find how the service answers where there is nothing to report: a message beside data, no key for empty data."""
+    """Find how the service answers where there is nothing to report: a message beside data, empty data left out."""
     row, usual = "answers without records", talk.api.names.success_message
     contents = [read_json(answer.body) for answer in answers.values() if answer.is_success]
     elements = [
@@ -79,11 +80,11 @@ def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
         if isinstance(element, dict)
     ]  # fmt: skip
     said = {str(element["message"]) for element in elements if element.get("data") and element.get("message")}
-    absent = sum("data" not in element and not element.get("message") for element in elements)
+    absent = sum(element.get("data") is None and not element.get("message") for element in elements)
     seen = [f"{message!r} beside records" for message in sorted(said)[:2]]
-    seen += [f"no key `data` for {absent} of {len(elements)}; read as no records"] * bool(absent)
+    seen += [f"no `data` for {absent} of {len(elements)}; read as no records of companies with a name"] * bool(absent)
     if not seen:
-        return Finding(row, "no message beside records, and the key `data` is always there", "as_assumed")
+        return Finding(row, "no message beside records, and `data` is always there", "as_assumed")
     if {message.casefold() for message in said} <= {usual.casefold()}:
         return Finding(row, "; ".join(seen), "covered")
     if len(said) > 1:

@@ -34,9 +34,9 @@ class NameSettings(SettingsSection, frozen=True):
         "X-Credits-Charged"
     )
     credits_remaining_header: Annotated[str, Meta(description="answer header: credits left")] = "X-Credits-Remaining"
-    not_found_message: Annotated[str, Meta(description="message of an element for a company that does not exist")] = (
-        "Company not found"
-    )
+    not_found_message: Annotated[
+        str, Meta(description="message for a company that does not exist; {country} and {number} are those of any one")
+    ] = "Company not found"
     success_message: Annotated[
         str, Meta(description="message of an element that is no error, also where the company has no records")
     ] = "OK"

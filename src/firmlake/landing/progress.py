@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from firmlake.api.answers import read_answer
 from firmlake.api.contract import DATASETS
 from firmlake.api.element import Element
+from firmlake.api.unknown import says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.settings import NameSettings
@@ -57,7 +58,7 @@ class Progress:
         self.foreign: list[tuple[Header, str]] = []
         self.unknown: list[tuple[Header, str]] = []
         self.cut: list[tuple[Header, str]] = []
-        self._not_found, self._fine = names.not_found_message.casefold(), names.success_message.casefold()
+        self._names, self._fine = names, names.success_message.casefold()
         self._keeps = keep_records
         self._doubts = doubts_totals
         self._proven: set[str] = set()
@@ -148,7 +149,7 @@ class Progress:
             said = elements
         else:
             said = self._match(header, asked, elements)
-        for (_, track), element in zip(asked, said, strict=True):
+        for (company, track), element in zip(asked, said, strict=True):
             if track.status in ("answered", "not_found"):
                 continue
             track.left_out = track.left_out + 1 if element is _SILENCE else 0
@@ -158,7 +159,7 @@ class Progress:
             elif element.records is not None and message in ("", self._fine):
                 doubts = self._doubts and header.dataset not in self._proven
                 track.add_page(header, element, keeps=self._keeps, doubts=doubts, compares=self._doubts)
-            elif message != self._not_found:
+            elif not says_unknown(self._names, Company(*company), element.message or ""):
                 track.miss(f"{OTHER_MESSAGE}: {element.message}")
             elif track.next_offset:
                 track.restart("it was found, and then not found")

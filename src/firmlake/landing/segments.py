@@ -28,7 +28,7 @@ from typing import NamedTuple, Self
 import msgspec
 import zstandard
 
-from firmlake.api.exchange import Answer, read_credits
+from firmlake.api.exchange import Answer, is_success, read_credits
 from firmlake.core.company import Company
 from firmlake.core.errors import DamagedError, FirmlakeError
 from firmlake.core.files import make_folder, sync_folder, write_file
@@ -99,8 +99,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_success(self) -> bool:
-        """Whether the status says that this is the answer, as `Answer.is_success`."""
-        return 200 <= (self.status or 0) < 300
+        """Whether the status says that this is the answer."""
+        return is_success(self.status)
 
 
 def answered(header: Header, answer: Answer) -> Header:

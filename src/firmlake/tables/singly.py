@@ -64,8 +64,8 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> list[Raw]:
 
 
 def _open(each: Object, value: Raw, unknown: dict[str, Raw], number: int, notes: Notes) -> dict[str, Raw]:
-    """Open an object inside a record; null counts as an empty object."""
-    if bytes(value) == b"null":
+    """Open an object inside a record; null counts as an empty object, and so does [], as PHP writes one."""
+    if bytes(value) in (b"null", b"[]"):
         return each.empty
     try:
         content = read_object(value)

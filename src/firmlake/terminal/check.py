@@ -40,8 +40,9 @@ def show_checked(checked: Checked) -> None:
         ("assumption", "seen", "verdict"),
         [(one.assumption, one.seen, VERDICTS[one.verdict]) for one in checked.findings],
     )
+    charged = "credits unknown" if checked.charged is None else f"{count_of(checked.charged, 'credit')} charged"
     echo(
-        f"{count_of(checked.request_count, 'request')}, {count_of(checked.charged, 'credit')} charged; "
+        f"{count_of(checked.request_count, 'request')}, {charged}; "
         f"{count_of(len(checked.changes), 'setting')} to change"
     )
     for one in needs_you(checked.findings):

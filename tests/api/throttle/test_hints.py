@@ -66,6 +66,13 @@ def test_nonsense_is_as_if_it_were_not_there(value):
             {"ratelimit-policy": '"burst";q=10;w=1,"steady";q=100;w=60', "ratelimit": '"steady";r=3;t=12'},
             Allowance(100, 3, 12),
         ),
+        (
+            {
+                "ratelimit-policy": '"minute";q=60;w=60, "day";q=9000;w=86400',
+                "ratelimit": '"minute";r=0;t=20, "day";r=8000;t=36000',
+            },
+            Allowance(60, 0, 20),
+        ),
         ({"ratelimit-policy": '"day";q=5000;w=86400'}, Allowance(None, None, None)),
         ({"x-ratelimit-limit": "5000", "x-ratelimit-reset": "1800"}, Allowance(None, None, 1800)),
         ({"ratelimit-limit": "0", "ratelimit-remaining": "many"}, Allowance(None, None, None)),

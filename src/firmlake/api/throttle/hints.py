@@ -70,7 +70,7 @@ def read_allowance(headers: Mapping[str, str], now: datetime) -> Allowance:
 
     The tightest of several limits counts. A limit without a window is for a minute, unless its reset is later.
     """
-    modern = dict(_PARAMETER.findall(headers.get("ratelimit", "")))
+    modern = _tightest(headers.get("ratelimit", ""))
     remaining = _first(modern.get("r"), modern.get("remaining"), _either(headers, "remaining"))
     reset = _first(modern.get("t"), modern.get("reset"), _either(headers, "reset"))
     if reset is not None and reset >= _EPOCH_FROM:
@@ -78,6 +78,12 @@ def read_allowance(headers: Mapping[str, str], now: datetime) -> Allowance:
     policies = headers.get("ratelimit-policy") or _either(headers, "limit") or modern.get("limit", "")
     paces = [pace for pace in (_pace(policy, reset) for policy in policies.split(",")) if pace]
     return Allowance(min(paces, default=None), remaining, reset)
+
+
+def _tightest(states: str) -> dict[str, str]:
+    """Return the parameters of the policy with the fewest requests left; drafts before 08 state a single policy."""
+    found = [parameters for state in states.split(",") if "r" in (parameters := dict(_PARAMETER.findall(state)))]
+    return min(found, key=lambda parameters: int(parameters["r"]), default=dict(_PARAMETER.findall(states)))
 
 
 def _pace(policy: str, reset: int | None) -> int | None:
