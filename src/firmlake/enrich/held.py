@@ -109,7 +109,7 @@ _STATE_SCHEMA = pl.Schema(
 _ROWS_AT_ONCE = 100_000
 _STATE = f"""
     SELECT {KEY_SQL} AS company, dataset,
-           coalesce(status NOT IN ('failed', 'forbidden', 'unavailable', 'waiting') AND reject_count = 0
+           coalesce(status NOT IN ('failed', 'forbidden', 'unavailable', 'waiting')
                     AND s.fetched_at > ? AND s.fetched_at <= ?, false) AS is_fresh,
            coalesce(paid_at > ? AND paid_at <= ? AND s.fetched_at < paid_at + ?, false) AS is_closing,
            status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,

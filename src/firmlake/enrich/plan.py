@@ -20,7 +20,7 @@ from firmlake.enrich.budget import Budget, budget_of
 from firmlake.enrich.held import Held, read_held
 from firmlake.enrich.other_list import OtherList, find_other_list
 from firmlake.enrich.sample import Whole, take_sample
-from firmlake.enrich.targets import Estimate, count_companies, estimate, find_targets
+from firmlake.enrich.targets import FAILED, Estimate, count_companies, estimate, find_targets
 from firmlake.enrich.unfinished import find_others, find_replaced, find_unfinished, targets_left
 from firmlake.enrich.without_forgotten import without_forgotten
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
@@ -35,9 +35,6 @@ from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.rules import read_rules
 
 __all__ = ["Planned", "forecast", "plan", "plan_companies", "plan_redrive"]
-
-
-_FAILED = pl.col("has_failed") | pl.col("is_barred")
 
 
 class Planned(NamedTuple):
@@ -125,7 +122,7 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
     folders = Folders.of(settings)
     check_service(settings, folders)
     held = _read_held(settings, folders, now)
-    failed = names_of(held.state.filter(_FAILED)["company"].unique(maintain_order=True))
+    failed = names_of(held.state.filter(FAILED)["company"].unique(maintain_order=True))
     return _plan(settings, folders, known_companies(failed, REDRIVE), held, now, only_failed=True)
 
 
@@ -165,8 +162,8 @@ def _plan(
             held.paid,
             max_credits=budget.credits,
             shard_companies=settings.run.shard_companies,
+            only_failed=only_failed,
         )
-        targets = targets.filter(_FAILED) if only_failed else targets
     cost = price(targets)
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
     waits = expect_waits(settings, sum(cost.request_counts.values()) - cost.left_out_count)

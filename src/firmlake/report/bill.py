@@ -204,7 +204,7 @@ _FREE = """
 _FORECAST = """
     WITH held AS (
         SELECT country, company_number, any_value(paid_at) AS paid_at,
-               if(bool_or(s.status IN ('failed', 'forbidden', 'unavailable') OR reject_count > 0), NULL,
+               if(bool_or(s.status IN ('failed', 'forbidden', 'unavailable')), NULL,
                   min(s.fetched_at)) AS fetched_at
         FROM company_state s JOIN companies c USING (country, company_number)
         WHERE paid_at IS NOT NULL {of_list}
