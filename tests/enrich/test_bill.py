@@ -87,6 +87,23 @@ def test_companies_are_refreshed_once_at_the_end_of_their_window_and_it_costs_no
     assert any(f"{bought} in all: as many credits saved" in line for line in describe_bill(status.bill))
 
 
+def test_what_somebody_else_bought_before_is_not_refreshed_for_free(schedule: Schedule, tmp_path: Path):
+    """Such as a run over another data folder, or one that was killed before its answers landed: its window ends sooner."""
+    bought = schedule.run(0).summary.expected_credit_count
+    other = Schedule(schedule.sandbox, tmp_path / "other", COUNT)
+    other.now = schedule.now
+    assert other.run(5).summary.credit_count == 0
+    for day in (28, 33):
+        later = other.run(day)
+        assert (later.outcome.outcome, later.summary.target_count) == ("done", 0)
+    status = read_status(Folders(other.data), "", other.settings().run, other.now)
+    assert [(each.credits, each.free_refreshes) for each in status.bill.days] == [(bought, 0)]
+    again = other.run(36).summary
+    assert (again.credit_count, again.expected_credit_count) == (bought, bought)
+    assert other.run(64).summary.free_refresh_count == bought, "this window is known again"
+    assert schedule.charged() == 2 * bought
+
+
 @pytest.mark.slow
 def test_a_refresh_that_is_charged_after_all_stops_the_run_and_is_not_tried_again(schedule: Schedule):
     bought = schedule.run(0).summary.expected_credit_count
