@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import firmlake_sandbox
-from firmlake.core.errors import UsageError
+from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.plan import plan
@@ -102,6 +103,17 @@ def test_what_somebody_else_bought_before_is_not_refreshed_for_free(schedule: Sc
     assert (again.credit_count, again.expected_credit_count) == (bought, bought)
     assert other.run(64).summary.free_refresh_count == bought, "this window is known again"
     assert schedule.charged() == 2 * bought
+
+
+def test_nothing_is_bought_that_the_disk_has_no_room_to_publish(schedule: Schedule, monkeypatch: pytest.MonkeyPatch):
+    bought = schedule.run(0).summary.expected_credit_count
+    with monkeypatch.context() as patch:
+        patch.setattr("firmlake.warehouse.publish.shutil.disk_usage", lambda _path: SimpleNamespace(free=1_000))
+        with pytest.raises(FirmlakeError, match=r"0 MB are free, and the next generation needs .* make room") as caught:
+            schedule.run(36)
+    assert caught.value.exit_code == 1
+    assert schedule.charged() == bought
+    assert schedule.run(36).summary.credit_count == bought, "the same run resumes"
 
 
 @pytest.mark.slow
