@@ -130,6 +130,10 @@ def test_a_refresh_that_is_charged_after_all_stops_the_run_and_is_not_tried_agai
     planned = schedule.plan()
     assert not planned.targets.height
     assert any("No company is refreshed for free" in line for line in describe_plan(planned))
+    schedule.run(33)
+    status = read_status(Folders(schedule.data), "", schedule.settings().run, schedule.now)
+    assert status.next_step.startswith("No company is refreshed for free"), "until somebody acts"
+    assert not any(each.free_refreshes for each in status.bill.days)
     assert schedule.plan(run__credit_window_days=20).refresh_off == "", "the corrected window may be tried"
 
 
