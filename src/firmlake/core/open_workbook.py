@@ -57,10 +57,12 @@ def _sheets_folder(scratch: Path) -> Iterator[str]:
         with suppress(OSError), (rest / _LOCK).open("rb+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(rest)
-    with tempfile.TemporaryDirectory(dir=scratch, prefix=_PREFIX, suffix=_SUFFIX) as folder:
-        with (Path(folder) / _LOCK).open("xb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield folder
+    with (
+        tempfile.TemporaryDirectory(dir=scratch, prefix=_PREFIX, suffix=_SUFFIX) as folder,
+        (Path(folder) / _LOCK).open("xb") as lock,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
 
 
 class _File:

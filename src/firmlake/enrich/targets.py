@@ -71,9 +71,9 @@ def find_targets(
         only_failed: Choose what failed, does not fit or was given up, however fresh, and nothing else.
 
     Returns:
-        One row per company and dataset that is not fresh, or that is asked for again for free: shard (from 1; 0 if the budget
-        leaves the company out), country, company_number, dataset, expected_count, is_paid, is_refresh (fresh, but in
-        the last days of its paid window), has_failed, is_barred; in list order.
+        One row per company and dataset that is not fresh, or that is asked for again for free: shard (from 1; 0 if the
+        budget leaves the company out), country, company_number, dataset, expected_count, is_paid, is_refresh (fresh,
+        but in the last days of its paid window), has_failed, is_barred; in list order.
     """
     is_first = pl.col("order").diff().fill_null(1) != 0  # the rows of a company are adjacent
     is_allowed = pl.lit(value=True)
