@@ -89,7 +89,7 @@ def test_companies_are_refreshed_once_at_the_end_of_their_window_and_it_costs_no
 
 
 def test_what_somebody_else_bought_before_is_not_refreshed_for_free(schedule: Schedule, tmp_path: Path):
-    """Such as a run over another data folder, or one that was killed before its answers landed: its window ends sooner."""
+    """By a run over another data folder, or one that was killed before its answers landed: its window ends sooner."""
     bought = schedule.run(0).summary.expected_credit_count
     other = Schedule(schedule.sandbox, tmp_path / "other", COUNT)
     other.now = schedule.now
