@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from firmlake.cli import firmlake
 from firmlake.core.errors import FirmlakeError
-from firmlake.core.log import log, log_to
+from firmlake.core.files import write_json
+from firmlake.core.log import log, log_to, warn_by
 from firmlake_sandbox import sample_numbers
 
 
@@ -46,3 +47,26 @@ def test_nothing_is_logged_where_nobody_asked(tmp_path):
 def test_a_log_that_cannot_be_written_is_told(tmp_path):
     with pytest.raises(FirmlakeError, match="No such file"), log_to(tmp_path / "no" / "log"):
         pass
+
+
+def test_a_warning_reaches_a_person_once_and_nothing_else_does():
+    told: list[str] = []
+    logger = logging.getLogger("firmlake.api.service")
+    with warn_by(told.append):
+        for _ in range(2):
+            logger.warning("The service allows %d requests a minute", 100)
+        log("landed")
+    logger.warning("afterwards")
+    assert told == ["The service allows 100 requests a minute"]
+
+
+def test_a_command_shows_warnings_on_stderr(folders, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_json(folders.state / "service.json", {"service": "gw.test"})
+    company_list = tmp_path / "list.csv"
+    company_list.write_text("country,company_number\nBE,0403227515\n")
+    arguments = ["--data", str(folders.data), "--set", "api.base_url=https://gw.test/prod", "--json"]
+    result = CliRunner().invoke(firmlake, ["plan", str(company_list), *arguments], standalone_mode=False)
+    assert "Warning: " in result.stderr
+    assert "a name that an earlier version gave the service" in result.stderr
+    assert "Warning" not in json.dumps(json.loads(result.stdout))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import firmlake_sandbox
-from firmlake.core.errors import UsageError
+from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.plan import plan
@@ -87,6 +88,34 @@ def test_companies_are_refreshed_once_at_the_end_of_their_window_and_it_costs_no
     assert any(f"{bought} in all: as many credits saved" in line for line in describe_bill(status.bill))
 
 
+def test_what_somebody_else_bought_before_is_not_refreshed_for_free(schedule: Schedule, tmp_path: Path):
+    """By a run over another data folder, or one that was killed before its answers landed: its window ends sooner."""
+    bought = schedule.run(0).summary.expected_credit_count
+    other = Schedule(schedule.sandbox, tmp_path / "other", COUNT)
+    other.now = schedule.now
+    assert other.run(5).summary.credit_count == 0
+    for day in (28, 33):
+        later = other.run(day)
+        assert (later.outcome.outcome, later.summary.target_count) == ("done", 0)
+    status = read_status(Folders(other.data), "", other.settings().run, other.now)
+    assert [(each.credits, each.free_refreshes) for each in status.bill.days] == [(bought, 0)]
+    again = other.run(36).summary
+    assert (again.credit_count, again.expected_credit_count) == (bought, bought)
+    assert other.run(64).summary.free_refresh_count == bought, "this window is known again"
+    assert schedule.charged() == 2 * bought
+
+
+def test_nothing_is_bought_that_the_disk_has_no_room_to_publish(schedule: Schedule, monkeypatch: pytest.MonkeyPatch):
+    bought = schedule.run(0).summary.expected_credit_count
+    with monkeypatch.context() as patch:
+        patch.setattr("firmlake.warehouse.publish.shutil.disk_usage", lambda _path: SimpleNamespace(free=1_000))
+        with pytest.raises(FirmlakeError, match=r"0 MB are free, and the next generation needs .* make room") as caught:
+            schedule.run(36)
+    assert caught.value.exit_code == 1
+    assert schedule.charged() == bought
+    assert schedule.run(36).summary.credit_count == bought, "the same run resumes"
+
+
 @pytest.mark.slow
 def test_a_refresh_that_is_charged_after_all_stops_the_run_and_is_not_tried_again(schedule: Schedule):
     bought = schedule.run(0).summary.expected_credit_count
@@ -101,6 +130,10 @@ def test_a_refresh_that_is_charged_after_all_stops_the_run_and_is_not_tried_agai
     planned = schedule.plan()
     assert not planned.targets.height
     assert any("No company is refreshed for free" in line for line in describe_plan(planned))
+    schedule.run(33)
+    status = read_status(Folders(schedule.data), "", schedule.settings().run, schedule.now)
+    assert status.next_step.startswith("No company is refreshed for free"), "until somebody acts"
+    assert not any(each.free_refreshes for each in status.bill.days)
     assert schedule.plan(run__credit_window_days=20).refresh_off == "", "the corrected window may be tried"
 
 

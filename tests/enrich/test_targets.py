@@ -260,6 +260,17 @@ def test_a_fresh_company_in_the_last_days_of_its_window_is_refreshed_and_costs_n
     assert (said.credit_count, said.refresh_count) == (0, 1)
 
 
+def test_records_that_do_not_fit_are_asked_for_again_only_while_that_is_free():
+    """And by `redrive`, which was told to."""
+    paid, unpaid, fit = COMPANIES[:3]
+    rows = [(*company, dataset, True, company != fit, None) for company in COMPANIES[:3] for dataset in DATASETS]
+    arguments = frame(COMPANIES[:3]), DATASETS, state_of(rows), frame([paid, fit])
+    targets = find_targets(*arguments, max_credits=-1, shard_companies=9)
+    assert set(targets["company_number"]) == {paid.company_number}
+    again = find_targets(*arguments, max_credits=-1, shard_companies=9, only_failed=True)
+    assert set(again["company_number"]) == {paid.company_number, unpaid.company_number}
+
+
 def test_companies_held_that_are_not_on_the_list_are_not_asked_for():
     state = state_of([(*COMPANIES[5], "financials", False, True, 5)])
     targets = find_targets(

@@ -82,6 +82,11 @@ def test_a_database_out_of_reach_is_named_and_the_next_forget_cleans_it(loaded, 
     assert str(target) in failed
     assert "run `firmlake forget`" in failed
     assert places_of(folders.data, *SPELLED) == set()
+    ran = CliRunner().invoke(firmlake, ["forget", "--data", str(folders.data)], standalone_mode=False)
+    last = ran.stderr.splitlines()[-1]
+    assert (ran.return_value, last.startswith("firmlake: Not cleaned: the database")) == (1, True), (
+        "cron mails this line"
+    )
     moved.replace(target)
     assert forget(settings_of(folders), [], now).is_complete
     assert places_of(tmp_path, *SPELLED, BOLT.company_number) == set()

@@ -47,6 +47,7 @@ def test_a_bill_that_differs_from_the_ledger_is_told_with_both_counts(folders, c
     assert told.startswith(
         f"Unexplained bill: the service charged {credits_charged} credits, our ledger expects 1 ({bill})"
     )
+    assert ("Ask the service" in told) == (bill == "3 more")
 
 
 @pytest.mark.parametrize("credits_charged", ["1", "unknown"])

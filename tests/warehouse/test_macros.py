@@ -125,6 +125,16 @@ def test_an_unknown_run_is_an_error_not_an_empty_table(weeks):
         query(folders, "FROM financials_as_of('20260105T120000Z-ffff')")
 
 
+def test_now_is_the_newest_generation_even_if_a_run_has_a_time_in_the_future(weeks):
+    """Its clock was wrong, or that of the reader is."""
+    folders, held = weeks
+    copy = Folders(folders.data.with_name("with_wrong_clock"))
+    shutil.copytree(folders.data, copy.data, symlinks=True)
+    edit_warehouse(copy, "UPDATE runs SET finished_at = finished_at + INTERVAL 1000 YEAR")
+    for moment in ("now()", "TIMESTAMP '2999-01-01'"):
+        assert query(copy, f"FROM financials_as_of({moment}) ORDER BY ALL") == held[-1]["financials"]
+
+
 @pytest.mark.slow
 def test_a_run_that_was_loaded_late_is_not_known_before_those_before_it(folders):
     """It ended earlier than the one loaded before it, so at its own end none of both was in the warehouse."""

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, RUN_AGAIN, DamagedError, FirmlakeError
-from firmlake.core.log import log, log_to
+from firmlake.core.log import log, log_to, warn_by
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings, read_flags
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
@@ -110,6 +110,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
     ) -> int:
         call = Call(config, data, {}, as_json)
         with ExitStack() as stack:
+            stack.enter_context(warn_by(_warn))
             try:
                 if log_file:
                     stack.enter_context(log_to(log_file))
@@ -127,6 +128,11 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
                 return call.fail(FirmlakeError(f"Stdout or a file: {error.strerror}", _MAKE_ROOM), EXIT_FAILED)
 
     return wrapper
+
+
+def _warn(message: str) -> None:
+    with suppress(OSError):
+        echo(f"Warning: {message}", err=True, fg="yellow")
 
 
 def _name_flag(key: str) -> str:

@@ -78,4 +78,7 @@ def forget(
         "is_complete": done.is_complete,
     }
     call.answer(content, lambda: show_forgetting(done, is_dry=dry_run))
-    return EXIT_DONE if done.is_complete else EXIT_FAILED
+    if done.is_complete:
+        return EXIT_DONE
+    call.say(f"firmlake: Not cleaned: {'; '.join(done.failed)}. Do what is said of each, then run `firmlake forget`")
+    return EXIT_FAILED

@@ -5,6 +5,7 @@ Only the owner can read files and folders made here; `readers` lets a group read
 
 from __future__ import annotations
 
+import glob
 import grp
 import hashlib
 import io
@@ -102,7 +103,7 @@ def write_file(path: Path, write: Callable[[Path], object], readers: int | None 
     """
     try:
         make_folder(path.parent, readers)
-        for rest in path.parent.glob(f".{path.name}.*.part"):
+        for rest in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
             rest.unlink()
         aside = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:

@@ -6,7 +6,7 @@ Lines describe answers; they never hold headers or anything that was sent.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ import msgspec
 from firmlake.core.errors import FirmlakeError
 from firmlake.core.redaction import redact
 
-__all__ = ["log", "log_to"]
+__all__ = ["log", "log_to", "warn_by"]
 
 _LOG = logging.getLogger("firmlake")
 _LOG.addHandler(logging.NullHandler())
@@ -54,6 +54,17 @@ def log_to(path: Path) -> Iterator[None]:
         handler.close()
 
 
+@contextmanager
+def warn_by(tell: Callable[[str], object]) -> Iterator[None]:
+    """Pass each warning to a person, once, whether or not a log was asked for."""
+    handler = _Told(tell)
+    _LOG.addHandler(handler)
+    try:
+        yield
+    finally:
+        _LOG.removeHandler(handler)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -65,3 +76,18 @@ class _JsonLines(logging.Formatter):
         fields: dict[str, Any] = getattr(record, "fields", {})
         line = {"at": at, "level": record.levelname.lower(), "message": record.getMessage(), **fields}
         return redact(msgspec.json.encode(line, enc_hook=str).decode())
+
+
+class _Told(logging.Handler):
+    """Tells each warning once."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+        self._told = set[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if message not in self._told:
+            self._told.add(message)
+            self._tell(message)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,7 +24,7 @@ def open_workbook(file: IO[bytes], scratch: Path, *, is_by_row: bool = True) -> 
 
     Args:
         file: Open for writing.
-        scratch: Folder for unfinished sheets; nothing stays there.
+        scratch: Folder for unfinished sheets. Nothing stays there; what a killed process left is removed.
         is_by_row: Whether sheets are written row by row, which takes constant memory; other rows would be lost.
 
     Raises:
@@ -30,7 +32,7 @@ def open_workbook(file: IO[bytes], scratch: Path, *, is_by_row: bool = True) -> 
     """
     kept = _File(file)
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=scratch))
+        folder = stack.enter_context(_sheets_folder(scratch))
         options = {"constant_memory": is_by_row, "tmpdir": folder, **_TEXT_STAYS_TEXT}
         try:
             with Workbook(kept, options) as book:
@@ -43,6 +45,24 @@ def open_workbook(file: IO[bytes], scratch: Path, *, is_by_row: bool = True) -> 
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+_PREFIX, _SUFFIX, _LOCK = ".sheets-", ".part", "lock"
+
+
+@contextmanager
+def _sheets_folder(scratch: Path) -> Iterator[str]:
+    """Yield a folder of this process, and remove those of processes that died: nobody holds their lock."""
+    for rest in scratch.glob(f"{_PREFIX}*{_SUFFIX}"):
+        with suppress(OSError), (rest / _LOCK).open("rb+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(rest)
+    with (
+        tempfile.TemporaryDirectory(dir=scratch, prefix=_PREFIX, suffix=_SUFFIX) as folder,
+        (Path(folder) / _LOCK).open("xb") as lock,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
 
 
 class _File:

@@ -15,7 +15,7 @@ from firmlake.tables.underway import Underway
 from firmlake.warehouse.keys import check_keys
 from firmlake.warehouse.load import AHEAD
 from firmlake.warehouse.loads import loaded_runs
-from firmlake.warehouse.windows import MARGIN, closing_lead
+from firmlake.warehouse.windows import MARGIN, UNSURE, closing_lead
 
 __all__ = ["Held", "read_held"]
 
@@ -25,8 +25,8 @@ class Held(NamedTuple):
 
     Attributes:
         state: One row per company and dataset ever asked for: company (an integer key, since there may be millions),
-            dataset, is_fresh, is_closing (its paid window ends soon, and it was not asked for in these last days),
-            has_failed, is_barred (the dataset was given up), expected_count (records in the last answer).
+            dataset, is_fresh, is_closing (its paid window ends soon for certain, and it was not asked for in these last
+            days), has_failed, is_barred (the dataset was given up), expected_count (records in the last answer).
         paid: Companies whose paid window outlasts a run: country, company_number.
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
         runs: Runs in the warehouse, oldest first.
@@ -108,10 +108,12 @@ _STATE_SCHEMA = pl.Schema(
 )
 _ROWS_AT_ONCE = 100_000
 _STATE = f"""
+    WITH unsure AS ({UNSURE})
     SELECT {KEY_SQL} AS company, dataset,
-           coalesce(status NOT IN ('failed', 'forbidden', 'unavailable', 'waiting') AND reject_count = 0
+           coalesce(status NOT IN ('failed', 'forbidden', 'unavailable', 'waiting')
                     AND s.fetched_at > ? AND s.fetched_at <= ?, false) AS is_fresh,
-           coalesce(paid_at > ? AND paid_at <= ? AND s.fetched_at < paid_at + ?, false) AS is_closing,
+           coalesce(paid_at > ? AND paid_at <= ? AND s.fetched_at < paid_at + ?
+                    AND paid_at NOT IN (FROM unsure), false) AS is_closing,
            status = 'failed' OR coalesce(reject_count, 0) > 0 AS has_failed,
            status IN ('forbidden', 'unavailable') AS is_barred,
            nullif(record_count + reject_count, 0) AS expected_count

@@ -20,12 +20,12 @@ from firmlake.enrich.budget import Budget, budget_of
 from firmlake.enrich.held import Held, read_held
 from firmlake.enrich.other_list import OtherList, find_other_list
 from firmlake.enrich.sample import Whole, take_sample
-from firmlake.enrich.targets import Estimate, count_companies, estimate, find_targets
+from firmlake.enrich.targets import FAILED, Estimate, count_companies, estimate, find_targets
 from firmlake.enrich.unfinished import find_others, find_replaced, find_unfinished, targets_left
 from firmlake.enrich.without_forgotten import without_forgotten
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.key import names_of
-from firmlake.landing.charged import refresh_off
+from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.privacy.forgotten import open_forgotten
 from firmlake.report.bill import Bill, read_bill, spent_this_month
 from firmlake.tables.leaves import check_contract
@@ -35,9 +35,6 @@ from firmlake.warehouse.loads import loaded_runs
 from firmlake.warehouse.rules import read_rules
 
 __all__ = ["Planned", "forecast", "plan", "plan_companies", "plan_redrive"]
-
-
-_FAILED = pl.col("has_failed") | pl.col("is_barred")
 
 
 class Planned(NamedTuple):
@@ -125,7 +122,7 @@ def plan_redrive(settings: Settings, now: datetime) -> Planned:
     folders = Folders.of(settings)
     check_service(settings, folders)
     held = _read_held(settings, folders, now)
-    failed = names_of(held.state.filter(_FAILED)["company"].unique(maintain_order=True))
+    failed = names_of(held.state.filter(FAILED)["company"].unique(maintain_order=True))
     return _plan(settings, folders, known_companies(failed, REDRIVE), held, now, only_failed=True)
 
 
@@ -135,7 +132,8 @@ def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None
     if newest(folders) is None:
         return None
     with open_warehouse(folders, memory_limit=settings.run.duckdb_memory) as connection:
-        return read_bill(connection, settings.run, now, planned.budget.spent, planned.companies.companies)
+        run = with_refresh_off(settings.run, folders)
+        return read_bill(connection, run, now, planned.budget.spent, planned.companies.companies)
 
 
 def _plan(
@@ -165,8 +163,8 @@ def _plan(
             held.paid,
             max_credits=budget.credits,
             shard_companies=settings.run.shard_companies,
+            only_failed=only_failed,
         )
-        targets = targets.filter(_FAILED) if only_failed else targets
     cost = price(targets)
     waiting = count_companies(targets.filter(pl.col("shard") == 0))
     waits = expect_waits(settings, sum(cost.request_counts.values()) - cost.left_out_count)
@@ -175,7 +173,7 @@ def _plan(
     others = find_others(settings, companies, targets, held, now, replaced)
     return Planned(
         companies, targets, cost, waiting, unfinished, others, held.ahead,
-        budget=budget, refresh_off=refresh_off(settings, folders), waits=waits, replaced=replaced,
+        budget=budget, refresh_off=refresh_off(settings.run, folders), waits=waits, replaced=replaced,
     )  # fmt: skip
 
 
@@ -186,6 +184,6 @@ def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:
         loaded = loaded_runs(connection) if connection else []
         runs = [run for run in list_runs(folders, loaded) if run.run_id not in loaded]
         underway = tuple(read_underway(run) for run in runs if is_recent(run.plan, settings.run, now))
-        free_days = 0 if refresh_off(settings, folders) else settings.run.free_refresh_days
+        free_days = with_refresh_off(settings.run, folders).free_refresh_days
         held = read_held(connection, now, *days, underway, free_days)
         return held._replace(spent=spent_this_month(connection, underway, settings.run, now))

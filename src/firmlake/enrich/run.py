@@ -38,6 +38,7 @@ from firmlake.report.summary import failure_groups, summarise
 from firmlake.tables.stage import Manifest, finish_stage, stage_shard, stage_shards
 from firmlake.warehouse.generations import LINK, open_warehouse
 from firmlake.warehouse.lists import held_name
+from firmlake.warehouse.publish import check_room
 
 __all__ = ["carry_out", "enrich", "redrive", "shortfall"]
 
@@ -163,6 +164,7 @@ def _fetch_and_publish(
     give_back()
     stopped, staged = None, dict[int, Manifest]()
     if run.plan.shard_count and not run.is_fetched:
+        check_room(run.folders)
         within = msgspec.structs.replace(settings.run, max_credits=credit_count)
         limited = msgspec.structs.replace(settings, run=within)
         stopped, staged = fetch_shards(limited, run, expected, observer, name, now)

@@ -14,11 +14,15 @@ from firmlake.core.settings import ApiSettings
 from firmlake.intake.key import company_key
 from firmlake.landing.pages import count_pages
 
-__all__ = ["Estimate", "count_companies", "estimate", "find_targets"]
+__all__ = ["FAILED", "Estimate", "count_companies", "estimate", "find_targets"]
 
 ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 20)
 """Assumed numbers of records for companies never asked for: 8 on average, as in the sandbox."""
 
+FAILED = pl.col("has_failed") | pl.col("is_barred")
+"""What `redrive` asks for, of the columns of `Held.state` or of targets."""
+
+_DUE = ~pl.col("is_fresh") | pl.col("is_refresh") | (pl.col("has_failed") & pl.col("is_paid"))
 _COUNTED = ("expected_count", "remaining_count")
 _HELD = ("is_fresh", "is_closing", "has_failed", "is_barred", "expected_count")
 _FROZEN = ("expected_count", "is_paid", "is_refresh", "has_failed", "is_barred")
@@ -50,8 +54,12 @@ def find_targets(
     *,
     max_credits: int,
     shard_companies: int,
+    only_failed: bool = False,
 ) -> pl.DataFrame:
     """Choose what to ask for.
+
+    A company whose records do not fit is asked for again while that is free; otherwise its answer counts as any other,
+    because to buy it again would most likely bring the same records.
 
     Args:
         companies: Accepted companies: country, company_number, in list order.
@@ -60,11 +68,12 @@ def find_targets(
         paid: Companies inside their paid window: country, company_number.
         max_credits: How many companies outside their paid window may be asked for; -1 for all.
         shard_companies: Companies per shard.
+        only_failed: Choose what failed, does not fit or was given up, however fresh, and nothing else.
 
     Returns:
-        One row per company and dataset that is not fresh, or that is refreshed for free: shard (from 1; 0 if the budget
-        leaves the company out), country, company_number, dataset, expected_count, is_paid, is_refresh (fresh, but in
-        the last days of its paid window), has_failed, is_barred; in list order.
+        One row per company and dataset that is not fresh, or that is asked for again for free: shard (from 1; 0 if the
+        budget leaves the company out), country, company_number, dataset, expected_count, is_paid, is_refresh (fresh,
+        but in the last days of its paid window), has_failed, is_barred; in list order.
     """
     is_first = pl.col("order").diff().fill_null(1) != 0  # the rows of a company are adjacent
     is_allowed = pl.lit(value=True)
@@ -76,7 +85,7 @@ def find_targets(
         .lazy()
         .with_columns(pl.col("is_paid", "is_fresh", "is_closing", "has_failed", "is_barred").fill_null(value=False))
         .with_columns(is_refresh=pl.col("is_paid") & pl.col("is_fresh") & pl.col("is_closing"))
-        .filter(~pl.col("is_fresh") | pl.col("is_refresh"))
+        .filter(FAILED if only_failed else _DUE)
         .select(pl.when(is_allowed).then(shard).otherwise(0).alias("shard"), "order", "dataset", *_FROZEN)
         .collect()
     )

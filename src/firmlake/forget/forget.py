@@ -6,9 +6,10 @@ killed, the next call finishes the work without being given the names again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -37,14 +38,19 @@ class Forgetting(NamedTuple):
         places: Where a forgotten subject was named. After an interrupted call, only what was left to clean.
         finished_count: Subjects of earlier, interrupted calls that are forgotten now.
         out_of_reach: Copies that firmlake cannot change or could not reach, one sentence each, with what to do.
-        is_complete: Whether every recorded copy was reached. If not, the next call tries again.
+        failed: Why each recorded copy that was not cleaned was not, by its name. The next call tries again.
     """
 
     places: list[Place]
     subject_count: int
     finished_count: int
     out_of_reach: list[str]
-    is_complete: bool = True
+    failed: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every recorded copy was cleaned."""
+        return not self.failed
 
 
 def forget(
@@ -91,7 +97,7 @@ def forget(
     if not copies.failed:
         done = (msgspec.structs.replace(one, is_done=True) for one in register.tombstones)
         write_register(folders, msgspec.structs.replace(register, tombstones=tuple(done)))
-    return Forgetting(places, len(subjects), begun, copies.out_of_reach(), not copies.failed)
+    return Forgetting(places, len(subjects), begun, copies.out_of_reach(), copies.failed)
 
 
 def find_places(

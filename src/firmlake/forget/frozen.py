@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,9 +103,12 @@ def clean_inputs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iter
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove unfinished files that killed processes left."""
-    for path in folder.rglob(".*.part"):
-        path.unlink()
+    """Remove unfinished files, and folders of unfinished sheets, that killed processes left."""
+    for path in list(folder.rglob(".*.part")):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

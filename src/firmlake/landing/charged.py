@@ -11,10 +11,10 @@ from firmlake.core.errors import Stopped
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run
-from firmlake.core.settings import Settings
+from firmlake.core.settings import RunSettings
 from firmlake.landing.pages import Page
 
-__all__ = ["mark_charged", "overspent", "refresh_off"]
+__all__ = ["mark_charged", "overspent", "refresh_off", "with_refresh_off"]
 
 _NAME = "charged_refresh.json"
 
@@ -58,13 +58,18 @@ def overspent(credit_count: int, budget: int) -> Stopped:
     )
 
 
-def refresh_off(settings: Settings, folders: Folders) -> str:
+def with_refresh_off(run: RunSettings, folders: Folders) -> RunSettings:
+    """Return the settings that hold: without free refreshes if they are off."""
+    return msgspec.structs.replace(run, free_refresh_days=0) if refresh_off(run, folders) else run
+
+
+def refresh_off(run: RunSettings, folders: Folders) -> str:
     """Explain why no company may be refreshed for free; empty if they may."""
     path = folders.state / _NAME
-    if not settings.run.free_refresh_days or not path.exists():
+    if not run.free_refresh_days or not path.exists():
         return ""
     mark = read_json(path, _Mark, f"Remove {path}")
-    days = settings.run.credit_window_days
+    days = run.credit_window_days
     if mark.credit_window_days != days:
         return ""
     return (

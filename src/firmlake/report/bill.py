@@ -13,7 +13,7 @@ import polars as pl
 
 from firmlake.core.settings import RunSettings
 from firmlake.tables.underway import Underway
-from firmlake.warehouse.windows import MARGIN, closing_lead
+from firmlake.warehouse.windows import MARGIN, UNSURE, closing_lead
 
 __all__ = ["Bill", "Day", "count_unbought", "month_start", "read_bill", "read_dues", "spent_this_month"]
 
@@ -168,7 +168,7 @@ def read_dues(
     }
     query = f"""
         SELECT date_trunc('hour', moment), sum(credits)::INT, sum(free)::INT
-        FROM ({_FORECAST.format(of_list=of_list)}) GROUP BY ALL ORDER BY ALL
+        FROM ({_FORECAST.format(of_list=of_list, unsure=UNSURE)}) GROUP BY ALL ORDER BY ALL
     """  # noqa: S608 - constants of this module only
     counts: Counter[tuple[date, str]] = Counter()
     for hour, credit_count, free_count in connection.execute(query, values).fetchall():
@@ -204,7 +204,7 @@ _FREE = """
 _FORECAST = """
     WITH held AS (
         SELECT country, company_number, any_value(paid_at) AS paid_at,
-               if(bool_or(s.status IN ('failed', 'forbidden', 'unavailable') OR reject_count > 0), NULL,
+               if(bool_or(s.status IN ('failed', 'forbidden', 'unavailable')), NULL,
                   min(s.fetched_at)) AS fetched_at
         FROM company_state s JOIN companies c USING (country, company_number)
         WHERE paid_at IS NOT NULL {of_list}
@@ -213,7 +213,7 @@ _FORECAST = """
     windows AS (
         SELECT fetched_at, paid_at + $window AS end_at,
                CASE WHEN $lead > INTERVAL 0 SECOND AND paid_at + $window - $margin > $now
-                         AND fetched_at < paid_at + $window - $lead
+                         AND fetched_at < paid_at + $window - $lead AND paid_at NOT IN ({unsure})
                          AND fetched_at + $refresh > greatest(paid_at + $window - $lead, $now)
                     THEN greatest(paid_at + $window - $lead, $now) END AS free_at
         FROM held

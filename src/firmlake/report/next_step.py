@@ -54,6 +54,7 @@ def choose_next_step(status: Status, unfinished: list[Run], refused: list[tuple[
         *_unpark({kind for kind, *_ in status.parked}),
         *(next_step for *_, next_step in status.damaged),
         *(each.next_step for each in status.undelivered),
+        *filter(None, [status.refresh_off]),
     ]
     return next(iter(steps), "Nothing is open")
 

@@ -57,7 +57,8 @@ OPERATIONS = (
     Section(
         "",
         "Unexplained bills",
-        "Runs for which the service charged more or less than our ledger expects. Ask the service before the next run.",
+        "Runs for which the service charged more or less than our ledger expects. It charges less if somebody else, or "
+        "a killed run, bought companies before; if it charges more, ask it before the next run.",
         """
         SELECT started_at::TIMESTAMP_S AS started, run_id AS run, credit_count AS credits,
             expected_credit_count AS expected_credits, bill, count(*) OVER () AS total

@@ -35,6 +35,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         newest_answer_at: When the newest answer held was received, UTC.
         credits_remaining: Credits left, as the service reported them last.
         credits_told_at: When the service reported them, UTC.
+        refresh_off: Why no company is refreshed for free; empty if they may, or without settings.
         bill: Credits and free refreshes of this month, and the credits of the next four weeks; None without settings
             or before the first run.
         exports: The last export to each place.
@@ -59,6 +60,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     newest_answer_at: datetime | None
     credits_remaining: int | None
     credits_told_at: datetime | None
+    refresh_off: str
     bill: Bill | None
     exports: list[LastExport]
     disk_bytes: dict[str, int]

@@ -19,6 +19,7 @@ from firmlake.core.lock import holder
 from firmlake.core.run import Outcome, Run
 from firmlake.core.runs import read_runs, unfinished_runs
 from firmlake.core.settings import RunSettings
+from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.report.bill import count_unbought, read_bill, spent_this_month
 from firmlake.report.next_step import UNLISTED, choose_next_step
 from firmlake.report.state import Status
@@ -64,7 +65,9 @@ def read_status(
             wanted = company_list.lower()
             going_on = [each for each in underway if each.run in open_]
             of_list = [each for each in going_on if wanted in ("", each.run.plan.company_list.lower())]
-            bill = read_bill(connection, run, now, spent, unbought=count_unbought(connection, of_list))
+            bill = read_bill(
+                connection, with_refresh_off(run, folders), now, spent, unbought=count_unbought(connection, of_list)
+            )
     open_contacts, damaged_contacts = _open_contacts(folders)
     status = Status(
         data=folders.data,
@@ -79,6 +82,7 @@ def read_status(
         ],
         landed_at=_landed_at(folders, open_[-1].run_id) if open_ else None,
         open_contacts=open_contacts,
+        refresh_off=refresh_off(run, folders) if run else "",
         bill=bill,
         exports=last_exports(folders),
         disk_bytes={name: _size(folders.data / name) for name in ("landing", "staged", "warehouse")},

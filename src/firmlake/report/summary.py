@@ -28,6 +28,10 @@ __all__ = [
 STATUSES = ("reported", "empty", "not_found", "failed", "forbidden", "unavailable", "waiting", "fresh")
 """The statuses of a company and dataset in a run. Fresh ones were not asked for."""
 _RARE = ("forbidden", "unavailable")
+_BOUGHT_BEFORE = (
+    "Some were bought before by another data folder or user of these credits, or by a run that was killed before the "
+    "answers landed; they are not refreshed for free"
+)
 
 
 class FailureGroup(NamedTuple):
@@ -102,10 +106,11 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         if self.credit_count is None or self.credit_count == self.expected_credit_count:
             return ""
         difference = self.credit_count - self.expected_credit_count
+        comment = "Ask the service before the next run" if difference > 0 else _BOUGHT_BEFORE
         return (
             f"Unexplained bill: the service charged {self.credit_count:,} credits, our ledger expects "
-            f"{self.expected_credit_count:,} ({abs(difference):,} {'more' if difference > 0 else 'fewer'}). Ask the "
-            "service before the next run; `FROM spend` has every run, `requests` every charge"
+            f"{self.expected_credit_count:,} ({abs(difference):,} {'more' if difference > 0 else 'fewer'}). {comment}; "
+            "`FROM spend` has every run, `requests` every charge"
         )
 
 

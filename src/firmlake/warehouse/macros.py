@@ -63,7 +63,8 @@ _GENERATION_AT = f"""
     (SELECT coalesce(
         (SELECT max(generation) FROM loads WHERE run_id = asked.text),
         CASE WHEN asked.time IS NOT NULL THEN coalesce(
-            (SELECT max(generation) FROM ({_KNOWN}) WHERE known_at <= asked.time), 0) END,
+            (SELECT max(generation) FROM ({_KNOWN})
+             WHERE known_at <= asked.time OR asked.time >= make_timestamp(epoch_us(now()))), 0) END,
         error('No such run, and no time: ' || asked.text))
     FROM (SELECT text,
                  CASE WHEN regexp_full_match(text, '[-0-9]+([ T][0-9:.]+)?')
@@ -131,7 +132,7 @@ _DATES = """{'country': country, 'company_number': company_number, 'start_date':
 
 _MOMENT = (
     "moment is a run, or a time, in UTC unless it has an offset or a zone, which counts runs whose last answers came "
-    "by then. A day counts as its first moment; an unknown run fails."
+    "by then, or every run if it is now or later. A day counts as its first moment; an unknown run fails."
 )
 
 

@@ -15,9 +15,16 @@ from firmlake.core.errors import FirmlakeError
 from firmlake.core.files import make_folder, open_to, sync_folder
 from firmlake.core.folders import Folders
 from firmlake.warehouse.exported import exported_generations
-from firmlake.warehouse.generations import LINK, PATTERN, explain_damage, generation_number, list_generations
+from firmlake.warehouse.generations import (
+    LINK,
+    PATTERN,
+    explain_damage,
+    generation_number,
+    list_generations,
+    newest,
+)
 
-__all__ = ["checkpoint", "publish", "remake"]
+__all__ = ["check_room", "checkpoint", "publish", "remake"]
 
 _TIDIED_EVERY = 8
 """Rows are compacted in every eighth generation only: otherwise each load would rewrite half of a table for the few
@@ -29,6 +36,23 @@ _FULL = re.compile(
 """What DuckDB says if the disk is full, or if a limit for files is reached."""
 _GIVEN_BACK_FROM = "8MB"
 """DuckDB returns freed memory to the system from this size on. Its default is 512 MB, which costs 50 MB more."""
+
+
+def check_room(folders: Folders) -> None:
+    """Check that the disk has room for a copy of the newest generation, before anything is bought for the next one.
+
+    Raises:
+        FirmlakeError: It has not. Make room.
+    """
+    held = newest(folders)
+    if held is None:
+        return
+    free, needed = shutil.disk_usage(folders.warehouse).free, held.stat().st_size
+    if free < needed:
+        raise FirmlakeError(
+            f"{folders.warehouse}: {free / 1e6:,.0f} MB are free, and the next generation needs {needed / 1e6:,.0f} MB",
+            "Nothing was asked for that could not be published; make room (`firmlake prune --dry-run`), then run again",
+        )
 
 
 def publish(

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-__all__ = ["MARGIN", "closing_lead"]
+__all__ = ["MARGIN", "UNSURE", "closing_lead"]
 
 MARGIN = timedelta(hours=12)
 """A paid window that ends during the run would charge for its last answers, so the budget counts the company."""
+
+UNSURE = """
+    SELECT paid_at FROM (SELECT paid_at, count(*) AS paid_count FROM companies GROUP BY ALL)
+    JOIN requests q ON q.fetched_at = paid_at
+    WHERE credits_charged < paid_count
+          AND q.run_id IN (SELECT run_id FROM runs WHERE credit_count < expected_credit_count)
+"""
+"""The times of payments for which the service charged too little: the windows of these companies began earlier.
+
+Somebody else bought them, such as a run of another data folder; or we did, and a kill lost the answer. Where they end
+is unknown, so none of these companies is refreshed for free.
+"""
 
 
 def closing_lead(free_refresh_days: int) -> timedelta:
