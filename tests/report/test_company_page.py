@@ -15,7 +15,7 @@ from warehouse.figures import Figures
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 HOSTILE = "</title><script>alert(1)</script>\u202e"
-WHOLE, ONE_YEAR, NOTHING, FORBIDDEN, PEERS = 1, 2, 3, 4, range(10, 22)
+WHOLE, ONE_YEAR, NOTHING, FORBIDDEN, HALF_YEAR, PEERS = 1, 2, 3, 4, 5, range(10, 22)
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,7 @@ def world():
                 WHOLE, f"{year}-12-31", f"{year}-01-01", revenue=1000 * (year - 2000), total_assets=2_500_000,
                 equity=500_000, employee_count=30, net_profit=-year, date_received=f"{year + 1}-03-01",
             )  # fmt: skip
+    made.files(HALF_YEAR, "2024-06-30", "2024-01-01", revenue=1000, ebitda=500, net_profit=100)
     made.files(ONE_YEAR, revenue=5, total_assets=2_000_000, employee_count=30)
     for peer in PEERS:
         made.files(peer, revenue=10_000 * peer, total_assets=2_000_000, employee_count=30)
@@ -90,6 +91,12 @@ def test_ten_years_are_those_that_were_filed_the_newest_first(page):
     assert [row[2] for row in rows] == [("10.0 k" if y == 2010 else f"{(y - 2000):.1f} k") for y in years]
     assert rows[0][3] == f"{24 / 23 - 1:.1%}"
     assert "Shown: 10 of 12." in page
+
+
+def test_all_flows_of_a_row_are_per_year(world):
+    """Whoever divides net profit by revenue there has the margin."""
+    (row,) = rows_of(page_of(world, HALF_YEAR), "Ten years")
+    assert (row[1], row[2], row[4], row[5]) == ("182", "2,005", "1,003", "201")
 
 
 def test_its_rank_among_its_peers_is_counted(page):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 from statistics import median, quantiles
 
 import pytest
@@ -175,6 +176,20 @@ def test_the_table_by_year_sums_what_compares(world):
     assert first["loss_making_share"] == pytest.approx(
         sum(accounts["net_profit"] < 0 for accounts in COMPARED.values()) / 11, abs=1e-5
     )
+
+
+def test_a_company_counts_once_in_a_year_in_which_several_of_its_accounts_end():
+    """It moved the end of its year: the last accounts count, and its assets and annual revenue are not added twice."""
+    made = Figures()
+    parts = {"net_working_capital": 1, "ebit": 1, "retained_earnings": 1, "equity": 4, "net_profit": 1}
+    made.files(1, "2024-06-30", "2023-07-01", revenue=100, total_assets=10, employee_count=7, **parts)
+    made.files(1, "2024-12-31", "2024-07-01", revenue=60, total_assets=12, employee_count=8, **parts)
+    made.loads(1, "r")
+    made.made().connection.execute(PREPARE)
+    (row,) = rows_of(made, "The portfolio by year")
+    annual = Decimal("119.02")  # 60 in 184 days
+    assert (row["companies"], row["revenue_eur"], row["total_assets_eur"], row["employees"]) == (1, annual, 12, 8)
+    assert [zone["companies"] for zone in rows_of(made, "Altman's Z'' by year")] == [1]
 
 
 def read_now(folders: Folders) -> ReportFigures:

@@ -150,3 +150,22 @@ def test_a_number_means_what_it_means_to_firmlake_company_or_is_an_error(figures
 def test_a_threshold_in_per_cent_is_an_error(figures, macro):
     with pytest.raises(duckdb.InvalidInputException, match="threshold 25 is above 1"):
         figures.ask(call(macro, [*CALLS[macro][:-1], "25"]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        *((call(macro, [*CALLS[macro][:-1], "-1"]), "threshold -1 is below 0") for macro in WITH_A_THRESHOLD),
+        ("FROM cagr(0)", "No number of years: 0. Give one above 0"),
+        ("FROM place_by_year('NL', '00000002', 'reveneu')", "No such measure: reveneu. The view measures names all"),
+        ("FROM place_by_year('NL', '00000002', 'period_days')", "No such measure: period_days"),
+    ],
+)  # fmt: skip
+def test_an_argument_that_means_nothing_is_an_error_that_says_so(figures, asked, says):
+    with pytest.raises(duckdb.InvalidInputException, match=says):
+        figures.ask(asked)
+
+
+def test_every_measure_has_a_place_by_year(figures):
+    for (measure,) in figures.ask("SELECT DISTINCT measure FROM measures"):
+        assert figures.ask(f"FROM place_by_year('NL', '00000002', '{measure}')"), measure

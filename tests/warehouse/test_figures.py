@@ -143,6 +143,16 @@ def test_nothing_is_ever_divided_by_zero(figures):
     assert figures.of(6, "hired_fraction, revenue_per_employee", "people") == [(None, None)]
 
 
+def test_nothing_is_divided_by_less_than_zero():
+    """A loss divided by negative revenue would pass for the best margin of all."""
+    made = Figures()
+    amounts = dict.fromkeys(("revenue", "short_term_debt", "net_profit", "gross_margin", "ebitda", "ebit", "cash"), -5)
+    made.files(1, **amounts)
+    margins = "gross_margin_fraction, ebitda_margin, net_margin"
+    assert made.made().of(1, f"{margins}, ebit_margin, cash_ratio", "ratios") == [(None,) * 5]
+    assert made.of(1, margins, "portfolio") == [(None,) * 3]
+
+
 def test_money_is_exact_beyond_what_a_float_holds(figures):
     big = Decimal("9007199254740993.01")
     assert figures.of(8, "revenue, revenue_annual, total_assets", "trend") == [(big, big, big)]
@@ -182,6 +192,46 @@ def test_people_are_counted_by_their_shares(figures):
 
 def test_a_company_counts_once_for_a_code_that_its_accounts_name_twice(figures):
     assert figures.ask("FROM joint_committees ORDER BY code") == [("124", ["0124"], 1, 7), ("200", ["200"], 1, 7)]
+
+
+def test_of_accounts_filed_again_the_codes_of_the_filing_shown_count():
+    made = Figures()
+    for filing, (received, code) in enumerate((("2025-01-01", "0111"), ("2025-03-01", "0222"))):
+        made.files(1, dup_no=filing, date_received=received, employee_count=5)
+        made.add(
+            "financial_joint_committees", 1, start_date="2024-01-01", end_date="2024-12-31", dup_no=filing,
+            position=0, code=code,
+        )  # fmt: skip
+    assert made.made().ask("SELECT code, company_count FROM joint_committees") == [("222", 1)]
+    assert made.ask("SELECT committee FROM peer_groups") == [("222",)]
+
+
+def test_zones_on_a_day_are_those_of_the_newest_accounts_as_everywhere():
+    """Two periods end on one day: the one received last counts, though the other began later."""
+    parts = {"net_working_capital": 200, "ebit": 100, "total_assets": 1000, "equity": 400, "retained_earnings": 300}
+    made = Figures()
+    made.files(1, start="2024-01-01", date_received="2025-03-01", **parts)
+    made.files(1, start="2024-06-01", date_received="2025-02-01", **parts | {"net_working_capital": -900})
+    assert made.made().ask("SELECT zone FROM portfolio") == [("safe",)]
+    moved = made.ask("SELECT safe, distress FROM zone_migration(DATE '2023-12-31', DATE '2024-12-31')")
+    assert moved == [(1, 0)]
+
+
+def test_a_dataset_that_is_not_to_be_had_is_the_reason_why_nothing_is_held():
+    made = Figures()
+    states = {1: ("forbidden", "reported"), 2: ("unavailable", "unavailable"), 3: ("forbidden", "not_found")}
+    for company, states_of in states.items():
+        made.add("companies", company)
+        for dataset, status in zip(("financials", "lookalikes"), states_of, strict=True):
+            made.add("company_state", company, dataset=dataset, status=status)
+    made.made()
+    assert made.of(1, "dataset, reason", "coverage")[0] == ("financials", "forbidden")
+    found = made.ask("SELECT status, reason FROM company_status ORDER BY company_number")
+    assert found == [
+        ("enriched", "financials: forbidden"),
+        ("failed", "financials: unavailable; lookalikes: unavailable"),
+        ("not found", "financials: forbidden"),
+    ]
 
 
 def test_coverage_says_why_nothing_is_held(figures):
@@ -226,3 +276,11 @@ def test_a_streak_of_losses_ends_with_the_newest_period_without_one():
     assert rows == [(name, n, Decimal(total)) for name, n, total in [
         ("1", 2, "-5.00"), ("2", 2, "-11.00"), ("3", 1, "-6.00"), ("4", 2, "-15.00")
     ]]  # fmt: skip
+
+
+def test_losses_in_several_units_have_no_sum():
+    made = Figures()
+    for year, unit in ((2020, 1), (2021, 1), (2022, 1), (2023, 1000), (2024, 1)):
+        amounts = {"total_assets": 5_000_000, "equity": 2_000_000, "debt": 3_000_000, "net_profit": -40_000}
+        made.files(1, f"{year}-12-31", f"{year}-01-01", **{name: each / unit for name, each in amounts.items()})
+    assert made.made().ask("SELECT loss_period_count, loss_total FROM loss_streaks") == [(5, None)]

@@ -5,13 +5,18 @@ from __future__ import annotations
 import random
 from collections import Counter
 from decimal import Decimal
+from itertools import product
 
 import duckdb
 import pytest
 
+from firmlake.report.groups import GROUPS
+from firmlake.report.sections import PREPARE
 from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.views import create_views
 from support import slow
+
+from .figures import Figures
 
 NOW = "2026-01-05 12:00:00"
 
@@ -334,6 +339,28 @@ def test_a_group_adds_up_what_is_held_and_weighs_it_with_the_heads_stake(owners)
             Decimal("300.03"), Decimal("260.03"), -3, "company 901",
         )
     ]  # fmt: skip
+
+
+def test_a_group_leaves_out_amounts_in_thousands_and_counts_them():
+    made = Figures()
+    made.add(
+        "relationships", 2, direction="parent", position=0, related_kind="company", related_country="NL",
+        related_company_number="00000001", function="SHAREHOLDER", stake_fraction=0.5,
+    )  # fmt: skip
+    amounts = {"total_assets": 5_000_000, "equity": 2_000_000, "debt": 3_000_000}
+    for company, year in product((1, 2), (2021, 2022, 2023, 2024)):
+        unit = 1000 if (company, year) == (2, 2024) else 1
+        filed = {name: amount / unit for name, amount in amounts.items()}
+        made.files(company, f"{year}-12-31", f"{year}-01-01", employee_count=3, **filed)
+    columns = "held_count, doubtful_count, employee_count, total_assets, total_assets_weighted, debt, debt_weighted"
+    assert made.made().ask(f"SELECT {columns} FROM group_rollup('NL', '00000002')") == [
+        (2, 1, 6, *[Decimal("5000000.00")] * 2, *[Decimal("3000000.00")] * 2)
+    ]
+    made.loads(1, "r")
+    made.connection.execute(PREPARE)
+    largest = next(section for section in GROUPS if section.title == "Largest groups")
+    (row,) = made.connection.sql(largest.sql).pl().to_dicts()
+    assert (row["held"], row["employees"], row["total_assets_eur"], row["debt_eur"]) == (2, 6, 5_000_000, 3_000_000)
 
 
 def test_a_group_adds_up_ten_billion_and_sums_beyond_what_a_field_holds():

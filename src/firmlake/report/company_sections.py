@@ -135,11 +135,12 @@ SECTIONS = (
     Section(
         "",
         "Ten years",
-        "As filed, the newest first. Revenue and growth are per year; growth is left out where figures do not compare.",
+        "The newest first. Revenue, EBITDA, net profit and growth are per year; growth is left out where figures do "
+        "not compare.",
         f"""
         SELECT t.end_date AS accounts_to, t.period_days AS days, t.revenue_annual AS revenue_eur,
             t.revenue_growth AS growth,
-            t.ebitda AS ebitda_eur, t.net_profit AS net_profit_eur, t.total_assets AS total_assets_eur,
+            t.ebitda_annual AS ebitda_eur, t.net_profit_annual AS net_profit_eur, t.total_assets AS total_assets_eur,
             t.equity AS equity_eur, a.debt AS debt_eur, t.employee_count AS employees, a.health_indicator, z.zone,
             t.incomparable_because AS doubtful_because, count(*) OVER () AS total
         FROM (FROM trend WHERE {_THIS}) t

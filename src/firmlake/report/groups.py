@@ -131,15 +131,16 @@ GROUPS = (
         "Groups",
         "Largest groups",
         "Companies reached from a head over stakes of at least half. Sums are over the members whose accounts we hold, "
-        "without consolidation.",
+        "without consolidation; doubtful amounts are left out.",
         f"""
         WITH largest AS (
             SELECT *, count(*) OVER () AS total FROM group_sizes ORDER BY member_count DESC, head_id
             LIMIT {LARGEST_GROUPS}
         )
         SELECT p.name AS head, p.country || ' ' || p.company_number AS number, l.is_ring, member_count AS members,
-            count(s.country) AS held, sum(s.employee_count) AS employees, sum(s.total_assets) AS total_assets_eur,
-            sum(s.debt) AS debt_eur, total
+            count(s.country) AS held, sum(s.employee_count) AS employees,
+            sum(s.total_assets) FILTER (s.is_comparable) AS total_assets_eur,
+            sum(s.debt) FILTER (s.is_comparable) AS debt_eur, total
         FROM largest l
         JOIN branches_at_half b USING (head_id)
         JOIN branches_at_half g ON g.branch_no = b.branch_no

@@ -93,10 +93,15 @@ PORTFOLIO = (
     Section(
         "",
         "Altman's Z'' by year",
-        "Share of the companies in each zone. An indication, no rating.",
+        "Share of the companies in each zone, by the last accounts that end in the year. An indication, no rating.",
         f"""
-        SELECT year(end_date)::VARCHAR AS year, coalesce(zone, 'no score') AS part, count(*) AS companies
-        FROM altman WHERE {_YEARS} GROUP BY ALL ORDER BY year, part
+        SELECT year, part, count(*) AS companies
+        FROM (
+            SELECT year(end_date)::VARCHAR AS year,
+                arg_max(coalesce(zone, 'no score'), (end_date, end_date - start_date)) AS part
+            FROM altman WHERE {_YEARS} GROUP BY country, company_number, year
+        )
+        GROUP BY ALL ORDER BY year, part
         """,
         chart=_zones,
     ),
@@ -196,8 +201,8 @@ PORTFOLIO = (
     Section(
         "",
         "The portfolio by year",
-        "Sums and medians over the accounts that end in a year; doubtful figures are left out. Later accounts of the "
-        "newest years may still come.",
+        "Sums and medians over the accounts that end in a year, of each company the last; doubtful figures are left "
+        "out. Later accounts of the newest years may still come.",
         """
         SELECT year, companies, revenue AS revenue_eur, net_profit AS net_profit_eur, total_assets AS total_assets_eur,
             employees, growth[2] AS median_growth, losses AS loss_making_share

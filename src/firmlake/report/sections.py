@@ -16,7 +16,7 @@ PREPARE = """
     CREATE OR REPLACE TEMP TABLE shown AS FROM portfolio;
     CREATE OR REPLACE TEMP TABLE years AS
         SELECT year(end_date)::VARCHAR AS year,
-            count(DISTINCT (country, company_number)) FILTER (is_comparable) AS companies,
+            count(*) FILTER (is_comparable) AS companies,
             sum(revenue_annual) FILTER (is_comparable) AS revenue,
             sum(net_profit_annual) FILTER (is_comparable) AS net_profit,
             sum(total_assets) FILTER (is_comparable) AS total_assets,
@@ -25,7 +25,13 @@ PREPARE = """
             ratio(
                 count(*) FILTER (net_profit < 0 AND is_comparable), count(net_profit) FILTER (is_comparable)
             ) AS losses
-        FROM trend WHERE year(end_date) > (SELECT max(year(end_date)) FROM shown) - 10 GROUP BY ALL;
+        FROM (
+            FROM trend WHERE year(end_date) > (SELECT max(year(end_date)) FROM shown) - 10
+            QUALIFY row_number() OVER (
+                PARTITION BY country, company_number, year(end_date) ORDER BY is_comparable DESC, recency
+            ) = 1
+        )
+        GROUP BY ALL;
     CREATE OR REPLACE TEMP TABLE group_sizes AS
         SELECT h.head_id, h.is_ring, sum(m.member_count)::BIGINT AS member_count
         FROM branches_at_half h

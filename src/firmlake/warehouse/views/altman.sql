@@ -20,11 +20,11 @@ SELECT
 FROM (
     SELECT
         country, company_number, start_date, end_date, period_days,
-        CASE WHEN total_assets > 0 THEN ratio(net_working_capital, total_assets) END AS x1,
-        CASE WHEN total_assets > 0 THEN ratio(retained_earnings, total_assets) END AS x2,
-        CASE WHEN total_assets > 0 THEN ratio(annualised(ebit, period_days), total_assets) END AS x3,
+        ratio(net_working_capital, total_assets) AS x1,
+        ratio(retained_earnings, total_assets) AS x2,
+        ratio(annualised(ebit, period_days), total_assets) AS x3,
         liabilities, liabilities_from,
-        CASE WHEN liabilities > 0 THEN ratio(equity, liabilities) END AS x4
+        ratio(equity, liabilities) AS x4
     FROM (
         SELECT
             *,

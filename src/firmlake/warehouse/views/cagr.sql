@@ -7,14 +7,17 @@
 --
 -- base_end_date: Last day of the first period
 -- base_period_days: Days of that period
--- span_years: Years between the last days of the two periods
+-- span_years: Years between the last days of the two periods, to two decimals, as the rates take it
 -- revenue_cagr: Growth of revenue in a year, 0.1 is 10 %. Null: a figure is missing or not above zero
 -- gross_margin_cagr: Growth of the gross margin in a year. Null: as in revenue_cagr
 -- ebitda_cagr: Growth of EBITDA in a year. Null: as in revenue_cagr
 -- total_assets_cagr: Growth of total assets in a year. Null: as in revenue_cagr
 -- employee_cagr: Growth of employees in a year. Null: as in revenue_cagr
 WITH asked AS (
-    SELECT years * 365.25 AS day_count
+    SELECT CASE
+        WHEN years <= 0 THEN error('No number of years: ' || years || '. Give one above 0')
+        ELSE years * 365.25
+    END AS day_count
 )
 SELECT
     n.country, n.company_number, n.name,

@@ -18,7 +18,7 @@ SELECT
     avg((net_profit < 0)::INTEGER) AS loss_fraction,
     median(annualised(revenue, period_days)::DOUBLE) AS revenue_median,
     median(total_assets::DOUBLE) AS total_assets_median,
-    median(CASE WHEN total_assets > 0 THEN ratio(equity, total_assets) END) AS equity_fraction_median,
+    median(ratio(equity, total_assets)) AS equity_fraction_median,
     median(health_indicator::DOUBLE) AS health_median
 FROM (
     SELECT a.*, year(a.end_date) AS fiscal_year, f.first_year, f.cohort_company_count

@@ -17,7 +17,7 @@ SELECT
         WHEN s.status = 'waiting' THEN 'not asked: budget or credits ran out'
         WHEN s.status = 'not_found' THEN 'the service knows no such company'
         WHEN s.status = 'empty' THEN 'the service has no records'
-        WHEN s.status = 'failed' THEN coalesce(d.reason, 'failed')
+        WHEN s.status IN ('failed', 'forbidden', 'unavailable') THEN coalesce(d.reason, s.status)
         WHEN s.reject_count > 0 THEN s.reject_count || ' records do not fit, see rejects'
     END AS reason
 FROM companies c

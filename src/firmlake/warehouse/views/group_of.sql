@@ -13,6 +13,7 @@
 -- company_number: Its company number in normal form. Null: it has no identifier
 -- name: Its name, or (unidentified). Null: the company itself, whose name was not fetched yet
 -- end_date: Last day of its newest accounts. Null: we hold none
+-- is_comparable: Whether their figures compare with those of its other periods, see quality. Null: we hold none
 WITH RECURSIVE asked(id, least_stake) AS (
     SELECT company_asked(of_country, of_number), share_asked(threshold)
 ),
@@ -95,7 +96,7 @@ SELECT
     coalesce(p.name, c.name) AS name,
     least(round(coalesce(s.stake, 0), 6), 1)::DECIMAL(9, 6) AS effective_fraction,
     a.end_date IS NOT NULL AS is_held,
-    a.end_date, a.health_indicator, a.employee_count, a.revenue, a.total_assets, a.equity, a.debt
+    a.end_date, a.is_comparable, a.health_indicator, a.employee_count, a.revenue, a.total_assets, a.equity, a.debt
 FROM members m
 CROSS JOIN asked q
 JOIN heads h ON h.id = m.head_id

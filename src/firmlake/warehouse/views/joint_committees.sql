@@ -1,6 +1,7 @@
 -- view joint_committees
 -- One row for each joint committee, with the companies that name it in their newest accounts. A company can name several.
--- Codes that differ only in leading zeros are one committee.
+-- Codes that differ only in leading zeros are one committee. Of accounts filed more than once, the filing received last
+-- counts.
 --
 -- code: Code without leading zeros
 -- spellings: The code as the service spells it
@@ -13,6 +14,8 @@ FROM (
     SELECT country, company_number, committee(c.code) AS code, list(c.code) AS spellings
     FROM financial_joint_committees c
     SEMI JOIN portfolio USING (country, company_number, start_date, end_date)
+    LEFT JOIN refiled again USING (country, company_number, start_date, end_date)
+    WHERE c.dup_no = coalesce(again.dup_no, 0)
     GROUP BY ALL
 ) j
 JOIN portfolio a USING (country, company_number)

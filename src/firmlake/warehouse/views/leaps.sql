@@ -38,4 +38,4 @@ FROM (
 ANTI JOIN unit_errors u USING (country, company_number, start_date, end_date)
 ANTI JOIN unit_errors v ON v.country = l.country AND v.company_number = l.company_number
     AND v.start_date = l.previous_start_date AND v.end_date = l.previous_end_date
-WHERE ratio(amount, previous_amount) BETWEEN 300 AND 3000 OR ratio(previous_amount, amount) BETWEEN 300 AND 3000
+WHERE amount / nullif(previous_amount, 0) BETWEEN 300 AND 3000 OR previous_amount / nullif(amount, 0) BETWEEN 300 AND 3000

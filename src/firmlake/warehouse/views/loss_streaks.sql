@@ -5,13 +5,13 @@
 -- loss_period_count: Periods in a row with a loss
 -- first_end_date: Last day of the first of them
 -- last_end_date: Last day of the newest
--- loss_total: Sum of these losses, as stated, negative
+-- loss_total: Sum of these losses, as stated, negative. Null: not all of them are in one unit, see unit_errors
 SELECT
     country, company_number, c.name,
     count(*) AS loss_period_count,
     min(end_date) AS first_end_date,
     max(end_date) AS last_end_date,
-    sum(net_profit) AS loss_total
+    CASE WHEN count(u.presumed_unit) = 0 THEN sum(net_profit) END AS loss_total
 FROM (
     SELECT
         *,
@@ -27,5 +27,7 @@ FROM (
     WHERE end_date >= coalesce(last_other, end_date)
 )
 JOIN companies c USING (country, company_number)
+LEFT JOIN (SELECT country, company_number, start_date, end_date, presumed_unit FROM unit_errors) u
+    USING (country, company_number, start_date, end_date)
 WHERE others = 0
 GROUP BY ALL

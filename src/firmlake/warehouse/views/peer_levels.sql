@@ -1,6 +1,7 @@
 -- table peer_levels
 -- One row for each group of companies that a company may be compared with, the narrowest first, by its newest accounts. A
--- company that names several joint committees counts with the first. Made at load.
+-- company that names several joint committees counts with the first; of accounts filed more than once, the filing received
+-- last counts. Made at load.
 --
 -- committee: The first joint committee of the newest accounts, without leading zeros. Null: none is stated
 -- size_band: micro, small, medium or large, see size_band. Null: neither employees nor total assets are stated
@@ -22,8 +23,10 @@ SELECT * FROM (
         SELECT a.country, a.company_number, j.committee, size_band(a.employee_count, a.total_assets) AS size_band
         FROM portfolio a
         LEFT JOIN (
-            SELECT country, company_number, start_date, end_date, arg_min(committee(code), (dup_no, position)) AS committee
-            FROM financial_joint_committees
+            SELECT country, company_number, start_date, end_date, arg_min(committee(c.code), c.position) AS committee
+            FROM financial_joint_committees c
+            LEFT JOIN refiled again USING (country, company_number, start_date, end_date)
+            WHERE c.dup_no = coalesce(again.dup_no, 0)
             GROUP BY ALL
         ) j USING (country, company_number, start_date, end_date)
     )

@@ -31,7 +31,12 @@ stated AS (
                 'total_assets', 'revenue_annual', 'equity', 'employee_count', 'revenue_growth', 'total_assets_growth',
                 'employee_growth'
             ) THEN 'trend'
-            ELSE 'ratios'
+            WHEN of_measure IN (
+                'gross_margin_fraction', 'ebitda_margin', 'ebit_margin', 'net_margin', 'return_on_assets',
+                'return_on_equity', 'current_ratio', 'quick_ratio', 'cash_ratio', 'equity_fraction', 'debt_fraction',
+                'debt_to_equity', 'net_debt_to_ebitda'
+            ) THEN 'ratios'
+            ELSE error(concat('No such measure: ', of_measure, '. The view measures names all'))
         END
     )
 ),

@@ -11,9 +11,9 @@
 -- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
 -- loss_period_count: Periods in a row with a loss, back from the newest; 0 if the newest is not a loss
 -- usual_days_to_file: Median of days_to_file over all periods of the company. Null: no such day is stated
--- gross_margin_fraction: Gross margin by revenue. Null: one is missing, or revenue is zero
--- ebitda_margin: EBITDA by revenue. Null: one is missing, or revenue is zero
--- net_margin: Net profit by revenue. Null: one is missing, or revenue is zero
+-- gross_margin_fraction: Gross margin by revenue. Null: one is missing, or revenue is not above zero
+-- ebitda_margin: EBITDA by revenue. Null: one is missing, or revenue is not above zero
+-- net_margin: Net profit by revenue. Null: one is missing, or revenue is not above zero
 -- return_on_assets: Annualised net profit by total assets. Null: one is missing, or total assets are not above zero
 -- return_on_equity: Annualised net profit by equity. Null: one is missing, or equity is not above zero
 -- equity_fraction: Equity by total assets. Null: one is missing, or total assets are not above zero
@@ -29,7 +29,7 @@ SELECT
     CASE WHEN is_comparable AND b.incomparable_because IS NULL THEN growth(n.revenue_annual, b.revenue_annual) END
         AS revenue_growth,
     n.net_profit, n.total_assets, n.equity, n.debt,
-    CASE WHEN n.total_assets > 0 THEN ratio(n.equity, n.total_assets) END AS equity_fraction,
+    ratio(n.equity, n.total_assets) AS equity_fraction,
     ratio(n.net_profit, n.revenue) AS net_margin, n.current_ratio,
     n.z, altman_zone(n.z) AS zone,
     n.employee_count,
@@ -42,18 +42,15 @@ SELECT
     -- Not from ratios, which would compute those of all periods.
     ratio(n.gross_margin, n.revenue) AS gross_margin_fraction,
     ratio(n.ebitda, n.revenue) AS ebitda_margin,
-    CASE WHEN n.total_assets > 0 THEN ratio(annualised(n.net_profit, n.period_days), n.total_assets) END
-        AS return_on_assets,
-    CASE WHEN n.equity > 0 THEN ratio(annualised(n.net_profit, n.period_days), n.equity) END AS return_on_equity,
+    ratio(annualised(n.net_profit, n.period_days), n.total_assets) AS return_on_assets,
+    ratio(annualised(n.net_profit, n.period_days), n.equity) AS return_on_equity,
     n.quick_ratio,
-    CASE WHEN n.equity > 0 THEN ratio(n.debt, n.equity) END AS debt_to_equity,
-    CASE
-        WHEN n.ebitda > 0 THEN ratio(
-            ((n.long_term_debt_financial::DECIMAL(19, 2) + n.short_term_debt_financial)::DECIMAL(20, 2)
-                - n.cash)::DECIMAL(20, 2),
-            annualised(n.ebitda, n.period_days)
-        )
-    END AS net_debt_to_ebitda,
+    ratio(n.debt, n.equity) AS debt_to_equity,
+    ratio(
+        ((n.long_term_debt_financial::DECIMAL(19, 2) + n.short_term_debt_financial)::DECIMAL(20, 2)
+            - n.cash)::DECIMAL(20, 2),
+        annualised(n.ebitda, n.period_days)
+    ) AS net_debt_to_ebitda,
     n.usual_days_to_file,
     b.start_date AS previous_start_date, b.end_date AS previous_end_date
 FROM (FROM periods WHERE recency = 1) n

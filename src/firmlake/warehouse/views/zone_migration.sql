@@ -19,11 +19,17 @@ SELECT
 FROM (
     SELECT
         z.country, z.company_number,
-        coalesce(arg_max(z.zone, (z.end_date, z.start_date)) FILTER (z.end_date <= first_day), 'no accounts') AS from_zone,
-        arg_max(z.zone, (z.end_date, z.start_date)) FILTER (z.end_date <= last_day) AS to_zone
+        coalesce(arg_max(z.zone, z.age) FILTER (z.end_date <= first_day), 'no accounts') AS from_zone,
+        arg_max(z.zone, z.age) FILTER (z.end_date <= last_day) AS to_zone
     FROM (SELECT from_day::DATE AS first_day, to_day::DATE AS last_day) asked
     CROSS JOIN (
-        SELECT country, company_number, start_date, end_date, coalesce(zone, 'no score') AS zone FROM altman
+        -- Ordered as in recency.
+        SELECT
+            country, company_number, end_date, coalesce(altman_zone(altman_of(
+                total_assets, net_working_capital, retained_earnings, ebit, equity, debt, period_days
+            )), 'no score') AS zone,
+            (end_date, coalesce(date_received, DATE '0001-01-01'), -epoch(start_date)) AS age
+        FROM (SELECT * EXCLUDE (recency) FROM accounts)
     ) z
     GROUP BY ALL
 )
