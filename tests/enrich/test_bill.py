@@ -124,6 +124,7 @@ def test_a_refresh_that_is_charged_after_all_stops_the_run_and_is_not_tried_agai
     assert ended.outcome.outcome == "stopped"
     assert ended.outcome.reason.startswith("The service charged 2 credits for a request of 2 companies that should be")
     assert schedule.charged() == bought + 2, "the first request tells"
+    assert ended.summary.free_refresh_count == 0, "it saved nothing"
     assert shortfall([ended]).exit_code == 4
     held = ask(Folders(schedule.data), "SELECT DISTINCT status FROM company_state")[1]
     assert ("waiting",) not in held, "what was not refreshed is as fresh as before"
@@ -152,6 +153,22 @@ def test_a_month_costs_no_more_than_its_budget_and_the_next_month_goes_on(schedu
     schedule.go(29.9)  # 31 March, 23:36 UTC: April in Brussels
     assert schedule.plan(**budget).budget.spent == 0
     assert schedule.plan(**budget, run__time_zone="UTC").budget.spent == schedule.charged()
+
+
+def test_credits_charged_for_answers_that_cannot_be_read_are_spent(schedule: Schedule):
+    """The month's budget counts them, also while nothing is published."""
+    schedule.sandbox.set_faults([{"kind": "wrong_body"}])
+    with pytest.raises(FirmlakeError):
+        schedule.run(0)
+    spent = schedule.charged()
+    assert spent > 0
+    status = read_status(Folders(schedule.data), "", schedule.settings().run, schedule.now)
+    assert status.bill.spent == spent
+    schedule.sandbox.set_faults([])
+    schedule.run(1, run__max_credits_per_month=spent)
+    assert schedule.charged() == spent
+    status = read_status(Folders(schedule.data), "", schedule.settings().run, schedule.now)
+    assert status.bill.spent == spent, "published, they count once"
 
 
 @pytest.mark.slow

@@ -166,12 +166,20 @@ _WINDOWS = """
 
 _ASKED_FREE = "CREATE OR REPLACE TEMP VIEW refreshed AS SELECT country, company_number, dataset FROM {source}"
 
-# Companies refreshed for free that were answered.
+# Companies refreshed for free that were answered, without those that were charged after all. Their requests, which name
+# no other companies, are found by the time of the answer, as in `windows.UNSURE`.
 _REFRESHED = """
-    SELECT count(*) FROM (
-        SELECT DISTINCT country, company_number FROM staged_company_state
-        WHERE (country, company_number, dataset) IN (FROM refreshed) AND status IN ('reported', 'empty', 'not_found')
+    WITH answered AS (
+        SELECT *, (country, company_number, dataset) IN (FROM refreshed) AS is_refresh FROM staged_company_state
+        WHERE status IN ('reported', 'empty', 'not_found')
+    ),
+    charged AS (
+        SELECT least(any_value(credits_charged), count(*)) AS count
+        FROM answered JOIN staged_requests q USING (dataset, fetched_at)
+        WHERE credits_charged > 0 GROUP BY q.request_id, q.attempt HAVING bool_and(is_refresh)
     )
+    SELECT (SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM answered WHERE is_refresh))
+           - (SELECT coalesce(sum(count), 0) FROM charged)
 """
 
 # Each shard has counted its own records.
