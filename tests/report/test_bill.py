@@ -32,10 +32,11 @@ from support import (
 )
 
 
-def charged(folders, credits_charged):
+def charged(folders, credits_charged, status=200):
     run = make_run(folders, [ACME], ["lookalikes"])
     element = found(ACME, "lookalikes", lookalike())
-    land(run, answer("lookalikes", element, headers={run.plan.names.credits_charged_header.lower(): credits_charged}))
+    told = {run.plan.names.credits_charged_header.lower(): credits_charged}
+    land(run, answer("lookalikes", element, headers=told, status=status))
     publish_landed(run, at=NOON + MINUTE)
     with open_warehouse(folders) as connection:
         return summarise(connection, run.run_id, newest(folders))
@@ -48,6 +49,10 @@ def test_a_bill_that_differs_from_the_ledger_is_told_with_both_counts(folders, c
         f"Unexplained bill: the service charged {credits_charged} credits, our ledger expects 1 ({bill})"
     )
     assert ("Ask the service" in told) == (bill == "3 more")
+
+
+def test_any_status_of_success_tells_charges(folders):
+    assert charged(folders, "4", status=207).credit_count == 4
 
 
 @pytest.mark.parametrize("credits_charged", ["1", "unknown"])

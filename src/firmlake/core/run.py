@@ -71,6 +71,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     lookalikes_watched: int = 10
     refresh_count: int = 0
     """Companies refreshed for free, in the last days of their paid window."""
+    forgotten_count: int = 0
+    """Companies outside their paid window that were forgotten since: what they cost is still charged."""
     budget: str = ""
     """The setting that limits the credits of this run, with what it allows; empty for `run.max_credits`."""
     doubts_totals: bool = False

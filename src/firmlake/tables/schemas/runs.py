@@ -176,7 +176,8 @@ TABLES_OF_RUNS = (
             Column(
                 "expected_credit_count",
                 "count",
-                "Credits our ledger expects: one for each company found outside its paid window",
+                "Credits our ledger expects: one for each company found outside its paid window. A company that was "
+                "forgotten since counts if it was charged",
             ),
             Column(
                 "free_refresh_count",
