@@ -112,7 +112,8 @@ def spent_this_month(
     moment = month_start(now, ZoneInfo(run.time_zone)).astimezone(UTC).replace(tzinfo=None)
     landed = [each.bought.filter(pl.col("paid_at") >= moment).select(_KEY) for each in underway]
     bought = pl.concat([pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String)), *landed]).unique()
-    told = sum(each.charges.filter(pl.col("fetched_at") >= moment)["credits_charged"].sum() for each in underway)
+    charges = (each.charges.filter(pl.col("fetched_at") >= moment) for each in underway)
+    told = sum(int(each["credits_charged"].sum()) for each in charges)
     if connection is None:
         return max(told, bought.height)
     connection.register("bought", bought.to_arrow())

@@ -182,8 +182,8 @@ TABLES_OF_RUNS = (
             Column(
                 "free_refresh_count",
                 "count",
-                "Companies refreshed for free in the last days of their paid window: the credits that this saved. Those "
-                "that the service charged after all do not count",
+                "Companies refreshed for free in the last days of their paid window: the credits that this saved, "
+                "without those that were charged after all",
             ),
             Column("firmlake_version", "text", "Version of firmlake"),
         ),
