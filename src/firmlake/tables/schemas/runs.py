@@ -7,6 +7,12 @@ from firmlake.tables.schemas.shared import ASKED, CAUSE, COMPANY, DATASET, REQUE
 
 __all__ = ["TABLES_OF_FAILURES", "TABLES_OF_RUNS"]
 
+_FILE = Column(
+    "list_name",
+    "text",
+    "File that the company list was read from. Joins file_name in company_lists, not the list_name of other tables",
+)
+
 TABLES_OF_FAILURES = (
     Table(
         "dead_letters",
@@ -57,7 +63,7 @@ TABLES_OF_FAILURES = (
         "One row for each line of a company list that could not be used",
         ("run_id", "line"),
         (
-            Column("list_name", "text", "File that the company list was read from, as file_name in company_lists"),
+            _FILE,
             Column("line", "integer", "Line in the file that was read (row of a sheet), titles counted; 1 first"),
             Column("given", "text", "Text of the line", "the line is empty, or not kept", privacy="text"),
             Column("reason", "text", "Why the line was refused, and how to correct it"),
@@ -150,7 +156,7 @@ TABLES_OF_RUNS = (
         ("run_id",),
         (
             RUN,
-            Column("list_name", "text", "File that the company list was read from, as file_name in company_lists"),
+            _FILE,
             Column("list_sha256", "text", "Hash of the accepted companies; order and spelling do not change it"),
             Column("service", "text", "Host of the service"),
             Column("language", "text", "Language in which names and places were asked for: EN, NL or FR"),
