@@ -206,6 +206,19 @@ def test_a_month_costs_no_more_than_its_budget_and_the_next_month_goes_on(schedu
     assert schedule.plan(**budget, run__time_zone="UTC").budget.spent == schedule.charged()
 
 
+def test_a_run_that_resumes_in_the_next_month_has_its_budget(schedule: Schedule):
+    values = {"run__max_credits_per_month": 6, "api__companies_per_request": 2, "api__threads": 1}
+    schedule.sandbox.set_faults([{"kind": "status", "status": 503, "nth": list(range(3, 60))}])
+    with pytest.raises(FirmlakeError):
+        schedule.run(29.8, **values)  # 31 March, 23:12 in Brussels
+    schedule.sandbox.set_faults([])
+    assert schedule.charged() == 4
+    ended = schedule.run(29.95, **values)
+    assert (ended.outcome.outcome, schedule.charged()) == ("done", COUNT)
+    status = read_status(Folders(schedule.data), "", schedule.settings(**values).run, schedule.now)
+    assert status.bill.spent == COUNT - 4
+
+
 def test_credits_charged_for_answers_that_cannot_be_read_are_spent(schedule: Schedule):
     """The month's budget counts them, also while nothing is published."""
     schedule.sandbox.set_faults([{"kind": "wrong_body"}])
