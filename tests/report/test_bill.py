@@ -79,6 +79,18 @@ def test_what_an_unfinished_run_still_has_to_buy_falls_due_today(folders):
     assert forecast(folders) == []
 
 
+def test_credits_fall_due_on_the_day_of_the_time_zone_whatever_its_offset(folders):
+    """18:40 in UTC is ten past midnight in India."""
+    at = NOON.replace(hour=18, minute=40)
+    run = make_run(folders, [ACME], ["lookalikes"], at=at)
+    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike()), at=at))
+    publish_landed(run, at=at)
+    with open_warehouse(folders) as connection:
+        settings = RunSettings(time_zone="Asia/Kolkata", free_refresh_days=0)
+        days = read_dues(connection, settings, at + 10 * DAY)
+    assert [each.day for each in days] == [(at + 31 * DAY).date()]
+
+
 def test_the_report_forecasts_what_status_does(folders):
     first = make_run(folders, [ACME], ["lookalikes"], run_id="2026-1")
     land_one(first)

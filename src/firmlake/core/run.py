@@ -154,8 +154,7 @@ class Run(msgspec.Struct, frozen=True):
         Raises:
             DamagedError: The file does not match its checksum.
         """
-        frame = pl.scan_parquet(self.checked("targets"), glob=False)
-        frame = frame.drop("held_hash", strict=False)
+        frame = pl.scan_parquet(self.checked("targets"), glob=False).drop("held_hash", strict=False)
         known = frame.collect_schema()
         frame = frame.with_columns(
             pl.lit(value=False).alias(name) for name in ("is_refresh", "is_barred") if name not in known

@@ -169,12 +169,12 @@ def read_dues(
         "margin": MARGIN,
     }
     query = f"""
-        SELECT date_trunc('hour', moment), sum(credits)::INT, sum(free)::INT
+        SELECT time_bucket(INTERVAL 15 MINUTE, moment), sum(credits)::INT, sum(free)::INT
         FROM ({_FORECAST.format(of_list=of_list, unsure=UNSURE)}) GROUP BY ALL ORDER BY ALL
     """  # noqa: S608 - constants of this module only
     counts: Counter[tuple[date, str]] = Counter()
-    for hour, credit_count, free_count in connection.execute(query, values).fetchall():
-        day = hour.replace(tzinfo=UTC).astimezone(zone).date()
+    for quarter, credit_count, free_count in connection.execute(query, values).fetchall():
+        day = quarter.replace(tzinfo=UTC).astimezone(zone).date()
         counts.update({(day, "credits"): credit_count, (day, "free"): free_count})
     if companies is not None:
         connection.unregister("listed")
