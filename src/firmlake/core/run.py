@@ -155,10 +155,8 @@ class Run(msgspec.Struct, frozen=True):
             DamagedError: The file does not match its checksum.
         """
         frame = pl.scan_parquet(self.checked("targets"), glob=False).drop("held_hash", strict=False)
-        known = frame.collect_schema()
-        frame = frame.with_columns(
-            pl.lit(value=False).alias(name) for name in ("is_refresh", "is_barred") if name not in known
-        )
+        missing = [name for name in ("is_refresh", "is_barred") if name not in frame.collect_schema()]
+        frame = frame.with_columns(pl.lit(value=False).alias(name) for name in missing)
         narrow = pl.Schema({"shard": pl.Int32(), "country": pl.Enum(COUNTRIES), "dataset": pl.Enum(self.plan.datasets)})
         frame = frame.cast(narrow)  # there may be millions of rows, and text columns take twice the memory
         return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()
