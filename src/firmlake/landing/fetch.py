@@ -102,7 +102,7 @@ class Fetcher:
             progress = shard.progress
             # Answers that landed before a crash also prove that the settings fit the service.
             for dataset, tracks in progress.datasets.items():
-                if any(track.first_at or track.status == "not_found" for track in tracks.values()):
+                if any(track.answered_at or track.status == "not_found" for track in tracks.values()):
                     self._standing.answered(dataset)
             try:
                 while asks := self._plan(shard):

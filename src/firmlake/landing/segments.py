@@ -71,8 +71,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         kind: "answer"; "no_answer" (no complete answer came; `error` says why); "probe" (an earlier request repeated to
-            test the service); a kind of `ENDS` (the companies get no further request in this run; `error` says why);
-            or "proven" (see `Progress.settle`).
+            test the service, without companies, or a question of `firmlake check`); a kind of `ENDS` (the companies get
+            no further request in this run; `error` says why); or "proven" (see `Progress.settle`).
         companies: Companies of the request, in its order.
         original: Keyed hash of the checksum that the body had before `firmlake forget` changed it; empty if it is as
             received.
