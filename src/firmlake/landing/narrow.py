@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from firmlake.api.element import Element
 from firmlake.api.judge import NO_SUCH_PLACE
 from firmlake.api.unknown import NOT_FOUND, is_about
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, ServiceError
 from firmlake.core.settings import ApiSettings
-from firmlake.landing.pages import Page
+from firmlake.landing.pages import Page, Wanted, plan_pages
 from firmlake.landing.segments import Header
 
 __all__ = [
     "Ask",
     "Sent",
+    "find_limits",
     "find_reason",
     "halve",
     "is_empty",
     "is_no_such_place",
     "is_nobodys_fault",
     "is_size",
+    "lower_limits",
     "misfit",
     "names_unknown",
 ]
@@ -68,7 +72,10 @@ def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], l
     """Send smaller and smaller parts of a dataset's first request, which failed, to find the reason.
 
     If companies are the reason, some part is answered and another of the same size is not. If the settings or the
-    service are the reason, all parts fail, even single companies. If the page was too large, both halves are answered.
+    service are the reason, all parts fail, even single companies. If the page was too large, all parts are answered.
+
+    After a refusal, parts ask for one record of each company: if only the records were too many, no company is asked
+    for alone, where one that is left out could not be told from one that fails.
 
     Returns:
         The larger requests that were divided, without their errors, and the last parts, which show the reason.
@@ -76,6 +83,9 @@ def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], l
     divided: list[Sent] = []
     rest: list[Ask] = []
     sent = first
+    if isinstance(first.error, RequestRefusedError) and (first.ask.page.limit or 1) > 1:
+        divided.append(first._replace(error=None))
+        sent = send(first.ask._replace(page=first.ask.page._replace(limit=1)))
     while sent.is_spoilt and len(sent.ask.page.companies) > 1:
         divided.append(sent._replace(error=None))
         half, *rest = halve(sent.ask.page)
@@ -83,8 +93,44 @@ def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], l
     parts = [sent, *(send(other) for other in rest)]
     companies = first.ask.page.companies
     if _are_spoilt(parts) and len(companies) > len(parts):  # two neighbours may both be the reason
-        parts.append(send(Ask(first.ask.page._replace(companies=companies[-1:]), _TRIES_ALONE)))
+        parts.append(send(Ask(sent.ask.page._replace(companies=companies[-1:]), _TRIES_ALONE)))
     return divided, parts
+
+
+def find_limits(
+    api: ApiSettings, first: Sent, answered: Sent, send: Callable[[Ask], Sent]
+) -> tuple[list[Sent], dict[str, int]]:
+    """Find how large requests may be after one was refused only for its size.
+
+    The companies of the part that was answered are asked for with fewer and fewer records, until they are answered.
+
+    Args:
+        api: The limits so far.
+        first: The request that was refused.
+        answered: A part of it, with one record of each company if the dataset is paged.
+        send: Sends a page.
+
+    Returns:
+        The requests sent, without the errors of those that were too large, and the settings that fit.
+    """
+    refused, page, limits, sent = first.ask.page, answered.ask.page, dict[str, int](), list[Sent]()
+    count = len(page.companies)
+    if count < len(refused.companies):
+        limits["companies_per_request"] = count
+    if refused.limit is None:
+        return sent, limits
+    fewer = msgspec.structs.replace(api, **limits)
+    planned = plan_pages(fewer, page.dataset, [Wanted(company) for company in page.companies])[0].limit or 1
+    limit = planned if limits else refused.limit // 2
+    while limit > 1:
+        sent.append(send(first.ask._replace(page=page._replace(limit=limit))))
+        if not isinstance(sent[-1].error, RequestRefusedError):
+            break
+        sent[-1] = sent[-1]._replace(error=None)
+        limit //= 2
+    if not limits or limit < planned:
+        limits["records_per_request"] = count * max(limit, 1)
+    return sent, limits
 
 
 def is_nobodys_fault(parts: list[Sent]) -> bool:
@@ -95,6 +141,13 @@ def is_nobodys_fault(parts: list[Sent]) -> bool:
 def is_size(first: Sent, parts: list[Sent]) -> bool:
     """Tell from the last parts whether the first request was refused only because it was too large."""
     return isinstance(first.error, RequestRefusedError) and all(part.error is None for part in parts)
+
+
+def lower_limits(api: ApiSettings, header: Header) -> dict[str, int]:
+    """Return the limits of a header of kind `LIMITS` that are lower than those so far; 0 means that there is none."""
+    limits = {key: most for key, most in header.limits.items() if not 0 < getattr(api, key) <= most}
+    records = limits.get("records_per_request", api.companies_per_request)
+    return {"companies_per_request": records} | limits if records < api.companies_per_request else limits
 
 
 def is_empty(sent: Sent) -> bool:
