@@ -31,7 +31,7 @@ from firmlake.intake.company_list import read_company_list
 from firmlake.landing.segments import Header, SegmentWriter, answered
 from firmlake.privacy.persons import answer_filter
 
-__all__ = ["REQUESTS_MAX", "STRANGER", "Asking", "Checked", "check", "choose_companies", "write_settings"]
+__all__ = ["REQUESTS_MAX", "Asking", "Checked", "check", "choose_companies", "write_settings"]
 
 REQUESTS_MAX = 200
 """An ordinary check takes 40 requests; a service whose refusals name nothing takes about 100."""

@@ -47,7 +47,7 @@ from firmlake.landing.standing import Standing
 from firmlake.landing.track import MISSES_MAX
 from firmlake.privacy.persons import answer_filter
 
-__all__ = ["Fetcher", "ShardResult"]
+__all__ = ["Fetcher"]
 
 
 class Fetcher:
