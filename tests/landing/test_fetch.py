@@ -308,6 +308,35 @@ def test_where_only_records_are_too_many_companies_stay_together(sandbox, folder
     assert said.endswith("set api.records_per_request = 420")
 
 
+def test_a_page_that_is_too_long_shrinks_alone(sandbox, folders, fetch):
+    plain, advice = make_run(folders, COMPANIES[:60], ["financials"]), []
+    fetch(plain)
+    sandbox.set_options(page_limit_max=3, records_per_request=0)
+    run = make_run(folders, COMPANIES[:60], ["financials"], run_id="20260105T120000Z-0002")
+    fetch(run, on_advice=advice.append)
+    assert held(run) == held(plain)
+    assert advice[0].endswith("and the run went on with smaller requests: set api.page_limit_max = 2")
+
+
+@pytest.mark.parametrize("stop_after", [2, 4, *slow(3, 8)])
+def test_a_run_stopped_while_it_looks_for_the_limits_ends_alike(sandbox, folders, fetch, stop_after):
+    sandbox.set_options(dialect=["not-found-omitted"])
+    plain = make_run(folders, COMPANIES[:60])
+    fetch(plain)
+    run, sent = make_run(folders, COMPANIES[:60], run_id="20260105T120000Z-0002"), []
+
+    def stop():
+        if len(sent) >= stop_after:
+            raise Stopped("enough")
+        sent.append(1)
+
+    unlimited = {"page_limit_max": 500, "records_per_request": 0}
+    with pytest.raises(Stopped):
+        fetch(run, before_each=stop, threads=1, **unlimited)
+    fetch(run, **unlimited)
+    assert held(run) == held(plain)
+
+
 @pytest.mark.parametrize("stop_after", [8, *slow(9, 12)])
 def test_a_resumed_run_knows_how_large_requests_may_be(sandbox, folders, fetch, stop_after):
     sandbox.set_options(companies_per_request=20)

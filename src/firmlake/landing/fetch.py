@@ -38,6 +38,7 @@ from firmlake.landing.narrow import (
     lower_limits,
     misfit,
     names_unknown,
+    size_of,
 )
 from firmlake.landing.pages import Wanted, accompany, plan_pages
 from firmlake.landing.segments import Header, SegmentWriter
@@ -109,7 +110,7 @@ class Fetcher:
             for dataset, tracks in progress.datasets.items():
                 if any(track.first_at or track.status == "not_found" for track in tracks.values()):
                     self._standing.answered(dataset)
-            for header in progress.headers:
+            for header in [header for header in progress.headers if header.limits][-1:]:
                 self._keep_to(header)
             try:
                 while asks := self._plan(shard):
@@ -206,24 +207,23 @@ class Fetcher:
         first = self._sender.send(ask, shard)
         if not first.is_spoilt or shard.is_apart(ask.page):
             return [first]
-        has_worked = standing.has_worked
         send = partial(self._sender.send, shard=shard)
         divided, parts = find_reason(first, send)
         if any(names_unknown(self._settings.api, part) for part in parts):
             standing.answered(dataset)  # the endpoint is there: it speaks of a company
             return [*divided, *parts]
-        is_refused = isinstance(first.error, RequestRefusedError)
         if is_size(first, parts):
             asks.clear()
+            self._sender.note_limits(ask.page, size_of(parts[0].ask.page), shard)  # in case the run is killed before
             sent, limits = find_limits(self._limits, first, parts[0], send)
-            self._keep_to(self._sender.note_limits(dataset, f"The service refused {first.ask.page}", limits, shard))
+            self._keep_to(self._sender.note_limits(ask.page, limits, shard))
             return [*divided, *parts, *sent]
-        if is_refused and not has_worked and is_nobodys_fault(parts):
-            standing.misfit = misfit(first)
-            if not is_no_such_place(first):
-                raise standing.misfit
         if is_nobodys_fault(parts):
             assert first.error
+            if isinstance(first.error, RequestRefusedError) and not standing.has_worked:
+                standing.misfit = misfit(first)
+                if not is_no_such_place(first):
+                    raise standing.misfit
             return [*divided, *(self._sender.end(dataset, part, first.error) for part in parts)]
         return [*divided, *parts]
 

@@ -28,6 +28,7 @@ __all__ = [
     "lower_limits",
     "misfit",
     "names_unknown",
+    "size_of",
 ]
 
 _TRIES_ALONE = 2
@@ -97,12 +98,19 @@ def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], l
     return divided, parts
 
 
+def size_of(page: Page) -> dict[str, int]:
+    """Return the settings of `api` under which no request is larger than a page."""
+    count = len(page.companies)
+    return {"companies_per_request": count} | ({"records_per_request": count * page.limit} if page.limit else {})
+
+
 def find_limits(
     api: ApiSettings, first: Sent, answered: Sent, send: Callable[[Ask], Sent]
 ) -> tuple[list[Sent], dict[str, int]]:
     """Find how large requests may be after one was refused only for its size.
 
-    The companies of the part that was answered are asked for with fewer and fewer records, until they are answered.
+    The companies of the part that was answered are asked for with fewer and fewer records, until they are answered. If
+    one of them alone is refused with more, not the request but its page was too large.
 
     Args:
         api: The limits so far.
@@ -111,26 +119,29 @@ def find_limits(
         send: Sends a page.
 
     Returns:
-        The requests sent, without the errors of those that were too large, and the settings that fit.
+        The requests sent, without the errors of those that were too large, and all limits that hold from now on.
     """
-    refused, page, limits, sent = first.ask.page, answered.ask.page, dict[str, int](), list[Sent]()
-    count = len(page.companies)
-    if count < len(refused.companies):
-        limits["companies_per_request"] = count
-    if refused.limit is None:
-        return sent, limits
-    fewer = msgspec.structs.replace(api, **limits)
-    planned = plan_pages(fewer, page.dataset, [Wanted(company) for company in page.companies])[0].limit or 1
-    limit = planned if limits else refused.limit // 2
-    while limit > 1:
-        sent.append(send(first.ask._replace(page=page._replace(limit=limit))))
-        if not isinstance(sent[-1].error, RequestRefusedError):
-            break
-        sent[-1] = sent[-1]._replace(error=None)
-        limit //= 2
-    if not limits or limit < planned:
-        limits["records_per_request"] = count * max(limit, 1)
-    return sent, limits
+    refused, page, sent = first.ask.page, answered.ask.page, list[Sent]()
+    is_smaller = len(page.companies) < len(refused.companies)
+    most = len(page.companies) if is_smaller else api.companies_per_request
+    limits = {"companies_per_request": most, "records_per_request": api.records_per_request}
+    if refused.limit:
+        fewer = msgspec.structs.replace(api, **limits)
+        planned = plan_pages(fewer, page.dataset, [Wanted(company) for company in page.companies])[0].limit or 1
+        limit, too_many = (planned, 0) if is_smaller else (refused.limit // 2, refused.limit)
+        while limit > 1:
+            sent.append(send(first.ask._replace(page=page._replace(limit=limit))))
+            if not isinstance(sent[-1].error, RequestRefusedError):
+                break
+            sent[-1] = sent[-1]._replace(error=None)
+            limit, too_many = limit // 2, limit
+        if too_many:
+            alone = send(first.ask._replace(page=page._replace(companies=page.companies[:1], limit=too_many)))
+            sent.append(alone._replace(error=None))
+            is_page = isinstance(alone.error, RequestRefusedError)
+            limit = max(limit, 1)
+            limits |= {"page_limit_max": limit} if is_page else {"records_per_request": len(page.companies) * limit}
+    return sent, {key: most for key, most in limits.items() if most}
 
 
 def is_nobodys_fault(parts: list[Sent]) -> bool:

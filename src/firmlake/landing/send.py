@@ -206,16 +206,10 @@ class Sender:
         for dataset in shard.progress.unnoted():
             self._note(dataset, (), shard, kind=PROVEN)
 
-    def note_limits(self, dataset: str, what: str, limits: dict[str, int], shard: Shard) -> Header:
-        """Record how large requests may be for the rest of the run, also if it is resumed.
-
-        Args:
-            dataset: The dataset.
-            what: What the service refused.
-            limits: Settings of `api`.
-            shard: The shard under way.
-        """
-        return self._note(dataset, (), shard, kind=LIMITS, error=what, limits=limits)
+    def note_limits(self, refused: Page, limits: dict[str, int], shard: Shard) -> Header:
+        """Record how large requests may be after a page was refused for its size; the last such record counts."""
+        error = f"The service refused {refused}"
+        return self._note(refused.dataset, (), shard, kind=LIMITS, error=error, limits=limits)
 
     def _note(self, dataset: str, companies: Collection[Company], shard: Shard, **values: Any) -> Header:
         header = msgspec.structs.replace(self._header(Page(dataset, tuple(companies)), shard.number), **values)
