@@ -84,7 +84,8 @@ def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], l
     divided: list[Sent] = []
     rest: list[Ask] = []
     sent = first
-    if isinstance(first.error, RequestRefusedError) and (first.ask.page.limit or 1) > 1:
+    is_refused = isinstance(first.error, RequestRefusedError) and not is_no_such_place(first)
+    if is_refused and (first.ask.page.limit or 1) > 1:
         divided.append(first._replace(error=None))
         sent = send(first.ask._replace(page=first.ask.page._replace(limit=1)))
     while sent.is_spoilt and len(sent.ask.page.companies) > 1:
