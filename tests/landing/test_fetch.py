@@ -51,13 +51,16 @@ class Clock:
 def fetch(sandbox, folders):
     """Fetch the shards of a run; every request goes through a client whose waits take no time."""
 
-    def fetch(run, of_runs=None, *, token="secret", before_each=lambda: None, on_advice=print, **api):
+    def nothing():
+        pass
+
+    def fetch(run, of_runs=None, *, token="secret", before_each=nothing, on_works=nothing, on_advice=print, **api):
         api = {"base_url": sandbox.base_url, "requests_per_minute": 0, **api}
         settings = msgspec.convert({"api": api, "run": of_runs or {}}, Settings)
         clock = Clock()
         access, timing = Access(settings.api, Token(token), _Gate(before_each)), Timing(clock, clock.sleep, lambda: 0.5)
         with Client(access, timing=timing) as client:
-            fetcher = Fetcher(client, settings, run, now=lambda: NOON, on_advice=on_advice)
+            fetcher = Fetcher(client, settings, run, on_works=on_works, now=lambda: NOON, on_advice=on_advice)
             try:
                 return [fetcher.fetch_shard(shard) for shard in range(1, run.plan.shard_count + 1)]
             finally:

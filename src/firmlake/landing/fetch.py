@@ -106,9 +106,10 @@ class Fetcher:
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = open_shard(self._run, number, writer)
             progress = shard.progress
-            # Answers that landed before a crash also prove that the settings fit the service.
+            # Answers that landed before a crash also prove that the settings fit the service; see `Sender._recognise`.
+            proofs = () if progress.foreign else ("not_found",)
             for dataset, tracks in progress.datasets.items():
-                if any(track.first_at or track.status == "not_found" for track in tracks.values()):
+                if any(track.first_at or track.status in proofs for track in tracks.values()):
                     self._standing.answered(dataset)
             for header in [header for header in progress.headers if header.limits][-1:]:
                 self._keep_to(header)
