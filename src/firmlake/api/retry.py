@@ -13,7 +13,7 @@ from firmlake.api.exchange import Answer
 from firmlake.api.timing import Timing
 from firmlake.core.errors import FirmlakeError, PausedByServiceError, RequestFailedError, ServiceError, UnavailableError
 
-__all__ = ["UNUSABLE_TRIES", "Policy", "TryAgainError", "give_up"]
+__all__ = ["Policy", "TryAgainError", "give_up"]
 
 T = TypeVar("T")
 FailureKind = Literal["failed", "unusable", "unreachable", "throttled"]

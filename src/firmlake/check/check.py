@@ -29,7 +29,7 @@ from firmlake.enrich.observer import Observer
 from firmlake.enrich.run import carry_out, shortfall
 from firmlake.intake.company_list import read_company_list
 
-__all__ = ["REQUESTS_MAX", "STRANGER", "Asking", "Checked", "check", "choose_companies", "write_settings"]
+__all__ = ["REQUESTS_MAX", "Asking", "Checked", "check", "choose_companies", "write_settings"]
 
 REQUESTS_MAX = 200
 """An ordinary check takes 40 requests; a service whose refusals name nothing takes about 100."""

@@ -6,12 +6,14 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from queue import SimpleQueue
 from zlib import crc32
 
 import msgspec
 
 from firmlake.api.client import Answer, Client
+from firmlake.api.service import is_stamped
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     ForbiddenError,
@@ -26,24 +28,27 @@ from firmlake.core.settings import Settings
 from firmlake.landing.narrow import (
     Ask,
     Sent,
+    find_limits,
     find_reason,
     halve,
     is_empty,
     is_no_such_place,
     is_nobodys_fault,
     is_size,
+    lower_limits,
     misfit,
     names_unknown,
+    size_of,
 )
 from firmlake.landing.pages import Wanted, accompany, plan_pages
-from firmlake.landing.segments import SegmentWriter
+from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.landing.send import Sender
 from firmlake.landing.shard import Shard, ShardResult, open_shard
 from firmlake.landing.standing import Standing
 from firmlake.landing.track import MISSES_MAX
 from firmlake.privacy.persons import answer_filter
 
-__all__ = ["Fetcher", "ShardResult"]
+__all__ = ["Fetcher"]
 
 
 class Fetcher:
@@ -76,7 +81,8 @@ class Fetcher:
         self._limits = settings.api
         self._run = run
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
-        self._standing = Standing(run.plan.datasets, run.barred_datasets(), on_works)
+        is_understood = is_stamped(run.folders)
+        self._standing = Standing(run.plan.datasets, run.barred_datasets(), on_works, is_understood=is_understood)
         clean = answer_filter(settings.privacy, run.folders)
         self._sender = Sender(client, settings, run, self._standing, on_answer, clean, now)
 
@@ -100,10 +106,13 @@ class Fetcher:
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = open_shard(self._run, number, writer)
             progress = shard.progress
-            # Answers that landed before a crash also prove that the settings fit the service.
+            # Answers that landed before a crash also prove that the settings fit the service; see `Sender._recognise`.
+            unproven = ("not_found",) if progress.foreign else ()
             for dataset, tracks in progress.datasets.items():
-                if any(track.answered_at or track.status == "not_found" for track in tracks.values()):
+                if any(track.answered_at and track.status not in unproven for track in tracks.values()):
                     self._standing.answered(dataset)
+            for header in [header for header in progress.headers if header.limits][-1:]:
+                self._keep_to(header)
             try:
                 while asks := self._plan(shard):
                     for sent in self._send_all(asks, shard):
@@ -190,7 +199,7 @@ class Fetcher:
         If companies may be the reason for a failure, smaller and smaller parts of the page are sent to find out. If no
         company is to blame, the dataset is given up. If, moreover, nothing was ever answered and the service refuses
         everything, the run ends; after a 404, only if no other dataset is answered either. If the page was too large,
-        the run goes on with smaller ones.
+        the run goes on with smaller ones, planned anew.
         """
         standing, dataset = self._standing, asks[0].page.dataset
         if probe := standing.take_probe(dataset):
@@ -199,36 +208,32 @@ class Fetcher:
         first = self._sender.send(ask, shard)
         if not first.is_spoilt or shard.is_apart(ask.page):
             return [first]
-        has_worked = standing.has_worked
-        divided, parts = find_reason(first, lambda part: self._sender.send(part, shard))
+        send = partial(self._sender.send, shard=shard)
+        divided, parts = find_reason(first, send)
         if any(names_unknown(self._settings.api, part) for part in parts):
             standing.answered(dataset)  # the endpoint is there: it speaks of a company
             return [*divided, *parts]
-        is_refused = isinstance(first.error, RequestRefusedError)
         if is_size(first, parts):
-            self._ask_for_less(asks, first, parts[0])
-        if is_refused and not has_worked and is_nobodys_fault(parts):
-            standing.misfit = misfit(first)
-            if not is_no_such_place(first):
-                raise standing.misfit
+            asks.clear()
+            self._sender.note_limits(ask.page, size_of(parts[0].ask.page), shard)  # in case the run is killed before
+            sent, limits = find_limits(self._limits, first, parts[0], send)
+            self._keep_to(self._sender.note_limits(ask.page, limits, shard))
+            return [*divided, *parts, *sent]
         if is_nobodys_fault(parts):
             assert first.error
+            if isinstance(first.error, RequestRefusedError) and not standing.has_worked:
+                standing.misfit = misfit(first)
+                if not is_no_such_place(first):
+                    raise standing.misfit
             return [*divided, *(self._sender.end(dataset, part, first.error) for part in parts)]
         return [*divided, *parts]
 
-    def _ask_for_less(self, asks: deque[Ask], refused: Sent, answered: Sent) -> None:
-        """Drop all planned pages and plan the rest of the run no larger than a page that was answered."""
-        page = answered.ask.page
-        fitting = {"companies_per_request": len(page.companies)}
-        if page.limit:
-            fitting["records_per_request"] = len(page.companies) * page.limit
-        self._limits = msgspec.structs.replace(self._limits, **fitting)
-        asks.clear()
-        advised = " and ".join(f"api.{key} = {value}" for key, value in fitting.items())
-        self._on_advice(
-            f"The service refused {len(refused.ask.page.companies)} companies in one request for {page.dataset}, "
-            f"and the run went on with {len(page.companies)}: set {advised}"
-        )
+    def _keep_to(self, header: Header) -> None:
+        """Plan the rest of the run no larger than a header of kind `LIMITS` says, and advise to set that."""
+        if limits := lower_limits(self._limits, header):
+            self._limits = msgspec.structs.replace(self._limits, **limits)
+            advised = " and ".join(f"api.{key} = {most}" for key, most in limits.items())
+            self._on_advice(f"{header.error}, and the run went on with smaller requests: set {advised}")
 
     def _probe(self, asks: deque[Ask], tries: int | None, shard: Shard) -> Sent:
         """Ask for one company of the next page, to see whether its dataset is available again."""

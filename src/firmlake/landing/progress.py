@@ -18,11 +18,13 @@ from firmlake.core.settings import NameSettings
 from firmlake.landing.segments import ENDS, Header
 from firmlake.landing.track import LEFT_OUT, OTHER_MESSAGE, Track, is_beyond_page
 
-__all__ = ["NOT_SENT", "PROVEN", "Progress", "check_answer"]
+__all__ = ["LIMITS", "NOT_SENT", "PROVEN", "Progress", "check_answer"]
 
 PROVEN = "proven"
 """Kind of a header without companies: an answer of the shard showed that totals of the dataset count all records."""
-NOT_SENT = frozenset([*ENDS, PROVEN])
+LIMITS = "limits"
+"""Kind of a header without companies: the service refused a request for its size, and the run keeps to smaller ones."""
+NOT_SENT = frozenset([*ENDS, PROVEN, LIMITS])
 """Kinds of headers that record a decision; all others record a request."""
 
 

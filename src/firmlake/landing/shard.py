@@ -92,10 +92,13 @@ class Shard(NamedTuple):
     def doubts_silence(self, dataset: str) -> bool:
         """Tell whether a company of which answers say nothing may be known all the same.
 
-        An element said of another company that it is unknown; or more than a few known companies are left out too.
+        An element said of another company that it is unknown; or no company was found at all; or more than a few known
+        companies are left out too.
         """
-        tracks = (track for tracks in self.progress.datasets.values() for track in tracks.values())
+        tracks = [track for _, _, track in self.progress.tracks()]
         if any(track.status == "not_found" and track.ended_at is None for track in tracks):
+            return True
+        if not any(track.first_at for track in tracks):
             return True
         known = [track for company, track in self.progress.datasets[dataset].items() if self.is_known(company)]
         return sum(track.left_out > 0 for track in known) > _FEW * len(known)

@@ -24,14 +24,24 @@ class Standing:
         datasets: Datasets of the run.
         barred: Datasets that were given up when they were last requested.
         on_works: Called once, when the first dataset is answered.
+        is_understood: The first value of the attribute.
 
     Attributes:
         ended: By dataset that was given up, the reason.
         has_worked: Whether any dataset was ever answered.
+        is_understood: Whether an answer ever had something to say about a company that was asked for, other than that
+            it is unknown. Until then, one that tells of others instead shows that we cannot read its identifiers.
         misfit: The error that ends the run if no dataset is ever answered; None while the settings seem to fit.
     """
 
-    def __init__(self, datasets: Collection[str], barred: Collection[str], on_works: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        datasets: Collection[str],
+        barred: Collection[str],
+        on_works: Callable[[], object],
+        *,
+        is_understood: bool = False,
+    ) -> None:
         self._datasets = datasets
         self._on_works = on_works
         self._works: set[str] = set()
@@ -39,6 +49,7 @@ class Standing:
         self._lock = threading.Lock()
         self.ended: dict[str, FirmlakeError] = {}
         self.has_worked = False
+        self.is_understood = is_understood
         self.misfit: FirmlakeError | None = None
 
     def works(self, dataset: str) -> bool:

@@ -15,7 +15,7 @@ from firmlake.core.settings import RunSettings
 from firmlake.tables.underway import Underway
 from firmlake.warehouse.windows import MARGIN, UNSURE, closing_lead
 
-__all__ = ["Bill", "Day", "count_unbought", "month_start", "read_bill", "read_dues", "spent_this_month"]
+__all__ = ["Bill", "Day", "count_unbought", "read_bill", "read_dues", "spent_this_month"]
 
 _DAYS = 28
 
