@@ -11,7 +11,14 @@ import tenacity
 from firmlake.api.breaker import RetryBudget
 from firmlake.api.exchange import Answer
 from firmlake.api.timing import Timing
-from firmlake.core.errors import FirmlakeError, PausedByServiceError, RequestFailedError, ServiceError, UnavailableError
+from firmlake.core.errors import (
+    EndpointPausedError,
+    FirmlakeError,
+    PausedByServiceError,
+    RequestFailedError,
+    ServiceError,
+    UnavailableError,
+)
 
 __all__ = ["UNUSABLE_TRIES", "Policy", "TryAgainError", "give_up"]
 
@@ -153,7 +160,8 @@ def give_up(error: TryAgainError, host: str, *, has_connected: bool, has_answere
     if error.kind == "unreachable" and not has_connected:
         return ServiceError(f"{host} is {reason}", "Check api.base_url and the network")
     if error.kind == "throttled":
-        return PausedByServiceError(
+        paused = EndpointPausedError if answer.status == 403 else PausedByServiceError
+        return paused(
             f"The service has answered nothing but {answer.status} for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
             "Run again later, with a lower api.requests_per_minute if nobody else uses the key",
         )

@@ -8,7 +8,7 @@ import msgspec
 
 from firmlake.api import requests
 from firmlake.check.finding import Finding
-from firmlake.check.talk import Talk
+from firmlake.check.talk import FORBIDDEN, Talk
 from firmlake.core.company import Company
 
 __all__ = ["SPELLING", "find_spelling", "spellings"]
@@ -40,7 +40,8 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
         of_country = [company for company in companies if company.country == country]
         found = _find_known(talk, dataset, of_country)
         known_by |= {country: found} if found else {}
-        unknown += [] if found else of_country
+        is_forbidden = talk.answers[-1].status == FORBIDDEN  # the finding about the endpoint says so
+        unknown += [] if found or is_forbidden else of_country
     keep = talk.api.keep_leading_zero
     settings = {"api.keep_leading_zero": keep} if keep != usual else {}
     if unknown:

@@ -21,8 +21,10 @@ from firmlake.core.errors import (
     ServiceError,
 )
 from firmlake.core.memory import collecting_rarely
-from firmlake.core.run import Run
+from firmlake.core.run import REDRIVE, Run
 from firmlake.core.settings import Settings
+from firmlake.landing.asked import count_asked
+from firmlake.landing.forbidden import Forbidden
 from firmlake.landing.narrow import (
     Ask,
     Sent,
@@ -76,9 +78,12 @@ class Fetcher:
         self._limits = settings.api
         self._run = run
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
-        self._standing = Standing(run.plan.datasets, run.barred_datasets(), on_works)
+        is_redrive = run.plan.list_name == REDRIVE
+        company_count = 0 if is_redrive else run.plan.company_count
+        self._standing = Standing(run.plan.datasets, count_asked(run), on_works, company_count)
         clean = answer_filter(settings.privacy, run.folders)
         self._sender = Sender(client, settings, run, self._standing, on_answer, clean, now)
+        self._forbidden = Forbidden(self._standing, self._sender, is_redrive=is_redrive)
 
     def close(self) -> None:
         """Wait for the requests in flight and start no others."""
@@ -102,8 +107,9 @@ class Fetcher:
             progress = shard.progress
             # Answers that landed before a crash also prove that the settings fit the service.
             for dataset, tracks in progress.datasets.items():
-                if any(track.first_at or track.status == "not_found" for track in tracks.values()):
-                    self._standing.answered(dataset)
+                said = (one for one, track in tracks.items() if track.first_at or track.status == "not_found")
+                if countries := {company.country for company in said}:
+                    self._standing.answered(dataset, countries)
             try:
                 while asks := self._plan(shard):
                     for sent in self._send_all(asks, shard):
@@ -113,7 +119,7 @@ class Fetcher:
             finally:
                 self._sender.note_proofs(shard)
             self._standing.check()
-            self._give_up_ended(shard)
+            self._sender.give_up_ended(shard)
         statuses = [track.status for _, _, track in progress.tracks()]
         if self._sender.charged:
             raise self._sender.charged
@@ -129,22 +135,26 @@ class Fetcher:
             if dataset in self._standing.ended:
                 continue
             hopeless: defaultdict[tuple[str, str], list[Company]] = defaultdict(list)
-            wanted: defaultdict[tuple[bool, bool, bool], list[Wanted]] = defaultdict(list)
-            apart, refreshed = shard.apart[dataset], shard.refreshed[dataset]
+            wanted: defaultdict[tuple[str, bool, bool, bool], list[Wanted]] = defaultdict(list)
+            apart, refreshed, barred = shard.apart[dataset], shard.refreshed[dataset], shard.barred[dataset]
             for company, track in shard.progress.pending(dataset).items():
+                if self._standing.refusal(dataset, [company]):
+                    continue
                 is_left_out = track.left_out > 0 and not shard.is_known(company)
                 if track.is_given_up:
                     kind = "unknown" if is_left_out and track.left_out >= MISSES_MAX else "given_up"
                     hopeless[kind, track.reason].append(company)
                 elif self._may_ask(shard, company):
-                    wanted[company in apart, company not in refreshed, is_left_out].append(
+                    is_barred = company in barred or self._standing.is_barred(dataset, company.country)
+                    country = company.country * is_barred  # pages of their own, after all others
+                    wanted[country, company in apart, company not in refreshed, is_left_out].append(
                         Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
                     )
             for (kind, reason), companies in hopeless.items():
                 if kind == "unknown" and shard.doubts_silence(dataset):
                     kind = "given_up"
                 self._sender.give_up(dataset, companies, reason, shard, kind)
-            for (is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Sender.charged`
+            for (_, is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: `Sender.charged`
                 tries = 1 if is_apart else self._settings.api.tries  # failed before: halved, not retried
                 witness = shard.witness(dataset) if is_left_out else None
                 pages = plan_pages(self._limits, dataset, group)
@@ -172,14 +182,16 @@ class Fetcher:
         try:
             while asks or flying:
                 while asks and flying < 2 * self._settings.api.threads:
-                    if not self._standing.works(asks[0].page.dataset):
-                        yield from self._send_first(asks, shard)
+                    page = asks[0].page
+                    if self._standing.must_wait(page.dataset, page.companies[0].country):
+                        for sent in self._send_first(asks, shard):
+                            yield from self._forbidden.explain(sent, shard)
                         break  # the result decides how to continue
                     self._pool.submit(self._sender.send, asks.popleft(), shard).add_done_callback(done.put)
                     flying += 1
                 if flying:
                     ended, flying = done.get(), flying - 1
-                    yield ended.result()
+                    yield from self._forbidden.explain(ended.result(), shard)
         finally:
             for _ in range(flying):
                 done.get()
@@ -193,7 +205,7 @@ class Fetcher:
         the run goes on with smaller ones.
         """
         standing, dataset = self._standing, asks[0].page.dataset
-        if probe := standing.take_probe(dataset):
+        if probe := standing.take_probe(dataset, asks[0].page.companies[0].country):
             return [self._probe(asks, probe[0], shard)]
         ask = asks.popleft()
         first = self._sender.send(ask, shard)
@@ -202,7 +214,7 @@ class Fetcher:
         has_worked = standing.has_worked
         divided, parts = find_reason(first, lambda part: self._sender.send(part, shard))
         if any(names_unknown(self._settings.api, part) for part in parts):
-            standing.answered(dataset)  # the endpoint is there: it speaks of a company
+            standing.answered(dataset, [])  # the endpoint is there: it speaks of a company
             return [*divided, *parts]
         is_refused = isinstance(first.error, RequestRefusedError)
         if is_size(first, parts):
@@ -238,8 +250,13 @@ class Fetcher:
         company = (fine or page.companies)[crc32(self._run.run_id.encode()) % len(fine or page.companies)]
         probe = Ask(page._replace(companies=(company,)), tries or self._settings.api.tries)
         sent = self._sender.send(probe, shard, is_patient=False)
-        if isinstance(sent.error, RequestFailedError) or (tries and isinstance(sent.error, RequestRefusedError)):
+        is_failure = isinstance(sent.error, RequestFailedError) or (
+            tries and isinstance(sent.error, RequestRefusedError)
+        )
+        if is_failure and sent.error and not self._standing.works(page.dataset):
             return self._sender.end(page.dataset, sent, sent.error)
+        if isinstance(sent.error, ForbiddenError):
+            return sent
         if sent.error is None:
             ask = asks.popleft()
             rest = tuple(other for other in page.companies if other != company)
@@ -254,7 +271,9 @@ class Fetcher:
         """
         page, error = sent.ask.page, sent.error
         if isinstance(error, OutOfCreditsError):
-            return self._afford(sent, shard)
+            return self._sender.afford(sent, shard)
+        if isinstance(error, ForbiddenError):
+            return self._forbidden.leave_out(sent, shard)
         if not sent.is_spoilt or page.dataset in self._standing.ended:
             return []
         assert isinstance(error, ServiceError)
@@ -275,21 +294,3 @@ class Fetcher:
         kind = "unknown" if names_unknown(self._settings.api, sent) else "given_up"
         self._sender.give_up(page.dataset, wanted.companies, error.message, shard, kind)
         return []
-
-    def _afford(self, sent: Sent, shard: Shard) -> list[Ask]:
-        """Ask for as many companies of a page as there are credits left; for half of them if the service does not say.
-
-        A service that refuses a page of 100 companies for want of one credit would otherwise keep the other 99.
-        """
-        page = sent.ask.page
-        unpaid = [company for company in page.companies if not shard.is_paid(company, self._run.plan.datasets)]
-        left = self._sender.credits_left
-        count = min(len(unpaid) // 2 if left is None else left, len(unpaid) - 1)
-        return [sent.ask._replace(page=page._replace(companies=tuple(unpaid[:count])))] if count > 0 else []
-
-    def _give_up_ended(self, shard: Shard) -> None:
-        """Record the companies that get nothing from a dataset in this run because the dataset was given up."""
-        for dataset, error in self._standing.ended.items():
-            if companies := shard.progress.pending(dataset):
-                kind = "forbidden" if isinstance(error, ForbiddenError) else "unavailable"
-                self._sender.give_up(dataset, companies, error.message, shard, kind)
