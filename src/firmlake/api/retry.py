@@ -161,8 +161,9 @@ def give_up(error: TryAgainError, host: str, *, has_connected: bool, has_answere
         return ServiceError(f"{host} is {reason}", "Check api.base_url and the network")
     if error.kind == "throttled":
         paused = EndpointPausedError if answer.status == 403 else PausedByServiceError
+        subject = answer.request.path if answer.status == 403 else "The service"
         return paused(
-            f"The service has answered nothing but {answer.status} for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
+            f"{subject} has answered nothing but {answer.status} for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
             "Run again later, with a lower api.requests_per_minute if nobody else uses the key",
         )
     if answer.error.startswith("timeout") and not has_answered:

@@ -184,12 +184,9 @@ def _describe_endpoints(
             yield Finding(row, f"{seen}: not found", "not_observed")
         else:
             said = describe_refusal(worst)
-            what = "forbidden" if worst.status == FORBIDDEN else f"refused ({said})" if is_refusal(worst) else "fails"
-            step = (
-                _advise(talk, dataset, said)
-                if answer or is_refusal(worst) or worst.status == FORBIDDEN
-                else _POST_UNTRIED
-            )
+            is_forbidden = worst.status == FORBIDDEN
+            what = "forbidden" if is_forbidden else f"refused ({said})" if is_refusal(worst) else "fails"
+            step = _advise(talk, dataset, said) if answer or is_refusal(worst) or is_forbidden else _POST_UNTRIED
             yield Finding(row, f"{seen}: {what}", "needs_you", next_step=step)
 
 

@@ -134,7 +134,8 @@ def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
         .sort("dataset", "part")
     )
     for part_of, _, status, datasets, count, reason in found.collect().iter_rows():
-        said, names = (reason or "no reason recorded")[:_REASON_MAX], " and ".join(datasets)
+        said = (reason or "no reason recorded")[:_REASON_MAX]
+        names = " and ".join(filter(None, [", ".join(datasets[:-1]), datasets[-1]]))
         step = f"once the service answers, {_REDRIVE}"
         if part_of:
             step = f"get a token that may ask about them, then {_REDRIVE}; or leave them out of the list"

@@ -14,12 +14,15 @@ __all__ = ["AskedCountry", "count_asked"]
 class AskedCountry(NamedTuple):
     """The companies of a country that a run asks for in a dataset, counted.
 
+    The others of the list were answered not long ago.
+
     Attributes:
         dataset: The dataset.
         country: The country.
         asked_count: Companies.
         barred_count: Those whose dataset, or whose country in it, was given up when they were last requested.
         known_count: Those of which an earlier run found records.
+        listed_count: Companies of the country on the list of the run.
     """
 
     dataset: str
@@ -27,6 +30,7 @@ class AskedCountry(NamedTuple):
     asked_count: int
     barred_count: int
     known_count: int
+    listed_count: int
 
 
 def count_asked(run: Run) -> list[AskedCountry]:
@@ -35,5 +39,6 @@ def count_asked(run: Run) -> list[AskedCountry]:
     is_barred = pl.col("is_barred") if "is_barred" in frame.collect_schema() else pl.lit(value=False)
     counts = [pl.len(), is_barred.sum().alias("barred_count"), pl.col("expected_count").count()]
     key = [pl.col(name).cast(pl.String) for name in ("dataset", "country")]
-    found = frame.filter(pl.col("shard") > 0).group_by(key).agg(counts).collect()
-    return [AskedCountry(*row) for row in found.iter_rows()]
+    listed = pl.scan_parquet(run.checked("companies"), glob=False).group_by(key[1]).agg(pl.len().alias("listed_count"))
+    found = frame.filter(pl.col("shard") > 0).group_by(key).agg(counts).join(listed, on="country", how="left")
+    return [AskedCountry(*row) for row in found.collect().iter_rows()]

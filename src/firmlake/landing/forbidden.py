@@ -8,7 +8,7 @@ alone; only if that does not explain the 403, the request is halved.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from firmlake.core.company import Company
 from firmlake.core.errors import ForbiddenError
@@ -47,6 +47,8 @@ class Forbidden:
             return [sent]
         country = page.companies[0].country
         samples: list[Sent] = []
+        if self._was_forbidden(page.dataset, page.companies, shard):
+            return [sent]
         if len(page.companies) == 1 and standing.is_barred(page.dataset, country):
             closed = [country]
         else:
@@ -76,8 +78,7 @@ class Forbidden:
         )
         if len(wanted) < len(page.companies):
             return [sent.ask._replace(page=page._replace(companies=wanted))] if wanted else []
-        was_forbidden = not self._is_redrive and shard.barred[page.dataset].issuperset(wanted)
-        if len(wanted) > 1 and not was_forbidden:
+        if len(wanted) > 1 and not self._was_forbidden(page.dataset, wanted, shard):
             return halve(page)
         self._sender.give_up(page.dataset, wanted, forbidden_for(error, "this company").message, shard, "forbidden")
         key = page.dataset, wanted[0].country
@@ -85,6 +86,11 @@ class Forbidden:
         if self._refused_alone[key] == REFUSED_ALONE_MAX:
             standing.close_rest(*key, error, REFUSED_ALONE_MAX)
         return []
+
+    def _was_forbidden(self, dataset: str, companies: Collection[Company], shard: Shard) -> bool:
+        """Tell whether single companies were forbidden before, so that another refusal of them all is no surprise."""
+        is_barred_alone = shard.barred[dataset].issuperset(companies) and not self._is_redrive
+        return is_barred_alone and not any(self._standing.is_barred(dataset, one.country) for one in companies)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -29,14 +29,14 @@ _MOST = 0.5
 class Standing:
     """What a run knows about its datasets; may be used from many threads.
 
-    A country is barred in a dataset if most of its companies were given up when they were last requested. One of them
-    is asked for before all others.
+    A country is barred in a dataset if most of the companies to ask for were given up when they were last requested. One
+    of them is asked for before all others.
 
     Args:
         datasets: Datasets of the run.
         asked: The companies of the run, counted.
         on_works: Called once, when the first dataset is answered.
-        company_count: Companies of the list; 0 if there is no list.
+        company_count: Companies of the list; 0 if the run asks again for what failed, from any list.
 
     Attributes:
         ended: By dataset that was given up, the reason.
@@ -56,12 +56,15 @@ class Standing:
         self._on_works = on_works
         self._countries: defaultdict[str, set[str]] = defaultdict(set)
         self._barred: defaultdict[str, set[str]] = defaultdict(set)
+        self._held_in_part: set[tuple[str, str]] = set()  # barred countries of which other companies were answered
         counts: Counter[str] = Counter()
         for each in asked:
             counts[each.dataset] += each.asked_count
             self._countries[each.dataset].add(each.country)
             if each.barred_count > each.asked_count / 2:
                 self._barred[each.dataset].add(each.country)
+                if company_count and each.asked_count < each.listed_count:
+                    self._held_in_part.add((each.dataset, each.country))
         self._known = {(each.dataset, each.country) for each in asked if each.known_count}
         self._whole = {dataset for dataset, count in counts.items() if count == company_count}
         self._works: set[str] = set()
@@ -94,9 +97,8 @@ class Standing:
 
     def refusal(self, dataset: str, companies: Iterable[Company]) -> FirmlakeError | None:
         """Return why a request need not be sent, because its dataset or the country of a company is given up."""
-        if not self.closed or dataset in self.ended:
-            return self.ended.get(dataset)
-        return next((error for one in companies if (error := self.closed.get((dataset, one.country)))), None)
+        closed = self.closed and (self.closed.get((dataset, one.country)) for one in companies)
+        return next(filter(None, closed), self.ended.get(dataset))
 
     def _is_probe_due(self, dataset: str, country: str) -> bool:
         key = dataset, country
@@ -143,12 +145,13 @@ class Standing:
             if closed & barred and dataset in self._whole and dataset not in self._works:
                 closed |= {country for country in barred if self.is_unknown(dataset, country)}
             for country in closed:
-                self.closed[dataset, country] = forbidden_for(error, f"companies in {country}")
-        if all((dataset, country) in self.closed for country in every):
-            is_whole = dataset in self._whole or every.issuperset(COUNTRIES)
-            self.end(
-                dataset, error if is_whole else forbidden_for(error, f"companies in {' and '.join(sorted(every))}")
-            )
+                whom = "this company" if (dataset, country) in self._held_in_part else f"companies in {country}"
+                self.closed[dataset, country] = forbidden_for(error, whom)
+            if dataset in self._works or not all((dataset, country) in self.closed for country in every):
+                return
+            if dataset in self._whole or every.issuperset(COUNTRIES):
+                self.closed |= {(dataset, country): error for country in every}
+        self.end(dataset, self.closed[dataset, min(every)])
 
     def close_rest(self, dataset: str, country: str, error: ForbiddenError, refused_count: int) -> None:
         """Record that no more companies of a country are asked for, because so many were refused one by one."""
