@@ -1,11 +1,13 @@
 """Answers that are wrong within: elements, totals, pages and fields that are not as they should be."""
 
+import gzip
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from firmlake_sandbox.bodies import Answer, inflate_body, replace_body
 from firmlake_sandbox.faults import parse_company
+from firmlake_sandbox.rewrites import write_gzip
 from firmlake_sandbox.rules import AnyRule, Drift, Elements, GzipBomb, SmallPages, Totals, WrongBody
 
 _Element = dict[str, Any]
@@ -25,7 +27,16 @@ def change_answer(rule: AnyRule, answer: Answer, bits: int) -> Answer:
         bits: What decides which elements it concerns.
     """
     change = _CHANGES.get(type(rule))
-    return change(rule, answer, bits) if change and answer.status == 200 else answer
+    if not change or answer.status != 200:
+        return answer
+    if answer.headers.get("content-encoding") != "gzip":
+        return change(rule, answer, bits)
+    headers = {name: text for name, text in answer.headers.items() if name != "content-encoding"}
+    changed = change(rule, Answer(answer.status, headers, gzip.decompress(answer.body)), bits)
+    if "content-encoding" in changed.headers:
+        return changed
+    body, encoding = write_gzip(changed.body)
+    return changed._replace(headers={**changed.headers, "content-encoding": encoding}, body=body)
 
 
 def _change_elements(rule: Elements, answer: Answer, bits: int) -> Answer:

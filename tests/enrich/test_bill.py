@@ -9,11 +9,16 @@ from types import SimpleNamespace
 import pytest
 
 import firmlake_sandbox
-from firmlake.core.errors import FirmlakeError, UsageError
+from firmlake.check.check import Asking, check
+from firmlake.check.finding import Finding
+from firmlake.core.company import Company
+from firmlake.core.errors import FirmlakeError, Stopped, UsageError
 from firmlake.core.folders import Folders
+from firmlake.core.runs import list_runs
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.plan import plan
 from firmlake.enrich.run import enrich, shortfall
+from firmlake.intake.company_list import read_company_list
 from firmlake.report.status import read_status
 from firmlake.terminal.bill import describe_bill
 from firmlake.terminal.plan import describe_plan
@@ -105,6 +110,52 @@ def test_what_somebody_else_bought_before_is_not_refreshed_for_free(schedule: Sc
     assert schedule.charged() == 2 * bought
 
 
+def killed_check(schedule: Schedule) -> int:
+    """Check the service for two companies of the list, and be killed in the midst; return what that cost."""
+
+    def kill(finding: Finding) -> None:
+        if finding.assumption == "largest page":
+            raise KeyboardInterrupt
+
+    settings = schedule.settings()
+    companies = read_company_list(schedule.company_list, settings.intake).companies.select("country", "company_number")
+    known = tuple(Company(*row) for row in companies.rows()[:2])
+    with pytest.raises(KeyboardInterrupt):
+        check(settings, Asking(known, None), lambda: schedule.now, kill)
+    return schedule.charged()
+
+
+def test_what_a_killed_check_paid_for_is_known(schedule: Schedule):
+    paid = killed_check(schedule)
+    assert paid > 0
+    status = read_status(Folders(schedule.data), "", schedule.settings().run, schedule.now)
+    assert status.bill.spent == paid
+    summary = schedule.run(5).summary
+    assert summary.unexplained_bill == ""
+    assert summary.credit_count == schedule.charged() - paid
+    late = schedule.run(33)
+    assert (late.outcome.outcome, late.summary.target_count) == ("done", summary.credit_count), "its window is over"
+
+
+def test_a_check_after_a_killed_one_goes_on_with_its_run(schedule: Schedule):
+    paid = killed_check(schedule)
+    settings = schedule.settings()
+    [run] = list_runs(Folders(schedule.data))
+    companies = tuple(Company(*row) for row in run.table("companies").select("country", "company_number").rows())
+    checked = check(settings, Asking(companies, None), lambda: schedule.now)
+    assert checked.run_id == run.run_id
+    assert ask(Folders(schedule.data), "SELECT credit_count, expected_credit_count FROM runs")[1] == [(2, 2)]
+    assert paid <= schedule.charged() == 2
+
+
+def test_a_check_heeds_the_budget_of_the_month(schedule: Schedule):
+    settings = schedule.settings(run__max_credits_per_month=1)
+    companies = (Company("BE", "0403227515"), Company("FR", "552032534"))
+    with pytest.raises(Stopped, match=r"max_credits_per_month = 1 .* does not pay for 1 company"):
+        check(settings, Asking(companies, None), lambda: schedule.now)
+    assert schedule.charged() == 0
+
+
 def test_nothing_is_bought_that_the_disk_has_no_room_to_publish(schedule: Schedule, monkeypatch: pytest.MonkeyPatch):
     bought = schedule.run(0).summary.expected_credit_count
     with monkeypatch.context() as patch:
@@ -124,6 +175,7 @@ def test_a_refresh_that_is_charged_after_all_stops_the_run_and_is_not_tried_agai
     assert ended.outcome.outcome == "stopped"
     assert ended.outcome.reason.startswith("The service charged 2 credits for a request of 2 companies that should be")
     assert schedule.charged() == bought + 2, "the first request tells"
+    assert ended.summary.free_refresh_count == 0, "it saved nothing"
     assert shortfall([ended]).exit_code == 4
     held = ask(Folders(schedule.data), "SELECT DISTINCT status FROM company_state")[1]
     assert ("waiting",) not in held, "what was not refreshed is as fresh as before"
@@ -152,6 +204,35 @@ def test_a_month_costs_no_more_than_its_budget_and_the_next_month_goes_on(schedu
     schedule.go(29.9)  # 31 March, 23:36 UTC: April in Brussels
     assert schedule.plan(**budget).budget.spent == 0
     assert schedule.plan(**budget, run__time_zone="UTC").budget.spent == schedule.charged()
+
+
+def test_a_run_that_resumes_in_the_next_month_has_its_budget(schedule: Schedule):
+    values = {"run__max_credits_per_month": 6, "api__companies_per_request": 2, "api__threads": 1}
+    schedule.sandbox.set_faults([{"kind": "status", "status": 503, "nth": list(range(3, 60))}])
+    with pytest.raises(FirmlakeError):
+        schedule.run(29.8, **values)  # 31 March, 23:12 in Brussels
+    schedule.sandbox.set_faults([])
+    assert schedule.charged() == 4
+    ended = schedule.run(29.95, **values)
+    assert (ended.outcome.outcome, schedule.charged()) == ("done", COUNT)
+    status = read_status(Folders(schedule.data), "", schedule.settings(**values).run, schedule.now)
+    assert status.bill.spent == COUNT - 4
+
+
+def test_credits_charged_for_answers_that_cannot_be_read_are_spent(schedule: Schedule):
+    """The month's budget counts them, also while nothing is published."""
+    schedule.sandbox.set_faults([{"kind": "wrong_body"}])
+    with pytest.raises(FirmlakeError):
+        schedule.run(0)
+    spent = schedule.charged()
+    assert spent > 0
+    status = read_status(Folders(schedule.data), "", schedule.settings().run, schedule.now)
+    assert status.bill.spent == spent
+    schedule.sandbox.set_faults([])
+    schedule.run(1, run__max_credits_per_month=spent)
+    assert schedule.charged() == spent
+    status = read_status(Folders(schedule.data), "", schedule.settings().run, schedule.now)
+    assert status.bill.spent == spent, "published, they count once"
 
 
 @pytest.mark.slow

@@ -17,7 +17,20 @@ from firmlake.rebuild.prune import find_removable, prune
 from firmlake.rebuild.replay import replay
 from firmlake.rebuild.verify import content_hashes, verify
 from firmlake.warehouse.generations import list_generations, open_warehouse
-from support import ACME, BOLT, CIRC, query, slow
+from support import (
+    ACME,
+    BOLT,
+    CIRC,
+    answer,
+    found,
+    land,
+    lookalike,
+    make_run,
+    publish_landed,
+    query,
+    slow,
+    with_views,
+)
 
 from .everything import places_of
 from .support import NAME, SPELLED, WEEKS, make_weeks, now, settings_of
@@ -125,6 +138,23 @@ def test_a_forgotten_company_leaves_nothing_but_places_without_a_name(folders):
     assert query(folders, "SELECT count(*), sum(stake_fraction) FROM relationships") == [
         (count - gone, stakes - gone_stakes)
     ]
+    assert agrees(folders)
+
+
+@pytest.mark.parametrize(("charged", "unexplained"), [(2, 0), (3, 1)])
+def test_the_credit_of_a_forgotten_company_stays_explained(tmp_path, charged, unexplained):
+    """It remains charged. What the service charged beyond it remains unexplained."""
+    folders = Folders(tmp_path / "data")
+    run = make_run(folders, [ACME, BOLT], ["lookalikes"])
+    elements = [found(company, "lookalikes", lookalike(CIRC)) for company in (ACME, BOLT)]
+    told = {run.plan.names.credits_charged_header.lower(): str(charged)}
+    land(run, answer("lookalikes", *elements, headers=told))
+    publish_landed(run)
+    with_views(folders)
+    for company in (BOLT, ACME):
+        forget(settings_of(folders), [Subject("company", "", company)], now)
+        bill = "SELECT credit_count, expected_credit_count, unexplained_credit_count FROM spend"
+        assert query(folders, bill) == [(charged, 2, unexplained)]
     assert agrees(folders)
 
 

@@ -7,8 +7,10 @@ from collections import Counter
 import pytest
 
 import firmlake_sandbox
+from firmlake.api.service import stamp_service
 from firmlake.core.company import Company, normal_form
 from firmlake.core.errors import RequestRefusedError, ServiceError
+from firmlake.core.settings import ApiSettings, Settings
 from firmlake.tables.flatten import flatten_shard
 from other_service import start_other_service
 from support import DATASETS, make_run
@@ -145,3 +147,72 @@ def test_a_company_for_which_answers_stay_empty_even_beside_an_answered_one_is_g
         run = make_run(folders, KNOWN[:12], ["lookalikes"])
         fetch(run, base_url=service.base_url)
         assert statuses(run) == {"answered": 10, "failed": 2}
+
+
+# --- answers about others --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def misread():
+    """A service whose answers name known companies otherwise; an unknown one as it was asked for."""
+    with start_other_service() as service:
+        answer, unknown, service.name = service.answer, KNOWN[7].company_number.lstrip("0"), lambda number: number
+
+        def answer_otherwise(dataset, asked):
+            status, elements = answer(dataset, asked)
+            for element in elements:
+                number = element["identifier"]["companyNumber"]
+                if number.lstrip("0") == unknown:
+                    element.update(data=None, message="Company not found")
+                    continue
+                country, number = service.name((element["identifier"]["country"], number))
+                element["identifier"].update(country=country, companyNumber=number)
+            return status, elements
+
+        service.answer = answer_otherwise
+        yield service
+
+
+def read_in_vain(name):
+    return name[0] + "L", name[1].zfill(12)
+
+
+@pytest.mark.parametrize("count", [45, 7, 2], ids=["one is unknown", "none is known", "two"])
+def test_a_run_ends_early_if_answers_tell_only_of_others(folders, fetch, misread, count):  # noqa: F811
+    """Every further request would be paid, and all companies fail."""
+    misread.name = read_in_vain
+    run = make_run(folders, KNOWN[:count])
+    with pytest.raises(ServiceError, match=rf"none of {count} companies: '...? \d{{12}}'.*`firmlake check LIST` shows"):
+        fetch(run, base_url=misread.base_url)
+    assert misread.requests.total() == 2
+    assert statuses(run).keys() <= {"pending", "not_found"}
+    works = []
+    with pytest.raises(ServiceError):
+        fetch(run, base_url=misread.base_url, on_works=lambda: works.append(1))
+    assert misread.requests.total() <= 4, "a resumed run ends early too"
+    assert not works, "the data folder is tied to no service yet"
+
+
+def test_a_single_odd_company_only_fails_itself(folders, fetch, misread):  # noqa: F811
+    odd = KNOWN[0].company_number.lstrip("0")
+    misread.name = lambda name: read_in_vain(name) if name[1].lstrip("0") == odd else name
+    run = make_run(folders, KNOWN[:45])
+    fetch(run, base_url=misread.base_url)
+    assert statuses(run) == {"answered": 129, "failed": 3, "not_found": 3}
+
+
+def test_odd_companies_that_failed_before_only_fail_themselves(folders, fetch, misread):  # noqa: F811
+    """They are all that `firmlake redrive` asks for."""
+    misread.name = read_in_vain
+    failed_before = [(company, "lookalikes") for company in KNOWN[:2]]
+    run = make_run(folders, KNOWN[:2], ["lookalikes"], failed_before=failed_before)
+    fetch(run, base_url=misread.base_url)
+    assert statuses(run) == {"failed": 2}
+
+
+def test_answers_that_tell_only_of_others_make_no_company_unknown(folders, fetch, misread):  # noqa: F811
+    misread.name = lambda name: ("NL", "99999999")
+    stamp_service(Settings(api=ApiSettings(base_url=misread.base_url)), folders)
+    run = make_run(folders, KNOWN[:5], ["lookalikes"])
+    fetch(run, base_url=misread.base_url)
+    assert statuses(run) == {"failed": 5}

@@ -32,10 +32,11 @@ from support import (
 )
 
 
-def charged(folders, credits_charged):
+def charged(folders, credits_charged, status=200):
     run = make_run(folders, [ACME], ["lookalikes"])
     element = found(ACME, "lookalikes", lookalike())
-    land(run, answer("lookalikes", element, headers={run.plan.names.credits_charged_header.lower(): credits_charged}))
+    told = {run.plan.names.credits_charged_header.lower(): credits_charged}
+    land(run, answer("lookalikes", element, headers=told, status=status))
     publish_landed(run, at=NOON + MINUTE)
     with open_warehouse(folders) as connection:
         return summarise(connection, run.run_id, newest(folders))
@@ -48,6 +49,10 @@ def test_a_bill_that_differs_from_the_ledger_is_told_with_both_counts(folders, c
         f"Unexplained bill: the service charged {credits_charged} credits, our ledger expects 1 ({bill})"
     )
     assert ("Ask the service" in told) == (bill == "3 more")
+
+
+def test_any_status_of_success_tells_charges(folders):
+    assert charged(folders, "4", status=207).credit_count == 4
 
 
 @pytest.mark.parametrize("credits_charged", ["1", "unknown"])
@@ -72,6 +77,18 @@ def test_what_an_unfinished_run_still_has_to_buy_falls_due_today(folders):
     assert forecast(folders) == [(NOON.date(), 1)]
     publish_landed(run)
     assert forecast(folders) == []
+
+
+def test_credits_fall_due_on_the_day_of_the_time_zone_whatever_its_offset(folders):
+    """18:40 in UTC is ten past midnight in India."""
+    at = NOON.replace(hour=18, minute=40)
+    run = make_run(folders, [ACME], ["lookalikes"], at=at)
+    land(run, answer("lookalikes", found(ACME, "lookalikes", lookalike()), at=at))
+    publish_landed(run, at=at)
+    with open_warehouse(folders) as connection:
+        settings = RunSettings(time_zone="Asia/Kolkata", free_refresh_days=0)
+        days = read_dues(connection, settings, at + 10 * DAY)
+    assert [each.day for each in days] == [(at + 31 * DAY).date()]
 
 
 def test_the_report_forecasts_what_status_does(folders):

@@ -235,6 +235,15 @@ def test_a_combination_is_the_same_for_the_same_seed_and_every_dialect_is_in_som
     assert api.sandbox.control("GET", "options")["dialect"] == ["seed:3"]
 
 
+def test_faults_change_what_a_dialect_compresses(api: Api) -> None:
+    api.sandbox.set_options(dialect=["gzip"])
+    plain = ask(api, {}, "lookalikes", [KBC])
+    api.sandbox.set_faults([{"kind": "elements", "anomaly": "doubled"}])
+    doubled = ask(api, {}, "lookalikes", [KBC])
+    assert doubled.headers["content-encoding"] == "gzip"
+    assert doubled.json() == 2 * plain.json()
+
+
 def test_options_of_a_dialect_end_with_it(api: Api) -> None:
     api.sandbox.set_options(dialect=["companies-20"])
     assert ask(api, {}, "lookalikes", [KBC] * 21).status_code == 400

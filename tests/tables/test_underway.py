@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from firmlake.core.company import Company
+from firmlake.core.settings import RunSettings
 from firmlake.enrich.held import read_held
-from firmlake.tables.underway import read_underway
+from firmlake.tables.underway import is_recent, read_underway
 from firmlake.warehouse.generations import open_warehouse
 from support import ACME, BOLT, CIRC, DAY, NOON, answer, found, land, make_run, not_found, period, publish_landed, stage
 
@@ -16,7 +17,8 @@ def landed_run(folders):
     run = make_run(folders, [ACME, BOLT, CIRC, LAST], ["financials"], shard_companies=3)
     page = [period(2000 + year) for year in range(5)]
     parts = found(ACME, "financials", *page, total=7), found(BOLT, "financials", period()), not_found(CIRC)
-    land(run, answer("financials", *parts, offset=0))
+    told = {run.plan.names.credits_charged_header.lower(): "2"}
+    land(run, answer("financials", *parts, offset=0, headers=told))
     return run
 
 
@@ -33,7 +35,16 @@ def test_staged_tables_say_the_same(folders):
     stage(run)
     after = read_underway(run)
     assert after.paid.equals(before.paid)
+    assert after.charges.equals(before.charges)
+    assert after.charges.rows() == [(NOON.replace(tzinfo=None), 2)]
     assert after.targets_left().equals(before.targets_left())
+
+
+def test_a_run_of_this_month_matters_however_short_window_and_refresh_are(folders):
+    plan = make_run(folders, [ACME], ["financials"]).plan
+    run = RunSettings(refresh_after_days=0, credit_window_days=1)
+    assert is_recent(plan, run, NOON + 30 * DAY)
+    assert not is_recent(plan, run, NOON + 33 * DAY)
 
 
 def test_nothing_is_left_of_a_run_whose_fetching_ended(folders):

@@ -175,6 +175,17 @@ def test_accounts_are_overdue_when_the_usual_time_after_the_next_year_has_passed
         assert figures.of(7, "expected_date, overdue_days", f"overdue({day})") == [(date(2026, 4, 30), 2)]
 
 
+def test_days_overdue_count_to_the_day_in_utc_in_every_time_zone(figures):
+    """These two zones are never on the same day."""
+    found = set()
+    for zone in ("Etc/GMT-14", "Etc/GMT+12"):
+        figures.connection.execute(f"SET TimeZone = '{zone}'")
+        found.update(figures.of(7, "overdue_days", "company_figures"))
+    figures.connection.execute("RESET TimeZone")
+    assert len(found) == 1
+    assert found.pop() > (0,)
+
+
 def test_losses_count_back_from_the_newest_period_only(figures):
     assert figures.of(1, "loss_period_count, first_end_date, loss_total", "loss_streaks") == [
         (2, date(2023, 6, 30), Decimal("-3.75"))

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import duckdb
@@ -77,6 +78,26 @@ def test_a_file_that_is_named_by_the_link_alone_survives_every_failure(folders):
             publish(folders, lambda *_: 1 / 0, memory_limit="100MB", keep=1, start=newest(folders))
     assert values(folders) == [1]
     assert names(folders) == [LINK, "gen_000001.duckdb"]
+
+
+def test_an_error_that_is_kept_keeps_no_reader_of_the_generation(folders):
+    """DuckDB waits for ever when a process opens a generation that a reader without a connection holds."""
+    add(folders, 1)
+    held = []
+
+    def read(connection):
+        reader = connection.sql("FROM t").to_arrow_reader(1)
+        mark = set()
+        held.append(weakref.ref(mark))
+        try:
+            raise OSError("no room")
+        except OSError as error:
+            raise FirmlakeError(f"{error} {len(mark)} {reader.schema}", "") from error
+
+    with pytest.raises(FirmlakeError) as kept, open_warehouse(folders) as connection:
+        read(connection)
+    assert kept.value.__traceback__
+    assert held[0]() is None
 
 
 def test_a_change_that_fails_in_the_middle_is_not_seen(folders):

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from firmlake.core.errors import SettingsError
 
-__all__ = ["Address", "read_address", "without_query"]
+__all__ = ["read_address", "without_query"]
 
 
 class Address(NamedTuple):

@@ -19,17 +19,13 @@ __all__ = [
     "LIST_CONTACTS_PATH",
     "LIST_NAME",
     "Addition",
-    "ContactIdentifier",
-    "Dataset",
     "Envelope",
-    "FailedContact",
     "FailedEntry",
     "Field",
     "Group",
     "Identifier",
     "ListEntry",
     "ListPage",
-    "Notifications",
     "Pagination",
 ]
 

@@ -17,7 +17,7 @@ from firmlake.core.files import make_folder
 from firmlake.core.folders import Folders
 from firmlake.core.settings import ApiSettings
 
-__all__ = ["Embedded", "start_embedded"]
+__all__ = ["start_embedded"]
 
 _MODULE = "firmlake_sandbox"
 

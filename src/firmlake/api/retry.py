@@ -20,7 +20,7 @@ from firmlake.core.errors import (
     UnavailableError,
 )
 
-__all__ = ["UNUSABLE_TRIES", "Policy", "TryAgainError", "give_up"]
+__all__ = ["Policy", "TryAgainError", "give_up"]
 
 T = TypeVar("T")
 FailureKind = Literal["failed", "unusable", "unreachable", "throttled"]

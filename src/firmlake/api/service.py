@@ -28,8 +28,8 @@ from firmlake.core.folders import Folders
 from firmlake.core.settings import SANDBOX, Settings
 
 __all__ = [
-    "check_access", "check_service", "connect", "expect_waits", "is_service", "key_of", "open_access", "service_name",
-    "stamp_service",
+    "check_access", "check_service", "connect", "expect_waits", "is_service", "is_stamped", "key_of", "open_access",
+    "service_name", "stamp_service",
 ]  # fmt: skip
 
 
@@ -147,6 +147,11 @@ def is_service(settings: Settings, name: str) -> bool:
 def stamp_service(settings: Settings, folders: Folders) -> None:
     """Record which service a data folder belongs to."""
     write_json(_stamp_path(folders), _Stamp(service_name(settings)))
+
+
+def is_stamped(folders: Folders) -> bool:
+    """Tell whether a data folder belongs to a service, because the service has answered usably before."""
+    return _stamp_path(folders).exists()
 
 
 def check_service(settings: Settings, folders: Folders) -> None:

@@ -10,28 +10,26 @@ from typing import Any, NamedTuple
 import msgspec
 import polars as pl
 
-from firmlake.api.exchange import Answer
 from firmlake.api.service import open_access
 from firmlake.api.throttle.budget import RequestBudget
+from firmlake.api.timing import REAL
 from firmlake.check.finding import Finding
+from firmlake.check.journal import Journal
 from firmlake.check.questions import ask_questions
 from firmlake.check.talk import Talk
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, Stopped, UsageError
 from firmlake.core.files import write_file
-from firmlake.core.run import Run
 from firmlake.core.settings import Settings
 from firmlake.core.settings_toml import render_changes
 from firmlake.core.signals import graceful
+from firmlake.core.text import count_of
 from firmlake.enrich import plan as planning
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.run import carry_out, shortfall
-from firmlake.enrich.start import start_or_resume
 from firmlake.intake.company_list import read_company_list
-from firmlake.landing.segments import Header, SegmentWriter, answered
-from firmlake.privacy.persons import answer_filter
 
-__all__ = ["REQUESTS_MAX", "STRANGER", "Asking", "Checked", "check", "choose_companies", "write_settings"]
+__all__ = ["REQUESTS_MAX", "Asking", "Checked", "check", "choose_companies", "write_settings"]
 
 REQUESTS_MAX = 200
 """An ordinary check takes 40 requests; a service whose refusals name nothing takes about 100."""
@@ -124,25 +122,36 @@ def check(
         FirmlakeError: The service cannot be asked, or charges more than the budget. The message says what to do.
     """
     findings: list[Finding] = []
-    with (
-        graceful() as stop,
-        open_access(settings) as (api, token, throttle),
-        Talk(api, token, RequestBudget(throttle, REQUESTS_MAX), asking.credit_count, stop) as talk,
-    ):
-        for finding in ask_questions(talk, asking.companies, asking.stranger):
-            findings.append(finding)
-            on_finding(finding)
-    changes: dict[str, Any] = {}
-    for key, value in (change for finding in findings for change in finding.settings.items()):
-        changes[key] = {**changes.get(key, {}), **value} if isinstance(value, dict) else value
-    settings = apply_changes(settings, changes)
-    charged = talk.charged if talk.tells_credits else None
-    checked = Checked(findings, settings, changes, len(talk.answers), charged)
-    if not any(answer.is_success and answer.request.method == "POST" for answer in talk.answers):
-        return checked
-    if any(one.assumption == "bulk body" and one.verdict == "needs_you" for one in findings):
-        return checked  # without the names of the body, a run cannot ask for companies
-    run_id, finding = _land(settings, talk, now)
+    companies = (*asking.companies, *filter(None, [asking.stranger]))
+    plan = _planning(settings, companies, now)
+    _check_budget(plan())
+    with graceful() as stop, Journal(_again(settings), plan, now) as journal:
+        with (
+            open_access(settings) as (api, token, throttle),
+            Talk(
+                api,
+                token,
+                RequestBudget(throttle, REQUESTS_MAX),
+                asking.credit_count,
+                stop,
+                journal.land,
+                REAL._replace(utc_now=now),
+            ) as talk,
+        ):
+            for finding in ask_questions(talk, asking.companies, asking.stranger):
+                findings.append(finding)
+                on_finding(finding)
+        changes: dict[str, Any] = {}
+        for key, value in (change for finding in findings for change in finding.settings.items()):
+            changes[key] = {**changes.get(key, {}), **value} if isinstance(value, dict) else value
+        settings = apply_changes(settings, changes)
+        charged = talk.charged if talk.tells_credits else None
+        checked = Checked(findings, settings, changes, len(talk.answers), charged)
+        if not any(answer.is_success and answer.request.method == "POST" for answer in talk.answers):
+            return checked
+        if any(one.assumption == "bulk body" and one.verdict == "needs_you" for one in findings):
+            return checked  # without the names of the body, a run cannot ask for companies
+        run_id, finding = _publish(settings, talk.asked, journal, now)
     findings.append(finding)
     on_finding(finding)
     return checked._replace(run_id=run_id)
@@ -186,26 +195,36 @@ def _replace(section: Any, names: list[str], value: Any) -> Any:
     return msgspec.structs.replace(section, **{name: _replace(getattr(section, name), rest, value) if rest else value})
 
 
-def _land(settings: Settings, talk: Talk, now: Callable[[], datetime]) -> tuple[str, Finding]:
-    """Fetch the companies again in a run with the settings that fit, which is free, and publish them.
+def _again(settings: Settings) -> Settings:
+    """Ask for companies although their answers are fresh: inside the paid window that is free."""
+    return apply_changes(settings, {"run.refresh_after_days": 0})
 
-    The answers received so far land in the same run.
-    """
+
+def _planning(
+    settings: Settings, companies: Sequence[Company], now: Callable[[], datetime]
+) -> Callable[[], planning.Planned]:
+    frame = pl.DataFrame(companies, schema=["country", "company_number"], orient="row")
+    return lambda: planning.plan_companies(_again(settings), frame, "firmlake check", now())
+
+
+def _check_budget(planned: planning.Planned) -> None:
+    if planned.waiting_count:
+        limit = planned.budget.limit or "run.max_credits"
+        raise Stopped(
+            f"{limit} does not pay for {count_of(planned.waiting_count, 'company')}",
+            "Raise it, or ask for fewer with --companies",
+        )
+
+
+def _publish(
+    settings: Settings, asked: Sequence[Company], journal: Journal, now: Callable[[], datetime]
+) -> tuple[str, Finding]:
+    """Fetch the companies again in the same run with the settings that fit, which is free, and publish them."""
     row = "a run with these settings"
-    companies = pl.DataFrame(talk.asked, schema=["country", "company_number"], orient="row")
-    fresh = _replace(settings, ["run", "refresh_after_days"], 0)
-
-    def plan() -> planning.Planned:
-        return planning.plan_companies(fresh, companies, "firmlake check", now())
-
-    run = start_or_resume(fresh, plan(), now())
-    clean = answer_filter(settings.privacy, run.folders)
-    with SegmentWriter(run.folders.landing(run.run_id, 1)) as writer:
-        for answer in talk.answers:
-            if answer.request.companies:
-                writer.append(_header(run, answer), clean(answer.body))
+    plan = _planning(settings, asked, now)
+    run = journal.settle(_again(settings), plan)
     try:
-        published = carry_out(fresh, plan, Observer(), now)
+        published = carry_out(_again(settings), plan, Observer(), now)
         problem = shortfall([published]) if published else None
     except Stopped:
         raise
@@ -214,12 +233,3 @@ def _land(settings: Settings, talk: Talk, now: Callable[[], datetime]) -> tuple[
     if problem is None:
         return run.run_id, Finding(row, f"{run.run_id}: every value landed and fits", "as_assumed")
     return run.run_id, Finding(row, f"{run.run_id}: {problem.message}", "needs_you", next_step=problem.next_step)
-
-
-def _header(run: Run, answer: Answer) -> Header:
-    """Make the header of an answer to a check: it may have cost a credit, but no target of the run waits for it."""
-    base = Header(
-        kind="probe", request_id="", run_id=run.run_id, shard=1, dataset=answer.request.endpoint, companies=(),
-        language=run.plan.language, fetched_at=answer.fetched_at,
-    )  # fmt: skip
-    return msgspec.structs.replace(answered(base, answer), kind="probe")

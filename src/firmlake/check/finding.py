@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-__all__ = ["VERDICTS", "Finding", "Verdict", "needs_you"]
+__all__ = ["VERDICTS", "Finding", "needs_you"]
 
 Verdict = Literal["as_assumed", "covered", "needs_you", "not_observed"]
 

@@ -16,7 +16,7 @@ from firmlake.check.talk import Talk, is_refusal, pagination, read_json
 from firmlake.core.company import Company, normal_form
 from firmlake.core.text import shown
 
-__all__ = ["describe_refusal", "elements_of", "find_body_names", "find_page_names"]
+__all__ = ["describe_refusal", "find_body_names", "find_page_names"]
 
 _BODY = ("companies", "country", "company_number")
 _PAGE = ("limit", "offset")

@@ -19,6 +19,7 @@ from firmlake.api.exchange import Answer, read_credits
 from firmlake.api.nearly_json import repaired
 from firmlake.api.requests import Request
 from firmlake.api.throttle.throttle import Throttle
+from firmlake.api.timing import Timing
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, Stopped
 from firmlake.core.settings import ApiSettings
@@ -94,6 +95,8 @@ class Talk:
         throttle: Decides when a request may be sent, and limits the number of requests.
         credits_max: How many companies may be asked for; the first request for each may cost a credit.
         stop: Set to interrupt.
+        on_answer: Called with each answer before anything acts on it.
+        timing: The clock and the waits of requests.
 
     Attributes:
         api: The settings, corrected as far as is known so far.
@@ -102,12 +105,20 @@ class Talk:
     """
 
     def __init__(
-        self, api: ApiSettings, token: Token, throttle: Throttle, credits_max: int, stop: threading.Event
+        self,
+        api: ApiSettings,
+        token: Token,
+        throttle: Throttle,
+        credits_max: int,
+        stop: threading.Event,
+        on_answer: Callable[[Answer], object],
+        timing: Timing,
     ) -> None:
         self.api = api
         self.answers: list[Answer] = []
         self.asked: list[Company] = []
         self._token, self._throttle, self._stop = token, throttle, stop
+        self._on_answer, self._timing = on_answer, timing
         self._credits_max = credits_max
         self._clients: dict[bytes, Client] = {}
 
@@ -135,10 +146,16 @@ class Talk:
         self._stop_if_overcharged()
         key = msgspec.json.encode(api or self.api)
         if key not in self._clients:
-            self._clients[key] = Client(Access(api or self.api, self._token, self._throttle), stop=self._stop)
+            access = Access(api or self.api, self._token, self._throttle)
+            self._clients[key] = Client(access, stop=self._stop, timing=self._timing)
         heard: list[Answer] = []
+
+        def hear(answer: Answer) -> None:
+            heard.append(answer)
+            self._on_answer(answer)
+
         try:
-            self._clients[key].send(request, _accept, tries=tries, is_patient=False, on_answer=heard.append)
+            self._clients[key].send(request, _accept, tries=tries, is_patient=False, on_answer=hear)
         except Stopped:
             raise
         except FirmlakeError:

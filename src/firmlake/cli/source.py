@@ -11,7 +11,7 @@ import click
 from firmlake.cli.call import Call
 from firmlake.core.errors import UsageError
 
-__all__ = ["map_option", "on_list", "take_mapping"]
+__all__ = ["on_list"]
 
 _MAPPED = {"number": "number_column", "country": "country_column", "contact": "contact_column"}
 """The roles of `--map`, and the intake setting that each of them sets."""

@@ -71,6 +71,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     lookalikes_watched: int = 10
     refresh_count: int = 0
     """Companies refreshed for free, in the last days of their paid window."""
+    forgotten_count: int = 0
+    """Companies outside their paid window that were forgotten since: what they cost is still charged."""
     budget: str = ""
     """The setting that limits the credits of this run, with what it allows; empty for `run.max_credits`."""
     doubts_totals: bool = False
@@ -152,15 +154,21 @@ class Run(msgspec.Struct, frozen=True):
         Raises:
             DamagedError: The file does not match its checksum.
         """
-        frame = pl.scan_parquet(self.checked("targets"), glob=False)
-        frame = frame.drop("held_hash", strict=False)
-        known = frame.collect_schema()
-        frame = frame.with_columns(
-            pl.lit(value=False).alias(name) for name in ("is_refresh", "is_barred") if name not in known
-        )
+        frame = pl.scan_parquet(self.checked("targets"), glob=False).drop("held_hash", strict=False)
+        missing = [name for name in ("is_refresh", "is_barred") if name not in frame.collect_schema()]
+        frame = frame.with_columns(pl.lit(value=False).alias(name) for name in missing)
         narrow = pl.Schema({"shard": pl.Int32(), "country": pl.Enum(COUNTRIES), "dataset": pl.Enum(self.plan.datasets)})
         frame = frame.cast(narrow)  # there may be millions of rows, and text columns take twice the memory
         return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()
+
+    def barred_datasets(self) -> list[str]:
+        """List the datasets of this run that the service refused or did not have when they were last asked for."""
+        frame = pl.scan_parquet(self.checked("targets"), glob=False)
+        if "is_barred" not in frame.collect_schema():
+            return []
+        return (
+            frame.filter("is_barred").select(pl.col("dataset").cast(pl.String).unique()).collect()["dataset"].to_list()
+        )
 
     def shards(self) -> range:
         """Return the shard numbers; shard 0 holds targets that a budget left out, and is never fetched."""

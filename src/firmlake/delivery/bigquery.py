@@ -23,7 +23,7 @@ from firmlake.exports.selection import arrow_schema
 from firmlake.exports.table_files import row_groups
 from firmlake.tables.schemas import Table
 
-__all__ = ["BigqueryConnection", "open_bigquery"]
+__all__ = ["open_bigquery"]
 
 _TYPES = {
     "text": "STRING",

@@ -18,7 +18,7 @@ from firmlake.delivery.statements import Dialect
 from firmlake.exports.selection import arrow_schema, exported_type
 from firmlake.tables.schemas import Column, Table
 
-__all__ = ["DuckdbConnection", "open_duckdb"]
+__all__ = ["open_duckdb"]
 
 _KINDS = ("text", "json", "integer", "count", "date", "timestamp", "boolean", "money", "ratio", "fraction", "decimal")
 _ROWS = 50_000

@@ -15,7 +15,7 @@ from firmlake.core.sql import quote_name
 from firmlake.delivery.statements import Dialect
 from firmlake.tables.schemas import Table
 
-__all__ = ["PostgresConnection", "open_postgres"]
+__all__ = ["open_postgres"]
 
 _TYPES = {
     "text": "text",

@@ -21,7 +21,7 @@ from firmlake.delivery.statements import Dialect
 from firmlake.exports.table_files import row_groups
 from firmlake.tables.schemas import Table
 
-__all__ = ["SnowflakeConnection", "open_snowflake"]
+__all__ = ["open_snowflake"]
 
 _TYPES = {
     "text": "VARCHAR",

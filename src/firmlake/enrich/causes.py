@@ -15,7 +15,7 @@ from firmlake.api.element import NOTHING_SAID
 from firmlake.core.run import RunPlan
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
-from firmlake.landing.standing import PART
+from firmlake.landing.standing import PARTLY
 from firmlake.landing.track import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.notes import NOT_THERE
@@ -121,7 +121,7 @@ def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
     """Yield a cause for each dataset that the run gave up, or part of the companies, with the reason of the service."""
     given_up = states.filter(pl.col("status").is_in(["forbidden", "unavailable"]))
     key = ["country", "company_number", "dataset"]
-    is_part = pl.col("reason").str.starts_with(PART).fill_null(value=False)
+    is_part = pl.col("reason").str.starts_with(PARTLY).fill_null(value=False)
     part = pl.when(is_part).then(pl.col("reason").str.split(" (").list.first())  # without the words of the service
     found = (
         given_up.join(letters.select(*key, "reason"), on=key, how="left")

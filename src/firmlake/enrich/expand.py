@@ -16,7 +16,7 @@ from firmlake.core.settings import Settings
 from firmlake.enrich.plan import Planned, plan_companies
 from firmlake.warehouse.generations import newest, open_warehouse
 
-__all__ = ["DIRECTIONS", "check_expand", "neighbours", "open_steps", "plan_outward", "plan_steps", "spend"]
+__all__ = ["check_expand", "neighbours", "open_steps", "plan_outward", "plan_steps", "spend"]
 
 _RELATED = """
     SELECT related_country AS country, related_company_number AS company_number

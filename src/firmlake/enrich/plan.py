@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -27,7 +28,7 @@ from firmlake.intake.company_list import CompanyList, known_companies, read_comp
 from firmlake.intake.key import names_of
 from firmlake.landing.charged import refresh_off, with_refresh_off
 from firmlake.privacy.forgotten import open_forgotten
-from firmlake.report.bill import Bill, read_bill, spent_this_month
+from firmlake.report.bill import Bill, month_start, read_bill, spent_this_month
 from firmlake.tables.leaves import check_contract
 from firmlake.tables.underway import is_recent, read_underway
 from firmlake.warehouse.generations import lost_warehouse, newest, open_warehouse
@@ -51,8 +52,9 @@ class Planned(NamedTuple):
         waits: What the run has to expect of the allowance; None if that is not known.
         budget: The credits that the run may spend.
         refresh_off: Why no company is refreshed for free; empty if they may.
-        replaced: Unfinished runs that nothing resumes: of earlier versions of the list, or with a rest that costs more
-            than the budget. What they have fetched is published before this run.
+        replaced: Unfinished runs that nothing resumes: of earlier versions of the list, with a rest that costs more
+            than the budget, or cut to the budget of an earlier month. What they have fetched is published before this
+            run.
         other_list: The list that this one would replace although it seems to be another; None if there is none.
     """
 
@@ -151,8 +153,11 @@ def _plan(
     if lost := lost_warehouse(folders, [*replaced, unfinished]):
         raise lost  # every company would be bought again
     price = partial(estimate, settings.api, known_totals=held.totals, max_requests=settings.run.max_requests)
-    if unfinished and 0 <= budget.credits < price(targets_left(unfinished, held)).credit_count:
-        replaced, unfinished = (*replaced, unfinished), None  # its plan would outspend the budget; another heeds it
+    if unfinished and (
+        0 <= budget.credits < price(targets_left(unfinished, held)).credit_count
+        or _waited_for_this_month(settings, unfinished, now)
+    ):
+        replaced, unfinished = (*replaced, unfinished), None  # its plan does not fit the budget; another heeds it
     if unfinished:
         targets = targets_left(unfinished, held)
     else:
@@ -175,6 +180,15 @@ def _plan(
         companies, targets, cost, waiting, unfinished, others, held.ahead,
         budget=budget, refresh_off=refresh_off(settings.run, folders), waits=waits, replaced=replaced,
     )  # fmt: skip
+
+
+def _waited_for_this_month(settings: Settings, run: Run, now: datetime) -> bool:
+    """Tell whether a run left companies out because of the budget of an earlier month."""
+    return bool(
+        run.plan.budget
+        and 0 in run.shards()
+        and run.plan.started_at < month_start(now, ZoneInfo(settings.run.time_zone))
+    )
 
 
 def _read_held(settings: Settings, folders: Folders, now: datetime) -> Held:

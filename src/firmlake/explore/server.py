@@ -18,7 +18,7 @@ from firmlake.core.errors import EXIT_DONE, FirmlakeError, UsageError
 from firmlake.core.folders import Folders
 from firmlake.explore import current
 
-__all__ = ["HOST", "guarded", "make_application", "serve"]
+__all__ = ["HOST", "guarded", "serve"]
 
 HOST = "127.0.0.1"
 _APP = Path(__file__).with_name("app.py")

@@ -10,7 +10,7 @@ import altair as alt
 import marimo as mo
 import polars as pl
 
-__all__ = ["FILTERS", "bar", "beside", "chosen", "figures", "filtered", "heading", "note", "scatter", "table", "within"]
+__all__ = ["bar", "beside", "chosen", "figures", "filtered", "heading", "note", "scatter", "table", "within"]
 
 FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "country": ("BE", "NL", "FR"),

@@ -24,7 +24,7 @@ from firmlake.exports.table_files import Source
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["Committed", "commit", "drop_past", "overwrite", "read_batches"]
+__all__ = ["commit", "drop_past", "overwrite", "read_batches"]
 
 _NAME = "firmlake"
 _MOMENT = "firmlake.published"

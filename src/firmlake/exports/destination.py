@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["Bucket", "Destination", "Folder", "StoredFile", "open_destination"]
+__all__ = ["Destination", "Folder", "StoredFile", "open_destination"]
 
 _SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
 _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}

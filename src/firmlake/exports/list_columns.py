@@ -15,7 +15,7 @@ from firmlake.warehouse.create import create_tables
 from firmlake.warehouse.definitions import definitions, is_of_companies
 from firmlake.warehouse.views import create_views, describe_columns
 
-__all__ = ["DEFAULT", "AddedColumn", "choose_added", "line_columns", "list_added"]
+__all__ = ["AddedColumn", "choose_added", "line_columns", "list_added"]
 
 DEFAULT: Final = "company_figures"
 """The view whose columns are added where none are chosen."""

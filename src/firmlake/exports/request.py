@@ -10,7 +10,7 @@ from firmlake.exports.masking import check_mask
 from firmlake.exports.selection import EXPORTED_TABLES
 from firmlake.exports.table_files import FORMATS
 
-__all__ = ["TABLE_FORMATS", "ExportRequest", "check_request", "request_of"]
+__all__ = ["ExportRequest", "check_request", "request_of"]
 
 TABLE_FORMATS = {"delta": "Delta Lake", "iceberg": "Iceberg"}
 """Formats that are tables with versions instead of files."""

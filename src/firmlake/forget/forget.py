@@ -28,7 +28,7 @@ from firmlake.rebuild.finished import finished_runs
 from firmlake.report.page import write_report
 from firmlake.warehouse.generations import newest
 
-__all__ = ["Forgetting", "clean_merged", "clean_restored", "find_places", "forget"]
+__all__ = ["Forgetting", "clean_merged", "clean_restored", "forget"]
 
 
 class Forgetting(NamedTuple):

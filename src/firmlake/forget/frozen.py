@@ -141,7 +141,10 @@ def _recount(run: Run, plan: RunPlan, frames: dict[str, pl.DataFrame]) -> tuple[
     """Turn lines of forgotten companies into refused lines, so that every line is still accounted for."""
     companies, refused = frames["companies"], frames["refused_lines"]
     before = run.table("companies")
-    asked = frames["targets"].select("country", "company_number").n_unique()
+    key = ["country", "company_number"]
+    asked = frames["targets"].select(key).unique()
+    bought = pl.scan_parquet(run.checked("targets"), glob=False).filter((pl.col("shard") > 0) & ~pl.col("is_paid"))
+    forgotten = bought.select(key).unique().collect().join(asked, on=key, how="anti")
     if "line" in before.columns:
         gone = before.join(companies, on="line", how="anti").select(
             "line", given=pl.lit(None, pl.String), reason=pl.lit(LINE_FORGOTTEN)
@@ -153,8 +156,9 @@ def _recount(run: Run, plan: RunPlan, frames: dict[str, pl.DataFrame]) -> tuple[
         list_sha256=identity_of(companies),
         company_count=plan.company_count - count,
         refused_count=plan.refused_count + count,
-        target_count=asked,
-        fresh_count=plan.company_count - count - asked,
+        target_count=asked.height,
+        fresh_count=plan.company_count - count - asked.height,
+        forgotten_count=plan.forgotten_count + forgotten.height,
     ), refused
 
 

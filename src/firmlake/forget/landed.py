@@ -71,7 +71,7 @@ def _clean(header: Header, body: bytes, forgotten: Forgotten, renamed: dict[str,
     if header.dataset == "contacts":
         if header.kind == "sending" and content != body:
             renamed[header.request_id] = apply.request_id(header.run_id, content)
-    elif companies != header.companies and header.request_id not in renamed:
+    elif header.request_id and companies != header.companies and header.request_id not in renamed:
         page = Page(header.dataset, companies, header.limit, header.offset)
         renamed[header.request_id] = request_id(header.run_id, page, header.language)
     original = header.original or forgotten.keyed(header.body_sha256)

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 
-__all__ = ["GZIP", "Format", "find_format", "only_member", "too_large"]
+__all__ = ["GZIP", "find_format", "only_member", "too_large"]
 
 Format = Literal["text", "xlsx", "workbook", "parquet", "folder", "zip"]
 """`workbook` is any workbook but XLSX; `zip` is an archive with one file."""

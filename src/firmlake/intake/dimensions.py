@@ -14,7 +14,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["Extent", "measure_sheets"]
+__all__ = ["measure_sheets"]
 
 _CHUNK_BYTES: Final = 4 * 2**20
 _MAX_INDEX_BYTES: Final = 16 * 2**20

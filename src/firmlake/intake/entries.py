@@ -16,7 +16,7 @@ from firmlake.intake.readers import open_table
 from firmlake.intake.resolve import resolve_lines
 from firmlake.intake.table import TextTable, field
 
-__all__ = ["Entries", "read_entries"]
+__all__ = ["read_entries"]
 
 
 @dataclass(frozen=True)

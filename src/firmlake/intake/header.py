@@ -15,7 +15,7 @@ from firmlake.intake.columns import Synonyms, quoted_names, role_of
 from firmlake.intake.countries import is_country
 from firmlake.intake.table import SAMPLE_ROWS
 
-__all__ = ["HeaderPosition", "describe_header", "find_header", "first_data_line", "known_names", "locate_header"]
+__all__ = ["describe_header", "find_header", "first_data_line", "known_names"]
 
 _MOST_ROWS: Final = 31
 """Rows in which the header is searched; rows above it are titles."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from firmlake.intake.columns import COUNTRY, one_role
 
-__all__ = ["Hint", "hint_of", "is_company_name"]
+__all__ = ["hint_of", "is_company_name"]
 
 _REGISTERS: Final = {
     "be_number": ("kbo", "bce", "cbe"),

@@ -21,7 +21,7 @@ from firmlake.core.settings import Settings
 from firmlake.core.sql import quote_name
 from firmlake.intake.detect import too_large
 
-__all__ = ["STDIN", "local_list"]
+__all__ = ["local_list"]
 
 STDIN: Final = "-"
 _STORES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")

@@ -1,44 +1,54 @@
-"""How many companies of each country a run asks for, and what earlier runs learnt about them."""
+"""What a run asks for, counted in the parts that a token may or may not ask about."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import polars as pl
 
-from firmlake.core.run import Run
+from firmlake.core.run import REDRIVE, Run
 
-__all__ = ["AskedCountry", "count_asked"]
+__all__ = ["Asked", "Part", "count_asked"]
 
 
-class AskedCountry(NamedTuple):
-    """The companies of a country that a run asks for in a dataset, counted.
-
-    The others of the list were answered not long ago.
+class Part(NamedTuple):
+    """Companies of a country in a dataset: a token may as a rule ask about all of them, or about none.
 
     Attributes:
         dataset: The dataset.
         country: The country.
-        asked_count: Companies.
-        barred_count: Those whose dataset, or whose country in it, was given up when they were last requested.
-        known_count: Those of which an earlier run found records.
-        listed_count: Companies of the country on the list of the run.
+        was_barred: Whether they were given up when they were last requested. These are a part of their own, which is
+            asked for apart from the others of their country, because one refusal shows that nothing has changed.
     """
 
     dataset: str
     country: str
-    asked_count: int
-    barred_count: int
-    known_count: int
-    listed_count: int
+    was_barred: bool
 
 
-def count_asked(run: Run) -> list[AskedCountry]:
-    """Count the targets of a run by dataset and country, without those that a budget left out."""
-    frame = pl.scan_parquet(run.checked("targets"), glob=False)
-    is_barred = pl.col("is_barred") if "is_barred" in frame.collect_schema() else pl.lit(value=False)
-    counts = [pl.len(), is_barred.sum().alias("barred_count"), pl.col("expected_count").count()]
-    key = [pl.col(name).cast(pl.String) for name in ("dataset", "country")]
-    listed = pl.scan_parquet(run.checked("companies"), glob=False).group_by(key[1]).agg(pl.len().alias("listed_count"))
-    found = frame.filter(pl.col("shard") > 0).group_by(key).agg(counts).join(listed, on="country", how="left")
-    return [AskedCountry(*row) for row in found.collect().iter_rows()]
+class Asked(NamedTuple):
+    """The targets of a run, counted.
+
+    Attributes:
+        counts: Companies by part.
+        whole: Datasets that the run asks for about every company on its list. If all of these are refused, the token
+            may not use the dataset; otherwise other companies were answered not long ago, or will be asked for later.
+    """
+
+    counts: dict[Part, int]
+    whole: frozenset[str]
+
+
+def count_asked(run: Run) -> Asked:
+    """Count the targets of a run, without those that a budget left out. A redrive asks for no whole list."""
+    frame = pl.scan_parquet(run.checked("targets"), glob=False).filter(pl.col("shard") > 0)
+    was_barred = pl.col("is_barred") if "is_barred" in frame.collect_schema() else pl.lit(value=False)
+    key = [pl.col("dataset").cast(pl.String), pl.col("country").cast(pl.String), was_barred.alias("was_barred")]
+    rows = frame.group_by(key).len().collect().iter_rows()
+    counts = {Part(dataset, country, barred): count for dataset, country, barred, count in rows}
+    totals: Counter[str] = Counter()
+    for part, count in counts.items():
+        totals[part.dataset] += count
+    is_list = run.plan.list_name != REDRIVE
+    return Asked(counts, frozenset(name for name in totals if is_list and totals[name] == run.plan.company_count))

@@ -6,52 +6,54 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from queue import SimpleQueue
 from zlib import crc32
 
 import msgspec
 
 from firmlake.api.client import Answer, Client
+from firmlake.api.service import is_stamped
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     ForbiddenError,
-    OutOfCreditsError,
     RequestFailedError,
     RequestRefusedError,
-    ServiceError,
 )
 from firmlake.core.memory import collecting_rarely
-from firmlake.core.run import REDRIVE, Run
+from firmlake.core.run import Run
 from firmlake.core.settings import Settings
-from firmlake.landing.asked import count_asked
-from firmlake.landing.forbidden import Forbidden
+from firmlake.landing.again import ask_again
+from firmlake.landing.asked import Part, count_asked
 from firmlake.landing.narrow import (
     Ask,
     Sent,
+    find_limits,
     find_reason,
-    halve,
-    is_empty,
     is_no_such_place,
     is_nobodys_fault,
     is_size,
+    lower_limits,
     misfit,
     names_unknown,
+    size_of,
 )
 from firmlake.landing.pages import Wanted, accompany, plan_pages
-from firmlake.landing.segments import SegmentWriter
+from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.landing.send import Sender
 from firmlake.landing.shard import Shard, ShardResult, open_shard
 from firmlake.landing.standing import Standing
 from firmlake.landing.track import MISSES_MAX
 from firmlake.privacy.persons import answer_filter
 
-__all__ = ["Fetcher", "ShardResult"]
+__all__ = ["Fetcher"]
 
 
 class Fetcher:
     """Fetches the shards of one run through one client, one after the other.
 
     If the service forbids a dataset or does not answer it, the dataset is given up for this run; others are fetched.
+    Companies that it forbids are given up too.
 
     Args:
         client: Client of the service.
@@ -78,12 +80,10 @@ class Fetcher:
         self._limits = settings.api
         self._run = run
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
-        is_redrive = run.plan.list_name == REDRIVE
-        company_count = 0 if is_redrive else run.plan.company_count
-        self._standing = Standing(run.plan.datasets, count_asked(run), on_works, company_count)
+        is_understood = is_stamped(run.folders)
+        self._standing = Standing(run.plan.datasets, count_asked(run), on_works, is_understood=is_understood)
         clean = answer_filter(settings.privacy, run.folders)
         self._sender = Sender(client, settings, run, self._standing, on_answer, clean, now)
-        self._forbidden = Forbidden(self._standing, self._sender, is_redrive=is_redrive)
 
     def close(self) -> None:
         """Wait for the requests in flight and start no others."""
@@ -105,21 +105,23 @@ class Fetcher:
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = open_shard(self._run, number, writer)
             progress = shard.progress
-            # Answers that landed before a crash also prove that the settings fit the service.
+            # Answers that landed before a crash also prove that the settings fit the service; see `Sender._recognise`.
+            unproven = ("not_found",) if progress.foreign else ()
             for dataset, tracks in progress.datasets.items():
-                said = (one for one, track in tracks.items() if track.first_at or track.status == "not_found")
-                if countries := {company.country for company in said}:
-                    self._standing.answered(dataset, countries)
+                said = (one for one, track in tracks.items() if track.answered_at and track.status not in unproven)
+                if parts := {shard.part(dataset, company) for company in said}:
+                    self._standing.answered(dataset, parts)
+            for header in [header for header in progress.headers if header.limits][-1:]:
+                self._keep_to(header)
             try:
                 while asks := self._plan(shard):
                     for sent in self._send_all(asks, shard):
-                        for header, body, elements in sent.landed:
-                            progress.absorb(header, body, elements)
-                        asks.extendleft(self._narrow(sent, shard))
+                        shard.absorb(sent.landed)
+                        asks.extendleft(ask_again(self._limits, sent, shard, self._standing, self._sender))
             finally:
                 self._sender.note_proofs(shard)
             self._standing.check()
-            self._sender.give_up_ended(shard)
+            self._sender.give_up_refused(shard)
         statuses = [track.status for _, _, track in progress.tracks()]
         if self._sender.charged:
             raise self._sender.charged
@@ -136,18 +138,18 @@ class Fetcher:
                 continue
             hopeless: defaultdict[tuple[str, str], list[Company]] = defaultdict(list)
             wanted: defaultdict[tuple[str, bool, bool, bool], list[Wanted]] = defaultdict(list)
-            apart, refreshed, barred = shard.apart[dataset], shard.refreshed[dataset], shard.barred[dataset]
+            apart, refreshed = shard.apart[dataset], shard.refreshed[dataset]
             for company, track in shard.progress.pending(dataset).items():
-                if self._standing.refusal(dataset, [company]):
+                part = shard.part(dataset, company)
+                if self._standing.refusal(part, company):
                     continue
                 is_left_out = track.left_out > 0 and not shard.is_known(company)
                 if track.is_given_up:
                     kind = "unknown" if is_left_out and track.left_out >= MISSES_MAX else "given_up"
                     hopeless[kind, track.reason].append(company)
                 elif self._may_ask(shard, company):
-                    is_barred = company in barred or self._standing.is_barred(dataset, company.country)
-                    country = company.country * is_barred  # pages of their own, after all others
-                    wanted[country, company in apart, company not in refreshed, is_left_out].append(
+                    barred = part.country * part.was_barred  # in pages of their own, after all others
+                    wanted[barred, company in apart, company not in refreshed, is_left_out].append(
                         Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
                     )
             for (kind, reason), companies in hopeless.items():
@@ -171,8 +173,9 @@ class Fetcher:
     def _send_all(self, asks: deque[Ask], shard: Shard) -> Iterator[Sent]:
         """Send pages, a bounded number at once, and yield each result as soon as it is complete.
 
-        Until a dataset is answered for the first time, its requests go one by one. So a wrong token costs one request,
-        and a wrong setting about ten for a page of a hundred companies.
+        Until a dataset is answered for the first time, its requests go one by one, and so do those for companies that
+        were given up before. So a wrong token costs one request, and a wrong setting about ten for a page of a hundred
+        companies.
 
         Args:
             asks: Pages to send; the caller may add more during iteration.
@@ -182,16 +185,14 @@ class Fetcher:
         try:
             while asks or flying:
                 while asks and flying < 2 * self._settings.api.threads:
-                    page = asks[0].page
-                    if self._standing.must_wait(page.dataset, page.companies[0].country):
-                        for sent in self._send_first(asks, shard):
-                            yield from self._forbidden.explain(sent, shard)
+                    if self._standing.must_wait(_first_part(asks, shard)):
+                        yield from self._send_first(asks, shard)
                         break  # the result decides how to continue
                     self._pool.submit(self._sender.send, asks.popleft(), shard).add_done_callback(done.put)
                     flying += 1
                 if flying:
                     ended, flying = done.get(), flying - 1
-                    yield from self._forbidden.explain(ended.result(), shard)
+                    yield ended.result()
         finally:
             for _ in range(flying):
                 done.get()
@@ -202,61 +203,55 @@ class Fetcher:
         If companies may be the reason for a failure, smaller and smaller parts of the page are sent to find out. If no
         company is to blame, the dataset is given up. If, moreover, nothing was ever answered and the service refuses
         everything, the run ends; after a 404, only if no other dataset is answered either. If the page was too large,
-        the run goes on with smaller ones.
+        the run goes on with smaller ones, planned anew.
         """
-        standing, dataset = self._standing, asks[0].page.dataset
-        if probe := standing.take_probe(dataset, asks[0].page.companies[0].country):
+        standing, part = self._standing, _first_part(asks, shard)
+        if probe := standing.take_probe(part):
             return [self._probe(asks, probe[0], shard)]
         ask = asks.popleft()
         first = self._sender.send(ask, shard)
         if not first.is_spoilt or shard.is_apart(ask.page):
             return [first]
-        has_worked = standing.has_worked
-        divided, parts = find_reason(first, lambda part: self._sender.send(part, shard))
-        if any(names_unknown(self._settings.api, part) for part in parts):
-            standing.answered(dataset, [])  # the endpoint is there: it speaks of a company
+        send = partial(self._sender.send, shard=shard)
+        divided, parts = find_reason(first, send)
+        if any(names_unknown(self._settings.api, each) for each in parts):
+            standing.answered(part.dataset, [])  # the endpoint is there: it speaks of a company
             return [*divided, *parts]
-        is_refused = isinstance(first.error, RequestRefusedError)
         if is_size(first, parts):
-            self._ask_for_less(asks, first, parts[0])
-        if is_refused and not has_worked and is_nobodys_fault(parts):
-            standing.misfit = misfit(first)
-            if not is_no_such_place(first):
-                raise standing.misfit
+            asks.clear()
+            self._sender.note_limits(ask.page, size_of(parts[0].ask.page), shard)  # in case the run is killed before
+            sent, limits = find_limits(self._limits, first, parts[0], send)
+            self._keep_to(self._sender.note_limits(ask.page, limits, shard))
+            return [*divided, *parts, *sent]
         if is_nobodys_fault(parts):
             assert first.error
-            return [*divided, *(self._sender.end(dataset, part, first.error) for part in parts)]
+            if isinstance(first.error, RequestRefusedError) and not standing.has_worked:
+                standing.misfit = misfit(first)
+                if not is_no_such_place(first):
+                    raise standing.misfit
+            return [*divided, *(self._sender.end(part.dataset, each, first.error) for each in parts)]
         return [*divided, *parts]
 
-    def _ask_for_less(self, asks: deque[Ask], refused: Sent, answered: Sent) -> None:
-        """Drop all planned pages and plan the rest of the run no larger than a page that was answered."""
-        page = answered.ask.page
-        fitting = {"companies_per_request": len(page.companies)}
-        if page.limit:
-            fitting["records_per_request"] = len(page.companies) * page.limit
-        self._limits = msgspec.structs.replace(self._limits, **fitting)
-        asks.clear()
-        advised = " and ".join(f"api.{key} = {value}" for key, value in fitting.items())
-        self._on_advice(
-            f"The service refused {len(refused.ask.page.companies)} companies in one request for {page.dataset}, "
-            f"and the run went on with {len(page.companies)}: set {advised}"
-        )
+    def _keep_to(self, header: Header) -> None:
+        """Plan the rest of the run no larger than a header of kind `LIMITS` says, and advise to set that."""
+        if limits := lower_limits(self._limits, header):
+            self._limits = msgspec.structs.replace(self._limits, **limits)
+            advised = " and ".join(f"api.{key} = {most}" for key, most in limits.items())
+            self._on_advice(f"{header.error}, and the run went on with smaller requests: set {advised}")
 
     def _probe(self, asks: deque[Ask], tries: int | None, shard: Shard) -> Sent:
-        """Ask for one company of the next page, to see whether its dataset is available again."""
+        """Ask for one company of the next page, to see whether its dataset or part is available again."""
         page = asks[0].page
-        fine = [company for company in page.companies if company not in shard.barred[page.dataset]]
-        # The choice varies from run to run, so that a company that always fails cannot block the dataset.
-        company = (fine or page.companies)[crc32(self._run.run_id.encode()) % len(fine or page.companies)]
+        # The choice varies from run to run, so that a company that always fails cannot block the others.
+        company = page.companies[crc32(self._run.run_id.encode()) % len(page.companies)]
         probe = Ask(page._replace(companies=(company,)), tries or self._settings.api.tries)
         sent = self._sender.send(probe, shard, is_patient=False)
-        is_failure = isinstance(sent.error, RequestFailedError) or (
-            tries and isinstance(sent.error, RequestRefusedError)
-        )
-        if is_failure and sent.error and not self._standing.works(page.dataset):
-            return self._sender.end(page.dataset, sent, sent.error)
         if isinstance(sent.error, ForbiddenError):
             return sent
+        is_down = isinstance(sent.error, RequestFailedError) or (tries and isinstance(sent.error, RequestRefusedError))
+        if sent.error and is_down and not self._standing.works(page.dataset):
+            return self._sender.end(page.dataset, sent, sent.error)
+        self._standing.open([shard.part(page.dataset, company)])
         if sent.error is None:
             ask = asks.popleft()
             rest = tuple(other for other in page.companies if other != company)
@@ -264,33 +259,7 @@ class Fetcher:
                 asks.appendleft(ask._replace(page=page._replace(companies=rest)))
         return sent._replace(error=None)
 
-    def _narrow(self, sent: Sent, shard: Shard) -> list[Ask]:
-        """Halve a failed request to find the companies that make it fail, in at most 2 log2(companies) requests.
 
-        A request that failed by chance costs only the two halves, because both are answered.
-        """
-        page, error = sent.ask.page, sent.error
-        if isinstance(error, OutOfCreditsError):
-            return self._sender.afford(sent, shard)
-        if isinstance(error, ForbiddenError):
-            return self._forbidden.leave_out(sent, shard)
-        if not sent.is_spoilt or page.dataset in self._standing.ended:
-            return []
-        assert isinstance(error, ServiceError)
-        is_outage, is_apart = getattr(error, "is_outage", False), shard.is_apart(page)
-        if is_apart and is_outage:
-            # It failed before and nothing is answered now: what it may be worth is for another run to see.
-            self._sender.give_up(page.dataset, page.companies, error.message, shard)
-            return []
-        wanted = page._replace(companies=shard.unanswered(page))
-        if is_empty(sent) and wanted == page:  # all may be left out
-            beside = list(accompany(self._limits, [page], shard.witness(page.dataset)))
-            if beside != [page]:
-                return [Ask(each, sent.ask.tries) for each in beside]
-        if len(wanted.companies) > 1:
-            return halve(wanted)
-        if is_outage:
-            return [sent.ask]  # nobody is to blame; the circuit breaker waits, and at last ends the dataset
-        kind = "unknown" if names_unknown(self._settings.api, sent) else "given_up"
-        self._sender.give_up(page.dataset, wanted.companies, error.message, shard, kind)
-        return []
+def _first_part(asks: deque[Ask], shard: Shard) -> Part:
+    page = asks[0].page
+    return shard.part(page.dataset, page.companies[0])

@@ -5,25 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from firmlake.api.element import Element
 from firmlake.api.judge import NO_SUCH_PLACE
 from firmlake.api.unknown import NOT_FOUND, is_about
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, ServiceError
 from firmlake.core.settings import ApiSettings
-from firmlake.landing.pages import Page
+from firmlake.landing.pages import Page, Wanted, plan_pages
 from firmlake.landing.segments import Header
 
 __all__ = [
     "Ask",
     "Sent",
+    "find_limits",
     "find_reason",
     "halve",
     "is_empty",
     "is_no_such_place",
     "is_nobodys_fault",
     "is_size",
+    "lower_limits",
     "misfit",
     "names_unknown",
+    "size_of",
 ]
 
 _TRIES_ALONE = 2
@@ -68,7 +73,10 @@ def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], l
     """Send smaller and smaller parts of a dataset's first request, which failed, to find the reason.
 
     If companies are the reason, some part is answered and another of the same size is not. If the settings or the
-    service are the reason, all parts fail, even single companies. If the page was too large, both halves are answered.
+    service are the reason, all parts fail, even single companies. If the page was too large, all parts are answered.
+
+    After a refusal, parts ask for one record of each company: if only the records were too many, no company is asked
+    for alone, where one that is left out could not be told from one that fails.
 
     Returns:
         The larger requests that were divided, without their errors, and the last parts, which show the reason.
@@ -76,6 +84,10 @@ def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], l
     divided: list[Sent] = []
     rest: list[Ask] = []
     sent = first
+    is_refused = isinstance(first.error, RequestRefusedError) and not is_no_such_place(first)
+    if is_refused and (first.ask.page.limit or 1) > 1:
+        divided.append(first._replace(error=None))
+        sent = send(first.ask._replace(page=first.ask.page._replace(limit=1)))
     while sent.is_spoilt and len(sent.ask.page.companies) > 1:
         divided.append(sent._replace(error=None))
         half, *rest = halve(sent.ask.page)
@@ -83,8 +95,54 @@ def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], l
     parts = [sent, *(send(other) for other in rest)]
     companies = first.ask.page.companies
     if _are_spoilt(parts) and len(companies) > len(parts):  # two neighbours may both be the reason
-        parts.append(send(Ask(first.ask.page._replace(companies=companies[-1:]), _TRIES_ALONE)))
+        parts.append(send(Ask(sent.ask.page._replace(companies=companies[-1:]), _TRIES_ALONE)))
     return divided, parts
+
+
+def size_of(page: Page) -> dict[str, int]:
+    """Return the settings of `api` under which no request is larger than a page."""
+    count = len(page.companies)
+    return {"companies_per_request": count} | ({"records_per_request": count * page.limit} if page.limit else {})
+
+
+def find_limits(
+    api: ApiSettings, first: Sent, answered: Sent, send: Callable[[Ask], Sent]
+) -> tuple[list[Sent], dict[str, int]]:
+    """Find how large requests may be after one was refused only for its size.
+
+    The companies of the part that was answered are asked for with fewer and fewer records, until they are answered. If
+    one of them alone is refused with more, not the request but its page was too large.
+
+    Args:
+        api: The limits so far.
+        first: The request that was refused.
+        answered: A part of it, with one record of each company if the dataset is paged.
+        send: Sends a page.
+
+    Returns:
+        The requests sent, without the errors of those that were too large, and all limits that hold from now on.
+    """
+    refused, page, sent = first.ask.page, answered.ask.page, list[Sent]()
+    is_smaller = len(page.companies) < len(refused.companies)
+    most = len(page.companies) if is_smaller else api.companies_per_request
+    limits = {"companies_per_request": most, "records_per_request": api.records_per_request}
+    if refused.limit:
+        fewer = msgspec.structs.replace(api, **limits)
+        planned = plan_pages(fewer, page.dataset, [Wanted(company) for company in page.companies])[0].limit or 1
+        limit, too_many = (planned, 0) if is_smaller else (refused.limit // 2, refused.limit)
+        while limit > 1:
+            sent.append(send(first.ask._replace(page=page._replace(limit=limit))))
+            if not isinstance(sent[-1].error, RequestRefusedError):
+                break
+            sent[-1] = sent[-1]._replace(error=None)
+            limit, too_many = limit // 2, limit
+        if too_many:
+            alone = send(first.ask._replace(page=page._replace(companies=page.companies[:1], limit=too_many)))
+            sent.append(alone._replace(error=None))
+            is_page = isinstance(alone.error, RequestRefusedError)
+            limit = max(limit, 1)
+            limits |= {"page_limit_max": limit} if is_page else {"records_per_request": len(page.companies) * limit}
+    return sent, {key: most for key, most in limits.items() if most}
 
 
 def is_nobodys_fault(parts: list[Sent]) -> bool:
@@ -95,6 +153,13 @@ def is_nobodys_fault(parts: list[Sent]) -> bool:
 def is_size(first: Sent, parts: list[Sent]) -> bool:
     """Tell from the last parts whether the first request was refused only because it was too large."""
     return isinstance(first.error, RequestRefusedError) and all(part.error is None for part in parts)
+
+
+def lower_limits(api: ApiSettings, header: Header) -> dict[str, int]:
+    """Return the limits of a header of kind `LIMITS` that are lower than those so far; 0 means that there is none."""
+    limits = {key: most for key, most in header.limits.items() if not 0 < getattr(api, key) <= most}
+    records = limits.get("records_per_request", api.companies_per_request)
+    return {"companies_per_request": records} | limits if records < api.companies_per_request else limits
 
 
 def is_empty(sent: Sent) -> bool:

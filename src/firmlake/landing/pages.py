@@ -14,6 +14,7 @@ import polars as pl
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
+from firmlake.core.text import count_of
 
 __all__ = ["Page", "Wanted", "accompany", "count_pages", "plan_pages"]
 
@@ -41,6 +42,10 @@ class Page(NamedTuple):
     companies: tuple[Company, ...]
     limit: int | None = None
     offset: int | None = None
+
+    def __str__(self) -> str:
+        records = f" with {count_of(self.limit, 'record')} of each" if self.limit else ""
+        return f"{count_of(len(self.companies), 'company')}{records} in one request for {self.dataset}"
 
 
 def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list[Page]:

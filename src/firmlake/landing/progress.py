@@ -18,11 +18,13 @@ from firmlake.core.settings import NameSettings
 from firmlake.landing.segments import ENDS, Header
 from firmlake.landing.track import LEFT_OUT, OTHER_MESSAGE, Track, is_beyond_page
 
-__all__ = ["NOT_SENT", "PROVEN", "Progress", "check_answer"]
+__all__ = ["LIMITS", "NOT_SENT", "PROVEN", "Progress", "check_answer"]
 
 PROVEN = "proven"
 """Kind of a header without companies: an answer of the shard showed that totals of the dataset count all records."""
-NOT_SENT = frozenset([*ENDS, PROVEN])
+LIMITS = "limits"
+"""Kind of a header without companies: the service refused a request for its size, and the run keeps to smaller ones."""
+NOT_SENT = frozenset([*ENDS, PROVEN, LIMITS])
 """Kinds of headers that record a decision; all others record a request."""
 
 
@@ -124,12 +126,16 @@ class Progress:
                 track.end(header)
             return
         has_failed = header.kind == "no_answer" or not header.is_success
+        if header.kind == "probe":
+            if asked and not has_failed:
+                self._note_paid(header, asked, body)
+            return
         for _, track in asked:
             track.attempts += 1
             track.request_id = header.request_id
             if has_failed:
                 track.reason = header.error or f"status {header.status}"
-        if has_failed or header.kind != "answer":
+        if has_failed:
             return
         try:
             elements = elements or check_answer(header.dataset, body)
@@ -153,10 +159,9 @@ class Progress:
             if track.status in ("answered", "not_found"):
                 continue
             track.left_out = track.left_out + 1 if element is _SILENCE else 0
-            message = (element.message or "").casefold()
             if element.problem:
                 track.miss(element.problem)
-            elif element.records is not None and message in ("", self._fine):
+            elif self._tells(element):
                 doubts = self._doubts and header.dataset not in self._proven
                 track.add_page(header, element, keeps=self._keeps, doubts=doubts, compares=self._doubts)
             elif not says_unknown(self._names, Company(*company), element.message or ""):
@@ -168,6 +173,21 @@ class Progress:
         self.unknown += [(header, path) for element in elements for path in element.unknown]
         if not DATASETS[header.dataset].is_paged:
             self.cut += [(header, cut) for element in elements if (cut := _cut(element))]
+
+    def _tells(self, element: Element) -> bool:
+        """Tell whether an element holds the records of its company."""
+        return element.records is not None and (element.message or "").casefold() in ("", self._fine)
+
+    def _note_paid(self, header: Header, asked: Sequence[tuple[Company, Track]], body: bytes) -> None:
+        """Note the companies that the answer to a question of `firmlake check` tells of, as a bulk answer or alone."""
+        try:
+            elements = read_answer(header.dataset, body if body.lstrip().startswith(b"[") else b"[%b]" % body)
+        except UnusableAnswerError:
+            return
+        told = {element.company for element in elements if self._tells(element)}
+        for company, track in asked:
+            if company in told:
+                track.first_at = track.first_at or header.fetched_at
 
     def _match(
         self, header: Header, asked: Sequence[tuple[Company, Track]], elements: Sequence[Element]

@@ -71,9 +71,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         kind: "answer"; "no_answer" (no complete answer came; `error` says why); "probe" (an earlier request repeated to
-            test the service); a kind of `ENDS` (the companies get no further request in this run; `error` says why);
-            or "proven" (see `Progress.settle`).
+            test the service, without companies, or a question of `firmlake check`); a kind of `ENDS` (the companies get
+            no further request in this run; `error` says why); "proven" (see `Progress.settle`); or "limits" (the
+            service refused a request for its size; `error` says how large it was).
         companies: Companies of the request, in its order.
+        limits: Of a header of kind "limits": the settings of `api` that the rest of the run keeps to.
         original: Keyed hash of the checksum that the body had before `firmlake forget` changed it; empty if it is as
             received.
     """
@@ -95,6 +97,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration_seconds: float = 0.0
     body_bytes: int = 0
     body_sha256: str = ""
+    limits: dict[str, int] = {}
     original: str = ""
 
     @property

@@ -8,12 +8,15 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from firmlake.api import requests
+from firmlake.api.answers import read_answer
 from firmlake.api.client import Answer, Client
 from firmlake.api.element import Element
+from firmlake.api.unknown import says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     EndpointPausedError,
@@ -22,8 +25,10 @@ from firmlake.core.errors import (
     OutOfCreditsError,
     RequestFailedError,
     RequestRefusedError,
+    ServiceError,
     Stopped,
     UnavailableError,
+    UnusableAnswerError,
 )
 from firmlake.core.log import log
 from firmlake.core.run import Run
@@ -31,7 +36,7 @@ from firmlake.core.settings import Settings
 from firmlake.landing.charged import mark_charged, overspent
 from firmlake.landing.narrow import Ask, Sent
 from firmlake.landing.pages import Page
-from firmlake.landing.progress import PROVEN, check_answer
+from firmlake.landing.progress import LIMITS, PROVEN, check_answer
 from firmlake.landing.segments import Header, answered, credits_in
 from firmlake.landing.shard import Shard
 from firmlake.landing.standing import Standing
@@ -87,6 +92,7 @@ class Sender:
         # one can exceed the budget.
         self._is_overcharged = False
         self._in_turn = threading.Lock()
+        self._has_met_others = False
 
     def send(self, ask: Ask, shard: Shard, *, is_patient: bool | None = None) -> Sent:
         """Send one page; every answer lands before anything acts on it."""
@@ -95,7 +101,8 @@ class Sender:
 
     def _send(self, ask: Ask, shard: Shard, is_patient: bool | None) -> Sent:
         page = ask.page
-        if ended := self._standing.refusal(page.dataset, page.companies) or self.charged:
+        parts = shard.parts(page)
+        if ended := next(filter(None, map(self._standing.refusal, parts)), self.charged):
             return Sent(ask, [], ended)
         request = requests.bulk(self._settings.api, page.dataset, page.companies, page.limit, page.offset)
         base = self._header(page, shard.number)
@@ -116,6 +123,8 @@ class Sender:
             self._on_answer(answer)
 
         def check(body: bytes) -> None:
+            if not (self._standing.is_understood or shard.is_apart(page)):
+                self._recognise(page, read_answer(page.dataset, body))
             elements = check_answer(page.dataset, body)
             if landed[-1][1] is body:  # not if it was cleaned, or is of a probe: that is checked for what it repeats
                 landed[-1] = (landed[-1][0], body, elements)
@@ -132,8 +141,34 @@ class Sender:
                 shard.unpaid.update(page.companies)
             self.out_of_credits = error
             return Sent(ask, landed, error)
-        self._standing.answered(page.dataset, {company.country for company in page.companies})
+        self._standing.answered(page.dataset, parts)
         return Sent(ask, landed, None)
+
+    def _recognise(self, page: Page, elements: list[Element]) -> None:
+        """Make sure that an answer tells of companies that were asked for, as long as none has.
+
+        Raises:
+            UnusableAnswerError: It tells of several others instead. Ask again.
+            ServiceError: So did the answer before. Every other request would be paid in vain.
+        """
+        others = [element for element in elements if element.company not in page.companies]
+        known = [element for element in elements if element.company in page.companies and not self._is_unknown(element)]
+        if known:
+            self._standing.is_understood = True
+        if known or len(others) < 2:
+            return
+        what = others[0].problem or f"{others[0].company} was not asked for"
+        message = f"The answer for {page.dataset} tells of none of {len(page.companies)} companies: {what}"
+        if not self._has_met_others:
+            self._has_met_others = True
+            raise UnusableAnswerError(message)
+        raise ServiceError(
+            message, "`firmlake check LIST` shows how the service names the companies that it is asked for"
+        )
+
+    def _is_unknown(self, element: Element) -> bool:
+        assert element.company
+        return says_unknown(self._run.plan.names, element.company, element.message or "")
 
     def _note_credits(self, header: Header, page: Page, due: int, shard: Shard) -> None:
         """Count what was charged: by the balance only if no header tells it, because others may spend from it too."""
@@ -177,26 +212,34 @@ class Sender:
         self, dataset: str, companies: Collection[Company], reason: str, shard: Shard, kind: str = "given_up"
     ) -> None:
         """Record that companies get no further request for a dataset in this run."""
-        base = self._header(Page(dataset, tuple(companies)), shard.number)
-        header = msgspec.structs.replace(base, kind=kind, error=reason)
-        shard.progress.absorb(shard.writer.append(header), b"")
+        self._note(dataset, companies, shard, kind=kind, error=reason)
 
-    def give_up_ended(self, shard: Shard) -> None:
-        """Record the companies that get nothing from a dataset in this run: it, or their country, was given up."""
+    def give_up_refused(self, shard: Shard) -> None:
+        """Record the companies that get no request: their dataset was given up, or the token may not ask about them."""
         for dataset in self._run.plan.datasets:
-            ended: defaultdict[tuple[str, str], list[Company]] = defaultdict(list)
+            refused: defaultdict[tuple[str, str], list[Company]] = defaultdict(list)
             for company in shard.progress.pending(dataset):
-                if error := self._standing.refusal(dataset, [company]):
+                if error := self._standing.refusal(shard.part(dataset, company), company):
                     kind = "forbidden" if isinstance(error, ForbiddenError) else "unavailable"
-                    ended[kind, error.message].append(company)
-            for (kind, reason), companies in ended.items():
+                    refused[kind, error.message].append(company)
+            for (kind, reason), companies in refused.items():
                 self.give_up(dataset, companies, reason, shard, kind)
 
     def note_proofs(self, shard: Shard) -> None:
         """Record which datasets have told totals that count all records."""
         for dataset in shard.progress.unnoted():
-            header = msgspec.structs.replace(self._header(Page(dataset, ()), shard.number), kind=PROVEN)
-            shard.progress.absorb(shard.writer.append(header), b"")
+            self._note(dataset, (), shard, kind=PROVEN)
+
+    def note_limits(self, refused: Page, limits: dict[str, int], shard: Shard) -> Header:
+        """Record how large requests may be after a page was refused for its size; the last such record counts."""
+        error = f"The service refused {refused}"
+        return self._note(refused.dataset, (), shard, kind=LIMITS, error=error, limits=limits)
+
+    def _note(self, dataset: str, companies: Collection[Company], shard: Shard, **values: Any) -> Header:
+        header = msgspec.structs.replace(self._header(Page(dataset, tuple(companies)), shard.number), **values)
+        header = shard.writer.append(header)
+        shard.progress.absorb(header, b"")
+        return header
 
     def _header(self, page: Page, shard: int) -> Header:
         language = self._run.plan.language

@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 import polars as pl
 
+from firmlake.api.element import Element
 from firmlake.core.company import Company
 from firmlake.core.run import Run
+from firmlake.landing.asked import Part
 from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page
 from firmlake.landing.progress import Progress
-from firmlake.landing.segments import SegmentWriter
+from firmlake.landing.segments import Header, SegmentWriter
 
 __all__ = ["Shard", "ShardResult", "open_shard"]
 
@@ -63,7 +65,8 @@ class Shard(NamedTuple):
             charge for them is noticed.
         apart: Companies by dataset that failed in an earlier run; they are requested separately, so that they fail no
             others.
-        barred: Companies by dataset whose dataset was given up in an earlier run.
+        barred: Companies by dataset that were given up in an earlier run, because they or their dataset were forbidden,
+            or the dataset was not available.
         unpaid: Companies that we believed paid for, but that the service refuses without credits.
     """
 
@@ -75,6 +78,19 @@ class Shard(NamedTuple):
     apart: Targets
     barred: Targets
     unpaid: set[Company]
+
+    def absorb(self, landed: Iterable[tuple[Header, bytes, list[Element] | None]]) -> None:
+        """Take in the landed answers to a request."""
+        for header, body, elements in landed:
+            self.progress.absorb(header, body, elements)
+
+    def part(self, dataset: str, company: Company) -> Part:
+        """Return the part of a dataset to which a company belongs."""
+        return Part(dataset, company.country, company in self.barred[dataset])
+
+    def parts(self, page: Page) -> set[Part]:
+        """Return the parts to which the companies of a page belong."""
+        return {self.part(page.dataset, company) for company in page.companies}
 
     def is_apart(self, page: Page) -> bool:
         """Tell whether all targets of a page failed before, so that another refusal says nothing about the settings."""
@@ -92,10 +108,13 @@ class Shard(NamedTuple):
     def doubts_silence(self, dataset: str) -> bool:
         """Tell whether a company of which answers say nothing may be known all the same.
 
-        An element said of another company that it is unknown; or more than a few known companies are left out too.
+        An element said of another company that it is unknown; or no company was found at all; or more than a few known
+        companies are left out too.
         """
-        tracks = (track for tracks in self.progress.datasets.values() for track in tracks.values())
+        tracks = [track for _, _, track in self.progress.tracks()]
         if any(track.status == "not_found" and track.ended_at is None for track in tracks):
+            return True
+        if not any(track.first_at for track in tracks):
             return True
         known = [track for company, track in self.progress.datasets[dataset].items() if self.is_known(company)]
         return sum(track.left_out > 0 for track in known) > _FEW * len(known)

@@ -1,12 +1,15 @@
-"""The state of each dataset in a run: answered, not yet known, or given up; and which countries it is forbidden for."""
+"""What a run has learnt about its token and the service: what is answered, not yet known, forbidden or given up.
+
+A dataset is answered, not yet known, or given up. Within a dataset, so is each `Part`: the companies of a country.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
-from firmlake.core.company import COUNTRIES, Company
+from firmlake.core.company import Company
 from firmlake.core.errors import (
     RUN_AGAIN,
     AuthorizationError,
@@ -16,147 +19,127 @@ from firmlake.core.errors import (
     ServiceError,
     UnavailableError,
 )
-from firmlake.landing.asked import AskedCountry
+from firmlake.landing.asked import Asked, Part
 
-__all__ = ["PART", "Standing", "forbidden_for"]
+__all__ = ["PARTLY", "Standing"]
 
-PART = "The token may not ask about"
+PARTLY = "The token may not ask about"
 """Beginning of the reasons that are about some companies and not about a whole dataset."""
-_MOST = 0.5
-"""A country is barred if a larger share of its companies was given up when they were last requested."""
+_REFUSED_MAX = 2
+"""So many companies of a part that are refused alone close it, as long as none was answered."""
+_REFUSED_IN_A_ROW_MAX = 10
+"""So many of them close it later: the service no longer answers about it, and these are no single companies."""
 
 
 class Standing:
-    """What a run knows about its datasets; may be used from many threads.
-
-    A country is barred in a dataset if most of the companies to ask for were given up when they were last requested. One
-    of them is asked for before all others.
+    """What a run knows about its datasets and their parts; may be used from many threads.
 
     Args:
         datasets: Datasets of the run.
         asked: The companies of the run, counted.
         on_works: Called once, when the first dataset is answered.
-        company_count: Companies of the list; 0 if the run asks again for what failed, from any list.
+        is_understood: The first value of the attribute.
 
     Attributes:
         ended: By dataset that was given up, the reason.
-        closed: By dataset and country that the token may not ask about, the reason.
         has_worked: Whether any dataset was ever answered.
+        is_understood: Whether an answer ever had something to say about a company that was asked for, other than that
+            it is unknown. Until then, one that tells of others instead shows that we cannot read its identifiers.
         misfit: The error that ends the run if no dataset is ever answered; None while the settings seem to fit.
     """
 
     def __init__(
         self,
         datasets: Collection[str],
-        asked: Collection[AskedCountry],
+        asked: Asked,
         on_works: Callable[[], object],
-        company_count: int = 0,
+        *,
+        is_understood: bool = False,
     ) -> None:
         self._datasets = datasets
+        self._asked = asked
         self._on_works = on_works
-        self._countries: defaultdict[str, set[str]] = defaultdict(set)
-        self._barred: defaultdict[str, set[str]] = defaultdict(set)
-        self._held_in_part: set[tuple[str, str]] = set()  # barred countries of which other companies were answered
-        counts: Counter[str] = Counter()
-        for each in asked:
-            counts[each.dataset] += each.asked_count
-            self._countries[each.dataset].add(each.country)
-            if each.barred_count > each.asked_count / 2:
-                self._barred[each.dataset].add(each.country)
-                if company_count and each.asked_count < each.listed_count:
-                    self._held_in_part.add((each.dataset, each.country))
-        self._known = {(each.dataset, each.country) for each in asked if each.known_count}
-        self._whole = {dataset for dataset, count in counts.items() if count == company_count}
         self._works: set[str] = set()
-        self._answered: set[tuple[str, str]] = set()
-        # Whether anything is forbidden now that was answered before, or a whole list that was not forbidden before.
-        self._has_lost = False
         self._probes: dict[str, int | None] = {}
-        self._probed: set[tuple[str, str]] = set()
+        self._open: set[Part] = set()
+        self._closed: dict[Part, ForbiddenError] = {}
+        self._refused: dict[tuple[str, Company], ForbiddenError] = {}
+        self._in_a_row: Counter[Part] = Counter()
         self._lock = threading.Lock()
         self.ended: dict[str, FirmlakeError] = {}
-        self.closed: dict[tuple[str, str], FirmlakeError] = {}
         self.has_worked = False
+        self.is_understood = is_understood
         self.misfit: FirmlakeError | None = None
 
     def works(self, dataset: str) -> bool:
         """Tell whether a dataset is answered; until then its requests go one by one."""
         return dataset in self._works
 
-    def must_wait(self, dataset: str, country: str) -> bool:
-        """Tell whether requests about a country must wait for the answer to the next one."""
-        return dataset not in self._works or self._is_probe_due(dataset, country)
+    def is_known(self, part: Part) -> bool:
+        """Tell whether it has turned out if the token may ask about a part."""
+        return part in self._open or part in self._closed
 
-    def is_barred(self, dataset: str, country: str) -> bool:
-        """Tell whether most companies of a country were given up when they were last requested."""
-        return country in self._barred[dataset]
+    def must_wait(self, part: Part) -> bool:
+        """Tell whether requests about a part go one by one, because the next answer decides about the others."""
+        return part.dataset not in self._works or (part.was_barred and not self.is_known(part))
 
-    def is_unknown(self, dataset: str, country: str) -> bool:
-        """Tell whether the token may or may not ask about a country: nothing has shown it yet."""
-        return (dataset, country) not in self._answered and (dataset, country) not in self.closed
-
-    def refusal(self, dataset: str, companies: Iterable[Company]) -> FirmlakeError | None:
-        """Return why a request need not be sent, because its dataset or the country of a company is given up."""
-        closed = self.closed and (self.closed.get((dataset, one.country)) for one in companies)
-        return next(filter(None, closed), self.ended.get(dataset))
-
-    def _is_probe_due(self, dataset: str, country: str) -> bool:
-        key = dataset, country
-        return self.is_barred(*key) and self.is_unknown(*key) and key not in self._probed and dataset not in self.ended
-
-    def take_probe(self, dataset: str, country: str) -> tuple[int | None] | None:
-        """Claim the probe of a dataset or barred country, which asks for one company before any others.
-
-        Only one caller gets it.
+    def take_probe(self, part: Part) -> tuple[int | None] | None:
+        """Claim the probe of a dataset or part, which asks for one company before any others. Only one caller gets it.
 
         Returns:
             A tuple with the tries for the probe (None is the usual number); or None if no probe is needed.
         """
         with self._lock:
-            if self._is_probe_due(dataset, country):
-                self._probed.add((dataset, country))
-                self._probes.pop(dataset, None)
+            if part.dataset in self.ended:
+                return None
+            is_due = part.dataset in self._probes
+            tries = self._probes.pop(part.dataset, None)
+            if part.was_barred and not self.is_known(part):
                 return (1,)
-            is_probe = dataset in self._probes and dataset not in self.ended
-            return (self._probes.pop(dataset),) if is_probe else None
+            return (tries,) if is_due else None
 
-    def answered(self, dataset: str, countries: Iterable[str]) -> None:
-        """Record that a dataset is answered, about companies of these countries."""
+    def answered(self, dataset: str, parts: Iterable[Part]) -> None:
+        """Record that a dataset is answered, about companies of these parts."""
         with self._lock:
             is_first, self.has_worked = not self.has_worked, True
-            self._answered.update((dataset, country) for country in countries)
+            self.open(parts)
             if dataset not in self.ended:
                 self._works.add(dataset)
         if is_first:
             self._on_works()
 
-    def close(self, dataset: str, countries: Iterable[str], error: ForbiddenError) -> None:
-        """Record countries that the token may not ask about; give up the dataset if these are all of the run's.
+    def open(self, parts: Iterable[Part]) -> None:
+        """Record that the token may ask about parts."""
+        for part in parts:
+            self._open.add(part)
+            self._in_a_row[part] = 0
 
-        If the whole list is asked for and nothing of the dataset was answered, a refusal about a barred country counts
-        for all barred countries, so that a dataset that is still forbidden costs one request.
+    def refuse(self, part: Part, company: Company, error: ForbiddenError) -> None:
+        """Record that the token may not ask about a company of a part, which was asked for alone."""
+        self._refused[part.dataset, company] = _about("this company", error)
+        self._in_a_row[part] += 1
+        most = _REFUSED_IN_A_ROW_MAX if part in self._open else 1 if part.was_barred else _REFUSED_MAX
+        if self._in_a_row[part] >= min(most, self._asked.counts[part]):
+            self.close(part, error)
+
+    def close(self, part: Part, error: ForbiddenError) -> None:
+        """Record that the token may not ask about a part; give up the dataset if it may not ask about any.
+
+        If all were given up before, one part that is refused again shows that nothing has changed.
         """
-        closed, barred, every = set(countries), self._barred[dataset], self._countries[dataset]
-        if not closed:
-            return
-        with self._lock:
-            news = {(dataset, country) for country in closed - barred}
-            self._has_lost |= bool(news & self._known or (news and dataset in self._whole))
-            if closed & barred and dataset in self._whole and dataset not in self._works:
-                closed |= {country for country in barred if self.is_unknown(dataset, country)}
-            for country in closed:
-                whom = "this company" if (dataset, country) in self._held_in_part else f"companies in {country}"
-                self.closed[dataset, country] = forbidden_for(error, whom)
-            if dataset in self._works or not all((dataset, country) in self.closed for country in every):
-                return
-            if dataset in self._whole or every.issuperset(COUNTRIES):
-                self.closed |= {(dataset, country): error for country in every}
-        self.end(dataset, self.closed[dataset, min(every)])
+        whom = "these companies" if part.was_barred else "companies"
+        self._closed[part] = _about(f"{whom} in {part.country}", error)
+        parts = [each for each in self._asked.counts if each.dataset == part.dataset]
+        if part.dataset in self._asked.whole and (
+            all(each in self._closed for each in parts)
+            or all(each.was_barred and each not in self._open for each in parts)
+        ):
+            self.end(part.dataset, error)
 
-    def close_rest(self, dataset: str, country: str, error: ForbiddenError, refused_count: int) -> None:
-        """Record that no more companies of a country are asked for, because so many were refused one by one."""
-        whom = f"{refused_count} companies in {country} that were asked for alone, so others were not asked for"
-        self.closed[dataset, country] = forbidden_for(error, whom)
+    def refusal(self, part: Part, company: Company | None = None) -> FirmlakeError | None:
+        """Return why a part, or a company of it, gets no request; None if it may be asked for."""
+        refused = self._refused.get((part.dataset, company)) if company else None
+        return self.ended.get(part.dataset) or self._closed.get(part) or refused
 
     def end(self, dataset: str, error: FirmlakeError) -> None:
         """Give up a dataset. If it is down, the others must be probed too, because the whole service may be down."""
@@ -174,9 +157,6 @@ class Standing:
     def check(self) -> None:
         """Make sure that at least one dataset is not given up.
 
-        A run that asks only for companies that were forbidden before, or for the first ones of a country, goes on: the
-        token may be good for the rest of the list.
-
         Raises:
             AuthorizationError: Every dataset is forbidden. Get a token that may use them.
             PausedByServiceError: The service wants a long pause for every dataset. Run again later.
@@ -189,23 +169,13 @@ class Standing:
             return
         if self.misfit and not self.has_worked:
             raise self.misfit
-        kind: type[FirmlakeError] = ServiceError
-        if all(isinstance(error, ForbiddenError) for error in errors):
-            if not self._has_lost:
-                return
-            kind = AuthorizationError
-        elif all(isinstance(error, PausedByServiceError) for error in errors):
-            kind = PausedByServiceError
+        kinds = {ForbiddenError: AuthorizationError, PausedByServiceError: PausedByServiceError}
+        same = (kind for each, kind in kinds.items() if all(isinstance(error, each) for error in errors))
         messages = list(dict.fromkeys(error.message for error in errors))
-        raise kind("; ".join(messages), errors[0].next_step or RUN_AGAIN)
+        raise next(same, ServiceError)("; ".join(messages), errors[0].next_step or RUN_AGAIN)
 
 
-def forbidden_for(error: ForbiddenError, whom: str) -> ForbiddenError:
-    """Say which companies a 403 is about, with the words of the service.
-
-    Example:
-        >>> print(forbidden_for(ForbiddenError("The token may not use /v1/x (403: No)"), "companies in FR").message)
-        The token may not ask about companies in FR (403: No)
-    """
+def _about(whom: str, error: ForbiddenError) -> ForbiddenError:
+    """Say whom a 403 is about, with the words of the service, which come in parentheses."""
     said = error.message.partition(" (")[2]
-    return ForbiddenError(f"{PART} {whom} ({said}", "Get a token that may, or leave these companies out of the list")
+    return ForbiddenError(f"{PARTLY} {whom} ({said}", "Get a token that may, or leave these companies out of the list")

@@ -7,16 +7,7 @@ from typing import Final, NamedTuple
 
 from firmlake.intake.words import fold
 
-__all__ = [
-    "LAYOUTS",
-    "NAME_WORDS",
-    "PLACE_WORDS",
-    "POSTCODE_WORDS",
-    "VAT_WORDS",
-    "Layout",
-    "find_column",
-    "find_layout",
-]
+__all__ = ["NAME_WORDS", "PLACE_WORDS", "POSTCODE_WORDS", "VAT_WORDS", "Layout", "find_column", "find_layout"]
 
 
 class Layout(NamedTuple):

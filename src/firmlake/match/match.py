@@ -27,7 +27,7 @@ from firmlake.match.lookup import CANDIDATES, find_candidates
 from firmlake.match.names import normal_name, normal_place, postcode, vat_key
 from firmlake.match.register import load_register
 
-__all__ = ["ROLES", "Matched", "match_names"]
+__all__ = ["ROLES", "match_names"]
 
 ROLES: Final = {"name": NAME_WORDS, "place": PLACE_WORDS, "postcode": POSTCODE_WORDS, "vat": VAT_WORDS}
 """The roles of columns in a list of names, with the folded header names of each."""

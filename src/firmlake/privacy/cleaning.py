@@ -17,7 +17,7 @@ from firmlake.privacy.forgotten import FORGOTTEN, Forgotten
 from firmlake.privacy.tree import NULL, Node, as_json, parse, replaced, walk
 from firmlake.privacy.words import Word, words_in
 
-__all__ = ["clean_json", "clean_record", "company_of", "identity"]
+__all__ = ["clean_json", "clean_record", "identity"]
 
 _COUNTRY = ("country", "countryCode")
 _NUMBER = ("companyNumber", "company_number")

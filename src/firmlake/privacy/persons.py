@@ -18,7 +18,7 @@ from firmlake.privacy.tombstones import key_path, person_hash
 from firmlake.privacy.tree import NULL, Node, as_json, parse, read_text, replaced, walk
 from firmlake.privacy.words import name_words
 
-__all__ = ["answer_filter", "mask", "speaks_of_person", "words_of"]
+__all__ = ["answer_filter", "speaks_of_person", "words_of"]
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _OF_PERSONS = {

@@ -26,7 +26,6 @@ from firmlake.privacy.words import name_words
 __all__ = [
     "Register",
     "Subject",
-    "Tombstone",
     "add_tombstones",
     "company_hash",
     "contact_hash",

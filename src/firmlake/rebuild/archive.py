@@ -32,7 +32,7 @@ from firmlake.warehouse.generations import newest, open_warehouse
 from firmlake.warehouse.list_names import read_name_changes
 from firmlake.warehouse.loads import loaded_runs
 
-__all__ = ["LISTS", "LIST_NAMES", "WRITTEN_LAST", "Archived", "archive", "object_differs", "read_object"]
+__all__ = ["LISTS", "LIST_NAMES", "WRITTEN_LAST", "archive", "object_differs", "read_object"]
 
 LISTS = ("landing/service_lists", "landing/contacts")
 LIST_NAMES = "state/list_names"

@@ -19,7 +19,7 @@ from firmlake.rebuild.archived import collect_staged, fetch_runs, stage_archived
 from firmlake.rebuild.reload import load_staged
 from firmlake.tables.stage import Manifest
 
-__all__ = ["Replayed", "StagedShard", "list_shards", "replay_archive", "stage_here"]
+__all__ = ["StagedShard", "list_shards", "replay_archive"]
 
 
 class StagedShard(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -15,7 +15,7 @@ from firmlake.core.settings import RunSettings
 from firmlake.tables.underway import Underway
 from firmlake.warehouse.windows import MARGIN, UNSURE, closing_lead
 
-__all__ = ["Bill", "Day", "count_unbought", "month_start", "read_bill", "read_dues", "spent_this_month"]
+__all__ = ["Bill", "Day", "count_unbought", "read_bill", "read_dues", "spent_this_month"]
 
 _DAYS = 28
 
@@ -92,16 +92,16 @@ def read_bill(
 
 def month_start(now: datetime, zone: ZoneInfo) -> datetime:
     """Return when the calendar month began in a time zone."""
-    return now.astimezone(zone).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return now.astimezone(zone).replace(day=1, hour=0, minute=0, second=0, microsecond=0, fold=0)
 
 
 def spent_this_month(
-    connection: duckdb.DuckDBPyConnection | None, underway: Iterable[Underway], run: RunSettings, now: datetime
+    connection: duckdb.DuckDBPyConnection | None, underway: Sequence[Underway], run: RunSettings, now: datetime
 ) -> int:
     """Count the credits spent in this calendar month, by runs in the warehouse and by others that have landed answers.
 
-    The service's answers or our ledger count, whichever say more. A company that an unfinished run bought is counted
-    once, although a later run may have published answers about it.
+    What the answers tell, also unusable ones, or our ledger counts, whichever says more. In the ledger, a company that
+    an unfinished run bought is counted once, although a later run may have published answers about it.
 
     Args:
         connection: The newest generation, or None before the first.
@@ -112,10 +112,12 @@ def spent_this_month(
     moment = month_start(now, ZoneInfo(run.time_zone)).astimezone(UTC).replace(tzinfo=None)
     landed = [each.bought.filter(pl.col("paid_at") >= moment).select(_KEY) for each in underway]
     bought = pl.concat([pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String)), *landed]).unique()
+    charges = (each.charges.filter(pl.col("fetched_at") >= moment) for each in underway)
+    told = sum(int(each["credits_charged"].sum()) for each in charges)
     if connection is None:
-        return bought.height
+        return max(told, bought.height)
     connection.register("bought", bought.to_arrow())
-    ((count,),) = connection.execute(_SPENT, {"moment": moment}).fetchall()
+    ((count,),) = connection.execute(_SPENT, {"moment": moment, "told": told}).fetchall()
     connection.unregister("bought")
     return int(count)
 
@@ -167,12 +169,12 @@ def read_dues(
         "margin": MARGIN,
     }
     query = f"""
-        SELECT date_trunc('hour', moment), sum(credits)::INT, sum(free)::INT
+        SELECT time_bucket(INTERVAL 15 MINUTE, moment), sum(credits)::INT, sum(free)::INT
         FROM ({_FORECAST.format(of_list=of_list, unsure=UNSURE)}) GROUP BY ALL ORDER BY ALL
     """  # noqa: S608 - constants of this module only
     counts: Counter[tuple[date, str]] = Counter()
-    for hour, credit_count, free_count in connection.execute(query, values).fetchall():
-        day = hour.replace(tzinfo=UTC).astimezone(zone).date()
+    for quarter, credit_count, free_count in connection.execute(query, values).fetchall():
+        day = quarter.replace(tzinfo=UTC).astimezone(zone).date()
         counts.update({(day, "credits"): credit_count, (day, "free"): free_count})
     if companies is not None:
         connection.unregister("listed")
@@ -186,8 +188,7 @@ def read_dues(
 _KEY = ("country", "company_number")
 _SPENT = """
     SELECT greatest(
-        (SELECT coalesce(sum(credits_charged), 0) FROM requests WHERE fetched_at >= $moment)
-            + (SELECT count(*) FROM bought),
+        (SELECT coalesce(sum(credits_charged), 0) FROM requests WHERE fetched_at >= $moment) + $told,
         (SELECT count(*) FROM (
             SELECT country, company_number FROM companies WHERE paid_at >= $moment
             UNION SELECT country, company_number FROM bought

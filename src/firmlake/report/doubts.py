@@ -19,7 +19,7 @@ from firmlake.tables.number_texts import AMBIGUOUS
 from firmlake.tables.schemas import TABLES, polars_schema
 from firmlake.warehouse.history import count_rows
 
-__all__ = ["NO_WHOLE_NUMBER", "OF_A_WHOLE", "count_read", "find_doubts", "step_for"]
+__all__ = ["count_read", "find_doubts", "step_for"]
 
 NO_WHOLE_NUMBER = "is no whole number"
 """The end of the reason why a number with decimals does not fit."""

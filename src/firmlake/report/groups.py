@@ -13,7 +13,7 @@ from typing import Any
 
 from firmlake.report.section import Section, shown_text
 
-__all__ = ["GROUPS", "LARGEST_GROUPS", "TREE", "draw_groups"]
+__all__ = ["GROUPS", "TREE", "draw_groups"]
 
 
 def draw_groups(rows: Sequence[dict[str, Any]]) -> str:

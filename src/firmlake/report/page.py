@@ -26,7 +26,7 @@ from firmlake.report.status import read_status
 from firmlake.warehouse.definitions import definitions
 from firmlake.warehouse.generations import open_warehouse
 
-__all__ = ["Made", "Report", "make_report", "write_report"]
+__all__ = ["Report", "make_report", "write_report"]
 
 
 class Report(NamedTuple):

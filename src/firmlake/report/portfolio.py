@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import altair as alt
     import polars as pl
 
-__all__ = ["POINTS_MAX", "PORTFOLIO"]
+__all__ = ["PORTFOLIO"]
 
 POINTS_MAX = 1500
 """Companies drawn in a scatter, the same in each report on the same companies."""

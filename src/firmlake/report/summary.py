@@ -15,7 +15,6 @@ from firmlake.report.doubts import find_doubts
 from firmlake.tables.schemas import COMPANY_TABLES
 
 __all__ = [
-    "STATUSES",
     "FailureGroup",
     "RunSummary",
     "failure_groups",

@@ -30,7 +30,6 @@ __all__ = [
     "SETTLED",
     "Applied",
     "ContactStatus",
-    "Remark",
     "added_to",
     "list_applied",
     "merge_standings",

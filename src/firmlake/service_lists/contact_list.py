@@ -15,7 +15,7 @@ from firmlake.intake.entries import read_entries
 from firmlake.intake.table import BLANK
 from firmlake.service_lists.contact_plan import Contact, Refused
 
-__all__ = ["CONTACT_COLUMNS", "ContactList", "read_contact_list"]
+__all__ = ["ContactList", "read_contact_list"]
 
 CONTACT_COLUMNS: Final[Synonyms] = {
     **COMPANY_COLUMNS,

@@ -25,11 +25,9 @@ from firmlake.service_lists.contact_plan import Contact, ContactPlan, Entry, Ref
 from firmlake.service_lists.overview import take_overview
 
 __all__ = [
-    "REDRIVE",
     "check_list",
     "check_plan",
     "find_service_list",
-    "is_not_found",
     "name_next_step",
     "pack_requests",
     "plan_contacts",

@@ -11,7 +11,7 @@ from msgspec import Raw
 from firmlake.api.contract import Addition, FailedEntry, ListEntry, ListPage
 from firmlake.core.errors import UnusableAnswerError
 
-__all__ = ["AddedContacts", "Difference", "Listed", "read_addition", "read_list_page"]
+__all__ = ["AddedContacts", "Listed", "read_addition", "read_list_page"]
 
 
 class Difference(NamedTuple):

@@ -12,7 +12,7 @@ from firmlake.core.company import Company, normal_form
 from firmlake.service_lists.contact_plan import Contact
 from firmlake.service_lists.decode import AddedContacts
 
-__all__ = ["Outcomes", "read_outcomes"]
+__all__ = ["read_outcomes"]
 
 _NO_REASON = "no reason is given"
 

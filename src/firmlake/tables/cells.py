@@ -28,7 +28,6 @@ __all__ = [
     "BEYOND_ONE",
     "DATE",
     "DECIMALS",
-    "FRACTION_MAX",
     "MisfitError",
     "arrow_type",
     "fits",

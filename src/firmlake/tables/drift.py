@@ -13,7 +13,7 @@ from firmlake.tables.cells import BEYOND_ONE
 from firmlake.tables.reading import Observation
 from firmlake.tables.schemas import TABLES, polars_schema
 
-__all__ = ["discarded_values", "drift_table", "merge_drift", "new_values", "other_scales"]
+__all__ = ["discarded_values", "drift_table", "new_values", "other_scales"]
 
 _SCHEMA = pl.Schema({name: kind for name, kind in polars_schema(TABLES["drift"]).items() if name != "run_id"})
 

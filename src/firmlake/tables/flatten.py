@@ -24,7 +24,7 @@ from firmlake.tables.reading import Observation
 from firmlake.tables.relationships import flatten_relationships
 from firmlake.tables.schemas import TABLES, polars_schema
 
-__all__ = ["FLATTEN", "flatten_shard"]
+__all__ = ["flatten_shard"]
 
 _FOUND = ("reported", "empty")
 _ANSWERED = (*_FOUND, "not_found")

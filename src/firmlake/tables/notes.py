@@ -14,7 +14,7 @@ from msgspec import Raw
 from firmlake.tables.objects import read_object
 from firmlake.tables.reading import Observation, Records, Reject, Unknown
 
-__all__ = ["EFFECTS", "NOT_THERE", "UNREADABLE", "WHOLE", "Notes", "read_text", "shown"]
+__all__ = ["EFFECTS", "NOT_THERE", "UNREADABLE", "Notes", "read_text", "shown"]
 
 NOT_THERE = "missing or null, but a record without it says nothing"
 """Why a record is rejected that lacks a required value."""

@@ -14,7 +14,7 @@ from firmlake.tables.notes import EFFECTS, UNREADABLE, Notes
 from firmlake.tables.objects import NULL, Object, Shape, read_object
 from firmlake.tables.reading import Leaf
 
-__all__ = ["NO_IDENTITY", "take_each"]
+__all__ = ["take_each"]
 
 NO_IDENTITY = "it has fields that are not documented, and does not say in a documented way which company it is"
 """Why the shape of a related party is unknown. With the documented fields alone it is a person, or anonymous."""

@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 from firmlake.tables.notes import UNREADABLE
 from firmlake.tables.objects import Layout, Place
 
-__all__ = ["ABSENT", "NO_STRUCTS", "Form", "make_form", "make_struct", "take_apart"]
+__all__ = ["ABSENT", "NO_STRUCTS", "make_form", "make_struct", "take_apart"]
 
 ABSENT = Raw(b"\tnull")
 """Null after a character that begins no received value, so that absent keys can be counted."""

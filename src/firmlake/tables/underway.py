@@ -13,7 +13,7 @@ from firmlake.core.run import Run, RunPlan
 from firmlake.core.settings import RunSettings
 from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress
-from firmlake.landing.segments import list_segments
+from firmlake.landing.segments import credits_in, list_segments
 from firmlake.tables.stage import is_staged, read_shard_manifest
 
 __all__ = ["Underway", "is_recent", "read_underway"]
@@ -27,12 +27,14 @@ class Underway(NamedTuple):
         begun: Shards for which an answer has landed.
         pending: Targets of these shards without a complete answer: country, company_number, dataset, remaining_count
             (records still to come; null if unknown).
+        charges: What answers of any kind, also unusable ones, say that they cost: fetched_at (UTC), credits_charged.
     """
 
     run: Run
     paid: pl.DataFrame
     begun: tuple[int, ...]
     pending: pl.DataFrame
+    charges: pl.DataFrame
 
     @property
     def bought(self) -> pl.DataFrame:
@@ -56,8 +58,8 @@ class Underway(NamedTuple):
 
 
 def is_recent(plan: RunPlan, run: RunSettings, now: datetime) -> bool:
-    """Tell whether what landed for a run may still matter: it can be fresh, or in its paid window."""
-    return plan.started_at > now - timedelta(days=1 + run.refresh_after_days + run.credit_window_days)
+    """Tell whether what landed for a run may still matter: it can be fresh, in its paid window, or of this month."""
+    return plan.started_at > now - timedelta(days=1 + run.refresh_after_days + max(run.credit_window_days, _MONTH))
 
 
 def read_underway(run: Run) -> Underway:
@@ -70,37 +72,54 @@ def read_underway(run: Run) -> Underway:
     shards = range(1, run.plan.shard_count + 1)
     begun = tuple(shard for shard in shards if list_segments(run.folders.landing(run.run_id, shard)))
     paid, pending = [pl.DataFrame(schema=_PAID)], [pl.DataFrame(schema=_PENDING)]
+    charges = [pl.DataFrame(schema=_CHARGES)]
     for shard in begun:
-        first = _read_staged(run, shard)
-        if first is None:
+        if staged := _read_staged(run, shard):
+            first, told = staged
+        else:
             progress = load_progress(run, shard)
             first = pl.DataFrame(list(_first_answers(progress)), schema=_PAID, orient="row")
+            told = pl.DataFrame(list(_charges(run, progress)), schema=_CHARGES, orient="row")
             pending.append(pl.DataFrame(list(_pending(progress)), schema=_PENDING, orient="row"))
         paid.append(first)
-    return Underway(run, pl.concat(paid), begun, pl.concat(pending))
+        charges.append(told)
+    return Underway(run, pl.concat(paid), begun, pl.concat(pending), pl.concat(charges))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 _PAID = pl.Schema({"country": pl.String(), "company_number": pl.String(), "paid_at": pl.Datetime("us")})
+_CHARGES = pl.Schema({"fetched_at": pl.Datetime("us"), "credits_charged": pl.Int64()})
 _PENDING = pl.Schema(
     {"country": pl.String, "company_number": pl.String, "dataset": pl.String, "remaining_count": pl.Int32}
 )
+_MONTH = 31
 
 
-def _read_staged(run: Run, shard: int) -> pl.DataFrame | None:
-    """Read the companies that a shard paid for from its staged tables; None if it is not completely staged."""
+def _read_staged(run: Run, shard: int) -> tuple[pl.DataFrame, pl.DataFrame] | None:
+    """Read `paid` and `charges` of a shard from its staged tables; None if it is not completely staged."""
     manifest = read_shard_manifest(run, shard)
     if manifest is None or not is_staged(run, manifest):
         return None
     folder = run.folders.staged(run.run_id)
-    paths = {file.table: folder / file.path for file in manifest.files}
-    states = pl.scan_parquet(paths["company_state"], glob=False, hive_partitioning=False)
-    if states.filter(pl.col("status") == "waiting").select(pl.len()).collect().item():
+    tables = {
+        file.table: pl.scan_parquet(folder / file.path, glob=False, hive_partitioning=False) for file in manifest.files
+    }
+    if tables["company_state"].filter(pl.col("status") == "waiting").select(pl.len()).collect().item():
         return None
-    companies = pl.scan_parquet(paths["companies"], glob=False, hive_partitioning=False)
-    found = companies.filter(pl.col("paid_at").is_not_null())
-    return found.select(*_PAID.names()).cast(_PAID).collect()
+    found = tables["companies"].filter(pl.col("paid_at").is_not_null())
+    told = tables["requests"].filter(pl.col("credits_charged").is_not_null())
+    return (
+        found.select(*_PAID.names()).cast(_PAID).collect(),
+        told.select(*_CHARGES.names()).cast(_CHARGES).collect(),
+    )
+
+
+def _charges(run: Run, progress: Progress) -> Iterator[tuple[datetime, int]]:
+    for header in progress.headers:
+        charged = credits_in(header, run.plan.names.credits_charged_header)
+        if charged is not None:
+            yield header.fetched_at.replace(tzinfo=None), charged
 
 
 def _first_answers(progress: Progress) -> Iterator[tuple[str, str, datetime]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any
 
 import duckdb
@@ -137,7 +138,11 @@ def open_warehouse(
             _restrict(connection, locked, memory_limit)
             if not of_any_version:
                 check_version(connection)
-            yield connection
+            try:
+                yield connection
+            except Exception as error:
+                _release(error)
+                raise
     except duckdb.OutOfMemoryException as error:
         next_step = "Raise run.duckdb_memory" if memory_limit else "Ask for less at once"
         raise FirmlakeError(f"DuckDB needs more memory than {memory_limit or 'there is'}", next_step) from error
@@ -198,6 +203,17 @@ def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
     if lost := lost_warehouse(folders):
         raise lost
     raise FirmlakeError(f"{folders.warehouse / LINK} does not exist yet", "`firmlake run LIST` makes it")
+
+
+def _release(error: BaseException | None) -> None:
+    """Drop what the frames of an error hold, such as readers of rows.
+
+    Who keeps the error would keep the generation open by them, and DuckDB 2.0 waits for ever when the same process then
+    opens it again.
+    """
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _restrict(connection: duckdb.DuckDBPyConnection, locked: bool, memory_limit: str | None) -> None:

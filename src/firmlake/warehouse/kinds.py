@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from firmlake.tables.schemas import TABLES
 
-__all__ = ["KINDS", "Kind"]
+__all__ = ["KINDS"]
 
 
 class Kind(NamedTuple):

@@ -166,12 +166,20 @@ _WINDOWS = """
 
 _ASKED_FREE = "CREATE OR REPLACE TEMP VIEW refreshed AS SELECT country, company_number, dataset FROM {source}"
 
-# Companies refreshed for free that were answered.
+# Companies refreshed for free that were answered, without those that were charged after all. Their requests, which name
+# no other companies, are found by the time of the answer, as in `windows.UNSURE`.
 _REFRESHED = """
-    SELECT count(*) FROM (
-        SELECT DISTINCT country, company_number FROM staged_company_state
-        WHERE (country, company_number, dataset) IN (FROM refreshed) AND status IN ('reported', 'empty', 'not_found')
+    WITH answered AS (
+        SELECT *, (country, company_number, dataset) IN (FROM refreshed) AS is_refresh FROM staged_company_state
+        WHERE status IN ('reported', 'empty', 'not_found')
+    ),
+    charged AS (
+        SELECT least(any_value(credits_charged), count(*)) AS count
+        FROM answered JOIN staged_requests q USING (dataset, fetched_at)
+        WHERE credits_charged > 0 GROUP BY q.request_id, q.attempt HAVING bool_and(is_refresh)
     )
+    SELECT (SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM answered WHERE is_refresh))
+           - (SELECT coalesce(sum(count), 0) FROM charged)
 """
 
 # Each shard has counted its own records.
@@ -181,15 +189,21 @@ _DRIFT = """
     FROM staged_drift GROUP BY dataset, kind, path, run_id
 """
 
+# What the service charged beyond our ledger may have been for companies that were forgotten since.
 _RUN = """
     INSERT INTO runs BY NAME
     SELECT ? AS run_id, ? AS list_name, ? AS list_sha256, ? AS service, ? AS language, ? AS datasets,
            ?::TIMESTAMP AS started_at, ?::TIMESTAMP AS finished_at, ? AS outcome,
            ? AS line_count, ? AS company_count, ? AS refused_count,
            ? AS repeated_count, ? AS fresh_count, ? AS target_count, ? AS firmlake_version,
-           (SELECT count(*) FROM staged_requests) AS request_count,
-           (SELECT if(bool_or(status = 200), sum(credits_charged)::BIGINT, 0) FROM staged_requests) AS credit_count,
-           ? AS expected_credit_count, ? AS free_refresh_count, ? AS reason, ? AS next_step
+           request_count, credit_count, greatest(?, least(coalesce(credit_count, 0), ?)) AS expected_credit_count,
+           ? AS free_refresh_count, ? AS reason, ? AS next_step
+    FROM (
+        SELECT count(*) AS request_count,
+               if(bool_or(status BETWEEN 200 AND 299), sum(credits_charged), coalesce(sum(credits_charged), 0))::BIGINT
+                   AS credit_count
+        FROM staged_requests
+    )
 """
 
 
@@ -250,7 +264,8 @@ def _add_run(
             plan.started_at.replace(tzinfo=None),
             outcome.finished_at.replace(tzinfo=None), outcome.outcome, plan.line_count, plan.company_count,
             plan.refused_count, plan.repeated_count, plan.fresh_count, plan.target_count, plan.firmlake_version,
-            expected_credits, refreshed, outcome.reason or None, outcome.next_step or None,
+            expected_credits, expected_credits + plan.forgotten_count, refreshed,
+            outcome.reason or None, outcome.next_step or None,
         ],
     )  # fmt: skip
 

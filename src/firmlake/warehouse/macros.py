@@ -19,7 +19,7 @@ import duckdb
 from firmlake.core.sql import quote_text
 from firmlake.tables.schemas import TABLES, Table
 
-__all__ = ["MACROS", "Macro", "as_of_columns", "create_macros"]
+__all__ = ["MACROS", "as_of_columns", "create_macros"]
 
 
 class Macro(NamedTuple):

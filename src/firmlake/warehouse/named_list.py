@@ -10,7 +10,7 @@ import duckdb
 from firmlake.core.errors import FirmlakeError, UsageError
 from firmlake.core.sql import quote_name
 
-__all__ = ["NamedList", "find_named_list", "list_names", "restrict"]
+__all__ = ["find_named_list", "list_names", "restrict"]
 
 _LISTS = "SELECT list_name, file_name, column_names, line_count, run_id FROM company_lists ORDER BY list_name"
 

@@ -79,7 +79,7 @@ def watchable() -> tuple[str, ...]:
     """List the relations that a rule may read: one row for each company, and the same whenever they are asked."""
     made = {each.name: each for each in definitions()}
     named = sorted(each.name for each in made.values() if is_of_companies(each))
-    return (WATCHED, *(name for name in named if not any("current_date" in one.sql for one in _below(name, made))))
+    return (WATCHED, *(name for name in named if not any("now()" in one.sql for one in _below(name, made))))
 
 
 @cache

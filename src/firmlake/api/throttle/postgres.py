@@ -21,7 +21,7 @@ from firmlake.core.errors import SettingsError, ThrottleStoreError
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["PostgresStore", "open_postgres_store"]
+__all__ = ["open_postgres_store"]
 
 _CONNECTION: dict[str, Any] = {
     "application_name": "firmlake",

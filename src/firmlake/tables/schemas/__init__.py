@@ -14,7 +14,6 @@ from firmlake.tables.schemas.shape import (
     KIND_TYPES,
     PRIVACY,
     Column,
-    Privacy,
     Table,
     comment_of,
     duckdb_type,
@@ -29,11 +28,9 @@ __all__ = [
     "TABLES",
     "WAREHOUSE_TABLES",
     "Column",
-    "Privacy",
     "Table",
     "comment_of",
     "duckdb_type",
-    "history_of",
     "polars_schema",
 ]
 

@@ -15,7 +15,7 @@ TABLES_OF_COMPANY_LISTS = (
         ("list_name",),
         (
             _LIST,
-            Column("file_name", "text", "Name of the file"),
+            Column("file_name", "text", "Name of the file that was read; joins list_name in runs"),
             Column("column_names", "json", "Names of the columns of the file that were kept, in its order"),
             Column("line_count", "count", "Lines after the header, blank ones included"),
             Column("company_count", "count", "Companies in it, each counted once"),

@@ -7,6 +7,12 @@ from firmlake.tables.schemas.shared import ASKED, CAUSE, COMPANY, DATASET, REQUE
 
 __all__ = ["TABLES_OF_FAILURES", "TABLES_OF_RUNS"]
 
+_FILE = Column(
+    "list_name",
+    "text",
+    "File that the company list was read from. Joins file_name in company_lists, not the list_name of other tables",
+)
+
 TABLES_OF_FAILURES = (
     Table(
         "dead_letters",
@@ -57,7 +63,7 @@ TABLES_OF_FAILURES = (
         "One row for each line of a company list that could not be used",
         ("run_id", "line"),
         (
-            Column("list_name", "text", "File that the company list was read from, as file_name in company_lists"),
+            _FILE,
             Column("line", "integer", "Line in the file that was read (row of a sheet), titles counted; 1 first"),
             Column("given", "text", "Text of the line", "the line is empty, or not kept", privacy="text"),
             Column("reason", "text", "Why the line was refused, and how to correct it"),
@@ -150,7 +156,7 @@ TABLES_OF_RUNS = (
         ("run_id",),
         (
             RUN,
-            Column("list_name", "text", "File that the company list was read from, as file_name in company_lists"),
+            _FILE,
             Column("list_sha256", "text", "Hash of the accepted companies; order and spelling do not change it"),
             Column("service", "text", "Host of the service"),
             Column("language", "text", "Language in which names and places were asked for: EN, NL or FR"),
@@ -176,12 +182,14 @@ TABLES_OF_RUNS = (
             Column(
                 "expected_credit_count",
                 "count",
-                "Credits our ledger expects: one for each company found outside its paid window",
+                "Credits our ledger expects: one for each company found outside its paid window. A company that was "
+                "forgotten since counts if it was charged",
             ),
             Column(
                 "free_refresh_count",
                 "count",
-                "Companies refreshed for free in the last days of their paid window: the credits that this saved",
+                "Companies refreshed for free in the last days of their paid window: the credits that this saved, "
+                "without those that were charged after all",
             ),
             Column("firmlake_version", "text", "Version of firmlake"),
         ),

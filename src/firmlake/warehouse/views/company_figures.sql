@@ -4,7 +4,7 @@
 --
 -- accounts_from: First day of the newest accounts. Null: no accounts are held
 -- accounts_to: Last day of the newest accounts. Null: no accounts are held
--- overdue_days: Days since the next accounts were expected, at the time of the query. Null: they are not overdue
+-- overdue_days: Days since the next accounts were expected, at the time of the query (UTC). Null: they are not overdue
 -- altman_z: Altman's Z'' of these accounts, see altman. Null: a part is missing
 -- altman_zone: safe (Z'' above 2.6), grey or distress (below 1.1). Null: there is no score
 -- loss_period_count: Periods in a row with a loss, back from the newest. Null: no accounts are held
@@ -17,7 +17,7 @@ SELECT
     c.country, c.company_number, c.name, c.place,
     p.start_date AS accounts_from,
     p.end_date AS accounts_to,
-    overdue_days(p.end_date, p.usual_days_to_file, current_date) AS overdue_days,
+    overdue_days(p.end_date, p.usual_days_to_file, (now() AT TIME ZONE 'UTC')::DATE) AS overdue_days,
     p.revenue, p.revenue_growth, p.net_profit, p.net_margin,
     p.total_assets, p.equity, p.equity_fraction, p.debt, p.current_ratio,
     p.employee_count, p.employee_growth,

@@ -1,0 +1,109 @@
+"""The run of a check: answers land as they come, so that a check that is killed leaves no credit unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from firmlake.api.exchange import Answer
+from firmlake.core.folders import Folders
+from firmlake.core.freeze import freeze_again, remove_run
+from firmlake.core.run import Run
+from firmlake.core.settings import Settings
+from firmlake.enrich.plan import Planned
+from firmlake.enrich.start import start_or_resume
+from firmlake.landing.segments import Header, SegmentWriter, answered
+from firmlake.privacy.persons import answer_filter
+from firmlake.tables.underway import read_underway
+
+__all__ = ["Journal"]
+
+
+class Journal:
+    """Lands the answers about companies in a run, which begins with the first successful one.
+
+    Use it as a context manager: at the end a run that has bought nothing is removed.
+
+    Args:
+        settings: The settings of the run.
+        plan: Makes the plan of the run.
+        now: The clock, UTC.
+    """
+
+    def __init__(self, settings: Settings, plan: Callable[[], Planned], now: Callable[[], datetime]) -> None:
+        self._settings, self._plan, self._now = settings, plan, now
+        self._clean = answer_filter(settings.privacy, Folders.of(settings))
+        self._answers: list[Answer] = []
+        self._writer: SegmentWriter | None = None
+        self._run: Run | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._close()
+        if self._run and self._run.outcome() is None:
+            underway = read_underway(self._run)
+            if underway.paid.is_empty() and not underway.charges["credits_charged"].sum():
+                remove_run(self._run)
+
+    def land(self, answer: Answer) -> None:
+        """Land an answer; those before the first successful one land with it."""
+        if not answer.request.companies:
+            return
+        self._answers.append(answer)
+        if self._run:
+            self._write(answer)
+        elif answer.is_success:
+            self._begin()
+
+    def settle(self, settings: Settings, plan: Callable[[], Planned]) -> Run:
+        """Let the run read its answers by the settings that fit the service, and return it.
+
+        If these ask for other companies or in another language, another run takes over the answers.
+
+        Args:
+            settings: The settings that fit. At least one answer was successful.
+            plan: Makes the plan of the run by these settings.
+        """
+        assert self._run
+        unfinished = plan().unfinished
+        if unfinished and unfinished.run_id == self._run.run_id:
+            plan_now = msgspec.structs.replace(self._run.plan, names=settings.api.names, contract=settings.contract)
+            self._run = freeze_again(self._run, plan_now, {})
+        else:
+            self._close()
+            remove_run(self._run)  # first: otherwise the plan would take its companies as paid for by another run
+            self._settings, self._plan = settings, plan
+            self._begin()
+        self._close()
+        return self._run
+
+    def _begin(self) -> None:
+        self._run = run = start_or_resume(self._settings, self._plan(), self._now())
+        self._writer = SegmentWriter(run.folders.landing(run.run_id, 1))
+        for answer in self._answers:
+            self._write(answer)
+
+    def _write(self, answer: Answer) -> None:
+        assert self._run
+        assert self._writer
+        self._writer.append(_header(self._run, answer), self._clean(answer.body))
+
+    def _close(self) -> None:
+        if self._writer:
+            self._writer.close()
+        self._writer = None
+
+
+def _header(run: Run, answer: Answer) -> Header:
+    """Make the header of an answer to a check: it may have cost a credit, but no target of the run waits for it."""
+    base = Header(
+        kind="probe", request_id="", run_id=run.run_id, shard=1, dataset=answer.request.endpoint,
+        companies=answer.request.companies, language=run.plan.language, fetched_at=answer.fetched_at,
+    )  # fmt: skip
+    return msgspec.structs.replace(answered(base, answer), kind="probe")
