@@ -125,10 +125,12 @@ class Standing:
     def close(self, part: Part, error: ForbiddenError) -> None:
         """Record that the token may not ask about a part; give up the dataset if it may not ask about any.
 
-        If all were given up before, one part that is refused again shows that nothing has changed.
+        What is refused now holds for what was refused before, but not the other way round. If the whole list was given
+        up before, one part that is refused again shows that nothing has changed.
         """
         whom = "these companies" if part.was_barred else "companies"
-        self._closed[part] = _about(f"{whom} in {part.country}", error)
+        for each in (part, part._replace(was_barred=True)):
+            self._closed[each] = _about(f"{whom} in {part.country}", error)
         parts = [each for each in self._asked.counts if each.dataset == part.dataset]
         if part.dataset in self._asked.whole and (
             all(each in self._closed for each in parts)
