@@ -44,6 +44,7 @@ class Schedule:
         given = {
             "api__base_url": self.sandbox.base_url,
             "api__requests_per_minute": 0,
+            "api__retry_wait_max_seconds": 0.01,
             "paths__data": self.data,
             **values,
         }
@@ -71,6 +72,7 @@ class Schedule:
 @pytest.fixture
 def schedule(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Schedule:
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    monkeypatch.setattr("firmlake.api.breaker.CircuitBreaker.__init__.__defaults__", (8, 0.01, 0.05, 0.5))
     return Schedule(sandbox, tmp_path / "data", COUNT)
 
 
