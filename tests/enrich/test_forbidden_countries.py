@@ -164,13 +164,16 @@ def test_a_budget_goes_to_others_before_companies_that_were_forbidden(desk):
     pay_nothing_twice(desk)
 
 
-def test_a_forbidden_dataset_is_asked_for_again_by_one_request_whatever_its_countries(desk):
+def test_a_forbidden_dataset_is_named_as_such_and_later_runs_ask_for_one_company_of_each_country(desk):
     desk.service.broken = {"lookalikes": 403}
     code, said, _ = cost_of(desk)
     assert code == 3, said
     assert "lookalikes is forbidden for 30 companies (The token may not use /v1/companies/lookalikes (403" in said
-    assert cost_of(desk)[::2] == (3, {"lookalikes": 1})
-    desk.service.broken = {}
+    assert cost_of(desk)[::2] == (3, {"lookalikes": 3})
+    desk.service.broken, desk.service.forbidden, desk.service.forbidden_in = {}, {"BE", "NL"}, {"lookalikes"}
+    assert cost_of(desk)[::2] == (3, {"lookalikes": 4}), "also if the token was upgraded for one country only"
+    assert ("FR", "reported", OF_COUNTRY) in held(desk)
+    desk.service.forbidden = set()
     assert desk.run()[0] == 0
     pay_nothing_twice(desk)
 
@@ -191,6 +194,20 @@ def test_single_forbidden_companies_cost_no_others_and_are_asked_for_apart_after
     assert desk.run()[0] == 3
     assert ("NL", "reported", OF_COUNTRY) in held(desk)
     pay_nothing_twice(desk)
+
+
+def test_many_single_forbidden_companies_do_not_close_their_country(desk):
+    companies = [one for one in firmlake_sandbox.sample_numbers(200) if one[0] == "NL"]
+    desk.write_companies(companies)
+    desk.service.forbidden = {"".join(one) for one in companies[1::3]}
+    desk.service.forbidden_in = {"lookalikes"}
+    code, said, requests = cost_of(desk)
+    assert code == 3, said
+    count = len(desk.service.forbidden)
+    assert count > 10
+    assert ("NL", "forbidden", count, "lookalikes") in held(desk)
+    assert ("NL", "reported", len(companies) - count, "lookalikes") in held(desk)
+    assert requests["lookalikes"] < 2 * len(companies)
 
 
 def test_redrive_asks_one_company_of_a_forbidden_country_and_takes_them_all_once_it_may(desk):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
@@ -24,7 +25,7 @@ from firmlake.core.memory import collecting_rarely
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
 from firmlake.landing.again import ask_again
-from firmlake.landing.asked import Part, count_asked
+from firmlake.landing.asked import Scope, count_asked
 from firmlake.landing.narrow import (
     Ask,
     Sent,
@@ -109,15 +110,16 @@ class Fetcher:
             unproven = ("not_found",) if progress.foreign else ()
             for dataset, tracks in progress.datasets.items():
                 said = (one for one, track in tracks.items() if track.answered_at and track.status not in unproven)
-                if parts := {shard.part(dataset, company) for company in said}:
-                    self._standing.answered(dataset, parts)
+                if scopes := {shard.scope(dataset, company) for company in said}:
+                    self._standing.answered(dataset, scopes)
             for header in [header for header in progress.headers if header.limits][-1:]:
                 self._keep_to(header)
             try:
                 while asks := self._plan(shard):
-                    for sent in self._send_all(asks, shard):
-                        shard.absorb(sent.landed)
-                        asks.extendleft(ask_again(self._limits, sent, shard, self._standing, self._sender))
+                    with closing(self._send_all(asks, shard)) as results:
+                        for sent in results:
+                            shard.absorb(sent.landed)
+                            asks.extendleft(ask_again(self._limits, sent, shard, self._standing, self._sender))
             finally:
                 self._sender.note_proofs(shard)
             self._standing.check()
@@ -140,15 +142,15 @@ class Fetcher:
             wanted: defaultdict[tuple[str, bool, bool, bool], list[Wanted]] = defaultdict(list)
             apart, refreshed = shard.apart[dataset], shard.refreshed[dataset]
             for company, track in shard.progress.pending(dataset).items():
-                part = shard.part(dataset, company)
-                if self._standing.refusal(part, company):
+                scope = shard.scope(dataset, company)
+                if self._standing.refusal(scope, company):
                     continue
                 is_left_out = track.left_out > 0 and not shard.is_known(company)
                 if track.is_given_up:
                     kind = "unknown" if is_left_out and track.left_out >= MISSES_MAX else "given_up"
                     hopeless[kind, track.reason].append(company)
                 elif self._may_ask(shard, company):
-                    barred = part.country * part.was_barred  # in pages of their own, after all others
+                    barred = scope.country * scope.was_barred  # in pages of their own, after all others
                     wanted[barred, company in apart, company not in refreshed, is_left_out].append(
                         Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
                     )
@@ -170,7 +172,7 @@ class Fetcher:
             return True
         return company not in shard.unpaid and shard.is_paid(company, self._run.plan.datasets)
 
-    def _send_all(self, asks: deque[Ask], shard: Shard) -> Iterator[Sent]:
+    def _send_all(self, asks: deque[Ask], shard: Shard) -> Generator[Sent, None, None]:
         """Send pages, a bounded number at once, and yield each result as soon as it is complete.
 
         Until a dataset is answered for the first time, its requests go one by one, and so do those for companies that
@@ -185,7 +187,7 @@ class Fetcher:
         try:
             while asks or flying:
                 while asks and flying < 2 * self._settings.api.threads:
-                    if self._standing.must_wait(_first_part(asks, shard)):
+                    if self._standing.must_wait(_first_scope(asks, shard)):
                         yield from self._send_first(asks, shard)
                         break  # the result decides how to continue
                     self._pool.submit(self._sender.send, asks.popleft(), shard).add_done_callback(done.put)
@@ -205,8 +207,8 @@ class Fetcher:
         everything, the run ends; after a 404, only if no other dataset is answered either. If the page was too large,
         the run goes on with smaller ones, planned anew.
         """
-        standing, part = self._standing, _first_part(asks, shard)
-        if probe := standing.take_probe(part):
+        standing, scope = self._standing, _first_scope(asks, shard)
+        if probe := standing.take_probe(scope):
             return [self._probe(asks, probe[0], shard)]
         ask = asks.popleft()
         first = self._sender.send(ask, shard)
@@ -215,7 +217,7 @@ class Fetcher:
         send = partial(self._sender.send, shard=shard)
         divided, parts = find_reason(first, send)
         if any(names_unknown(self._settings.api, each) for each in parts):
-            standing.answered(part.dataset, [])  # the endpoint is there: it speaks of a company
+            standing.answered(scope.dataset, [])  # the endpoint is there: it speaks of a company
             return [*divided, *parts]
         if is_size(first, parts):
             asks.clear()
@@ -229,7 +231,7 @@ class Fetcher:
                 standing.misfit = misfit(first)
                 if not is_no_such_place(first):
                     raise standing.misfit
-            return [*divided, *(self._sender.end(part.dataset, each, first.error) for each in parts)]
+            return [*divided, *(self._sender.end(scope.dataset, each, first.error) for each in parts)]
         return [*divided, *parts]
 
     def _keep_to(self, header: Header) -> None:
@@ -240,7 +242,7 @@ class Fetcher:
             self._on_advice(f"{header.error}, and the run went on with smaller requests: set {advised}")
 
     def _probe(self, asks: deque[Ask], tries: int | None, shard: Shard) -> Sent:
-        """Ask for one company of the next page, to see whether its dataset or part is available again."""
+        """Ask for one company of the next page, to see whether its dataset or country is available again."""
         page = asks[0].page
         # The choice varies from run to run, so that a company that always fails cannot block the others.
         company = page.companies[crc32(self._run.run_id.encode()) % len(page.companies)]
@@ -251,7 +253,7 @@ class Fetcher:
         is_down = isinstance(sent.error, RequestFailedError) or (tries and isinstance(sent.error, RequestRefusedError))
         if sent.error and is_down and not self._standing.works(page.dataset):
             return self._sender.end(page.dataset, sent, sent.error)
-        self._standing.open([shard.part(page.dataset, company)])
+        self._standing.open([shard.scope(page.dataset, company)])
         if sent.error is None:
             ask = asks.popleft()
             rest = tuple(other for other in page.companies if other != company)
@@ -260,6 +262,6 @@ class Fetcher:
         return sent._replace(error=None)
 
 
-def _first_part(asks: deque[Ask], shard: Shard) -> Part:
+def _first_scope(asks: deque[Ask], shard: Shard) -> Scope:
     page = asks[0].page
-    return shard.part(page.dataset, page.companies[0])
+    return shard.scope(page.dataset, page.companies[0])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from firmlake.core.company import Company
 from firmlake.core.errors import ForbiddenError
-from firmlake.landing.asked import Part
+from firmlake.landing.asked import Scope
 from firmlake.landing.narrow import Ask, Sent, halve
 from firmlake.landing.pages import Page
 from firmlake.landing.shard import Shard
@@ -33,7 +33,7 @@ def leave_out_forbidden(sent: Sent, shard: Shard, standing: Standing, send: Call
     page, error = sent.ask.page, sent.error
     assert isinstance(error, ForbiddenError)
     if sent.landed and len(page.companies) == 1:
-        standing.refuse(shard.part(page.dataset, page.companies[0]), page.companies[0], error)
+        standing.refuse(shard.scope(page.dataset, page.companies[0]), page.companies[0], error)
     elif sent.landed:
         _sample(page, shard, standing, lambda company: _send_alone(company, page, shard, standing, send))
     tracks = shard.progress.datasets[page.dataset]
@@ -42,7 +42,7 @@ def leave_out_forbidden(sent: Sent, shard: Shard, standing: Standing, send: Call
         for company in page.companies
         if tracks[company].status == "pending"
         and tracks[company].next_offset == (page.offset or 0)
-        and not standing.refusal(shard.part(page.dataset, company), company)
+        and not standing.refusal(shard.scope(page.dataset, company), company)
     )
     if len(wanted) == len(page.companies):
         return halve(page)
@@ -56,18 +56,18 @@ def _sample(
 
     If one company of each of several countries is refused, all are forbidden. Otherwise it takes two of a country.
     """
-    unknown: defaultdict[Part, list[Company]] = defaultdict(list)
+    unknown: defaultdict[Scope, list[Company]] = defaultdict(list)
     for company in page.companies:
-        part = shard.part(page.dataset, company)
-        if not standing.is_known(part):
-            unknown[part].append(company)
-    refused = {part: error for part, companies in unknown.items() if (error := ask_alone(companies[0]))}
+        scope = shard.scope(page.dataset, company)
+        if not standing.is_known(scope):
+            unknown[scope].append(company)
+    refused = {scope: error for scope, companies in unknown.items() if (error := ask_alone(companies[0]))}
     if len(refused) == len(unknown) > 1:
-        for part, error in refused.items():
-            standing.close(part, error)
-    for part in refused:
-        if len(unknown[part]) > 1 and not standing.is_known(part):
-            ask_alone(unknown[part][-1])
+        for scope, error in refused.items():
+            standing.close(scope, error)
+    for scope in refused:
+        if len(unknown[scope]) > 1 and not standing.is_known(scope):
+            ask_alone(unknown[scope][-1])
 
 
 def _send_alone(
@@ -78,5 +78,5 @@ def _send_alone(
     shard.absorb(sent.landed)
     if not isinstance(sent.error, ForbiddenError):
         return None
-    standing.refuse(shard.part(page.dataset, company), company, sent.error)
+    standing.refuse(shard.scope(page.dataset, company), company, sent.error)
     return sent.error

@@ -101,8 +101,8 @@ class Sender:
 
     def _send(self, ask: Ask, shard: Shard, is_patient: bool | None) -> Sent:
         page = ask.page
-        parts = shard.parts(page)
-        if ended := next(filter(None, map(self._standing.refusal, parts)), self.charged):
+        scopes = shard.scopes(page)
+        if ended := next(filter(None, map(self._standing.refusal, scopes)), self.charged):
             return Sent(ask, [], ended)
         request = requests.bulk(self._settings.api, page.dataset, page.companies, page.limit, page.offset)
         base = self._header(page, shard.number)
@@ -141,7 +141,7 @@ class Sender:
                 shard.unpaid.update(page.companies)
             self.out_of_credits = error
             return Sent(ask, landed, error)
-        self._standing.answered(page.dataset, parts)
+        self._standing.answered(page.dataset, scopes)
         return Sent(ask, landed, None)
 
     def _recognise(self, page: Page, elements: list[Element]) -> None:
@@ -219,7 +219,7 @@ class Sender:
         for dataset in self._run.plan.datasets:
             refused: defaultdict[tuple[str, str], list[Company]] = defaultdict(list)
             for company in shard.progress.pending(dataset):
-                if error := self._standing.refusal(shard.part(dataset, company), company):
+                if error := self._standing.refusal(shard.scope(dataset, company), company):
                     kind = "forbidden" if isinstance(error, ForbiddenError) else "unavailable"
                     refused[kind, error.message].append(company)
             for (kind, reason), companies in refused.items():

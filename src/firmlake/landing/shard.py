@@ -11,7 +11,7 @@ import polars as pl
 from firmlake.api.element import Element
 from firmlake.core.company import Company
 from firmlake.core.run import Run
-from firmlake.landing.asked import Part
+from firmlake.landing.asked import Scope
 from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page
 from firmlake.landing.progress import Progress
@@ -84,13 +84,13 @@ class Shard(NamedTuple):
         for header, body, elements in landed:
             self.progress.absorb(header, body, elements)
 
-    def part(self, dataset: str, company: Company) -> Part:
-        """Return the part of a dataset to which a company belongs."""
-        return Part(dataset, company.country, company in self.barred[dataset])
+    def scope(self, dataset: str, company: Company) -> Scope:
+        """Return the scope to which a company belongs in a dataset."""
+        return Scope(dataset, company.country, company in self.barred[dataset])
 
-    def parts(self, page: Page) -> set[Part]:
-        """Return the parts to which the companies of a page belong."""
-        return {self.part(page.dataset, company) for company in page.companies}
+    def scopes(self, page: Page) -> set[Scope]:
+        """Return the scopes to which the companies of a page belong."""
+        return {self.scope(page.dataset, company) for company in page.companies}
 
     def is_apart(self, page: Page) -> bool:
         """Tell whether all targets of a page failed before, so that another refusal says nothing about the settings."""

@@ -1,6 +1,9 @@
-"""What a run has learnt about its token and the service: what is answered, not yet known, forbidden or given up.
+"""What a run has learnt about the service and its token.
 
-A dataset is answered, not yet known, or given up. Within a dataset, so is each `Part`: the companies of a country.
+Each dataset is answered, not yet known, or given up. Within it, each `Scope`, the companies of a country, is open, not
+yet known, or closed, because the token may not ask about it. A scope is open once a company of it is answered. It is
+closed once two of its companies are refused alone; or one, if they were given up before; or ten in a row, if it was
+open. A dataset whose scopes are all closed is given up, and a run whose datasets are all forbidden ends.
 """
 
 from __future__ import annotations
@@ -19,20 +22,20 @@ from firmlake.core.errors import (
     ServiceError,
     UnavailableError,
 )
-from firmlake.landing.asked import Asked, Part
+from firmlake.landing.asked import Asked, Scope
 
 __all__ = ["PARTLY", "Standing"]
 
 PARTLY = "The token may not ask about"
 """Beginning of the reasons that are about some companies and not about a whole dataset."""
 _REFUSED_MAX = 2
-"""So many companies of a part that are refused alone close it, as long as none was answered."""
+"""So many companies of a scope that are refused alone close it, as long as none was answered."""
 _REFUSED_IN_A_ROW_MAX = 10
 """So many of them close it later: the service no longer answers about it, and these are no single companies."""
 
 
 class Standing:
-    """What a run knows about its datasets and their parts; may be used from many threads.
+    """What a run knows about its datasets and their scopes; may be used from many threads.
 
     Args:
         datasets: Datasets of the run.
@@ -61,10 +64,10 @@ class Standing:
         self._on_works = on_works
         self._works: set[str] = set()
         self._probes: dict[str, int | None] = {}
-        self._open: set[Part] = set()
-        self._closed: dict[Part, ForbiddenError] = {}
+        self._open: set[Scope] = set()
+        self._closed: dict[Scope, ForbiddenError] = {}
         self._refused: dict[tuple[str, Company], ForbiddenError] = {}
-        self._in_a_row: Counter[Part] = Counter()
+        self._in_a_row: Counter[Scope] = Counter()
         self._lock = threading.Lock()
         self.ended: dict[str, FirmlakeError] = {}
         self.has_worked = False
@@ -75,73 +78,69 @@ class Standing:
         """Tell whether a dataset is answered; until then its requests go one by one."""
         return dataset in self._works
 
-    def is_known(self, part: Part) -> bool:
-        """Tell whether it has turned out if the token may ask about a part."""
-        return part in self._open or part in self._closed
+    def is_known(self, scope: Scope) -> bool:
+        """Tell whether it has turned out if the token may ask about a scope."""
+        return scope in self._open or scope in self._closed
 
-    def must_wait(self, part: Part) -> bool:
-        """Tell whether requests about a part go one by one, because the next answer decides about the others."""
-        return part.dataset not in self._works or (part.was_barred and not self.is_known(part))
+    def must_wait(self, scope: Scope) -> bool:
+        """Tell whether requests about a scope go one by one, because the next answer decides about the others."""
+        return scope.dataset not in self._works or (scope.was_barred and not self.is_known(scope))
 
-    def take_probe(self, part: Part) -> tuple[int | None] | None:
-        """Claim the probe of a dataset or part, which asks for one company before any others. Only one caller gets it.
+    def take_probe(self, scope: Scope) -> tuple[int | None] | None:
+        """Claim the probe of a dataset or scope, which asks for one company before any others. Only one caller gets it.
 
         Returns:
             A tuple with the tries for the probe (None is the usual number); or None if no probe is needed.
         """
         with self._lock:
-            if part.dataset in self.ended:
+            if scope.dataset in self.ended:
                 return None
-            is_due = part.dataset in self._probes
-            tries = self._probes.pop(part.dataset, None)
-            if part.was_barred and not self.is_known(part):
+            is_due = scope.dataset in self._probes
+            tries = self._probes.pop(scope.dataset, None)
+            if scope.was_barred and not self.is_known(scope):
                 return (1,)
             return (tries,) if is_due else None
 
-    def answered(self, dataset: str, parts: Iterable[Part]) -> None:
-        """Record that a dataset is answered, about companies of these parts."""
+    def answered(self, dataset: str, scopes: Iterable[Scope]) -> None:
+        """Record that a dataset is answered, about companies of these scopes."""
         with self._lock:
             is_first, self.has_worked = not self.has_worked, True
-            self.open(parts)
+            self.open(scopes)
             if dataset not in self.ended:
                 self._works.add(dataset)
         if is_first:
             self._on_works()
 
-    def open(self, parts: Iterable[Part]) -> None:
-        """Record that the token may ask about parts."""
-        for part in parts:
-            self._open.add(part)
-            self._in_a_row[part] = 0
+    def open(self, scopes: Iterable[Scope]) -> None:
+        """Record that the token may ask about scopes."""
+        for scope in scopes:
+            self._open.add(scope)
+            self._in_a_row[scope] = 0
 
-    def refuse(self, part: Part, company: Company, error: ForbiddenError) -> None:
-        """Record that the token may not ask about a company of a part, which was asked for alone."""
-        self._refused[part.dataset, company] = _about("this company", error)
-        self._in_a_row[part] += 1
-        most = _REFUSED_IN_A_ROW_MAX if part in self._open else 1 if part.was_barred else _REFUSED_MAX
-        if self._in_a_row[part] >= min(most, self._asked.counts[part]):
-            self.close(part, error)
+    def refuse(self, scope: Scope, company: Company, error: ForbiddenError) -> None:
+        """Record that the token may not ask about a company of a scope, which was asked for alone."""
+        self._refused[scope.dataset, company] = _about("this company", error)
+        self._in_a_row[scope] += 1
+        most = _REFUSED_IN_A_ROW_MAX if scope in self._open else 1 if scope.was_barred else _REFUSED_MAX
+        if self._in_a_row[scope] >= min(most, self._asked.counts[scope]):
+            self.close(scope, error)
 
-    def close(self, part: Part, error: ForbiddenError) -> None:
-        """Record that the token may not ask about a part; give up the dataset if it may not ask about any.
+    def close(self, scope: Scope, error: ForbiddenError) -> None:
+        """Record that the token may not ask about a scope; give up the dataset if it may not ask about any.
 
-        What is refused now holds for what was refused before, but not the other way round. If the whole list was given
-        up before, one part that is refused again shows that nothing has changed.
+        A country that is forbidden is so for companies that were given up before, too, but not the other way round.
         """
-        whom = "these companies" if part.was_barred else "companies"
-        for each in (part, part._replace(was_barred=True)):
-            self._closed[each] = _about(f"{whom} in {part.country}", error)
-        parts = [each for each in self._asked.counts if each.dataset == part.dataset]
-        if part.dataset in self._asked.whole and (
-            all(each in self._closed for each in parts)
-            or all(each.was_barred and each not in self._open for each in parts)
-        ):
-            self.end(part.dataset, error)
+        whom = "these companies" if scope.was_barred else "companies"
+        for each in (scope, scope._replace(was_barred=True)):
+            self._closed[each] = _about(f"{whom} in {scope.country}", error)
+        scopes = (each for each in self._asked.counts if each.dataset == scope.dataset)
+        if scope.dataset in self._asked.whole and all(each in self._closed for each in scopes):
+            self.end(scope.dataset, error)
 
-    def refusal(self, part: Part, company: Company | None = None) -> FirmlakeError | None:
-        """Return why a part, or a company of it, gets no request; None if it may be asked for."""
-        refused = self._refused.get((part.dataset, company)) if company else None
-        return self.ended.get(part.dataset) or self._closed.get(part) or refused
+    def refusal(self, scope: Scope, company: Company | None = None) -> FirmlakeError | None:
+        """Return why a scope, or a company of it, gets no request; None if it may be asked for."""
+        refused = self._refused.get((scope.dataset, company)) if company else None
+        return self.ended.get(scope.dataset) or self._closed.get(scope) or refused
 
     def end(self, dataset: str, error: FirmlakeError) -> None:
         """Give up a dataset. If it is down, the others must be probed too, because the whole service may be down."""
