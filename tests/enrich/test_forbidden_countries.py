@@ -196,6 +196,15 @@ def test_single_forbidden_companies_cost_no_others_and_are_asked_for_apart_after
     pay_nothing_twice(desk)
 
 
+def test_one_refused_company_closes_no_country_once_the_token_is_known_to_be_good(desk):
+    dutch = sample("NL")
+    desk.write_companies(sample("BE") + sample("NL", "FR"))
+    desk.service.forbidden = {"FR", "".join(dutch[0])}
+    code, said, _ = cost_of(desk, "run", str(desk.list), "--set", f"run.shard_companies={OF_COUNTRY}")
+    assert code == 3, said
+    assert ("NL", "reported", OF_COUNTRY - 1) in held(desk)
+
+
 def test_many_single_forbidden_companies_do_not_close_their_country(desk):
     companies = [one for one in firmlake_sandbox.sample_numbers(200) if one[0] == "NL"]
     desk.write_companies(companies)

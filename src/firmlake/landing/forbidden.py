@@ -54,7 +54,8 @@ def _sample(
 ) -> None:
     """Ask for companies alone until it is known of each country in a page whether it is forbidden.
 
-    If one company of each of several countries is refused, all are forbidden. Otherwise it takes two of a country.
+    If the dataset was never answered, and one company of each of several countries is refused, all are forbidden.
+    Otherwise it takes two of a country.
     """
     unknown: defaultdict[Scope, list[Company]] = defaultdict(list)
     for company in page.companies:
@@ -62,7 +63,7 @@ def _sample(
         if not standing.is_known(scope):
             unknown[scope].append(company)
     refused = {scope: error for scope, companies in unknown.items() if (error := ask_alone(companies[0]))}
-    if len(refused) == len(unknown) > 1:
+    if len(refused) == len(unknown) > 1 and not standing.works(page.dataset):
         for scope, error in refused.items():
             standing.close(scope, error)
     for scope in refused:

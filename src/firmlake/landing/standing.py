@@ -3,7 +3,8 @@
 Each dataset is answered, not yet known, or given up. Within it, each `Scope`, the companies of a country, is open, not
 yet known, or closed, because the token may not ask about it. A scope is open once a company of it is answered. It is
 closed once two of its companies are refused alone; or one, if they were given up before; or ten in a row, if it was
-open. A dataset whose scopes are all closed is given up, and a run whose datasets are all forbidden ends.
+open. Companies that are refused alone are given up in any case. A dataset whose scopes are all closed is given up, and
+a run whose datasets are all forbidden ends.
 """
 
 from __future__ import annotations
