@@ -25,6 +25,10 @@ class OtherService:
         lost: Fields that records no longer have.
         on_request: Called for each request before it is answered.
         reject: Companies whose financial record has no period, which nobody can use.
+        forbidden: Countries, or companies such as BE403227515, that the token may not ask about: a request that names
+            one is answered 403.
+        forbidden_in: The datasets in which that is so.
+        unsaid: Companies about which elements say nothing: `data` and `message` are null.
     """
 
     def __init__(self) -> None:
@@ -34,6 +38,9 @@ class OtherService:
         self.allowed_credits: int | None = None
         self.reject: set[str] = set()
         self.poison: set[str] = set()
+        self.forbidden: set[str] = set()
+        self.forbidden_in: set[str] = {"financials", "lookalikes", "relationships"}
+        self.unsaid: set[str] = set()
         self.lost: set[str] = set()
         self.on_request: Callable[[], object] = lambda: None
         self.headers: dict[str, str] = {}
@@ -42,6 +49,8 @@ class OtherService:
 
     def answer(self, dataset: str, asked: list[dict[str, str]]) -> tuple[int, Any]:
         names = [one["countryCode"] + one["companyNumber"] for one in asked]
+        if dataset in self.forbidden_in and self.forbidden & {*names, *(name[:2] for name in names)}:
+            return 403, {"status": 403, "message": "Not in your plan"}
         if self.poison & set(names):
             return 500, {"status": 500, "message": "Internal error"}
         new = [name for name in names if name not in self.charged]
@@ -52,6 +61,8 @@ class OtherService:
 
     def _element(self, dataset: str, one: dict[str, str]) -> dict[str, Any]:
         company = Company(one["countryCode"], one["companyNumber"])
+        if "".join(company) in self.unsaid:
+            return {"identifier": {"country": company[0], "companyNumber": company[1]}, "data": None, "message": None}
         records = {"financials": period, "lookalikes": lookalike, "relationships": party}
         record = records[dataset]()
         if dataset == "financials" and "".join(company) in self.reject:

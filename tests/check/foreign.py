@@ -50,6 +50,7 @@ class Choices:
         language: The header that chooses it.
         closes: Each connection ends with its answer, whose length is not announced.
         forbidden: An endpoint that answers 403.
+        forbidden_country: A request that names a company of it is answered 403.
     """
 
     body: tuple[str, str, str] = ("companies", "countryCode", "companyNumber")
@@ -67,6 +68,7 @@ class Choices:
     language: str = "Accept-Language"
     closes: bool = False
     forbidden: str = ""
+    forbidden_country: str = ""
 
 
 @dataclass
@@ -178,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("authorization") != "Bearer geheim":
             self._answer(401, {"statusCode": 401, "message": ["Unauthorized"]})
         elif self.state.choices.forbidden and self.state.choices.forbidden in steps:
-            self._answer(403, {"statusCode": 403, "message": ["Forbidden resource"]})
+            self._forbid()
         elif steps == ["lists"]:
             self._answer(200, {"data": [], "pagination": {"limit": 10, "offset": 0, "total": 0}})
         elif steps[0] == "companies" and len(steps) == 4 and self.command == "GET":
@@ -188,7 +190,13 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(404, {"statusCode": 404, "message": [f"Cannot {self.command} {path}"]})
 
+    def _forbid(self) -> None:
+        self._answer(403, {"statusCode": 403, "message": ["Forbidden resource"]})
+
     def _answer_one(self, dataset: str, company: tuple[str, str], query: dict[str, str]) -> None:
+        if company[0] == self.state.choices.forbidden_country:
+            self._forbid()
+            return
         page = self._page(dataset, query, set())
         if page is None:
             return
@@ -203,6 +211,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer_many(self, dataset: str, sent: Any) -> None:
         choices = self.state.choices
         key, country, number = choices.body
+        if any(entry.get(country, "-") == choices.forbidden_country for entry in sent.get(key) or []):
+            self._forbid()
+            return
         page = self._page(dataset, sent, {key})
         if page is None:
             return

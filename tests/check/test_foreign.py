@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,6 @@ from firmlake.api.contract import DATASETS
 from firmlake.check.names import find_body_names
 from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
-from firmlake_sandbox import sample_numbers
 from reliability.support import Lake
 
 from .foreign import Foreign, foreign, truth
@@ -40,9 +40,8 @@ class Remote:
         self.base_url, self.token = service.url, "geheim"
 
 
-def first_contact(folder: Path, service: Foreign) -> tuple[Lake, Any, Any]:
-    lake = Lake(folder, Remote(service), COUNT)  # type: ignore[arg-type]
-    lake.numbers = sample_numbers(COUNT)
+def first_contact(folder: Path, service: Foreign, count: int = COUNT) -> tuple[Lake, Any, Any]:
+    lake = Lake(folder, Remote(service), count)  # type: ignore[arg-type]
     checked = lake.call("check", str(lake.list), "--write", str(folder / "written.toml"), "--json")
     return lake, checked, lake.run("--config", str(folder / "written.toml"))
 
@@ -115,6 +114,23 @@ def test_a_forbidden_dataset_of_a_service_that_never_heard_of_us_costs_that_data
     assert lake.query("SELECT count(*) FROM lookalikes") == [(0,)]
     periods = sum(len(truth(*company)["financials"]) for company in lake.numbers)  # type: ignore[index]
     assert lake.query("SELECT count(*) FROM financials") == [(periods,)]
+
+
+def test_a_forbidden_country_needs_a_person_and_everything_else_is_checked_and_fetched(tmp_path: Path) -> None:
+    with foreign(forbidden_country="FR") as service:
+        lake, checked, run = first_contact(tmp_path, service, 80)  # Belgian, Dutch and French
+    findings = {each["assumption"]: each for each in json.loads(checked.out)["findings"]}
+    for dataset in DATASETS:
+        finding = findings[f"endpoints of {dataset}"]
+        assert finding["verdict"] == "needs_you"
+        assert finding["seen"] == "GET 200, POST 200, but 403 for companies in FR: forbidden"
+    others = [name for name, each in findings.items() if each["verdict"] == "needs_you" and "endpoints" not in name]
+    assert others == ["a run with these settings"]
+    assert "The token may not ask about" in findings["a run with these settings"]["seen"]
+    assert run.code == 3, run.err
+    assert "The token may not ask about companies in FR (403: Forbidden resource)" in run.err
+    lake.numbers = [company for company in lake.numbers if company[0] != "FR"]
+    assert_true(lake)
 
 
 def test_numbers_of_another_form_in_answers_are_named() -> None:

@@ -23,7 +23,8 @@ class Talk:
     def single(self, dataset, company, *, keep_leading_zero):
         number = company.company_number
         number = number if keep_leading_zero else number.removeprefix("0")
-        return SimpleNamespace(is_success=number in self._known)
+        is_known = number in self._known
+        return SimpleNamespace(is_success=is_known, status=200 if is_known else 404)
 
 
 def found(talk, *companies, known=HEINEKEN):

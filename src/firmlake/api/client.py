@@ -21,6 +21,7 @@ from firmlake.api.timing import REAL, Timing
 from firmlake.core.errors import (
     RUN_AGAIN,
     AuthorizationError,
+    EndpointPausedError,
     FirmlakeError,
     ForbiddenError,
     InterruptedRunError,
@@ -140,11 +141,12 @@ class Client:
             RequestRefusedError: The service refuses this request (400, 404 ...). Leave companies out.
             RequestFailedError: All tries failed. Leave companies out, or try them later if `is_outage` is set.
             OutOfCreditsError: Status 402. Request no further paid companies.
-            PausedByServiceError: The service asks for a longer pause than the settings allow. Run again later.
+            PausedByServiceError: The service asks for a longer pause than the settings allow. Run again later. After an
+                EndpointPausedError only further requests to the endpoint raise the same.
             ThrottleStoreError: The store that counts requests is unreachable. Run again later.
             InterruptedRunError: `stop` was set.
             AuthorizationError: The token is refused. Further requests raise the same without being sent.
-            ForbiddenError: The token may not use the endpoint. Further requests to it raise the same.
+            ForbiddenError: The token may not use the endpoint, or not for all companies of this request.
             UnavailableError: The endpoint does not exist or always fails. Further requests to it raise the same.
             ServiceError: The service cannot be reached or redirects. Run again later.
         """
@@ -183,9 +185,9 @@ class Client:
 
     def _note_end(self, request: Request, error: FirmlakeError) -> None:
         """Remember errors that make further requests pointless, to one endpoint or to the whole service."""
-        if isinstance(error, RequestRefusedError | RequestFailedError):
+        if isinstance(error, RequestRefusedError | RequestFailedError | ForbiddenError):
             return
-        if isinstance(error, ForbiddenError | UnavailableError):
+        if isinstance(error, EndpointPausedError | UnavailableError):
             self._ends[request.endpoint] = error
         elif isinstance(error, AuthorizationError | PausedByServiceError | ServiceError | ThrottleStoreError):
             self._end = error

@@ -14,8 +14,10 @@ from firmlake.api.contract import DATASETS, Envelope, Identifier, Pagination
 from firmlake.core.company import Company, normal_form
 from firmlake.core.text import shown
 
-__all__ = ["UNREADABLE", "Element", "make_element", "present", "read_element", "shorten"]
+__all__ = ["NOTHING_SAID", "UNREADABLE", "Element", "make_element", "present", "read_element", "shorten"]
 
+NOTHING_SAID = "neither data nor message"
+"""The problem of an element that may mean anything: no records, an unknown company, or a failure."""
 _MESSAGE_MAX = 300
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that msgspec raises for invalid input; it checks a text's encoding only when it decodes the text."""
@@ -114,7 +116,7 @@ def make_element(
     unknown: tuple[str, ...] = ()
     if data is not None and message and any(data.values()):
         message, unknown = None, ("message",)  # such as OK beside data; the number of records is checked anyway
-    problem = "" if data is not None or message else "neither data nor message"
+    problem = "" if data is not None or message else NOTHING_SAID
     if company is None:
         given = shorten(f"{identifier.country} {identifier.company_number}")
         problem = f"{given!r} is no company number of the specification"

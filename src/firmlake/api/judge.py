@@ -10,6 +10,7 @@ from firmlake.api.retry import FailureKind, TryAgainError
 from firmlake.api.throttle.hints import read_wait
 from firmlake.core.errors import (
     AuthorizationError,
+    EndpointPausedError,
     FirmlakeError,
     ForbiddenError,
     OutOfCreditsError,
@@ -56,7 +57,8 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
         TryAgainError: A retry may succeed.
         RequestRefusedError: The service refuses this request; do not repeat it.
         OutOfCreditsError: Status 402.
-        PausedByServiceError: The service asks for a wait longer than `wait_max_seconds`.
+        PausedByServiceError: The service asks for a wait longer than `wait_max_seconds`; an EndpointPausedError if it
+            does so with status 403.
         AuthorizationError: Status 401.
         ForbiddenError: Status 403 without `Retry-After`.
         UnavailableError: The service has no such endpoint (status 404, 405 or 410 without a message).
@@ -104,7 +106,8 @@ def _passing(answer: Answer, said: str, wait_max_seconds: float) -> Exception:
     is_hint = answer.is_throttled or "retry-after" in answer.headers
     wait_seconds = read_wait(answer.headers, answer.fetched_at) if is_hint else None
     if wait_seconds is not None and wait_seconds > wait_max_seconds:
-        return PausedByServiceError(
+        paused = EndpointPausedError if answer.status == 403 else PausedByServiceError
+        return paused(
             f"The service wants a pause of {wait_seconds / 60:.0f} minutes ({said})",
             "Run again after that, or raise api.retry_wait_max_seconds",
         )

@@ -11,7 +11,14 @@ import tenacity
 from firmlake.api.breaker import RetryBudget
 from firmlake.api.exchange import Answer
 from firmlake.api.timing import Timing
-from firmlake.core.errors import FirmlakeError, PausedByServiceError, RequestFailedError, ServiceError, UnavailableError
+from firmlake.core.errors import (
+    EndpointPausedError,
+    FirmlakeError,
+    PausedByServiceError,
+    RequestFailedError,
+    ServiceError,
+    UnavailableError,
+)
 
 __all__ = ["Policy", "TryAgainError", "give_up"]
 
@@ -153,8 +160,10 @@ def give_up(error: TryAgainError, host: str, *, has_connected: bool, has_answere
     if error.kind == "unreachable" and not has_connected:
         return ServiceError(f"{host} is {reason}", "Check api.base_url and the network")
     if error.kind == "throttled":
-        return PausedByServiceError(
-            f"The service has answered nothing but {answer.status} for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
+        paused = EndpointPausedError if answer.status == 403 else PausedByServiceError
+        subject = answer.request.path if answer.status == 403 else "The service"
+        return paused(
+            f"{subject} has answered nothing but {answer.status} for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
             "Run again later, with a lower api.requests_per_minute if nobody else uses the key",
         )
     if answer.error.startswith("timeout") and not has_answered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from firmlake.check.limits import choose_repeated, find_companies_cap, find_page
 from firmlake.check.names import describe_refusal, find_body_names, find_page_names
 from firmlake.check.records import examine_records
 from firmlake.check.spelling import SPELLING, find_spelling, spellings
-from firmlake.check.talk import Talk, is_refusal, read_json
+from firmlake.check.talk import FORBIDDEN, Talk, is_refusal, read_json
 from firmlake.check.totals import find_totals
 from firmlake.check.values import Records
 from firmlake.check.wording import find_errors, find_language, find_messages, find_not_found
@@ -52,7 +53,7 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     allowed = [dataset for dataset, answer in firsts.items() if answer.is_success]
     if known is None or not allowed:
         yield _describe_nobody(companies, firsts)
-        yield from _describe_endpoints(talk, firsts, {})
+        yield from _describe_endpoints(talk, firsts, {}, {})
         return
     body = next(dataset for dataset in _PAGED_LAST if dataset in allowed)
     named = find_body_names(talk, body, known)
@@ -60,7 +61,7 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     is_understood = named.verdict != "needs_you"
     yield find_spelling(talk, allowed[0], known, companies if is_understood else [known], usual)
     if not is_understood:
-        yield from _describe_endpoints(talk, firsts, {})
+        yield from _describe_endpoints(talk, firsts, {}, {})
         return
     if "financials" in allowed:
         yield find_page_names(talk, known)
@@ -70,8 +71,11 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     if "financials" in allowed:
         yield find_records_cap(talk, known, repeated)
     others = [company for company in companies if company != known]
-    answers = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in firsts}
-    yield from _describe_endpoints(talk, firsts, answers)
+    asked = {dataset: _ask_all(talk, dataset, [known, *others]) for dataset in firsts}
+    answers = {dataset: answer for dataset, (answer, _) in asked.items()}
+    closed = {dataset: countries for dataset, (_, countries) in asked.items()}
+    yield from _describe_endpoints(talk, firsts, answers, closed)
+    others = [company for company in others if company.country not in chain.from_iterable(closed.values())]
     yield find_totals(talk.answers)
     yield find_messages(talk, answers)
     yield find_not_found(talk, body, known, stranger)
@@ -134,8 +138,28 @@ def _describe_nobody(companies: Sequence[Company], firsts: Mapping[str, Answer])
     return Finding(SPELLING, f"nothing was answered about {asked}", "not_observed")
 
 
-def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
-    """Ask for all companies, and for as many of their records as one request may ask for."""
+def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> tuple[Answer, list[str]]:
+    """Ask for all companies; if that is forbidden, for those of the countries that are not.
+
+    Returns:
+        The answer, and the countries that are forbidden if others are not.
+    """
+    answer = _ask_many(talk, dataset, companies)
+    countries = list(dict.fromkeys(company.country for company in companies))
+    if answer.status != FORBIDDEN or len(countries) == 1:
+        return answer, []
+    parts = {
+        country: _ask_many(talk, dataset, [company for company in companies if company.country == country])
+        for country in countries
+    }
+    closed = [country for country, part in parts.items() if part.status == FORBIDDEN]
+    if len(closed) == len(countries):
+        return answer, []
+    return _ask_many(talk, dataset, [company for company in companies if company.country not in closed]), closed
+
+
+def _ask_many(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
+    """Ask for companies, and for as many of their records as one request may ask for."""
     chosen = companies[: talk.api.companies_per_request]
     if not DATASETS[dataset].is_paged:
         return talk.bulk(dataset, chosen)
@@ -143,20 +167,26 @@ def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
     return talk.bulk(dataset, chosen, max(1, min(talk.api.page_limit_max, most)), 0)
 
 
-def _describe_endpoints(talk: Talk, firsts: Mapping[str, Answer], bulk: Mapping[str, Answer]) -> Iterator[Finding]:
+def _describe_endpoints(
+    talk: Talk, firsts: Mapping[str, Answer], bulk: Mapping[str, Answer], closed: Mapping[str, list[str]]
+) -> Iterator[Finding]:
     for dataset, first in firsts.items():
         row, answer = f"endpoints of {dataset}", bulk.get(dataset)
         seen = f"GET {first.status}" + (f", POST {answer.status}" if answer else "")
         worst = max(first, answer or first, key=lambda one: one.status or 0)
-        if worst.is_success:
+        if countries := " and ".join(closed.get(dataset, [])):
+            step = f"Get a token that may ask about them, or leave companies in {countries} out; runs end with exit 3"
+            yield Finding(row, f"{seen}, but 403 for companies in {countries}: forbidden", "needs_you", next_step=step)
+        elif worst.is_success:
             is_known = answer is None or read_json(answer.body) is not None
             yield Finding(row, f"{seen}: allowed" if is_known else f"{seen}, but no JSON", "as_assumed")
         elif worst.status == 404:
             yield Finding(row, f"{seen}: not found", "not_observed")
         else:
             said = describe_refusal(worst)
-            what = "forbidden" if worst.status == 403 else f"refused ({said})" if is_refusal(worst) else "fails"
-            step = _advise(talk, dataset, said) if answer or is_refusal(worst) or worst.status == 403 else _POST_UNTRIED
+            is_forbidden = worst.status == FORBIDDEN
+            what = "forbidden" if is_forbidden else f"refused ({said})" if is_refusal(worst) else "fails"
+            step = _advise(talk, dataset, said) if answer or is_refusal(worst) or is_forbidden else _POST_UNTRIED
             yield Finding(row, f"{seen}: {what}", "needs_you", next_step=step)
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from firmlake.api import requests
 from firmlake.check.finding import Finding
-from firmlake.check.talk import Talk
+from firmlake.check.talk import FORBIDDEN, Talk
 from firmlake.core.company import Company
 
 __all__ = ["SPELLING", "find_spelling", "spellings"]
@@ -38,9 +38,9 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
     unknown: list[Company] = []
     for country in dict.fromkeys(company.country for company in companies if company.country != known.country):
         of_country = [company for company in companies if company.country == country]
-        found = _find_known(talk, dataset, of_country)
+        found, is_forbidden = _find_known(talk, dataset, of_country)
         known_by |= {country: found} if found else {}
-        unknown += [] if found else of_country
+        unknown += [] if found or is_forbidden else of_country  # the finding about the endpoint tells what is forbidden
     keep = talk.api.keep_leading_zero
     settings = {"api.keep_leading_zero": keep} if keep != usual else {}
     if unknown:
@@ -57,14 +57,17 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _find_known(talk: Talk, dataset: str, companies: Sequence[Company]) -> Company | None:
-    """Find a company that the service knows; its spelling is kept."""
+def _find_known(talk: Talk, dataset: str, companies: Sequence[Company]) -> tuple[Company | None, bool]:
+    """Find a company that the service knows, whose spelling is kept; or that the token may not ask about any."""
     for company in companies:
         for keep in spellings(talk, company):
-            if talk.single(dataset, company, keep_leading_zero=keep).is_success:
+            answer = talk.single(dataset, company, keep_leading_zero=keep)
+            if answer.status == FORBIDDEN:
+                return None, True
+            if answer.is_success:
                 talk.api = msgspec.structs.replace(talk.api, keep_leading_zero=keep)
-                return company
-    return None
+                return company, False
+    return None, False
 
 
 def _describe(talk: Talk, dataset: str, belgian: Company | None, settings: dict[str, bool]) -> Finding:

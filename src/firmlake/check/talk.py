@@ -25,8 +25,19 @@ from firmlake.core.errors import FirmlakeError, Stopped
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import count_of
 
-__all__ = ["EXPOSED_MAX", "Talk", "is_charge", "is_lost", "is_refusal", "is_remainder", "pagination", "read_json"]
+__all__ = [
+    "EXPOSED_MAX",
+    "FORBIDDEN",
+    "Talk",
+    "is_charge",
+    "is_lost",
+    "is_refusal",
+    "is_remainder",
+    "pagination",
+    "read_json",
+]
 
+FORBIDDEN = 403
 _REFUSALS = (400, 413, 422)
 _TRIES = 3
 _TRIES_OF_LARGE = 2

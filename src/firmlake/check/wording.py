@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from firmlake.api.answers import read_answer
+from firmlake.api.element import NOTHING_SAID
 from firmlake.api.exchange import Answer
 from firmlake.api.refusal import MESSAGE_KEYS, read_message
 from firmlake.api.unknown import NOT_FOUND, is_about, wording
@@ -14,6 +17,7 @@ from firmlake.check.finding import Finding
 from firmlake.check.names import describe_refusal
 from firmlake.check.talk import Talk, is_refusal, read_json
 from firmlake.core.company import Company
+from firmlake.core.errors import UnusableAnswerError
 
 __all__ = ["find_errors", "find_language", "find_messages", "find_not_found"]
 
@@ -81,6 +85,9 @@ def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
     ]  # fmt: skip
     said = {str(element["message"]) for element in elements if element.get("data") and element.get("message")}
     absent = sum(element.get("data") is None and not element.get("message") for element in elements)
+    if unsaid := _count_unsaid(answers):
+        step = "A run gives such companies up: ask the service what an element without data, message and name means"
+        return Finding(row, f"{unsaid} of {len(elements)} have no data, message or name", "needs_you", next_step=step)
     seen = [f"{message!r} beside records" for message in sorted(said)[:2]]
     seen += [f"no `data` for {absent} of {len(elements)}; read as no records of companies with a name"] * bool(absent)
     if not seen:
@@ -123,6 +130,16 @@ def _refused(talk: Talk, answer: Answer, stranger: Company) -> Finding:
     if not answer.is_success:
         step += ". If only an unknown company is answered in these words, set api.names.not_found_message to them"
     return Finding(row, seen, "needs_you", next_step=step)
+
+
+def _count_unsaid(answers: Mapping[str, Answer]) -> int:
+    """Count the elements that say nothing about their company."""
+    count = 0
+    for dataset, answer in answers.items():
+        if answer.is_success:
+            with suppress(UnusableAnswerError):
+                count += sum(element.problem == NOTHING_SAID for element in read_answer(dataset, answer.body))
+    return count
 
 
 def _names(answer: Answer) -> list[str]:

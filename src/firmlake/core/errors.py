@@ -7,11 +7,12 @@
     ├── Stopped                      4    the run stopped cleanly, and the next one resumes it
     │   ├── OutOfCreditsError             add credits; companies inside their paid window are still free
     │   ├── PausedByServiceError          run again at the time the message names
+    │   │   └── EndpointPausedError           only one endpoint wants that: continue with the others
     │   ├── ThrottleStoreError            restore the store that counts requests, then run again
     │   └── InterruptedRunError           a signal arrived; the exit code is the signal's
     ├── SomeFailedError              3    the rest is published; look at what failed, then run again
     ├── AuthorizationError           5    get a valid token
-    │   └── ForbiddenError                the token may not use one endpoint (403): leave it out, use the others
+    │   └── ForbiddenError                the token may not use an endpoint, or not for some companies (403)
     ├── DriftError                   6    the service's answers changed shape: look at them before you publish
     ├── LockHeldError                7    wait for the other run
     ├── DamagedError                 1    a file written by firmlake has changed since; the message names it
@@ -102,7 +103,11 @@ class OutOfCreditsError(Stopped):
 
 
 class PausedByServiceError(Stopped):
-    """The service asks for a wait longer than `api.retry_wait_max_seconds`."""
+    """The service asks for a wait longer than `api.retry_wait_max_seconds`, or throttles a request for too long."""
+
+
+class EndpointPausedError(PausedByServiceError):
+    """The service does so with status 403 at one endpoint; it may answer at others."""
 
 
 class ThrottleStoreError(Stopped):
@@ -128,7 +133,7 @@ class AuthorizationError(FirmlakeError):
 
 
 class ForbiddenError(AuthorizationError):
-    """The service answers 403 at one endpoint; the token may be valid for others."""
+    """The service answers 403 to a request; the token may be valid for other endpoints or other companies."""
 
 
 class DriftError(FirmlakeError):

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import polars as pl
 
 from firmlake.api.contract import DATASETS
+from firmlake.api.element import NOTHING_SAID
 from firmlake.core.run import RunPlan
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
+from firmlake.landing.standing import PARTLY
 from firmlake.landing.track import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.notes import NOT_THERE
@@ -38,6 +40,10 @@ _SETTINGS = {
     "if it says that all is well, api.names.success_message",
 }
 """What to correct, by the beginning of the reason in dead_letters."""
+_UNSAID = (
+    "`firmlake check` shows how answers differ from what is assumed; ask the service what an element without data, "
+    "message and name means, since the same answer fails again until it sends something else"
+)
 
 
 class Cause(NamedTuple):
@@ -112,24 +118,40 @@ def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:
 
 
 def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
-    """Yield a cause for each dataset that the run gave up, with the reason given by the service."""
+    """Yield a cause for each dataset that the run gave up, or part of the companies, with the reason of the service."""
     given_up = states.filter(pl.col("status").is_in(["forbidden", "unavailable"]))
     key = ["country", "company_number", "dataset"]
-    reasons = given_up.join(letters.select(*key, "reason"), on=key, how="left")
-    found = reasons.group_by("dataset", "status").agg(pl.len(), pl.col("reason").drop_nulls().min()).sort("dataset")
-    for dataset, status, count, reason in found.collect().iter_rows():
+    is_part = pl.col("reason").str.starts_with(PARTLY).fill_null(value=False)
+    part = pl.when(is_part).then(pl.col("reason").str.split(" (").list.first())  # without the words of the service
+    found = (
+        given_up.join(letters.select(*key, "reason"), on=key, how="left")
+        .group_by(part.alias("part"), pl.when(~is_part).then("dataset").alias("whole"), "status")
+        .agg(
+            pl.col("dataset").cast(pl.String).unique().sort(),
+            pl.struct("country", "company_number").n_unique().alias("company_count"),
+            pl.col("reason").drop_nulls().min(),
+        )
+        .sort("dataset", "part")
+    )
+    for part_of, _, status, datasets, count, reason in found.collect().iter_rows():
         said = (reason or "no reason recorded")[:_REASON_MAX]
+        names = " and ".join(filter(None, [", ".join(datasets[:-1]), datasets[-1]]))
         step = f"once the service answers, {_REDRIVE}"
-        if status == "forbidden":
-            step = f"get a token that may use {dataset}, then {_REDRIVE}; or leave {dataset} out of run.datasets"
-        yield Cause(f"{dataset} is {status} for {count_of(count, 'company')} ({said})", step[0].upper() + step[1:])
+        if part_of:
+            step = f"get a token that may ask about them, then {_REDRIVE}; or leave them out of the list"
+        elif status == "forbidden":
+            step = f"get a token that may use {names}, then {_REDRIVE}; or leave {names} out of run.datasets"
+        are = "is" if len(datasets) == 1 else "are"
+        yield Cause(f"{names} {are} {status} for {count_of(count, 'company')} ({said})", step[0].upper() + step[1:])
 
 
 def _help(failed: pl.LazyFrame, letters: pl.LazyFrame) -> str:
     """Return what to do about failed companies: correct a setting if one is the reason, then ask again."""
     reasons = failed.join(letters, on=["country", "company_number", "dataset"]).select("reason").unique().collect()
     steps = [step for sign, step in _SETTINGS.items() if reasons["reason"].str.starts_with(sign).any()]
-    return "; ".join([*steps, _REDRIVE, "dead_letters says why they failed"])
+    is_unsaid = reasons["reason"] == NOTHING_SAID
+    steps += [_UNSAID] * is_unsaid.any() + [_REDRIVE] * (not is_unsaid.all() or reasons.is_empty())
+    return "; ".join([*steps, "dead_letters says why they failed"])
 
 
 def _help_rejected(rejects: pl.LazyFrame) -> str:

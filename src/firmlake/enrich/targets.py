@@ -66,7 +66,8 @@ def find_targets(
         datasets: The datasets to fetch for each company.
         state: What is held: company (its key), dataset, is_fresh, is_closing, has_failed, is_barred, expected_count.
         paid: Companies inside their paid window: country, company_number.
-        max_credits: How many companies outside their paid window may be asked for; -1 for all.
+        max_credits: How many companies outside their paid window may be asked for; -1 for all. Those that were given up
+            in all datasets come last, because otherwise they would keep the others waiting for ever.
         shard_companies: Companies per shard.
         only_failed: Choose what failed, does not fit or was given up, however fresh, and nothing else.
 
@@ -78,7 +79,10 @@ def find_targets(
     is_first = pl.col("order").diff().fill_null(1) != 0  # the rows of a company are adjacent
     is_allowed = pl.lit(value=True)
     if max_credits >= 0:
-        is_allowed = pl.col("is_paid") | ((is_first & ~pl.col("is_paid")).cum_sum() <= max_credits)
+        is_new, is_barred = is_first & ~pl.col("is_paid"), pl.col("is_barred").all().over("order")
+        others = is_new & ~is_barred
+        rank = pl.when(is_barred).then(others.sum() + (is_new & is_barred).cum_sum()).otherwise(others.cum_sum())
+        is_allowed = pl.col("is_paid") | (rank <= max_credits)
     shard = (is_first & is_allowed).cum_sum().cast(pl.Int32).sub(1) // shard_companies + 1
     targets = (
         _with_held(companies, datasets, state, paid)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
@@ -17,21 +18,19 @@ from firmlake.api.service import is_stamped
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     ForbiddenError,
-    OutOfCreditsError,
     RequestFailedError,
     RequestRefusedError,
-    ServiceError,
 )
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
+from firmlake.landing.again import ask_again
+from firmlake.landing.asked import Scope, count_asked
 from firmlake.landing.narrow import (
     Ask,
     Sent,
     find_limits,
     find_reason,
-    halve,
-    is_empty,
     is_no_such_place,
     is_nobodys_fault,
     is_size,
@@ -55,6 +54,7 @@ class Fetcher:
     """Fetches the shards of one run through one client, one after the other.
 
     If the service forbids a dataset or does not answer it, the dataset is given up for this run; others are fetched.
+    Companies that it forbids are given up too.
 
     Args:
         client: Client of the service.
@@ -82,7 +82,7 @@ class Fetcher:
         self._run = run
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
         is_understood = is_stamped(run.folders)
-        self._standing = Standing(run.plan.datasets, run.barred_datasets(), on_works, is_understood=is_understood)
+        self._standing = Standing(run.plan.datasets, count_asked(run), on_works, is_understood=is_understood)
         clean = answer_filter(settings.privacy, run.folders)
         self._sender = Sender(client, settings, run, self._standing, on_answer, clean, now)
 
@@ -109,20 +109,21 @@ class Fetcher:
             # Answers that landed before a crash also prove that the settings fit the service; see `Sender._recognise`.
             unproven = ("not_found",) if progress.foreign else ()
             for dataset, tracks in progress.datasets.items():
-                if any(track.answered_at and track.status not in unproven for track in tracks.values()):
-                    self._standing.answered(dataset)
+                said = (one for one, track in tracks.items() if track.answered_at and track.status not in unproven)
+                if scopes := {shard.scope(dataset, company) for company in said}:
+                    self._standing.answered(dataset, scopes)
             for header in [header for header in progress.headers if header.limits][-1:]:
                 self._keep_to(header)
             try:
                 while asks := self._plan(shard):
-                    for sent in self._send_all(asks, shard):
-                        for header, body, elements in sent.landed:
-                            progress.absorb(header, body, elements)
-                        asks.extendleft(self._narrow(sent, shard))
+                    with closing(self._send_all(asks, shard)) as results:
+                        for sent in results:
+                            shard.absorb(sent.landed)
+                            asks.extendleft(ask_again(self._limits, sent, shard, self._standing, self._sender))
             finally:
                 self._sender.note_proofs(shard)
             self._standing.check()
-            self._give_up_ended(shard)
+            self._sender.give_up_refused(shard)
         statuses = [track.status for _, _, track in progress.tracks()]
         if self._sender.charged:
             raise self._sender.charged
@@ -138,22 +139,26 @@ class Fetcher:
             if dataset in self._standing.ended:
                 continue
             hopeless: defaultdict[tuple[str, str], list[Company]] = defaultdict(list)
-            wanted: defaultdict[tuple[bool, bool, bool], list[Wanted]] = defaultdict(list)
+            wanted: defaultdict[tuple[str, bool, bool, bool], list[Wanted]] = defaultdict(list)
             apart, refreshed = shard.apart[dataset], shard.refreshed[dataset]
             for company, track in shard.progress.pending(dataset).items():
+                scope = shard.scope(dataset, company)
+                if self._standing.refusal(scope, company):
+                    continue
                 is_left_out = track.left_out > 0 and not shard.is_known(company)
                 if track.is_given_up:
                     kind = "unknown" if is_left_out and track.left_out >= MISSES_MAX else "given_up"
                     hopeless[kind, track.reason].append(company)
                 elif self._may_ask(shard, company):
-                    wanted[company in apart, company not in refreshed, is_left_out].append(
+                    barred = scope.country * scope.was_barred  # in pages of their own, after all others
+                    wanted[barred, company in apart, company not in refreshed, is_left_out].append(
                         Wanted(company, 0 if track.wider else track.next_offset, track.remaining, track.expected)
                     )
             for (kind, reason), companies in hopeless.items():
                 if kind == "unknown" and shard.doubts_silence(dataset):
                     kind = "given_up"
                 self._sender.give_up(dataset, companies, reason, shard, kind)
-            for (is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: see `Sender.charged`
+            for (_, is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: `Sender.charged`
                 tries = 1 if is_apart else self._settings.api.tries  # failed before: halved, not retried
                 witness = shard.witness(dataset) if is_left_out else None
                 pages = plan_pages(self._limits, dataset, group)
@@ -167,11 +172,12 @@ class Fetcher:
             return True
         return company not in shard.unpaid and shard.is_paid(company, self._run.plan.datasets)
 
-    def _send_all(self, asks: deque[Ask], shard: Shard) -> Iterator[Sent]:
+    def _send_all(self, asks: deque[Ask], shard: Shard) -> Generator[Sent, None, None]:
         """Send pages, a bounded number at once, and yield each result as soon as it is complete.
 
-        Until a dataset is answered for the first time, its requests go one by one. So a wrong token costs one request,
-        and a wrong setting about ten for a page of a hundred companies.
+        Until a dataset is answered for the first time, its requests go one by one, and so do those for companies that
+        were given up before. So a wrong token costs one request, and a wrong setting about ten for a page of a hundred
+        companies.
 
         Args:
             asks: Pages to send; the caller may add more during iteration.
@@ -181,7 +187,7 @@ class Fetcher:
         try:
             while asks or flying:
                 while asks and flying < 2 * self._settings.api.threads:
-                    if not self._standing.works(asks[0].page.dataset):
+                    if self._standing.must_wait(_first_scope(asks, shard)):
                         yield from self._send_first(asks, shard)
                         break  # the result decides how to continue
                     self._pool.submit(self._sender.send, asks.popleft(), shard).add_done_callback(done.put)
@@ -201,8 +207,8 @@ class Fetcher:
         everything, the run ends; after a 404, only if no other dataset is answered either. If the page was too large,
         the run goes on with smaller ones, planned anew.
         """
-        standing, dataset = self._standing, asks[0].page.dataset
-        if probe := standing.take_probe(dataset):
+        standing, scope = self._standing, _first_scope(asks, shard)
+        if probe := standing.take_probe(scope):
             return [self._probe(asks, probe[0], shard)]
         ask = asks.popleft()
         first = self._sender.send(ask, shard)
@@ -210,8 +216,8 @@ class Fetcher:
             return [first]
         send = partial(self._sender.send, shard=shard)
         divided, parts = find_reason(first, send)
-        if any(names_unknown(self._settings.api, part) for part in parts):
-            standing.answered(dataset)  # the endpoint is there: it speaks of a company
+        if any(names_unknown(self._settings.api, each) for each in parts):
+            standing.answered(scope.dataset, [])  # the endpoint is there: it speaks of a company
             return [*divided, *parts]
         if is_size(first, parts):
             asks.clear()
@@ -225,7 +231,7 @@ class Fetcher:
                 standing.misfit = misfit(first)
                 if not is_no_such_place(first):
                     raise standing.misfit
-            return [*divided, *(self._sender.end(dataset, part, first.error) for part in parts)]
+            return [*divided, *(self._sender.end(scope.dataset, each, first.error) for each in parts)]
         return [*divided, *parts]
 
     def _keep_to(self, header: Header) -> None:
@@ -236,15 +242,18 @@ class Fetcher:
             self._on_advice(f"{header.error}, and the run went on with smaller requests: set {advised}")
 
     def _probe(self, asks: deque[Ask], tries: int | None, shard: Shard) -> Sent:
-        """Ask for one company of the next page, to see whether its dataset is available again."""
+        """Ask for one company of the next page, to see whether its dataset or country is available again."""
         page = asks[0].page
-        fine = [company for company in page.companies if company not in shard.barred[page.dataset]]
-        # The choice varies from run to run, so that a company that always fails cannot block the dataset.
-        company = (fine or page.companies)[crc32(self._run.run_id.encode()) % len(fine or page.companies)]
+        # The choice varies from run to run, so that a company that always fails cannot block the others.
+        company = page.companies[crc32(self._run.run_id.encode()) % len(page.companies)]
         probe = Ask(page._replace(companies=(company,)), tries or self._settings.api.tries)
         sent = self._sender.send(probe, shard, is_patient=False)
-        if isinstance(sent.error, RequestFailedError) or (tries and isinstance(sent.error, RequestRefusedError)):
+        if isinstance(sent.error, ForbiddenError):
+            return sent
+        is_down = isinstance(sent.error, RequestFailedError) or (tries and isinstance(sent.error, RequestRefusedError))
+        if sent.error and is_down and not self._standing.works(page.dataset):
             return self._sender.end(page.dataset, sent, sent.error)
+        self._standing.open([shard.scope(page.dataset, company)])
         if sent.error is None:
             ask = asks.popleft()
             rest = tuple(other for other in page.companies if other != company)
@@ -252,49 +261,7 @@ class Fetcher:
                 asks.appendleft(ask._replace(page=page._replace(companies=rest)))
         return sent._replace(error=None)
 
-    def _narrow(self, sent: Sent, shard: Shard) -> list[Ask]:
-        """Halve a failed request to find the companies that make it fail, in at most 2 log2(companies) requests.
 
-        A request that failed by chance costs only the two halves, because both are answered.
-        """
-        page, error = sent.ask.page, sent.error
-        if isinstance(error, OutOfCreditsError):
-            return self._afford(sent, shard)
-        if not sent.is_spoilt or page.dataset in self._standing.ended:
-            return []
-        assert isinstance(error, ServiceError)
-        is_outage, is_apart = getattr(error, "is_outage", False), shard.is_apart(page)
-        if is_apart and is_outage:
-            # It failed before and nothing is answered now: what it may be worth is for another run to see.
-            self._sender.give_up(page.dataset, page.companies, error.message, shard)
-            return []
-        wanted = page._replace(companies=shard.unanswered(page))
-        if is_empty(sent) and wanted == page:  # all may be left out
-            beside = list(accompany(self._limits, [page], shard.witness(page.dataset)))
-            if beside != [page]:
-                return [Ask(each, sent.ask.tries) for each in beside]
-        if len(wanted.companies) > 1:
-            return halve(wanted)
-        if is_outage:
-            return [sent.ask]  # nobody is to blame; the circuit breaker waits, and at last ends the dataset
-        kind = "unknown" if names_unknown(self._settings.api, sent) else "given_up"
-        self._sender.give_up(page.dataset, wanted.companies, error.message, shard, kind)
-        return []
-
-    def _afford(self, sent: Sent, shard: Shard) -> list[Ask]:
-        """Ask for as many companies of a page as there are credits left; for half of them if the service does not say.
-
-        A service that refuses a page of 100 companies for want of one credit would otherwise keep the other 99.
-        """
-        page = sent.ask.page
-        unpaid = [company for company in page.companies if not shard.is_paid(company, self._run.plan.datasets)]
-        left = self._sender.credits_left
-        count = min(len(unpaid) // 2 if left is None else left, len(unpaid) - 1)
-        return [sent.ask._replace(page=page._replace(companies=tuple(unpaid[:count])))] if count > 0 else []
-
-    def _give_up_ended(self, shard: Shard) -> None:
-        """Record the companies that get nothing from a dataset in this run because the dataset was given up."""
-        for dataset, error in self._standing.ended.items():
-            if companies := shard.progress.pending(dataset):
-                kind = "forbidden" if isinstance(error, ForbiddenError) else "unavailable"
-                self._sender.give_up(dataset, companies, error.message, shard, kind)
+def _first_scope(asks: deque[Ask], shard: Shard) -> Scope:
+    page = asks[0].page
+    return shard.scope(page.dataset, page.companies[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from datetime import datetime
@@ -18,6 +19,7 @@ from firmlake.api.element import Element
 from firmlake.api.unknown import says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import (
+    EndpointPausedError,
     FirmlakeError,
     ForbiddenError,
     OutOfCreditsError,
@@ -99,7 +101,8 @@ class Sender:
 
     def _send(self, ask: Ask, shard: Shard, is_patient: bool | None) -> Sent:
         page = ask.page
-        if ended := self._standing.ended.get(page.dataset) or self.charged:
+        scopes = shard.scopes(page)
+        if ended := next(filter(None, map(self._standing.refusal, scopes)), self.charged):
             return Sent(ask, [], ended)
         request = requests.bulk(self._settings.api, page.dataset, page.companies, page.limit, page.offset)
         base = self._header(page, shard.number)
@@ -129,17 +132,16 @@ class Sender:
         is_patient = not shard.is_apart(page) if is_patient is None else is_patient
         try:
             self._client.send(request, check, tries=ask.tries, is_patient=is_patient, on_answer=land)
-        except (RequestFailedError, RequestRefusedError) as error:
+        except (RequestFailedError, RequestRefusedError, ForbiddenError) as error:
             return Sent(ask, landed, error)
-        except (ForbiddenError, UnavailableError) as error:
+        except (EndpointPausedError, UnavailableError) as error:
             return self.end(page.dataset, Sent(ask, landed, None), error)
         except OutOfCreditsError as error:
             if all(shard.is_paid(company, self._run.plan.datasets) for company in page.companies):
                 shard.unpaid.update(page.companies)
             self.out_of_credits = error
             return Sent(ask, landed, error)
-        if not self._standing.works(page.dataset):
-            self._standing.answered(page.dataset)
+        self._standing.answered(page.dataset, scopes)
         return Sent(ask, landed, None)
 
     def _recognise(self, page: Page, elements: list[Element]) -> None:
@@ -188,9 +190,20 @@ class Sender:
         elif 0 <= budget < spent:
             self.charged = self.charged or overspent(spent, budget)
 
+    def afford(self, sent: Sent, shard: Shard) -> list[Ask]:
+        """Ask for as many companies of a page as there are credits left; for half of them if the service does not say.
+
+        A service that refuses a page of 100 companies for want of one credit would otherwise keep the other 99.
+        """
+        page = sent.ask.page
+        unpaid = [company for company in page.companies if not shard.is_paid(company, self._run.plan.datasets)]
+        left = self.credits_left
+        count = min(len(unpaid) // 2 if left is None else left, len(unpaid) - 1)
+        return [sent.ask._replace(page=page._replace(companies=tuple(unpaid[:count])))] if count > 0 else []
+
     def end(self, dataset: str, sent: Sent, error: FirmlakeError) -> Sent:
         """Give up a dataset for this run because of a failed request."""
-        if not isinstance(error, ForbiddenError | UnavailableError):
+        if not isinstance(error, EndpointPausedError | UnavailableError):
             error = UnavailableError(error.message, error.next_step)
         self._standing.end(dataset, error)
         return sent._replace(error=error)
@@ -200,6 +213,17 @@ class Sender:
     ) -> None:
         """Record that companies get no further request for a dataset in this run."""
         self._note(dataset, companies, shard, kind=kind, error=reason)
+
+    def give_up_refused(self, shard: Shard) -> None:
+        """Record the companies that get no request: their dataset was given up, or the token may not ask about them."""
+        for dataset in self._run.plan.datasets:
+            refused: defaultdict[tuple[str, str], list[Company]] = defaultdict(list)
+            for company in shard.progress.pending(dataset):
+                if error := self._standing.refusal(shard.scope(dataset, company), company):
+                    kind = "forbidden" if isinstance(error, ForbiddenError) else "unavailable"
+                    refused[kind, error.message].append(company)
+            for (kind, reason), companies in refused.items():
+                self.give_up(dataset, companies, reason, shard, kind)
 
     def note_proofs(self, shard: Shard) -> None:
         """Record which datasets have told totals that count all records."""

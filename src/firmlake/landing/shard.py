@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 import polars as pl
 
+from firmlake.api.element import Element
 from firmlake.core.company import Company
 from firmlake.core.run import Run
+from firmlake.landing.asked import Scope
 from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page
 from firmlake.landing.progress import Progress
-from firmlake.landing.segments import SegmentWriter
+from firmlake.landing.segments import Header, SegmentWriter
 
 __all__ = ["Shard", "ShardResult", "open_shard"]
 
@@ -63,7 +65,8 @@ class Shard(NamedTuple):
             charge for them is noticed.
         apart: Companies by dataset that failed in an earlier run; they are requested separately, so that they fail no
             others.
-        barred: Companies by dataset whose dataset was given up in an earlier run.
+        barred: Companies by dataset that were given up in an earlier run, because they or their dataset were forbidden,
+            or the dataset was not available.
         unpaid: Companies that we believed paid for, but that the service refuses without credits.
     """
 
@@ -75,6 +78,19 @@ class Shard(NamedTuple):
     apart: Targets
     barred: Targets
     unpaid: set[Company]
+
+    def absorb(self, landed: Iterable[tuple[Header, bytes, list[Element] | None]]) -> None:
+        """Take in the landed answers to a request."""
+        for header, body, elements in landed:
+            self.progress.absorb(header, body, elements)
+
+    def scope(self, dataset: str, company: Company) -> Scope:
+        """Return the scope to which a company belongs in a dataset."""
+        return Scope(dataset, company.country, company in self.barred[dataset])
+
+    def scopes(self, page: Page) -> set[Scope]:
+        """Return the scopes to which the companies of a page belong."""
+        return {self.scope(page.dataset, company) for company in page.companies}
 
     def is_apart(self, page: Page) -> bool:
         """Tell whether all targets of a page failed before, so that another refusal says nothing about the settings."""

@@ -99,8 +99,10 @@ OPERATIONS = (
         SELECT dataset, reason, count(*) AS companies, min(country || ' ' || company_number) AS for_example,
             count(*) OVER () AS total,
             CASE
-                WHEN any_value(status) = 'forbidden' THEN 'Get a token that may use it, then redrive; or leave it out '
-                    'of run.datasets'
+                WHEN any_value(status) = 'forbidden' THEN 'Get a token that may, then redrive; or leave out what is '
+                    'forbidden: the dataset (run.datasets), or the companies'
+                WHEN reason = 'neither data nor message' THEN 'The answer says nothing and would fail again: ask the '
+                    'service what it means'
                 WHEN regexp_matches(reason, 'status 4[0-9][0-9]') THEN 'The service refuses the request: look at its '
                     'message, correct the list or the names in api.names, then redrive'
                 WHEN regexp_matches(reason, 'answer has another shape|not a JSON array|body') THEN 'The answer could '
