@@ -45,6 +45,11 @@ def test_where_failures_may_stand_in_an_unknown_field_nothing_is_concluded():
         answer(success=True, errors=[failure(OTHER)])
 
 
+def test_an_empty_answer_is_called_so():
+    with pytest.raises(UnusableAnswerError, match="it is empty"):
+        read_addition(b"")
+
+
 def test_numbers_and_ids_may_be_json_numbers():
     outcomes = read_outcomes([SECOND, OTHER], answer(success=True, failed=[failure(SECOND)]))
     assert outcomes.statuses == {SECOND: ("failed", "Contact not found"), OTHER: ("added", "")}

@@ -89,6 +89,8 @@ def read_addition(body: bytes) -> AddedContacts:
     Raises:
         UnusableAnswerError: The body says neither what was added nor what failed.
     """
+    if not body.strip():
+        raise UnusableAnswerError("it is empty: it does not say what was added")
     try:
         answer = _ADDITION.decode(body)
     except _UNREADABLE as error:
