@@ -61,6 +61,7 @@ def test_an_answer_that_is_no_success_settles_the_others_if_it_counts_them():
     for sent, message, added in (
         ([SECOND, OTHER, third], "2 contacts added", {OTHER, third}),
         ([SECOND, OTHER, third], "0 contacts added", set()),
+        ([SECOND, OTHER, third], "list 2: 0 contacts added", set()),
         ([SECOND, OTHER], "1 contact could not be added", set()),
     ):
         outcomes = read_outcomes(sent, answer(success=False, message=message, failed=[failure(SECOND)]))

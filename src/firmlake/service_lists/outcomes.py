@@ -121,12 +121,7 @@ def _sort_failure(entry: FailedEntry, named: str, contacts: list[Contact], failu
 def _counts_rest(answer: AddedContacts, failures: _Failures, rest: Sequence[Contact]) -> bool:
     """Tell whether an answer that is no success says how many it added, and these are all that did not fail."""
     is_sure = bool(failures.statuses) and not (failures.vague or failures.foreign)
-    return is_sure and _count_in(answer.message) == len(rest) != len(failures.statuses)
-
-
-def _count_in(message: str) -> int | None:
-    found = re.findall(r"\d+", message)
-    return int(found[0]) if found else None
+    return is_sure and re.findall(r"\d+", answer.message) == [str(len(rest))] and len(rest) != len(failures.statuses)
 
 
 def _remarks(
@@ -138,6 +133,6 @@ def _remarks(
         yield "foreign_element", "failed[].companyIdentifier", failures.foreign[0], len(failures.foreign)
     if failures.unread:
         yield "foreign_element", "failed[]", failures.unread[0], len(failures.unread)
-    count = _count_in(answer.message)
-    if answer.success and not failures.unread and count not in (None, added_count):
+    count = re.search(r"\d+", answer.message)
+    if answer.success and not failures.unread and count and int(count[0]) != added_count:
         yield "other_count", "message", f"{answer.message!r}, where {added_count} did not fail", 1
