@@ -56,6 +56,12 @@ def test_a_service_that_does_not_know_our_name_for_the_limit_is_asked_without_it
     assert findings(talk)["endpoints of financials"].verdict == "as_assumed"
 
 
+def test_lists_that_cannot_be_read_are_not_as_assumed() -> None:
+    found = findings(Talk(lambda dataset, limit: (200, "")))["lists"]
+    assert found.verdict == "covered"
+    assert "no overview of lists" in found.seen
+
+
 def test_a_refused_endpoint_is_described_in_the_words_of_the_service() -> None:
     found = findings(Talk(lambda dataset, limit: (400, "no year")))["endpoints of lookalikes"]
     assert (found.seen, found.verdict) == ("GET 400: refused (400: no year)", "needs_you")

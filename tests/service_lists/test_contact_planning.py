@@ -54,6 +54,12 @@ def test_a_plan_sends_nothing_and_holds_the_list_as_it_was(desk: Desk):
     assert sorted(plan.contacts()) == sorted(contacts_of(3, 2))
 
 
+def test_a_static_list_may_be_called_so_in_lower_case(desk: Desk):
+    fault = {"endpoint": "lists.overview", "kind": "drift", "field": "type", "change": "literal"}
+    desk.sandbox.set_faults([{**fault, "literal": '"static"'}])
+    assert desk.plan(contacts_of(1)).list_type == "static"
+
+
 @pytest.mark.parametrize(("list_id", "reason"), [(SMART, "static lists only"), (UNKNOWN, "no list 999")])
 def test_a_smart_or_unknown_list_is_refused(desk: Desk, list_id, reason):
     with pytest.raises(UsageError, match=reason):

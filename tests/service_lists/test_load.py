@@ -229,24 +229,26 @@ def test_what_an_overview_does_not_state_is_no_event_nor_is_its_return(folders):
 def test_odd_values_cost_no_list_and_are_drift(folders):
     name = land_overview(
         folders, NOON,
-        entry(1, name=None, columns=None, updatedAt="12/03/2025", newResults="5", type="DYNAMIC"),
+        entry(1, name=None, columns=None,
+              updatedAt="12/03/2025", newResults="5", type="DYNAMIC", amountOfCompanies=7.5),
         {key: value for key, value in entry(2).items() if key != "shared"},
         {key: value for key, value in entry(3, columns=[]).items() if key != "shared"},
         {key: value for key, value in entry(4, columns=[]).items() if key not in ("shared", "name")},
     )  # fmt: skip
     publish(folders, name, NOON)
     rows = query(folders, "SELECT name, updated_at, new_result_count, extra_json FROM service_lists WHERE list_id = 1")
-    odd = '{"columns":null,"newResults":"5","updatedAt":"12/03/2025"}'
+    odd = '{"amountOfCompanies":7.5,"columns":null,"updatedAt":"12/03/2025"}'
     assert [(*row[:3], json.dumps(json.loads(row[3]), sort_keys=True, separators=(",", ":"))) for row in rows] == [
-        (None, None, None, odd)
+        (None, None, 5, odd)
     ]
     drift = query(folders, "SELECT kind, path, example, record_count FROM drift ORDER BY ALL")
     assert drift == [
         ("new_value", "columns[]=unheardOf", "unheardOf", 1),
+        ("new_value", "data[].amountOfCompanies", "7.5", 1),
         ("new_value", "data[].columns", "null", 1),
-        ("new_value", "data[].newResults", '"5"', 1),
         ("new_value", "data[].updatedAt", '"12/03/2025"', 1),
         ("new_value", "type=DYNAMIC", "DYNAMIC", 1),
+        ("text_for_number", "data[].newResults", '"5"', 1),
     ]
 
 

@@ -7,21 +7,71 @@ from typing import Any
 
 import pytest
 
+from firmlake.core.errors import UnusableAnswerError
 from firmlake.service_lists.contact_plan import Contact
-from firmlake.service_lists.decode import read_addition
+from firmlake.service_lists.decode import AddedContacts, read_addition
 from firmlake.service_lists.outcomes import read_outcomes
 
 FIRST, SECOND = Contact("BE", "0403227515", "007"), Contact("BE", "0403227515", "8")
 OTHER = Contact("NL", "24202194", "9")
 
 
-def statuses(*sent: Contact, **failure: Any) -> dict[Contact, str]:
-    number = failure.pop("number", "403227515")
-    entry = {"companyIdentifier": {"country": "BE", "companyNumber": number}, "contacts": None, **failure}
-    answer = {"success": True, "message": "2 contacts added", "failed": [entry]}
-    outcomes, remarks = read_outcomes(sent, read_addition(json.dumps(answer).encode()))
+def statuses(*sent: Contact, **fields: Any) -> dict[Contact, str]:
+    number = fields.pop("number", "403227515")
+    entry = {"companyIdentifier": {"country": "BE", "companyNumber": number}, "contacts": None, **fields}
+    outcomes, remarks = read_outcomes(sent, answer(success=True, message="2 contacts added", failed=[entry]))
     assert remarks
     return {contact: status for contact, (status, _) in outcomes.items()}
+
+
+def answer(**fields: Any) -> AddedContacts:
+    return read_addition(json.dumps(fields).encode())
+
+
+def failure(contact: Contact, message: str = "Contact not found") -> dict[str, Any]:
+    company = {"country": contact.country.lower(), "companyNumber": int(contact.company_number)}
+    failed = {"contactIdentifier": {"contactId": int(contact.contact_id)}, "message": message}
+    return {"companyIdentifier": company, "contacts": [failed], "message": None}
+
+
+@pytest.mark.parametrize("fields", [{"failed": None}, {}])
+def test_a_success_without_failures_added_all(fields):
+    outcomes = read_outcomes([FIRST, OTHER], answer(success=True, **fields))
+    assert outcomes.statuses == dict.fromkeys((FIRST, OTHER), ("added", ""))
+
+
+def test_where_failures_may_stand_in_an_unknown_field_nothing_is_concluded():
+    with pytest.raises(UnusableAnswerError, match="unknown field"):
+        answer(success=True, errors=[failure(OTHER)])
+
+
+def test_an_empty_answer_is_called_so():
+    with pytest.raises(UnusableAnswerError, match="it is empty"):
+        read_addition(b"")
+
+
+def test_numbers_and_ids_may_be_json_numbers():
+    outcomes = read_outcomes([SECOND, OTHER], answer(success=True, failed=[failure(SECOND)]))
+    assert outcomes.statuses == {SECOND: ("failed", "Contact not found"), OTHER: ("added", "")}
+
+
+def test_an_answer_that_is_no_success_settles_the_others_if_it_counts_them():
+    """Where their number is also that of the failures, the message may count these."""
+    third = Contact("NL", "24202194", "10")
+    for sent, message, added in (
+        ([SECOND, OTHER, third], "2 contacts added", {OTHER, third}),
+        ([SECOND, OTHER, third], "0 contacts added", set()),
+        ([SECOND, OTHER, third], "list 2: 0 contacts added", set()),
+        ([SECOND, OTHER], "1 contact could not be added", set()),
+    ):
+        outcomes = read_outcomes(sent, answer(success=False, message=message, failed=[failure(SECOND)]))
+        assert {contact for contact, (status, _) in outcomes.statuses.items() if status == "added"} == added
+
+
+def test_a_contact_that_the_list_has_already_counts_as_added():
+    said = answer(success=False, message="", failed=[failure(SECOND, "CONTACT ALREADY IN LIST 7.")])
+    outcomes = read_outcomes([SECOND], said, lambda message: "already" in message.casefold())
+    assert outcomes.statuses == {SECOND: ("added", "")}
 
 
 SEVEN: Any = [{"contactIdentifier": {"contactId": "7"}, "message": "Contact not found"}]

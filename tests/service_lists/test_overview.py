@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from firmlake.api.exchange import Answer
+from firmlake.api.requests import Request
 from firmlake.api.service import connect
-from firmlake.core.errors import RequestFailedError, ServiceError
+from firmlake.core.errors import (
+    ForbiddenError,
+    RequestFailedError,
+    RequestRefusedError,
+    ServiceError,
+    UnusableAnswerError,
+)
+from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings
 from firmlake.landing.segments import list_segments, read_segment
+from firmlake.service_lists.decode import read_list_page
 from firmlake.service_lists.overview import SWEEPS_MAX, list_overviews, take_overview
 
 ENDPOINT = {"endpoint": "lists.overview"}
 FIRST, LAST = 1001, 1020
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -51,6 +64,71 @@ def landed(folders):
 
 def change(kind: str, number: int = 0, *nth: int) -> dict[str, Any]:
     return {"kind": "change_lists", "change": kind, "list": number, "nth": nth}
+
+
+class Paged:
+    """A client of a service with lists of ids 1 to `count`, which words its pages in a way of its own."""
+
+    def __init__(self, count: int, largest: int, pagination: Callable[[int, int], Any]) -> None:
+        self.count, self.largest, self.pagination = count, largest, pagination
+        self.sent = 0
+
+    def send(self, request: Request, check: Callable[[bytes], object], on_answer: Callable[[Answer], None]) -> None:
+        first = (request.offset or 0) + 1
+        data = [{"id": n, "type": "STATIC"} for n in range(first, min(self.count, first + self.largest - 1) + 1)]
+        body = json.dumps({"data": data, **self.pagination(len(data), self.count)}).encode()
+        check(body)
+        self.sent += 1
+        on_answer(Answer(request, 1, 200, "", {}, body, NOON, 0.1, len(body)))
+
+
+@pytest.mark.parametrize(
+    "pagination",
+    [
+        lambda shown, count: {"pagination": {"limit": 10, "total": str(count)}},
+        lambda shown, count: {"pagination": {"limit": 10, "total": shown}},
+        lambda shown, count: {"pagination": {"limit": 10, "total": None}},
+        lambda shown, count: {"pagination": None},
+        lambda shown, count: {},
+    ],
+    ids=["text", "of the page", "null", "no pagination", "absent"],
+)
+@pytest.mark.parametrize("count", [7, 10, 30, 37])
+def test_no_list_is_left_out_whatever_total_the_service_states(folders, pagination, count):
+    client: Any = Paged(count, 10, pagination)
+    found = take_overview(client, Settings(), folders, "this machine")
+    assert (list(found.lists), found.is_consistent) == (list(range(1, count + 1)), True)
+    assert client.sent <= 2 * (count // 10 + 2)
+    assert list(list_overviews(folders)) == [found]
+
+
+def test_no_lists_may_be_null():
+    assert read_list_page(b'{"data": null, "pagination": {"total": 0}}').lists == []
+    with pytest.raises(UnusableAnswerError, match="data is null"):
+        read_list_page(b'{"data": null, "pagination": {"total": 3}}')
+
+
+@pytest.mark.parametrize(("literal", "expected"), [('"1001"', 1001), ("1001.0", 1001)])
+def test_an_id_is_a_number_however_it_is_written(literal, expected):
+    page = read_list_page(b'{"data": [{"id": %s, "type": "STATIC"}]}' % literal.encode())
+    assert page.lists[0].entry.id == expected
+
+
+def test_an_id_beyond_64_bits_is_refused():
+    with pytest.raises(UnusableAnswerError, match="id of list 9223372036854775808"):
+        read_list_page(b'{"data": [{"id": 9223372036854775808, "type": "STATIC"}]}')
+
+
+def test_a_refusal_says_which_settings_may_help(take):
+    refusal = {"kind": "status", "status": 400, "message": "limit must not be greater than 5"}
+    with pytest.raises(RequestRefusedError, match=r"greater than 5.*api\.page_limit_max"):
+        take("OVERVIEW", refusal)
+
+
+def test_a_token_that_may_not_read_lists_is_not_told_to_leave_out_datasets(take):
+    with pytest.raises(ForbiddenError) as caught:
+        take("OVERVIEW", {"kind": "status", "status": 403})
+    assert caught.value.next_step == "Get a token that may"
 
 
 def test_it_holds_every_list_of_the_kind_asked_for(take):

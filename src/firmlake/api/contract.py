@@ -19,6 +19,7 @@ __all__ = [
     "LIST_CONTACTS_PATH",
     "LIST_NAME",
     "Addition",
+    "BigInt",
     "Envelope",
     "FailedEntry",
     "Field",
@@ -222,33 +223,44 @@ class Notifications(Struct, frozen=True):
     enabled: bool | None = None
 
 
+BigInt = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""An integer that a BIGINT holds."""
+
+
 class ListEntry(Struct, frozen=True):
     """One service list of the overview; only id and type are required."""
 
-    id: int
+    id: BigInt
     type: str
     name: str | None = field(name=LIST_NAME, default=None)
     columns: tuple[str, ...] = ()
     shared: bool | None = None
     notifications: Notifications | None = None
-    company_count: int | None = field(name="amountOfCompanies", default=None)
-    new_result_count: int | None = field(name="newResults", default=None)
+    company_count: BigInt | None = field(name="amountOfCompanies", default=None)
+    new_result_count: BigInt | None = field(name="newResults", default=None)
     updated_at: datetime | None = field(name="updatedAt", default=None)
     created_at: datetime | None = field(name="createdAt", default=None)
     created_by: str | None = field(name=CREATED_BY, default=None)
 
 
+class ListPagination(Struct, frozen=True):
+    """The slice of the lists that a page holds, as far as the service tells it."""
+
+    limit: Count | None = None
+    total: Count | None = None
+
+
 class ListPage(Struct, frozen=True):
     """One page of the overview, with its lists undecoded."""
 
-    data: list[Raw]
-    pagination: Pagination
+    data: list[Raw] | None
+    pagination: ListPagination | None = None
 
 
 class ContactIdentifier(Struct, frozen=True):
     """The id of a contact."""
 
-    contact_id: str = field(name="contactId")
+    contact_id: str | int = field(name="contactId")
 
 
 class FailedContact(Struct, frozen=True):
@@ -258,17 +270,24 @@ class FailedContact(Struct, frozen=True):
     message: str | None = None
 
 
+class FailedCompany(Struct, frozen=True):
+    """The company of a failure, whose number may be a JSON number."""
+
+    country: str
+    company_number: str | int = field(name="companyNumber")
+
+
 class FailedEntry(Struct, frozen=True):
     """A company that failed as a whole (`contacts` is null) or for some of its contacts."""
 
-    identifier: Identifier = field(name="companyIdentifier")
+    identifier: FailedCompany = field(name="companyIdentifier")
     contacts: list[FailedContact] | None = None
     message: str | None = None
 
 
 class Addition(Struct, frozen=True):
-    """The answer to a request that adds contacts, with its failures undecoded."""
+    """The answer to a request that adds contacts, with its failures undecoded; without any, `failed` may be null."""
 
     success: bool
-    failed: list[Raw]
+    failed: list[Raw] | None = None
     message: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from firmlake.api.contract import DATASETS
 from firmlake.api.exchange import Answer
 from firmlake.api.refusal import MESSAGE_LENGTH_MAX, read_message
 from firmlake.api.retry import FailureKind, TryAgainError
@@ -35,7 +36,7 @@ _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
     403: (
         ForbiddenError,
         "The token may not use {path}",
-        "Get a token that may, or leave out what is forbidden: the dataset (run.datasets), or a country's companies",
+        "Get a token that may",
     ),
 }
 NO_SUCH_PLACE = (404, 405, 410)
@@ -75,6 +76,8 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
         raise _passing(answer, f"status {said}", wait_max_seconds)
     if status in _ENDS:
         error, what, next_step = _ENDS[status]
+        if status == 403 and answer.request.endpoint in DATASETS:
+            next_step += ", or leave out what is forbidden: the dataset (run.datasets), or a country's companies"
         raise error(f"{what.format(path=answer.request.path)} ({said})", next_step)
     if status < 300:
         raise TryAgainError("unusable", answer, f"status {said}")

@@ -23,6 +23,8 @@ from firmlake.check.totals import find_totals
 from firmlake.check.values import Records
 from firmlake.check.wording import find_errors, find_language, find_messages, find_not_found
 from firmlake.core.company import Company
+from firmlake.core.errors import UnusableAnswerError
+from firmlake.service_lists.decode import read_list_page
 
 __all__ = ["ask_questions"]
 
@@ -97,11 +99,19 @@ def _find_lists(talk: Talk) -> Iterator[Finding]:
     transport = "encrypted, with a certificate that is trusted" if address.startswith("https") else "on this machine"
     yield Finding("address", f"{address} answers, {transport}", "as_assumed")
     yield Finding("token", "accepted", "as_assumed")
-    if answer.is_success:
-        yield Finding("lists", "may be read", "as_assumed")
-    else:
-        what = f"{describe_refusal(answer)}; runs do not need them, `service-lists` and `contacts` do"
-        yield Finding("lists", what, "covered")
+    problem = _problem_of_lists(answer)
+    seen = f"{problem}; runs do not need them, `service-lists` and `contacts` do" if problem else "may be read"
+    yield Finding("lists", seen, "covered" if problem else "as_assumed")
+
+
+def _problem_of_lists(answer: Answer) -> str:
+    if not answer.is_success:
+        return describe_refusal(answer)
+    try:
+        read_list_page(answer.body)
+    except UnusableAnswerError as error:
+        return error.message
+    return ""
 
 
 def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, Answer]]:

@@ -43,6 +43,9 @@ class NameSettings(SettingsSection, frozen=True):
     contact_not_found_message: Annotated[str, Meta(description="message for a contact that does not exist")] = (
         "Contact not found"
     )
+    contact_present_message: Annotated[
+        str, Meta(description="message for a contact that the list has already; it counts as added")
+    ] = "Contact already in list"
 
 
 class ApiSettings(SettingsSection, frozen=True):

@@ -114,8 +114,8 @@ class Applied:
             self._open.add(header.request_id)
             self._set(header, {}, "the answer was lost", sent=1, lost=1)
         elif header.kind == "given_up":
-            contacts = self._sent.get(header.request_id, ())
-            self._set(header, dict.fromkeys(contacts, ("failed", header.error)), "")
+            status = ("added", "") if self.plan.says_present(header.error) else ("failed", header.error)
+            self._set(header, dict.fromkeys(self._sent.get(header.request_id, ()), status), "")
         else:
             self._absorb_answer(header, body)
 
@@ -133,7 +133,7 @@ class Applied:
             except UnusableAnswerError as error:
                 self._set(header, {}, error.message, sent=sent, lost=sent)
                 return
-            outcomes = read_outcomes(self._sent.get(header.request_id, []), answer)
+            outcomes = read_outcomes(self._sent.get(header.request_id, []), answer, self.plan.says_present)
             self.remarks += [Remark(*remark, fetched_at=header.fetched_at) for remark in outcomes.remarks]
             self._set(header, outcomes.statuses, "the answer does not say", sent=sent, lost=sent - 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ import msgspec
 from firmlake.api import requests
 from firmlake.api.client import Answer, Client
 from firmlake.api.service import stamp_service
+from firmlake.api.unknown import is_about
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, RequestFailedError, RequestRefusedError, UsageError
 from firmlake.core.files import write_json
@@ -22,7 +24,7 @@ from firmlake.privacy.forgotten import is_mark
 from firmlake.privacy.persons import answer_filter
 from firmlake.service_lists.additions import SETTLED, Applied, added_to, list_applied, open_applied
 from firmlake.service_lists.contact_plan import Contact, ContactPlan, as_entries, spread
-from firmlake.service_lists.contact_planning import check_list, check_plan, find_service_list
+from firmlake.service_lists.contact_planning import check_list, check_plan, find_service_list, says_not_found
 from firmlake.service_lists.decode import read_addition
 from firmlake.service_lists.load import lists_loaded_at, publish_lists
 from firmlake.warehouse.generations import LINK, open_warehouse
@@ -140,7 +142,7 @@ class _Sender:
                 self._send_halves(unclear, tries, apart=True)
         except (RequestRefusedError, RequestFailedError) as error:
             answer = getattr(error, "answer", None)
-            if answer is not None and answer.status == 404:
+            if answer is not None and answer.status in (404, 410) and not self._blames(error, contacts):
                 raise self._name(error, contacts, _LIST_GONE) from error  # and so for every contact
             if len(contacts) > 1 and not getattr(error, "is_outage", False):
                 self._send_halves(contacts, 1, apart=apart)
@@ -192,13 +194,25 @@ class _Sender:
         request = requests.add_contacts(self._api, self._progress.plan.list_id, grouped)
         self._client.send(request, read_addition, tries=tries, on_answer=land)
 
-    def _give_up(self, sending: Header, error: FirmlakeError, contacts: Sequence[Contact]) -> None:
+    def _blames(self, error: FirmlakeError, contacts: Sequence[Contact]) -> bool:
+        """Tell whether a refusal is about a contact or its company, and not about the list."""
+        said = getattr(error, "said", "")
+        ids = {one.contact_id for one in contacts} - {str(self._progress.plan.list_id)}
+        return (
+            says_not_found(said, self._api.names)
+            or not ids.isdisjoint(re.findall(r"[\w-]+", said))
+            or any(is_about(self._api, company, said) for company in {one.company for one in contacts})
+        )
+
+    def _give_up(self, sending: Header, error: RequestRefusedError, contacts: Sequence[Contact]) -> None:
         """Record that the service refuses a contact even alone."""
-        if not self._has_answers:
+        is_unknown = says_not_found(error.said, self._api.names)
+        if not self._has_answers and not is_unknown:
             self._refused_alone += 1
             if self._refused_alone >= _REFUSALS_MAX:
                 raise self._name(error, contacts, _REFUSES_ALL) from error
-        self._land(msgspec.structs.replace(sending, kind="given_up", error=error.message, fetched_at=self._now()), b"")
+        reason = error.said if is_unknown else error.message
+        self._land(msgspec.structs.replace(sending, kind="given_up", error=reason, fetched_at=self._now()), b"")
 
     def _name(self, error: FirmlakeError, contacts: Sequence[Contact], next_step: str) -> RequestRefusedError:
         """Make an error that names the list and the contacts."""

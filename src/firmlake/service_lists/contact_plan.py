@@ -53,6 +53,7 @@ class ContactPlan(msgspec.Struct, frozen=True, kw_only=True):
         already_added: Contacts of the source that were added before.
         repeated_count: Lines that repeat a contact of an earlier line.
         requests: The companies of each request, each once.
+        present_message: What the service says of a contact that the list has already; "" is not known.
     """
 
     plan_id: str
@@ -70,6 +71,11 @@ class ContactPlan(msgspec.Struct, frozen=True, kw_only=True):
     repaired_count: int
     repeated_count: int
     firmlake_version: str
+    present_message: str = ""
+
+    def says_present(self, message: str) -> bool:
+        """Tell whether a refusal says that the list has the contact already."""
+        return bool(self.present_message) and self.present_message.casefold() in message.casefold()
 
     def contacts(self) -> Iterator[Contact]:
         """Yield all contacts to add."""

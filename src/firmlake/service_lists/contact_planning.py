@@ -33,6 +33,7 @@ __all__ = [
     "plan_contacts",
     "plan_redrive",
     "read_plan",
+    "says_not_found",
     "write_plan",
 ]
 
@@ -83,8 +84,12 @@ def plan_redrive(
 
 def is_not_found(standing: ContactStatus, names: NameSettings) -> bool:
     """Tell whether a contact failed because it or its company does not exist."""
-    known = (names.not_found_message.casefold(), names.contact_not_found_message.casefold())
-    return standing.status in ("failed", "company_failed") and standing.message.casefold() in known
+    return standing.status in ("failed", "company_failed") and says_not_found(standing.message, names)
+
+
+def says_not_found(message: str, names: NameSettings) -> bool:
+    """Tell whether a message says that a contact or its company does not exist."""
+    return message.casefold() in (names.not_found_message.casefold(), names.contact_not_found_message.casefold())
 
 
 def name_next_step(progress: Applied, names: NameSettings) -> str:
@@ -113,7 +118,7 @@ def find_service_list(settings: Settings, client: Client, list_id: int, now: Cal
             "`firmlake service-lists` shows them all",
         )
     entry = seen.listed.entry
-    if entry.type != "STATIC":
+    if entry.type.upper() != "STATIC":
         raise UsageError(
             f"List {list_id} ({one_line(entry.name or '', 80)}) is {one_line(entry.type.lower(), 20)}; "
             "contacts can be added to static lists only",
@@ -213,6 +218,7 @@ def _make(
         repaired_count=contacts.repaired_count,
         repeated_count=contacts.repeated_count,
         firmlake_version=__version__,
+        present_message=settings.api.names.contact_present_message,
     )
 
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from firmlake.api.contract import Addition, FailedEntry, ListEntry, ListPage
+from firmlake.api.contract import Addition, BigInt, FailedEntry, ListEntry, ListPage, ListPagination
 from firmlake.core.errors import UnusableAnswerError
 
-__all__ = ["AddedContacts", "Listed", "read_addition", "read_list_page"]
+__all__ = ["AddedContacts", "Listed", "ListedPage", "read_addition", "read_list_page"]
 
 
 class Difference(NamedTuple):
@@ -36,6 +36,20 @@ class Listed(NamedTuple):
     differences: tuple[Difference, ...]
 
 
+class ListedPage(NamedTuple):
+    """A page of the overview.
+
+    Attributes:
+        lists: In the order of the answer.
+        total: Lists that the service says it has; None if it does not tell.
+        limit: Largest page, as the service understood it; None if it does not tell.
+    """
+
+    lists: list[Listed]
+    total: int | None
+    limit: int | None
+
+
 class AddedContacts(NamedTuple):
     """The answer to a request that adds contacts.
 
@@ -52,11 +66,8 @@ class AddedContacts(NamedTuple):
     differences: tuple[Difference, ...]
 
 
-def read_list_page(body: bytes) -> tuple[list[Listed], int]:
+def read_list_page(body: bytes) -> ListedPage:
     """Read a page of the overview of service lists.
-
-    Returns:
-        The lists in the order of the answer, and the number of lists the service has.
 
     Raises:
         UnusableAnswerError: The body is no such page, or one of its lists has no id or type. Without that list the
@@ -66,7 +77,10 @@ def read_list_page(body: bytes) -> tuple[list[Listed], int]:
         page = _PAGE.decode(body)
     except _UNREADABLE as error:
         raise UnusableAnswerError(f"it is no overview of lists: {error}") from None
-    return [_read_list(raw, place) for place, raw in enumerate(page.data)], page.pagination.total
+    told = page.pagination or ListPagination()
+    if page.data is None and told.total != 0:
+        raise UnusableAnswerError("it is no overview of lists: data is null")
+    return ListedPage([_read_list(raw, place) for place, raw in enumerate(page.data or ())], told.total, told.limit)
 
 
 def read_addition(body: bytes) -> AddedContacts:
@@ -75,31 +89,39 @@ def read_addition(body: bytes) -> AddedContacts:
     Raises:
         UnusableAnswerError: The body says neither what was added nor what failed.
     """
+    if not body.strip():
+        raise UnusableAnswerError("it is empty: it does not say what was added")
     try:
         answer = _ADDITION.decode(body)
     except _UNREADABLE as error:
         raise UnusableAnswerError(f"it does not say what was added: {error}") from None
+    fields = _FIELDS.decode(body)
+    differences = _differences(fields, Addition, "")
+    if "failed" not in fields and any(one.kind == "new_field" for one in differences):
+        raise UnusableAnswerError("it does not say what was added: failures may stand in an unknown field")
+    failures = answer.failed or []
     failed: list[FailedEntry] = []
-    differences = _differences(_FIELDS.decode(body), Addition, "")
-    for raw in answer.failed:
+    for raw in failures:
         try:
             failed.append(_FAILED.decode(raw))
             differences += _differences(_FIELDS.decode(raw), FailedEntry, "failed[]")
         except _UNREADABLE:
             continue
-    return AddedContacts(
-        answer.success, answer.message or "", failed, len(answer.failed) - len(failed), tuple(differences)
-    )
+    return AddedContacts(answer.success, answer.message or "", failed, len(failures) - len(failed), tuple(differences))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_PAGE = msgspec.json.Decoder(ListPage)
+_PAGE = msgspec.json.Decoder(ListPage, strict=False)  # a total may be a text
 _FIELDS = msgspec.json.Decoder(dict[str, Raw])
-_ADDITION = msgspec.json.Decoder(Addition)
+_ADDITION = msgspec.json.Decoder(Addition, strict=False)  # and success, too
 _FAILED = msgspec.json.Decoder(FailedEntry)
-_LIST_VALUES = [(field, msgspec.json.Decoder(field.type)) for field in msgspec.structs.fields(ListEntry)]
+_NUMBERS = (BigInt, BigInt | None)
+_LIST_VALUES = [
+    (field, msgspec.json.Decoder(field.type, strict=field.type not in _NUMBERS))
+    for field in msgspec.structs.fields(ListEntry)
+]
 _NULL = Raw(b"null")
 _SHOWN = 80
 
@@ -110,7 +132,7 @@ def _read_list(raw: Raw, place: int) -> Listed:
         fields = _FIELDS.decode(raw)
     except _UNREADABLE:
         raise UnusableAnswerError(f"it is no overview of lists: element {place} of data is no object") from None
-    values, odd = {}, {}
+    values, odd, texts = {}, {}, {}
     for field, decoder in _LIST_VALUES:
         if field.encode_name not in fields and not field.required:
             continue
@@ -124,8 +146,12 @@ def _read_list(raw: Raw, place: int) -> Listed:
                     f"it is no overview of lists: {field.encode_name} of {which[:_SHOWN]}: {error}"
                 ) from None
             odd[field.encode_name] = value
+        else:
+            if field.type in _NUMBERS and bytes(value).startswith(b'"'):
+                texts[field.encode_name] = value
     differences = _differences(fields, ListEntry, "data[]")
     differences += [Difference("new_value", f"data[].{name}", _text(value)) for name, value in odd.items()]
+    differences += [Difference("text_for_number", f"data[].{name}", _text(value)) for name, value in texts.items()]
     unknown = {name: value for name, value in fields.items() if name in odd or name not in _names(ListEntry)}
     return Listed(ListEntry(**values), _as_object(unknown) if unknown else None, tuple(differences))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from firmlake.api.contract import FailedEntry
@@ -45,25 +45,32 @@ class _Failures(NamedTuple):
     unread: list[str]
 
 
-def read_outcomes(sent: Sequence[Contact], answer: AddedContacts) -> Outcomes:
+def read_outcomes(
+    sent: Sequence[Contact], answer: AddedContacts, says_present: Callable[[str], bool] = lambda message: False
+) -> Outcomes:
     """Work out the status of each contact of a request from its answer, without guessing.
 
-    - A contact that a failure names has failed.
+    - A contact that a failure names has failed, or was added if the list has it already.
     - If the answer is a success and every failure can be read, all other contacts were added.
     - If the answer is no success and names no failure at all, every contact has failed.
-    - If the answer is no success and names some failures, the other contacts stay unknown. They are sent again without
-      the failed ones and get an answer of their own.
+    - If the answer is no success and names some failures, the others were added if the message states just their
+      number, which is not that of the failed ones. Otherwise they stay unknown. They are sent again without the failed
+      ones and get an answer of their own.
     - If a failure matches no contact we sent, every contact it could mean stays unknown. A request of one contact
       leaves no doubt which one is meant.
 
     Args:
         sent: The contacts of the request.
         answer: Its answer, of status 200.
+        says_present: Tells whether a failure says that the list has the contact already.
     """
     failures = _read_failures(sent, answer)
-    statuses = dict(failures.statuses)
+    statuses = {
+        contact: ("added", "") if says_present(message) else (status, message)
+        for contact, (status, message) in failures.statuses.items()
+    }
     rest = [contact for contact in sent if contact not in statuses and contact not in failures.vague]
-    if answer.success and not failures.unread:
+    if not failures.unread and (answer.success or _counts_rest(answer, failures, rest)):
         statuses |= dict.fromkeys(rest, ("added", ""))
     elif not (answer.success or answer.failed or failures.unread):
         statuses |= dict.fromkeys(rest, ("failed", answer.message or _NO_REASON))
@@ -80,8 +87,9 @@ def _read_failures(sent: Sequence[Contact], answer: AddedContacts) -> _Failures:
         by_company[contact.company].append(contact)
     failures = _Failures({}, set(), [], ["a failure that cannot be read"] * answer.unread_count)
     for entry in answer.failed:
-        named = f"{entry.identifier.country} {entry.identifier.company_number}"
-        company = normal_form(entry.identifier.country, entry.identifier.company_number)
+        number = str(entry.identifier.company_number)
+        named = f"{entry.identifier.country} {number}"
+        company = normal_form(entry.identifier.country, number)
         if company is None and len(sent) == 1:
             company = sent[0].company
         if company is None:
@@ -102,12 +110,18 @@ def _sort_failure(entry: FailedEntry, named: str, contacts: list[Contact], failu
             failures.vague.update(contacts)
         return
     for failed in entry.contacts:
-        ours = [one for one in contacts if one.contact_id == failed.identifier.contact_id]
+        ours = [one for one in contacts if one.contact_id == str(failed.identifier.contact_id)]
         if not ours:
             failures.foreign.append(f"{named}, contact {failed.identifier.contact_id}")
             failures.vague.update(contacts)
         for one in ours or (contacts if len(contacts) == 1 else ()):
             failures.statuses.setdefault(one, ("failed", failed.message or _NO_REASON))
+
+
+def _counts_rest(answer: AddedContacts, failures: _Failures, rest: Sequence[Contact]) -> bool:
+    """Tell whether an answer that is no success says how many it added, and these are all that did not fail."""
+    is_sure = bool(failures.statuses) and not (failures.vague or failures.foreign)
+    return is_sure and re.findall(r"\d+", answer.message) == [str(len(rest))] and len(rest) != len(failures.statuses)
 
 
 def _remarks(

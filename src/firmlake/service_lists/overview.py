@@ -3,7 +3,8 @@
 A list can slip through between two pages: if an earlier list vanishes, the next one moves to a page already read. An
 overview of more than one page is therefore read again from the start, until two sweeps in a row find the same lists
 and as many as the service states. If no two sweeps agree, the lists of the last two sweeps count: a list that was
-there all the time is hardly ever missed twice in a row.
+there all the time is hardly ever missed twice in a row. A service that states no total, or only that of a page, is read
+until a page has nothing new.
 """
 
 from __future__ import annotations
@@ -20,19 +21,27 @@ from firmlake import __version__
 from firmlake.api import requests
 from firmlake.api.client import Answer, Client
 from firmlake.api.requests import ListKind
-from firmlake.core.errors import ServiceError, UnusableAnswerError
+from firmlake.core.errors import RequestRefusedError, ServiceError, UnusableAnswerError
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.run import new_run_id
 from firmlake.core.settings import Settings
 from firmlake.landing.segments import Header, SegmentWriter, answered, list_segments, read_segment
 from firmlake.privacy.persons import answer_filter
-from firmlake.service_lists.decode import Listed, read_list_page
+from firmlake.service_lists.decode import Listed, ListedPage, read_list_page
 from firmlake.service_lists.persons import concealer
 
 __all__ = ["Overview", "OverviewPlan", "list_overviews", "take_overview"]
 
 SWEEPS_MAX = 5
+_TOO_FEW = (
+    "No list was changed; run again later. If it stays so, set api.names.limit and api.names.offset to the names that "
+    "the service pages by"
+)
+_REFUSED = (
+    "If the pages are too long for the service, lower api.page_limit_max; if it knows other names, set api.names.limit "
+    "and api.names.offset"
+)
 _PAGES_MAX = 10_000
 
 
@@ -122,13 +131,13 @@ def take_overview(
                 writer.append(header, body)
                 sweeps.absorb(header, body)
 
-            client.send(request, read_list_page, on_answer=land)
+            try:
+                client.send(request, read_list_page, on_answer=land)
+            except RequestRefusedError as error:
+                raise RequestRefusedError(error.message, error.next_step or _REFUSED) from error
     found = sweeps.result()
     if found is None:
-        raise ServiceError(
-            f"The service announces {sweeps.total} lists, but shows {sweeps.shown_count}",
-            "No list was changed; run again later",
-        )
+        raise ServiceError(f"The service announces {sweeps.total} lists, but shows {sweeps.shown_count}", _TOO_FEW)
     return found
 
 
@@ -149,11 +158,13 @@ class _Sweeps:
         self._plan = plan
         self._found: list[dict[int, Seen]] = [{}]
         self._pages = 0
+        self._on_first_page = 0
         self._offset = 0
         self._finished_at: datetime | None = None
         self._is_consistent = False
         self._is_over = False
-        self.total = 0
+        self.total: int | None = 0
+        self._is_total_known = True
 
     @property
     def shown_count(self) -> int:
@@ -171,21 +182,30 @@ class _Sweeps:
         if (header.shard, header.offset) != self.next_page():
             return
         try:
-            page, self.total = read_list_page(body)
+            page = read_list_page(body)
         except UnusableAnswerError:
             return
-        self._pages += 1
-        self._offset += len(page)
+        last = self._found[-1]
+        known = len(last)
+        last |= {listed.entry.id: Seen(listed, header.fetched_at) for listed in page.lists}
         self._finished_at = header.fetched_at
-        for listed in page:
-            self._found[-1][listed.entry.id] = Seen(listed, header.fetched_at)
-        if not page or self._offset >= self.total or self._pages >= _PAGES_MAX:
+        has_news = len(last) > known
+        self._learn_total(page, has_news)
+        self._pages += 1
+        self._offset += len(page.lists)
+        self._on_first_page = len(last) if self._pages == 1 else self._on_first_page
+        is_cut = page.limit == len(page.lists) < (header.limit or 0)
+        if self.total is not None and (self._offset < self.total or not is_cut):
+            is_last = self._offset >= self.total
+        else:  # a page with nothing new is the end
+            is_last = not has_news
+        if is_last or not page.lists or self._pages >= _PAGES_MAX:
             self._end_sweep()
 
     def result(self) -> Overview | None:
         """Return the overview; None if it is incomplete or shows fewer lists than it states."""
         lists = self._lists()
-        if not self._is_over or self._finished_at is None or len(lists) < self.total:
+        if not self._is_over or self._finished_at is None or len(lists) < (self.total or 0):
             return None
         return Overview(self._plan, lists, self._finished_at, len(self._found), self._is_consistent)
 
@@ -193,11 +213,19 @@ class _Sweeps:
         counted = self._found[-1:] if self._is_consistent else self._found[-2:]
         return {number: seen for sweep in counted for number, seen in sweep.items()}
 
+    def _learn_total(self, page: ListedPage, has_news: bool) -> None:
+        """Take the total of a page; one that has lists beyond it counts its page alone, and is none."""
+        if self._offset and not page.lists:
+            return  # beyond the last list, a total may be 0
+        if page.total is None or (has_news and self._offset >= page.total):
+            self._is_total_known = False
+        self.total = page.total if self._is_total_known else None
+
     def _end_sweep(self) -> None:
         last = self._found[-1]
-        is_whole = len(last) == self.total
+        is_whole = self.total is None or len(last) == self.total
         agrees = len(self._found) > 1 and last.keys() == self._found[-2].keys()
-        self._is_consistent = is_whole and (agrees or self._pages == 1)
+        self._is_consistent = is_whole and (agrees or len(last) == self._on_first_page)
         self._is_over = self._is_consistent or len(self._found) == SWEEPS_MAX
         if not self._is_over:
             self._found.append({})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -54,7 +55,17 @@ def show_service_lists(overview: Overview, events: Sequence[dict[str, Any]]) -> 
     show_rows(
         ("id", "event", "before", "after"), changes[:_EVENTS_MAX], "what changed" + _more(len(changes), _EVENTS_MAX)
     )
+    for line in _unread(overview):
+        echo(line)
     echo(describe_overview(overview))
+
+
+def _unread(overview: Overview) -> Iterator[str]:
+    """Name each field with values that did not fit, which are null in the warehouse."""
+    odd = [one for seen in overview.lists.values() for one in seen.listed.differences if one.kind == "new_value"]
+    for path, count in sorted(Counter(one.path for one in odd).items()):
+        example = next(one.example for one in odd if one.path == path) or "null"
+        yield f"Not read: {path} in {count_of(count, 'list')}, such as {one_line(example, _EXAMPLE_MAX)}"
 
 
 def describe_overview(overview: Overview) -> str:
