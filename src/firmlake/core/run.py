@@ -62,9 +62,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     list_columns: tuple[str, ...] = ()
     """Columns of the company list that are kept, in its order."""
     list_delimiter: str = ""
-    list_text_columns: tuple[str, ...] = ()
-    list_typed_columns: tuple[str, ...] = ()
-    """Delimiter, text and typed columns of the list, as in `TextTable`; earlier versions stated no typed ones."""
+    list_types: dict[str, str] = {}
+    """Delimiter and column types of the list, as in `TextTable`."""
     firmlake_version: str
     refresh_after_days: int = 30
     credit_window_days: int = 30

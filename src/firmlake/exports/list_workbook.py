@@ -24,13 +24,12 @@ SHEET_ROWS: Final = 1_048_575
 
 _CELL_MAX: Final = 32_767
 _EXACT_DIGITS: Final = 15
-_TRUTH: Final = {"true": True, "false": False}
-_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?(E[+-]?[0-9]+)?")
-"""A number cell as it is read."""
+_EXACT: Final = 10**_EXACT_DIGITS
+_ERRORS: Final = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
 _WIDTHS: Final = (6, 34)
 _SHARE: Final = re.compile(r"(fraction|growth|margin|cagr)$")
-_ISO_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
-_ISO_TIME: Final = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}")
+_ISO_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?")
+_ISO_TIME: Final = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?")
 _DATE_LENGTH: Final = len("2026-09-01")
 _FIRST_YEAR: Final = 1901
 """A spreadsheet counts days from 1900, and one too many in that year."""
@@ -46,8 +45,8 @@ _STATUS_COLOURS: Final = {
     "blank": "#e9ecef",
 }
 
-_KINDS: Final = ("number", "number,", "date", "typed")
-_Typed = float | date | time  # a truth value is a number, and a date with a time is a date
+_KINDS: Final = ("number", "number,", "date", *"nbdes")
+_Typed = float | date | time | str  # a truth value is a number, a date with a time is a date, and a text an error
 
 Meanings = Mapping[str, tuple[str, str, str]]
 """Of each added column: where it is taken from, its type in DuckDB, and what it means."""
@@ -66,9 +65,10 @@ def write_workbook(
     Args:
         path: The file.
         title: Name of the list.
-        batches: Its lines: own columns as text, then the added ones.
-        kinds: `number`, `number,` (decimal comma), `date`, or `typed` (any of these, or a truth value) for each own
-            column to write as such; the others are text.
+        batches: Its lines: own columns as text, then the added ones, then the kinds of the own cells, as in
+            `ListBack.cell_query`.
+        kinds: `number`, `number,` (decimal comma) or `date` for each own column to write as such, where the kinds of
+            its cells are not known; the others are text.
         meanings: The added columns.
         refused: Line, its text, and the reason.
 
@@ -84,11 +84,11 @@ def write_workbook(
         columns: list[str] = []
         for batch in batches:
             if not columns:
-                names = batch.schema.names
+                names = batch.schema.names[:-1]
                 columns = [_kind(name, kinds, meanings) for name in names]
                 lines.head(names, sum(name not in meanings for name in names))
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                lines.line(row, columns)
+            for *row, letters in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                lines.line(row, [*letters, *columns[len(letters) :]])
         lines.finish()
         _explain(book, meanings)
         if refused:
@@ -125,7 +125,7 @@ class _Sheet:
         self._sheet.set_row(0, 20)
 
     def line(self, row: Sequence[Any], columns: Sequence[str]) -> None:
-        """Write one row; `columns` are number formats, text, or status."""
+        """Write one row; `columns` are number formats, text, status, or kinds of own cells."""
         self._row += 1
         for place, (value, column) in enumerate(zip(row, columns, strict=True)):
             if value is not None and value != "":
@@ -160,6 +160,9 @@ class _Sheet:
 
     def _write_typed(self, place: int, text: str, value: _Typed) -> int:
         """Write what a text stands for."""
+        if isinstance(value, str):
+            self._sheet.write_formula(self._row, place, f"={value}", None, value)
+            return len(value)
         if isinstance(value, date | time):
             self._sheet.write_datetime(self._row, place, value, self._format(_MOMENTS[type(value)]))
             return len(_MOMENTS[type(value)])
@@ -223,11 +226,15 @@ def _typed(text: str, column: str) -> _Typed | None:
     match column:
         case "number" | "number,":
             return _number(text, column)
-        case "date":
+        case "n":
+            number = float(text)
+            return number if abs(number) < _EXACT or _number(text, column) is not None else None
+        case "b":
+            return text == "true"
+        case "date" | "d":
             return _moment(text)
-        case "typed":
-            number = _number(text, column) if _NUMBER.fullmatch(text) else _TRUTH.get(text)
-            return _moment(text) if number is None else number
+        case "e":
+            return text if text in _ERRORS else None
     return None
 
 
