@@ -31,7 +31,8 @@ from firmlake.exports import list_back
 from firmlake.exports.list_columns import choose_added
 from firmlake.exports.list_csv import write_csv
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
-from firmlake.intake.company_list import read_company_list
+from firmlake.intake.company_list import IntakeOptions, read_company_list
+from firmlake.intake.entries import read_entries
 from support import ACME, BOLT, publish_list, slow, with_views
 
 
@@ -378,6 +379,36 @@ def test_the_columns_of_a_parquet_list_come_back_with_their_types(sandbox, tmp_p
         "kbo": "text", "id": "number", "share": "number", "amount": "number", "since": "date", "seen": "date",
         "sent": "text", "at": "date", "active": "number", "tags": "text",
     }  # fmt: skip
+
+
+def test_numbers_and_dates_of_a_workbook_keep_their_formats_however_often_it_is_given_back(
+    sandbox, tmp_path, monkeypatch
+):
+    """A format code or the number of a built-in format; text cells and columns without one have none."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    path = tmp_path / "customers.xlsx"
+    cells = {
+        "kbo": (403227515, "0000000000"),
+        "eur": (5, '#,##0.00 "€"'),
+        "since": (date(2026, 9, 1), 14),
+        "x": (1, ""),
+    }
+    with Workbook(path) as book:
+        sheet = book.add_worksheet()
+        for place, (name, (value, code)) in enumerate(cells.items()):
+            sheet.write_column(0, place, [name, "0403053608" if name == "kbo" else "n/a"])
+            sheet.write(2, place, value, book.add_format({"num_format": code}))
+    chosen = settings_of(sandbox, tmp_path)
+    for name in ("first", "second"):
+        enrich(chosen, path, "a test")
+        path = write_list(Folders.of(chosen), path.stem, FileBack(tmp_path / f"{name}.xlsx"), "256MB").path
+        formats = read_entries(path, IntakeOptions()).table.formats
+        own = {column: formats.get(n) for n, column in enumerate(cells)}
+        assert own == {"kbo": {"n": "0000000000"}, "eur": {"n": '#,##0.00 "€"'}, "since": {"d": 14}, "x": None}
+    assert fastexcel.read_excel(path).load_sheet(0, dtypes="string").to_polars()["since"].to_list() == [
+        "n/a",
+        "2026-09-01 00:00:00",
+    ]
 
 
 @pytest.mark.parametrize("name", ["out.xlsx", "out.csv"])

@@ -63,7 +63,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Columns of the company list that are kept, in its order."""
     list_delimiter: str = ""
     list_types: dict[str, str] = {}
-    """Delimiter and column types of the list, as in `TextTable`."""
+    list_formats: dict[str, dict[str, str | int]] = {}
+    """Delimiter, column types and number formats of the list, as in `TextTable`."""
     firmlake_version: str
     refresh_after_days: int = 30
     credit_window_days: int = 30

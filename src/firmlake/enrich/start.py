@@ -89,6 +89,7 @@ def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> t
         list_columns=members.columns,
         list_delimiter=members.delimiter,
         list_types=members.types,
+        list_formats=members.formats,
     )
     return plan, tables
 

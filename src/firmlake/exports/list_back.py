@@ -68,6 +68,7 @@ class ListBack(NamedTuple):
         cells: Selects the own columns alone, in any order.
         refused: Selects line, given and reason of the refused lines.
         delimiter: The delimiter of the list; a comma if it was not delimited text.
+        formats: Number formats of columns of an XLSX list, as in `TextTable.formats`.
     """
 
     name: str
@@ -81,6 +82,7 @@ class ListBack(NamedTuple):
     cells: str
     refused: str
     delimiter: str
+    formats: dict[str, dict[str, str | int]]
 
 
 def gather_list(
@@ -135,6 +137,7 @@ def gather_list(
         f"SELECT {', '.join(shown[: len(own)]) or 'NULL'} FROM back_rows",
         "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
         (plan.list_delimiter if plan else "") or ",",
+        plan.list_formats if plan else {},
     )
 
 

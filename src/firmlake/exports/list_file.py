@@ -164,7 +164,9 @@ def _write_xlsx(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Pat
     refused = connection.execute(back.refused).fetchall()
     kinds = _kinds(connection, back)
     meanings = {name: (added.full_name, added.type, added.meaning) for name, added in back.added.items()}
-    return write_workbook(path, back.name, _batches(connection, back.cell_query), kinds, meanings, refused)
+    return write_workbook(
+        path, back.name, _batches(connection, back.cell_query), kinds, meanings, refused, back.formats
+    )
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, str]:

@@ -13,7 +13,7 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.company_list import CompanyList
 from firmlake.intake.entries import read_entries
-from firmlake.intake.table import BLANK, KINDS, field
+from firmlake.intake.table import BLANK, KINDS, Formats, field
 
 __all__ = ["Members", "list_name_of", "open_members", "write_members"]
 
@@ -41,6 +41,7 @@ class Members(NamedTuple):
     Attributes:
         columns: Names of the kept columns, in file order.
         types: See `TextTable.types`; by column name.
+        formats: See `TextTable.formats`; by column name.
         delimiter: See `TextTable.delimiter`.
         batches: Frames with one row per line after the header, in file order: line, country, company_number, status
             (accepted, refused or blank), reason (of the refusal or repair), given, columns (a JSON object with the
@@ -50,6 +51,7 @@ class Members(NamedTuple):
 
     columns: tuple[str, ...]
     types: dict[str, str]
+    formats: dict[str, Formats]
     delimiter: str
     batches: Iterator[pl.DataFrame]
 
@@ -81,10 +83,11 @@ def open_members(companies: CompanyList, options: IntakeSettings) -> Members:
     table = entries.table
     kept = {field(n): name for n, name in enumerate(table.columns) if options.keeps(name)}
     types = {kept[field(n)]: kind for n, kind in table.types.items() if field(n) in kept}
+    formats = {kept[field(n)]: each for n, each in table.formats.items() if field(n) in kept}
     letters = [pl.col(KINDS).str.slice(n, 1) for n in range(table.width) if field(n) in kept and table.has_kinds]
     kinds = pl.concat_str(letters) if letters else pl.lit(None, pl.String)
     shape = (_shaped(batch, companies.repaired, kept, kinds, options) for batch in entries.batches)
-    return Members(tuple(kept.values()), types, table.delimiter, shape)
+    return Members(tuple(kept.values()), types, formats, table.delimiter, shape)
 
 
 def write_members(path: Path, members: Members, expected: int) -> None:

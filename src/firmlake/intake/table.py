@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["BATCH_ROWS", "BLANK", "KINDS", "SAMPLE_ROWS", "TextTable", "field", "unique_names"]
+__all__ = ["BATCH_ROWS", "BLANK", "KINDS", "SAMPLE_ROWS", "Formats", "TextTable", "field", "unique_names"]
 
 BATCH_ROWS: Final = 500_000
 SAMPLE_ROWS: Final = 1_000
@@ -19,6 +19,10 @@ BLANK: Final = "blank"
 
 KINDS: Final = "kinds"
 """The batch column with the kinds of the cells."""
+
+
+Formats = dict[str, str | int]
+"""Number formats of a column by kind of cell, `n` or `d`: a format code, or the number of a built-in format."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class TextTable:
             letter for each cell of a line: number, boolean, date (also with a time, or a time alone), error, or string
             (also if empty).
         types: Types of Parquet columns as DuckDB spells them, by position, if their text can be cast to them.
+        formats: Number formats of XLSX columns by kind of cell, by position.
     """
 
     names: tuple[str, ...] | None
@@ -56,6 +61,7 @@ class TextTable:
     delimiter: str = ""
     has_kinds: bool = False
     types: Mapping[int, str] = member(default_factory=dict)
+    formats: Mapping[int, Formats] = member(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:

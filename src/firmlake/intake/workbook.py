@@ -20,6 +20,7 @@ from firmlake.intake.detect import too_large
 from firmlake.intake.dimensions import measure_sheets
 from firmlake.intake.guess import UndecidedError
 from firmlake.intake.header import describe_header, find_header, first_data_line
+from firmlake.intake.number_formats import find_formats
 from firmlake.intake.sheet import (
     Sheet,
     SheetDamagedError,
@@ -169,6 +170,7 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
         partial(_batches, data),
         describe_header(header, first["line"], names),
         has_kinds=True,
+        formats=find_formats(path, sheet.name, sheet.kinds, texts.width),
     )
 
 
