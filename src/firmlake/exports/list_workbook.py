@@ -238,8 +238,9 @@ def _typed(text: str, column: str) -> _Typed | None:
         case "number" | "number,":
             return _number(text, column)
         case "n":
-            number = float(text)
-            return number if abs(number) < _EXACT or _number(text, column) is not None else None
+            with suppress(ValueError):
+                number = float(text)
+                return number if abs(number) < _EXACT else _number(text, column)
         case "b":
             return text == "true"
         case "date" | "d":

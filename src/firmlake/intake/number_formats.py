@@ -43,11 +43,12 @@ def find_formats(path: Path, name: str, kinds: pl.Series, width: int) -> dict[in
         By position of the column; a column without a format of its own is left out. Nothing if the first rows do not
         tell which column comes first.
     """
-    if not zipfile.is_zipfile(path):
+    try:
+        with zipfile.ZipFile(path) as archive:
+            head = read_head(archive, sheet_parts(archive).get(name, "?"), _SAMPLE_BYTES)
+            styles = _styles(read_head(archive, "xl/styles.xml"))
+    except zipfile.BadZipFile:
         return {}
-    with zipfile.ZipFile(path) as archive:
-        head = read_head(archive, sheet_parts(archive).get(name, "?"), _SAMPLE_BYTES)
-        styles = _styles(read_head(archive, "xl/styles.xml"))
     cells = [(found, tag) for tag in _CELL.findall(head) if (found := _PLACE.fullmatch(attribute(tag, "r")))]
     columns = {letters: column_number(letters.encode()) for letters in {found[1] for found, _ in cells}}
     first = min(columns.values(), default=0)
