@@ -265,6 +265,7 @@ MEMBERS = {
     "reason": pl.String,
     "given": pl.String,
     "columns": pl.String,
+    "kinds": pl.String,
 }
 
 
@@ -278,8 +279,7 @@ def publish_list(
     reason: str = "wrong form",
     given: str = "x",
     delimiter: str = "",
-    text_columns: Sequence[str] = (),
-    typed_columns: Sequence[str] = (),
+    kinds: Sequence[str | None] = (),
 ) -> Run:
     """Publish a run over a list of which nothing has landed; None in place of a company is a line that is refused."""
     left_out = [company for company in dict.fromkeys(companies) if company]
@@ -292,6 +292,7 @@ def publish_list(
             None if company else reason,
             given,
             json.dumps(cells[line - 2] if cells else {}, ensure_ascii=False),
+            kinds[line - 2] if kinds else None,
         )
         for line, company in enumerate(companies, 2)
     ]
@@ -301,8 +302,6 @@ def publish_list(
         company_list=name,
         list_columns=columns,
         list_delimiter=delimiter,
-        list_text_columns=tuple(text_columns),
-        list_typed_columns=tuple(typed_columns),
     )
     frozen = freeze_again(run, plan, {"members": pl.DataFrame(rows, schema=MEMBERS, orient="row")})
     publish_landed(frozen, "stopped", at=NOON + day * DAY + MINUTE)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import codecs
 import csv
 import json
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from functools import partial
 
 import fastexcel
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -21,6 +23,7 @@ import firmlake_sandbox
 from firmlake.cli import firmlake
 from firmlake.core.errors import UsageError
 from firmlake.core.folders import Folders
+from firmlake.core.freeze import freeze_again
 from firmlake.core.guard import guard
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.run import enrich
@@ -28,6 +31,8 @@ from firmlake.exports import list_back
 from firmlake.exports.list_columns import choose_added
 from firmlake.exports.list_csv import write_csv
 from firmlake.exports.list_file import FileBack, check_file_back, write_list
+from firmlake.intake.company_list import IntakeOptions, read_company_list
+from firmlake.intake.entries import read_entries
 from support import ACME, BOLT, publish_list, slow, with_views
 
 
@@ -38,6 +43,11 @@ def publish_lines(folders, companies, cells, **more):
 
 def give_back(folders, path, columns=()):
     return write_list(folders, "customers", FileBack(path, columns), "256MB").path
+
+
+def settings_of(sandbox, tmp_path):
+    flags = {"api.base_url": sandbox.base_url, "api.requests_per_minute": "0", "paths.data": str(tmp_path / "data")}
+    return load_settings(flags=flags, environment={})[0]
 
 
 def read_csv(path):
@@ -278,7 +288,10 @@ def test_numbers_are_numbers_in_a_workbook_beside_words_but_not_beside_codes(fol
 
 
 def cell_types(path):
-    """Map each column of the first sheet to the types of its cells: number, text or date; None for an empty cell."""
+    """Map each column of the first sheet to the types of its cells: number, text or date; None for an empty cell.
+
+    An error cell is empty to this reader.
+    """
     load = partial(fastexcel.read_excel(path).load_sheet, 0)
     texts, numbers, moments = (load(dtypes=kind).to_polars() for kind in ("string", "boolean", "datetime"))
     return {
@@ -290,13 +303,124 @@ def cell_types(path):
     }
 
 
-def test_numbers_that_were_text_cells_come_back_as_text_cells(folders, tmp_path):
-    """Dates are recognised as before."""
-    cells = [{"klant": str(10023 + n), "omzet": str(n), "since": f"2026-09-0{n}" if n else "12"} for n in range(3)]
-    publish_lines(folders, [None] * 3, cells, text_columns=["klant", "since"])
-    types = cell_types(give_back(folders, tmp_path / "out.xlsx"))
-    assert (types["klant"], types["omzet"]) == (["text"] * 3, ["number"] * 3)
-    assert types["since"] == ["text", "date", "date"]
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("n", "5", 5.0),
+        ("n", "-0.30000000000000004", -0.3),
+        ("n", "1.23456789012346E+18", 1.23456789012346e18),
+        ("n", "1234567890123456789", "1234567890123456789"),
+        ("n", "NaN", "NaN"),
+        ("n", "damaged", "damaged"),
+        ("b", "true", True),
+        ("d", "2026-09-01 12:30:00.000000000", datetime(2026, 9, 1, 12, 30)),
+        ("d", "1850-01-01", "1850-01-01"),
+        ("e", "#N/A", None),
+        ("e", "=1+1", "=1+1"),
+        *(("s", text, text) for text in ("5", "true", "2026-09-01", "#N/A", "=1+1")),
+    ],
+)
+def test_a_cell_whose_kind_is_known_comes_back_as_that_if_a_spreadsheet_can_hold_it(
+    folders, tmp_path, kind, text, value
+):
+    """None is an error cell, which the reader of this test leaves empty."""
+    publish_lines(folders, [None], [{"kbo": "x", "id": text}], kinds=[f"s{kind}"])
+    sheet = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx")).load_sheet(0)
+    found = sheet.to_polars()["id"][0]
+    assert (type(found), found) == (type(value), value)
+
+
+def test_an_error_cell_comes_back_as_one(folders, tmp_path):
+    publish_lines(folders, [None], [{"kbo": "#REF!"}], kinds=["e"])
+    sheet = fastexcel.read_excel(give_back(folders, tmp_path / "out.xlsx")).load_sheet(0, dtypes="string")
+    failed = sheet.to_arrow_with_errors()[1]
+    assert [each.detail for each in failed.errors] == ["Expected string but got 'Error(Ref)'"]
+    assert read_csv(give_back(folders, tmp_path / "out.csv"))[0]["kbo"] == "#REF!"
+
+
+def test_a_list_whose_lines_an_earlier_version_froze_comes_back_as_its_texts_read(folders, tmp_path):
+    run = publish_list(folders, [ACME], cells=[{"kbo": "0403227515", "omzet": "5"}], kinds=["sn"])
+    members = pl.read_parquet(run.checked("members")).drop("kinds")
+    freeze_again(run, run.plan, {"members": members})
+    with_views(folders)
+    assert cell_types(give_back(folders, tmp_path / "out.xlsx"))["omzet"] == ["number"]
+
+
+def test_the_columns_of_a_parquet_list_come_back_with_their_types(sandbox, tmp_path, monkeypatch):
+    """In a workbook, its numbers, dates and truth values are cells of their type; nested values stay JSON text."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    moment = datetime(2026, 7, 1, 12, 30)
+    table = pa.table({
+        "kbo": ["0403227515", None],
+        "id": pa.array([10023, None], pa.int32()),
+        "share": pa.array([0.1 + 0.2, float("inf")]),
+        "amount": pa.array([Decimal("1.50"), None], pa.decimal128(12, 2)),
+        "since": [date(2026, 9, 1), None],
+        "seen": pa.array([moment, None], pa.timestamp("ms")),
+        "sent": pa.array([moment, None], pa.timestamp("us", "Europe/Brussels")),
+        "at": [time(9, 30), None],
+        "active": [True, False],
+        "tags": [["a", "b"], None],
+    })  # fmt: skip
+    path = tmp_path / "customers.parquet"
+    pq.write_table(table, path)
+    chosen = settings_of(sandbox, tmp_path)
+    enrich(chosen, path, "a test")
+    given = give_back(Folders.of(chosen), tmp_path / "out.parquet")
+    back = pq.read_table(given).select(table.column_names)
+    plain = table.drop(["sent", "tags"])
+    assert back.drop(["sent", "tags"]).cast(plain.schema).equals(plain)
+    assert back.select(plain.column_names).schema.types == plain.schema.types
+    assert pa.types.is_timestamp(back.schema.field("sent").type)
+    assert back["sent"].to_pylist()[0] == table["sent"].to_pylist()[0]
+    assert back["tags"].to_pylist() == ['["a","b"]', None]
+    types = cell_types(give_back(Folders.of(chosen), tmp_path / "out.xlsx"))
+    first = {name: types[name][0] for name in table.column_names}
+    assert first == {
+        "kbo": "text", "id": "number", "share": "number", "amount": "number", "since": "date", "seen": "date",
+        "sent": "text", "at": "date", "active": "number", "tags": "text",
+    }  # fmt: skip
+
+
+def test_numbers_and_dates_of_a_workbook_keep_their_formats_however_often_it_is_given_back(
+    sandbox, tmp_path, monkeypatch
+):
+    """A format code or the number of a built-in format; text cells and columns without one have none."""
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    path = tmp_path / "customers.xlsx"
+    cells = {
+        "kbo": (403227515, "0000000000"),
+        "eur": (5, '#,##0.00 "€"'),
+        "since": (date(2026, 9, 1), 14),
+        "x": (1, ""),
+    }
+    with Workbook(path) as book:
+        sheet = book.add_worksheet()
+        for place, (name, (value, code)) in enumerate(cells.items()):
+            sheet.write_column(0, place, [name, "0403053608" if name == "kbo" else "n/a"])
+            sheet.write(2, place, value, book.add_format({"num_format": code}))
+    chosen = settings_of(sandbox, tmp_path)
+    for name in ("first", "second"):
+        enrich(chosen, path, "a test")
+        path = write_list(Folders.of(chosen), path.stem, FileBack(tmp_path / f"{name}.xlsx"), "256MB").path
+        formats = read_entries(path, IntakeOptions()).table.formats
+        own = {column: formats.get(n) for n, column in enumerate(cells)}
+        assert own == {"kbo": {"n": "0000000000"}, "eur": {"n": '#,##0.00 "€"'}, "since": {"d": 14}, "x": None}
+    assert fastexcel.read_excel(path).load_sheet(0, dtypes="string").to_polars()["since"].to_list() == [
+        "n/a",
+        "2026-09-01 00:00:00",
+    ]
+
+
+@pytest.mark.parametrize("name", ["out.xlsx", "out.csv"])
+def test_a_blank_line_comes_back_blank_and_is_no_refused_line_of_the_next_list(sandbox, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)
+    path = tmp_path / "customers.csv"
+    path.write_text("kbo,note\n0403227515,a\n\n , \n0403053608,b\n")
+    chosen = settings_of(sandbox, tmp_path)
+    enrich(chosen, path, "a test")
+    read = read_company_list(give_back(Folders.of(chosen), tmp_path / name))
+    assert (read.line_count, read.blank_count, read.refused.height) == (5, 2, 0)
 
 
 def test_a_workbook_that_was_given_back_is_given_back_with_cells_of_the_same_types(sandbox, tmp_path, monkeypatch):
@@ -314,15 +438,14 @@ def test_a_workbook_that_was_given_back_is_given_back_with_cells_of_the_same_typ
         sheet = book.add_worksheet()
         for row, cells in enumerate(rows):
             sheet.write_row(row, 0, cells)
-    flags = {"api.base_url": sandbox.base_url, "api.requests_per_minute": "0", "paths.data": str(tmp_path / "data")}
-    chosen = load_settings(flags=flags, environment={})[0]
+    chosen = settings_of(sandbox, tmp_path)
     types = [cell_types(path)]
     for name in ("first", "second"):
         enrich(chosen, path, "a test")
         path = write_list(Folders.of(chosen), path.stem, FileBack(tmp_path / f"{name}.xlsx"), "256MB").path
         types.append(cell_types(path))
     given, first, second = types
-    assert {name: first[name] for name in given} == {**given, "mixed": ["text"] * 3}
+    assert {name: first[name] for name in given} == given
     assert {name: second[name] for name in first} == first
     assert {"id": first["id"], "since": first["since"]} == {
         "id": ["number", "number", "text"], "since": ["date", "text", None],

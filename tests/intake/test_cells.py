@@ -1,16 +1,19 @@
 """Every line of a list can be given back: with its number, its cells under unique names, and its company."""
 
 import datetime
+import io
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from xlsxwriter import Workbook
 
 from firmlake.intake.company_list import IntakeOptions
 from firmlake.intake.entries import read_entries
+from firmlake.intake.forms import EMPTY
 from firmlake.intake.sheet import load_guarded, load_sheets
-from firmlake.intake.table import BLANK, field, unique_names
+from firmlake.intake.table import BLANK, KINDS, field, unique_names
 from intake.test_binary_formats import parquet, workbook
 
 
@@ -117,46 +120,91 @@ def test_numbers_are_read_alike_from_the_workbooks_of_a_spreadsheet_program(writ
     assert second_column(converted("list.xlsx", content, ending), write) == list(NUMBERS.values())
 
 
-def text_columns(path):
-    table = read_entries(path, IntakeOptions()).table
-    text = tuple(table.text_columns)
-    assert not table.typed_columns or {*text, *table.typed_columns} == {*range(table.width)}, "the others are typed"
-    return text
+def kinds(path, **options):
+    entries = read_entries(path, IntakeOptions(**options), with_cells=True)
+    return pl.concat(entries.batches)[KINDS].to_list() if entries.table.has_kinds else None
 
 
 @pytest.mark.parametrize(
-    ("values", "is_text"),
+    ("values", "letters"),
     [
-        (["10023"], True),
-        ([10023], False),
-        ([1, "2", 3], True),
-        (["1.234,50", None], True),
-        (["-0.5", "n/a"], True),
-        ([5, "n/a", "-", "", "A10"], False),
-        ([1e-12, 1000 / 3, 1e21, True, datetime.date(2026, 9, 1)], False),
-        ([True, False, None, ""], False),
-        ([True, "true"], True),
-        (["2026-09-01", datetime.date(2026, 9, 1)], True),
-        (["12:30:00"], True),
-        pytest.param([5, "12.12345678901234"], False, id="a spreadsheet holds 15 digits"),
+        ([1, "2", 3, "1.234,50", "007", "n/a"], "nsnsss"),
+        ([1e-12, 1000 / 3, 1e21, -5, "12.12345678901234"], "nnnns"),
+        ([True, False, "true", 1], "bbsn"),
+        ([datetime.date(2026, 9, 1), "2026-09-01", datetime.datetime(2026, 9, 1, 12, 30), 5], "dsdn"),
+        (["12:30:00", None], "ss"),
+        (["some", "words"], "ss"),
     ],
 )
-def test_a_column_of_a_workbook_is_text_if_a_text_cell_reads_like_a_number_truth_value_or_date(write, values, is_text):
+def test_a_cell_of_a_workbook_keeps_its_kind_beside_its_text(write, values, letters):
     rows = [["kbo", "2024"], *(["0403227515", value] for value in values)]
-    assert text_columns(write(workbook(rows))) == ((1,) if is_text else ()), "the header is text anyway"
+    assert kinds(write(workbook(rows))) == [f"s{letter}" for letter in letters], "the header does not count"
 
 
-def test_only_workbooks_have_text_columns(write):
-    assert not read_entries(write("kbo;customer\n0403227515;10023\n"), IntakeOptions()).table.typed_columns
-    assert text_columns(write("kbo;customer\n0403227515;10023\n")) == ()
-    assert text_columns(write(parquet(kbo=["0403227515"], customer=["10023"]))) == ()
+def with_errors(*rows):
+    """Make a workbook; a text that begins with `=` is an error."""
+    file = io.BytesIO()
+    with Workbook(file) as book:
+        sheet = book.add_worksheet()
+        for n, row in enumerate(rows):
+            for place, value in enumerate(row):
+                if isinstance(value, str) and value.startswith("="):
+                    sheet.write_formula(n, place, "=1/0", None, value[1:])
+                else:
+                    sheet.write(n, place, value)
+    return file.getvalue()
+
+
+ERRORS = ["#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"]
+
+
+def test_an_error_of_a_workbook_is_read_as_it_is_shown(write):
+    path = write(with_errors(["kbo", "x"], *(["0403227515", f"={error}"] for error in ERRORS), ["0403227515", "#N/A"]))
+    assert [line[4] for line in cells(path)[1]] == [*ERRORS, "#N/A"]
+    assert kinds(path) == ["se"] * len(ERRORS) + ["ss"]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_beside_a_company_number_says_no_more_than_an_empty_cell(read, error):
+    rows = [["country", "kbo", "btw"], [f"={error}", "0403227515", f"={error}"], ["BE", f"={error}", "BE0403053608"]]
+    found = read(with_errors(*rows, ["BE", f"={error}", None]))
+    assert found.companies["company_number"].to_list() == ["0403227515", "0403053608"]
+    assert found.refused["reason"].to_list() == [EMPTY]
+
+
+def test_errors_do_not_hide_the_column_with_the_numbers(read):
+    rows = [["a", "b"], ["n", "BE0403227515"], *(["n", f"={error}"] for error in ERRORS)]
+    assert read(with_errors(*rows)).companies.height == 1
+
+
+def test_parquet_columns_have_kinds_and_the_types_that_their_texts_can_be_cast_to(tmp_path):
+    table = pa.table({"kbo": ["0403227515"], "n": [1.5], "b": [True], "d": [datetime.date(2026, 9, 1)], "l": [[1]]})
+    pq.write_table(table, tmp_path / "list.parquet")
+    assert kinds(tmp_path / "list.parquet") == ["snbds"]
+    types = read_entries(tmp_path / "list.parquet", IntakeOptions()).table.types
+    assert types == {1: "DOUBLE", 2: "BOOLEAN", 3: "DATE"}
+
+
+def test_a_column_that_has_another_type_in_another_file_of_a_folder_is_text(tmp_path):
+    for number, value in enumerate([1, "1"]):
+        pq.write_table(pa.table({"kbo": ["0403227515"], "x": [value]}), tmp_path / f"{number}.parquet")
+    assert kinds(tmp_path) == ["ss", "ss"]
+    assert not read_entries(tmp_path, IntakeOptions()).table.types
+
+
+def test_cells_of_text_files_have_no_kinds(write):
+    assert kinds(write("kbo;customer\n0403227515;10023\n")) is None
+    assert kinds(write('{"kbo":"0403227515","x":1.5}\n')) is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["xls", "xlsx", "ods"])
-def test_text_cells_are_found_in_the_workbooks_of_a_spreadsheet_program(write, converted, ending):
-    rows = [["kbo", "2024", "omzet"], *(["0403227515", str(n), n / 8] for n in range(3))]
-    assert text_columns(write(converted("list.xlsx", workbook(rows), ending))) == (1,)
+def test_cells_have_the_same_kinds_in_the_workbooks_of_a_spreadsheet_program(write, converted, ending):
+    """Errors of ODS are read as text."""
+    rows = [["kbo", "2024", "omzet", "bad"], *(["0403227515", str(n), n / 8, "=#N/A"] for n in range(3))]
+    assert (
+        kinds(write(converted("list.xlsx", with_errors(*rows), ending))) == ["ssns" if ending == "ods" else "ssne"] * 3
+    )
 
 
 @pytest.mark.slow
@@ -164,4 +212,4 @@ def test_a_process_of_its_own_reads_a_sheet_in_the_same_way(write):
     path = write(workbook([["kbo", "2024"], ["0403227515", "1"], ["0403227515", 2]]))
     (guarded, _), (sheet, _) = load_guarded(path, "", 1000), load_sheets(path)
     assert guarded.cells.equals(sheet.cells)
-    assert guarded.text_ends == sheet.text_ends == (0, 2)
+    assert guarded.kinds.to_list() == sheet.kinds.to_list() == ["ss", "ss", "sn"]

@@ -62,9 +62,9 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     list_columns: tuple[str, ...] = ()
     """Columns of the company list that are kept, in its order."""
     list_delimiter: str = ""
-    list_text_columns: tuple[str, ...] = ()
-    list_typed_columns: tuple[str, ...] = ()
-    """Delimiter, text and typed columns of the list, as in `TextTable`; earlier versions stated no typed ones."""
+    list_types: dict[str, str] = {}
+    list_formats: dict[str, dict[str, str | int]] = {}
+    """Delimiter, column types and number formats of the list, as in `TextTable`."""
     firmlake_version: str
     refresh_after_days: int = 30
     credit_window_days: int = 30

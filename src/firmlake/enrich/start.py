@@ -88,8 +88,8 @@ def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> t
         company_list=name,
         list_columns=members.columns,
         list_delimiter=members.delimiter,
-        list_text_columns=members.text_columns,
-        list_typed_columns=members.typed_columns,
+        list_types=members.types,
+        list_formats=members.formats,
     )
     return plan, tables
 

@@ -11,11 +11,12 @@ from itertools import chain, count
 from typing import Final, NamedTuple
 
 import duckdb
+import pyarrow.parquet as pq
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.folders import Folders
 from firmlake.core.guard import RISKY
-from firmlake.core.run import open_run
+from firmlake.core.run import Run, RunPlan, open_run
 from firmlake.core.sql import quote_name as quoted
 from firmlake.core.sql import quote_text as _text
 from firmlake.exports.earlier_columns import find_earlier, given_names
@@ -28,6 +29,11 @@ _UNREAD: Final = AddedColumn(
     "list_lines", "unread_line", "VARCHAR", "The line as it stands, if it cannot be divided into fields"
 )
 
+
+_LINES: Final = """
+    CREATE TEMP TABLE back_lines AS
+    SELECT * FROM list_lines LEFT JOIN ({kinds}) USING (line) WHERE list_name = {name}
+"""
 
 _COMPANIES: Final = 32_768
 """Companies of a portion."""
@@ -56,11 +62,13 @@ class ListBack(NamedTuple):
         earlier: Columns of the list that an earlier `--out` added; `added` takes their place.
         added: The added columns, by their name in the file.
         query: Selects one row for each line, in order: the own columns as text, then the added ones.
+        typed_query: The same, but own columns of a Parquet list have their type.
+        cell_query: As `query`; the last column has a letter for each own cell (see `TextTable.has_kinds`), and is empty
+            if cells of the list have no types.
         cells: Selects the own columns alone, in any order.
         refused: Selects line, given and reason of the refused lines.
         delimiter: The delimiter of the list; a comma if it was not delimited text.
-        text_columns: Own columns of a workbook whose numbers were text cells.
-        typed_columns: Own columns of a workbook in which what reads like a number, truth value or date was one.
+        formats: Number formats of columns of an XLSX list, as in `TextTable.formats`.
     """
 
     name: str
@@ -69,11 +77,12 @@ class ListBack(NamedTuple):
     earlier: tuple[str, ...]
     added: dict[str, AddedColumn]
     query: str
+    typed_query: str
+    cell_query: str
     cells: str
     refused: str
     delimiter: str
-    text_columns: tuple[str, ...]
-    typed_columns: tuple[str, ...]
+    formats: dict[str, dict[str, str | int]]
 
 
 def gather_list(
@@ -91,7 +100,8 @@ def gather_list(
         UsageError: There is no such list. The message suggests a similar name.
     """
     listed = find_named_list(connection, name)
-    connection.execute(f"CREATE TEMP TABLE back_lines AS FROM list_lines WHERE list_name = {_text(listed.name)}")
+    plan = _read_plan(folders, listed.run_id)
+    connection.execute(_LINES.format(kinds=_read_kinds(folders, plan), name=_text(listed.name)))
     # Paths are JSON pointers, so that names may hold any character.
     paths = {each: "/" + each.replace("~", "~0").replace("/", "~1") for each in json.loads(listed.column_names)}
     earlier = find_earlier(connection, paths)
@@ -104,36 +114,50 @@ def gather_list(
     cells = (
         f"json_extract_string(columns, [{', '.join(_text(paths[each]) for each in own)}])" if own else "[]::VARCHAR[]"
     )
-    delimiter, text_columns, typed_columns = _as_read(folders, listed.run_id)
-    cell = _UNGUARDED if earlier and delimiter else "cells[{}]"
+    cell = _UNGUARDED if earlier and plan and plan.list_delimiter else "cells[{}]"
     values = {column: cell.format(n) for n, column in enumerate(own, 1)}
     values |= {given: _source(each) for given, each in added.items()}
     _gather(connection, f"SELECT *, {cells} AS cells FROM back_lines", chosen, list(values.values()))
     shown = [f"v{n} AS {quoted(column)}" for n, column in enumerate(values)]
+    types = plan.list_types if plan else {}
+    typed = [
+        f"TRY_CAST(v{n} AS {types[column]}) AS {quoted(column)}" if column in types and n < len(own) else shown[n]
+        for n, column in enumerate(values)
+    ]
+    letters = ", ".join(f"kinds[{n}]" for n, each in enumerate(paths, 1) if each in own)
     return ListBack(
         listed.name,
         listed.line_count,
         own,
         earlier,
         added,
-        f"SELECT {', '.join(shown)} FROM back_rows ORDER BY back_rows.line",
+        _rows(shown),
+        _rows(typed),
+        _rows([*shown, f"concat({letters or 'NULL'})"]),
         f"SELECT {', '.join(shown[: len(own)]) or 'NULL'} FROM back_rows",
         "SELECT line, given, reason FROM back_lines WHERE status = 'refused' ORDER BY line",
-        delimiter or ",",
-        text_columns,
-        typed_columns,
+        (plan.list_delimiter if plan else "") or ",",
+        plan.list_formats if plan else {},
     )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _as_read(folders: Folders, run_id: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Return the delimiter, text and typed columns of a list when a run read it, as in its plan; none if not known."""
+def _read_plan(folders: Folders, run_id: str) -> RunPlan | None:
+    """Return the plan of the run that read a list; None if it is lost."""
     with suppress(DamagedError):
-        plan = open_run(folders, run_id).plan
-        return plan.list_delimiter, plan.list_text_columns, plan.list_typed_columns
-    return "", (), ()
+        return open_run(folders, run_id).plan
+    return None
+
+
+def _read_kinds(folders: Folders, plan: RunPlan | None) -> str:
+    """Return a query of the kinds of cells by line, which only the frozen lines hold."""
+    with suppress(DamagedError):
+        members = Run(folders, plan).checked("members") if plan else None
+        if members and "kinds" in pq.read_schema(members).names:  # earlier versions kept none
+            return f"SELECT line, kinds FROM read_parquet({_text(str(members))})"
+    return "SELECT NULL::BIGINT AS line, NULL::VARCHAR AS kinds WHERE false"
 
 
 def _gather(
@@ -149,7 +173,7 @@ def _gather(
         joins = " ".join(
             f"LEFT JOIN (FROM {each} WHERE {portion}) {each} USING (country, company_number)" for each in relations
         )
-        connection.execute(f"{make} SELECT line, {named} FROM ({lines} WHERE {portion}) list_lines {joins}")
+        connection.execute(f"{make} SELECT line, kinds, {named} FROM ({lines} WHERE {portion}) list_lines {joins}")
         make = "INSERT INTO back_rows"
 
 
@@ -162,10 +186,16 @@ def _portions(connection: duckdb.DuckDBPyConnection) -> list[str]:
     return [f"({' OR '.join(each)})" for each in ranges.values()]
 
 
+def _rows(values: Sequence[str]) -> str:
+    return f"SELECT {', '.join(values)} FROM back_rows ORDER BY back_rows.line"
+
+
 def _source(added: AddedColumn) -> str:
     if added is _UNREAD:
         return "CASE WHEN list_lines.reason LIKE 'number of fields%' THEN list_lines.given END"
-    return f"{added.relation}.{quoted(added.name)}"
+    value = f"{added.relation}.{quoted(added.name)}"
+    # A blank line comes back blank, so that it is one again when the file is the next list.
+    return f"CASE WHEN list_lines.status <> 'blank' THEN {value} END" if added in line_columns() else value
 
 
 def _name_added(added: Sequence[AddedColumn], own: Sequence[str]) -> dict[str, AddedColumn]:

@@ -134,8 +134,8 @@ def _check_size(path: Path, line_count: int) -> None:
         )
 
 
-def _batches(connection: duckdb.DuckDBPyConnection, back: ListBack) -> Iterator[pa.RecordBatch]:
-    return iter(connection.sql(back.query).to_arrow_reader(_BATCH_ROWS))
+def _batches(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[pa.RecordBatch]:
+    return iter(connection.sql(query).to_arrow_reader(_BATCH_ROWS))
 
 
 def _schema(back: ListBack, schema: pa.Schema) -> pa.Schema:
@@ -148,12 +148,12 @@ def _schema(back: ListBack, schema: pa.Schema) -> pa.Schema:
 
 
 def _write_csv(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
-    write_csv(path, _batches(connection, back), back.delimiter)
+    write_csv(path, _batches(connection, back.query), back.delimiter)
     return 0
 
 
 def _write_parquet(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
-    reader = connection.sql(back.query).to_arrow_reader(_BATCH_ROWS)
+    reader = connection.sql(back.typed_query).to_arrow_reader(_BATCH_ROWS)
     with pq.ParquetWriter(path, _schema(back, reader.schema), compression="zstd") as writer:
         for batch in reader:
             writer.write_batch(batch.cast(_schema(back, reader.schema)))
@@ -164,17 +164,19 @@ def _write_xlsx(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Pat
     refused = connection.execute(back.refused).fetchall()
     kinds = _kinds(connection, back)
     meanings = {name: (added.full_name, added.type, added.meaning) for name, added in back.added.items()}
-    return write_workbook(path, back.name, _batches(connection, back), kinds, meanings, refused)
+    return write_workbook(
+        path, back.name, _batches(connection, back.cell_query), kinds, meanings, refused, back.formats
+    )
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, str]:
     """Tell which own columns hold numbers as a spreadsheet would write them (no identifiers), or ISO dates.
 
     Numbers are `number`, or `number,` if their decimal sign is a comma. Values without a digit, like `n/a`, may stand
-    among them and stay text; one like `007` or `A10` makes all of them codes, and so does one that was a text cell.
+    among them and stay text; one like `007` or `A10` makes all of them codes.
 
-    Dates are recognised cell by cell, so it is enough if most values are dates. What the cells of a workbook held is
-    known for its `typed` columns, identifiers included.
+    Dates are recognised cell by cell, so it is enough if most values are dates. Where the types of the cells are known,
+    these go before.
     """
     if not back.own:
         return {}
@@ -185,8 +187,8 @@ def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, s
     return {
         name: kind
         for (kind, name), is_kind in fits.items()
-        if is_kind and not (kind.startswith("number") and (name in back.text_columns or _IDENTIFIER.search(name)))
-    } | dict.fromkeys(back.typed_columns, "typed")
+        if is_kind and not (kind.startswith("number") and _IDENTIFIER.search(name))
+    }
 
 
 _WRITERS: dict[str, Callable[[duckdb.DuckDBPyConnection, ListBack, Path], int]] = {

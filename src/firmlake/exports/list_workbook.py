@@ -24,13 +24,14 @@ SHEET_ROWS: Final = 1_048_575
 
 _CELL_MAX: Final = 32_767
 _EXACT_DIGITS: Final = 15
-_TRUTH: Final = {"true": True, "false": False}
-_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?(E[+-]?[0-9]+)?")
-"""A number cell as it is read."""
+_EXACT: Final = 10**_EXACT_DIGITS
+_ERRORS: Final = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
 _WIDTHS: Final = (6, 34)
+_SIGNS: Final = 6
+"""What a number format shows beside the digits, at a guess: separators, decimals, a currency."""
 _SHARE: Final = re.compile(r"(fraction|growth|margin|cagr)$")
-_ISO_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
-_ISO_TIME: Final = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}")
+_ISO_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?")
+_ISO_TIME: Final = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?")
 _DATE_LENGTH: Final = len("2026-09-01")
 _FIRST_YEAR: Final = 1901
 """A spreadsheet counts days from 1900, and one too many in that year."""
@@ -46,8 +47,8 @@ _STATUS_COLOURS: Final = {
     "blank": "#e9ecef",
 }
 
-_KINDS: Final = ("number", "number,", "date", "typed")
-_Typed = float | date | time  # a truth value is a number, and a date with a time is a date
+_KINDS: Final = ("number", "number,", "date", *"nbdes")
+_Typed = float | date | time | str  # a truth value is a number, a date with a time is a date, and a text an error
 
 Meanings = Mapping[str, tuple[str, str, str]]
 """Of each added column: where it is taken from, its type in DuckDB, and what it means."""
@@ -60,17 +61,20 @@ def write_workbook(
     kinds: Mapping[str, str],
     meanings: Meanings,
     refused: Sequence[tuple[int, str | None, str]],
+    formats: Mapping[str, Mapping[str, str | int]],
 ) -> int:
     """Write a list as a workbook, line by line, in constant memory.
 
     Args:
         path: The file.
         title: Name of the list.
-        batches: Its lines: own columns as text, then the added ones.
-        kinds: `number`, `number,` (decimal comma), `date`, or `typed` (any of these, or a truth value) for each own
-            column to write as such; the others are text.
+        batches: Its lines: own columns as text, then the added ones, then the kinds of the own cells, as in
+            `ListBack.cell_query`.
+        kinds: `number`, `number,` (decimal comma) or `date` for each own column to write as such, where the kinds of
+            its cells are not known; the others are text.
         meanings: The added columns.
         refused: Line, its text, and the reason.
+        formats: Number formats of own columns by kind of cell.
 
     Returns:
         The number of texts that were cut to the longest that a cell can hold.
@@ -84,11 +88,11 @@ def write_workbook(
         columns: list[str] = []
         for batch in batches:
             if not columns:
-                names = batch.schema.names
+                names = batch.schema.names[:-1]
                 columns = [_kind(name, kinds, meanings) for name in names]
-                lines.head(names, sum(name not in meanings for name in names))
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                lines.line(row, columns)
+                lines.head(names, sum(name not in meanings for name in names), formats)
+            for *row, letters in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                lines.line(row, [*letters, *columns[len(letters) :]])
         lines.finish()
         _explain(book, meanings)
         if refused:
@@ -109,11 +113,13 @@ class _Sheet:
         self._row = 0
         self._reason = -1
         self._widths: Counter[int] = Counter()
-        self._formats: dict[tuple[str, str], Any] = {}
+        self._formats: dict[tuple[str | int, str], Any] = {}
+        self._given: dict[tuple[int, str], str | int] = {}
         self.cut_count = 0
 
-    def head(self, names: Sequence[str], own: int) -> None:
-        """Write the header; the first `own` columns are the list's."""
+    def head(self, names: Sequence[str], own: int, formats: Mapping[str, Mapping[str, str | int]] = {}) -> None:
+        """Write the header; the first `own` columns are the list's, with these formats by kind of cell."""
+        self._given = {(n, kind): each for n in range(own) for kind, each in formats.get(names[n], {}).items()}
         for place, name in enumerate(names):
             if name == "reason" and place >= own:
                 self._reason = place  # mostly empty, and it flows over the cells of a line that names no company
@@ -125,7 +131,7 @@ class _Sheet:
         self._sheet.set_row(0, 20)
 
     def line(self, row: Sequence[Any], columns: Sequence[str]) -> None:
-        """Write one row; `columns` are number formats, text, or status."""
+        """Write one row; `columns` are number formats, text, status, or kinds of own cells."""
         self._row += 1
         for place, (value, column) in enumerate(zip(row, columns, strict=True)):
             if value is not None and value != "":
@@ -145,7 +151,11 @@ class _Sheet:
         """Write a cell, and return about how many characters it shows."""
         if isinstance(value, str):
             typed = _typed(value, column)
-            return self._write_text(place, value, column) if typed is None else self._write_typed(place, value, typed)
+            return (
+                self._write_text(place, value, column)
+                if typed is None
+                else self._write_typed(place, value, typed, self._given.get((place, column), ""))
+            )
         if isinstance(value, bool):
             self._sheet.write_boolean(self._row, place, value)
             return 5
@@ -158,13 +168,17 @@ class _Sheet:
         self._sheet.write_number(self._row, place, value, self._format(column))
         return len(f"{value:,.0f}") + (3 if "." in column else 0)
 
-    def _write_typed(self, place: int, text: str, value: _Typed) -> int:
+    def _write_typed(self, place: int, text: str, value: _Typed, given: str | int) -> int:
         """Write what a text stands for."""
+        if isinstance(value, str):
+            self._sheet.write_formula(self._row, place, f"={value}", None, value)
+            return len(value)
         if isinstance(value, date | time):
-            self._sheet.write_datetime(self._row, place, value, self._format(_MOMENTS[type(value)]))
-            return len(_MOMENTS[type(value)])
-        (self._sheet.write_boolean if isinstance(value, bool) else self._sheet.write_number)(self._row, place, value)
-        return len(text)
+            self._sheet.write_datetime(self._row, place, value, self._format(given or _MOMENTS[type(value)]))
+            return len(str(given or _MOMENTS[type(value)]))
+        write = self._sheet.write_boolean if isinstance(value, bool) else self._sheet.write_number
+        write(self._row, place, value, self._format(given) if given else None)
+        return len(text) + _SIGNS * bool(given)
 
     def _write_text(self, place: int, text: str, column: str) -> int:
         if len(text) > _CELL_MAX:
@@ -175,7 +189,7 @@ class _Sheet:
         self._sheet.write_string(self._row, place, text, shown)
         return max(map(len, text.splitlines()), default=0)
 
-    def _format(self, number: str, colour: str = "", is_quoted: bool = False) -> Any:
+    def _format(self, number: str | int, colour: str = "", is_quoted: bool = False) -> Any:
         key = (number, colour + "'" * is_quoted)
         if key not in self._formats:
             wanted = {"num_format": number, "bg_color": colour, "quote_prefix": is_quoted}
@@ -223,11 +237,16 @@ def _typed(text: str, column: str) -> _Typed | None:
     match column:
         case "number" | "number,":
             return _number(text, column)
-        case "date":
+        case "n":
+            with suppress(ValueError):
+                number = float(text)
+                return number if abs(number) < _EXACT else _number(text, column)
+        case "b":
+            return text == "true"
+        case "date" | "d":
             return _moment(text)
-        case "typed":
-            number = _number(text, column) if _NUMBER.fullmatch(text) else _TRUTH.get(text)
-            return _moment(text) if number is None else number
+        case "e":
+            return text if text in _ERRORS else None
     return None
 
 

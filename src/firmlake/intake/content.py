@@ -10,6 +10,7 @@ import polars as pl
 from firmlake.core.company import COUNTRIES
 from firmlake.intake.countries import country_codes
 from firmlake.intake.numbers import identify_column
+from firmlake.intake.words import ERROR
 
 __all__ = ["Evidence", "column_texts", "country_shares", "number_evidence"]
 
@@ -41,9 +42,9 @@ class Evidence(NamedTuple):
 
 
 def column_texts(sample: pl.DataFrame, position: int) -> pl.Series:
-    """Return the texts of one column of a sample; empty texts are null."""
+    """Return the texts of one column of a sample; empty texts and errors of a spreadsheet are null."""
     text = pl.col("fields").list.get(position, null_on_oob=True).str.strip_chars()
-    return sample.select(pl.when(text != "").then(text).alias("text"))["text"]
+    return sample.select(pl.when((text != "") & ~text.str.contains(ERROR)).then(text).alias("text"))["text"]
 
 
 def country_shares(sample: pl.DataFrame) -> dict[int, float]:
@@ -96,4 +97,5 @@ def _cells(sample: pl.DataFrame) -> pl.DataFrame:
     width = int(sample["fields"].list.len().max() or 1)  # type: ignore[arg-type]
     rows = sample.head(max(20, _MOST_CELLS // width))
     cells = rows.select(position=pl.int_ranges(pl.col("fields").list.len()), text="fields").explode("position", "text")
-    return cells.filter(pl.col("text").str.strip_chars() != "")
+    text = pl.col("text").str.strip_chars()
+    return cells.filter((text != "") & ~text.str.contains(ERROR))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import polars as pl
 
-from firmlake.intake.words import fold
+from firmlake.intake.words import ERROR, fold
 
 __all__ = ["OTHER_COUNTRY", "country_codes", "is_country"]
 
@@ -30,7 +31,8 @@ def country_codes(cells: pl.Series) -> pl.Series:
         cells: Texts from the file, null if empty.
 
     Returns:
-        One text per cell: `BE`, `NL`, `FR`, `OTHER_COUNTRY` for any other text, null for an empty cell.
+        One text per cell: `BE`, `NL`, `FR`, `OTHER_COUNTRY` for any other text, null for an empty cell and for an
+        error of a spreadsheet (#N/A).
 
     Example:
         >>> country_codes(pl.Series(["Belgique", "nl", "DE", " ", None])).to_list()
@@ -38,7 +40,8 @@ def country_codes(cells: pl.Series) -> pl.Series:
     """
     # A list has few distinct countries, so each spelling is converted once.
     spellings = cells.unique().drop_nulls().to_list()
-    codes = {text: _CODE_OF.get(fold(text), OTHER_COUNTRY) if text.strip() else None for text in spellings}
+    named = [text for text in spellings if text.strip() and not re.match(ERROR, text)]
+    codes = {text: _CODE_OF.get(fold(text), OTHER_COUNTRY) for text in named}
     return cells.replace_strict(codes, default=None, return_dtype=pl.String)
 
 

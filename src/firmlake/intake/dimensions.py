@@ -14,7 +14,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["measure_sheets"]
+__all__ = ["attribute", "column_number", "measure_sheets", "read_head", "sheet_parts"]
 
 _CHUNK_BYTES: Final = 4 * 2**20
 _MAX_INDEX_BYTES: Final = 16 * 2**20
@@ -51,7 +51,7 @@ def measure_sheets(path: Path) -> dict[str, Extent]:
     with zipfile.ZipFile(path) as archive:
         parts = {part.filename: part.file_size for part in archive.infolist()}
         strings = parts.get(_STRINGS, 0)
-        return {name: _measure(archive, part, strings) for name, part in _sheet_parts(archive).items() if part in parts}
+        return {name: _measure(archive, part, strings) for name, part in sheet_parts(archive).items() if part in parts}
 
 
 def _measure(archive: zipfile.ZipFile, part: str, string_bytes: int) -> Extent:
@@ -61,7 +61,7 @@ def _measure(archive: zipfile.ZipFile, part: str, string_bytes: int) -> Extent:
         byte_count += len(chunk)
         cell_count += len(_CELL.findall(chunk))
         place_count += len(places)
-        last_column = max([last_column, *map(_column, {letters for letters, _ in places})])
+        last_column = max([last_column, *map(column_number, {letters for letters, _ in places})])
         last_row = max([last_row, *map(int, {row[:9] for _, row in places})])
     longest_text = min(string_bytes, max(cell_count, 1) * string_bytes)
     is_small = byte_count <= _SMALL_BYTES and string_bytes <= _SMALL_BYTES and place_count == cell_count
@@ -69,7 +69,7 @@ def _measure(archive: zipfile.ZipFile, part: str, string_bytes: int) -> Extent:
     return Extent(last_row * last_column, is_small)
 
 
-def _column(letters: bytes) -> int:
+def column_number(letters: bytes) -> int:
     """Return the number of a column from its letters: `A` is 1, `XFD` is 16,384."""
     return reduce(lambda number, letter: number * 26 + letter - 64, letters.upper()[:6], 0)
 
@@ -88,27 +88,29 @@ def _chunks(archive: zipfile.ZipFile, part: str) -> Iterator[bytes]:
     yield rest
 
 
-def _sheet_parts(archive: zipfile.ZipFile) -> dict[str, str]:
-    """Return the part of each worksheet, by name, from the workbook's index."""
-    book = _head(archive, "xl/workbook.xml")
+def sheet_parts(archive: zipfile.ZipFile) -> dict[str, str]:
+    """Return the part of each worksheet, by name, from the workbook's index; none if the file is not XLSX."""
+    book = read_head(archive, "xl/workbook.xml")
     relations = {
-        _attribute(tag, "Id"): _attribute(tag, "Target").lstrip("/").removeprefix("xl/")
-        for tag in _RELATION.findall(_head(archive, "xl/_rels/workbook.xml.rels"))
+        attribute(tag, "Id"): attribute(tag, "Target").lstrip("/").removeprefix("xl/")
+        for tag in _RELATION.findall(read_head(archive, "xl/_rels/workbook.xml.rels"))
     }
     return {
-        html.unescape(_attribute(tag, "name")): "xl/" + relations.get(_attribute(tag, r"\w+:id"), "?")
+        html.unescape(attribute(tag, "name")): "xl/" + relations.get(attribute(tag, r"\w+:id"), "?")
         for tag in _SHEET.findall(book)
     }
 
 
-def _head(archive: zipfile.ZipFile, part: str) -> str:
+def read_head(archive: zipfile.ZipFile, part: str, max_bytes: int = _MAX_INDEX_BYTES) -> str:
+    """Return the first bytes of a part as text; empty if there is no such part."""
     try:
         with archive.open(part) as file:
-            return file.read(_MAX_INDEX_BYTES).decode(errors="replace")
+            return file.read(max_bytes).decode(errors="replace")
     except KeyError:
         return ""
 
 
-def _attribute(tag: str, name: str) -> str:
-    found = re.search(rf"""\s{name}\s*=\s*["']([^"']*)["']""", tag)
-    return found[1] if found else ""
+def attribute(tag: str, name: str) -> str:
+    """Return the value of an attribute of a tag as it is written; empty if the tag has none of this name."""
+    found = re.search(rf"""(?:^|\s){name}\s*=\s*(["'])(.*?)\1""", tag)
+    return found[2] if found else ""

@@ -14,7 +14,7 @@ from firmlake.intake.choice import choose_columns
 from firmlake.intake.columns import COMPANY_COLUMNS, Synonyms
 from firmlake.intake.readers import open_table
 from firmlake.intake.resolve import resolve_lines
-from firmlake.intake.table import TextTable, field
+from firmlake.intake.table import KINDS, TextTable, field
 
 __all__ = ["read_entries"]
 
@@ -50,8 +50,8 @@ def read_entries(
         synonyms: Header names by role: `COMPANY_COLUMNS`, and those of other roles.
         mapping: Columns of these other roles, if they cannot be detected: header name, or position from 1 if there is
             no header.
-        with_cells: Whether batches also hold the text of every column (`field(n)` for `table.columns[n]`), and in
-            `text` the whole line if it cannot be split into fields.
+        with_cells: Whether batches also hold the text of every column (`field(n)` for `table.columns[n]`), in `text`
+            the whole line if it cannot be split into fields, and `KINDS` if the table has them.
 
     Raises:
         CompanyListError: The file cannot be used, now or while its batches are read. Follow the next step.
@@ -59,7 +59,7 @@ def read_entries(
     table = open_table(path, options, synonyms)
     choice, guesses = choose_columns(path, table, options, synonyms, mapping or {})
     positions = sorted({position for positions in choice.values() for position in positions})
-    kept = ("text", *map(field, range(table.width))) if with_cells else ()
+    kept = ("text", *map(field, range(table.width)), *([KINDS] * table.has_kinds)) if with_cells else ()
     resolve = partial(resolve_lines, choice=choice, default_country=options.default_country or None, kept=kept)
     batches = table.batches(range(table.width) if with_cells else positions)
     return Entries(table, map(resolve, batches), (*table.guesses, *guesses))

@@ -44,7 +44,7 @@ class Form(NamedTuple):
     start: int = 0
 
 
-_NOTHING: Final = Form(r"^(NA|NAN|NULL|NONE)?$", REFUSED, EMPTY)
+_NOTHING: Final = Form(r"^(NA|NAN|NULL|NONE|(DIV0|NAME|NULL|NUM|REF|VALUE)[!?])?$", REFUSED, EMPTY)  # or `words.ERROR`
 _FOREIGN: Final = Form(r"^[A-Z]{2}[0-9]{6}", REFUSED, _ABROAD)
 
 FORMS: Final = {

@@ -13,7 +13,7 @@ from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.company_list import CompanyList
 from firmlake.intake.entries import read_entries
-from firmlake.intake.table import BLANK, field
+from firmlake.intake.table import BLANK, KINDS, Formats, field
 
 __all__ = ["Members", "list_name_of", "open_members", "write_members"]
 
@@ -26,6 +26,7 @@ _SCHEMA = pl.Schema(
         "reason": pl.String(),
         "given": pl.String(),
         "columns": pl.String(),
+        "kinds": pl.String(),
     }
 )
 _ROWS = 50_000
@@ -39,17 +40,18 @@ class Members(NamedTuple):
 
     Attributes:
         columns: Names of the kept columns, in file order.
-        text_columns: See `TextTable.text_columns`.
-        typed_columns: See `TextTable.typed_columns`.
+        types: See `TextTable.types`; by column name.
+        formats: See `TextTable.formats`; by column name.
         delimiter: See `TextTable.delimiter`.
         batches: Frames with one row per line after the header, in file order: line, country, company_number, status
-            (accepted, refused or blank), reason (of the refusal or repair), given, and columns (a JSON object with
-            the text of each cell by column name).
+            (accepted, refused or blank), reason (of the refusal or repair), given, columns (a JSON object with the
+            text of each cell by column name), and kinds (a letter for each of these cells, see `TextTable.has_kinds`;
+            null if they have none).
     """
 
     columns: tuple[str, ...]
-    text_columns: tuple[str, ...]
-    typed_columns: tuple[str, ...]
+    types: dict[str, str]
+    formats: dict[str, Formats]
     delimiter: str
     batches: Iterator[pl.DataFrame]
 
@@ -80,12 +82,12 @@ def open_members(companies: CompanyList, options: IntakeSettings) -> Members:
     entries = read_entries(companies.path, options, with_cells=True)
     table = entries.table
     kept = {field(n): name for n, name in enumerate(table.columns) if options.keeps(name)}
-    as_text, typed = (
-        tuple(kept[field(n)] for n in positions if field(n) in kept)
-        for positions in (table.text_columns, table.typed_columns)
-    )
-    shape = (_shaped(batch, companies.repaired, kept, options) for batch in entries.batches)
-    return Members(tuple(kept.values()), as_text, typed, table.delimiter, shape)
+    types = {kept[field(n)]: kind for n, kind in table.types.items() if field(n) in kept}
+    formats = {kept[field(n)]: each for n, each in table.formats.items() if field(n) in kept}
+    letters = [pl.col(KINDS).str.slice(n, 1) for n in range(table.width) if field(n) in kept and table.has_kinds]
+    kinds = pl.concat_str(letters) if letters else pl.lit(None, pl.String)
+    shape = (_shaped(batch, companies.repaired, kept, kinds, options) for batch in entries.batches)
+    return Members(tuple(kept.values()), types, formats, table.delimiter, shape)
 
 
 def write_members(path: Path, members: Members, expected: int) -> None:
@@ -114,7 +116,9 @@ def write_members(path: Path, members: Members, expected: int) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _shaped(batch: pl.DataFrame, repaired: pl.DataFrame, kept: dict[str, str], options: IntakeSettings) -> pl.DataFrame:
+def _shaped(
+    batch: pl.DataFrame, repaired: pl.DataFrame, kept: dict[str, str], kinds: pl.Expr, options: IntakeSettings
+) -> pl.DataFrame:
     is_blank = pl.col("problem").eq_missing(pl.lit(BLANK))
     has_problem = pl.col("problem").is_not_null()
     lines = batch.join(repaired.select("line", repair="reason"), on="line", how="left", maintain_order="left")
@@ -128,6 +132,7 @@ def _shaped(batch: pl.DataFrame, repaired: pl.DataFrame, kept: dict[str, str], o
         reason=pl.when(~is_blank).then(pl.coalesce("problem", "repair")),
         given=_given(options),
         columns=_as_json(kept),
+        kinds=kinds,
     ).cast(_SCHEMA)  # fmt: skip
 
 

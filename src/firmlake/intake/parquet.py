@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+import duckdb
 import msgspec
 import polars as pl
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
 from firmlake.intake.detect import too_large
-from firmlake.intake.table import SAMPLE_ROWS, TextTable, field
+from firmlake.intake.table import KINDS, SAMPLE_ROWS, TextTable, field
 
 __all__ = ["open_parquet", "open_parquet_folder"]
 
@@ -68,6 +69,7 @@ def _partition(folders: Sequence[str]) -> dict[str, str | None]:
 def _open(path: Path, parts: Sequence[_Part], options: IntakeSettings) -> TextTable:
     names: dict[str, None] = {}
     unusable: dict[str, tuple[str, str]] = {}
+    types: dict[str, set[Any]] = {}
     row_count = byte_count = 0
     for part in parts:
         try:
@@ -79,6 +81,10 @@ def _open(path: Path, parts: Sequence[_Part], options: IntakeSettings) -> TextTa
         row_count += found.num_rows
         byte_count += sum(found.row_group(n).total_byte_size for n in range(found.num_row_groups))
         names.update(dict.fromkeys((*schema.names, *part.values)))
+        for each in schema:
+            types.setdefault(each.name, set()).add(each.type)
+        for name in part.values:
+            types.setdefault(name, set()).add(pa.string())
         unusable |= {each.name: reason for each in schema if (reason := _why_unusable(part.path, each))}
     if row_count > options.max_rows:
         raise too_large(path, options.max_rows, "lines", "intake.max_rows")
@@ -87,28 +93,38 @@ def _open(path: Path, parts: Sequence[_Part], options: IntakeSettings) -> TextTa
     if byte_count > options.max_inflated_megabytes << 20:
         raise too_large(path, options.max_inflated_megabytes, "MB", "intake.max_inflated_megabytes")
     columns = tuple(names)
-    batches = partial(_batches, parts, columns)
+    column_types = [types[name].pop() if len(types[name]) == 1 else pa.string() for name in columns]
+    batches = partial(_batches, parts, columns, "".join(map(_letter, column_types)))
     positions = range(len(columns))
     first = next(batches(positions, SAMPLE_ROWS), pl.DataFrame())
     texts = pl.concat_list(pl.col(field(position)).fill_null("") for position in positions)
     sample = first.head(SAMPLE_ROWS).select(fields=texts) if first.height else _NOTHING
     where = {position: unusable[name] for position, name in enumerate(columns) if name in unusable}
-    return TextTable(columns, len(columns), 0, sample, batches, unusable=where)
+    return TextTable(
+        columns,
+        len(columns),
+        0,
+        sample,
+        batches,
+        unusable=where,
+        has_kinds=True,
+        types={n: name for n, kind in enumerate(column_types) if (name := _type_name(kind))},
+    )
 
 
 _NOTHING: Final = pl.DataFrame(schema={"fields": pl.List(pl.String)})
 
 
 def _batches(
-    parts: Sequence[_Part], names: Sequence[str], positions: Sequence[int], batch_rows: int = _BATCH_ROWS
+    parts: Sequence[_Part], names: Sequence[str], kinds: str, positions: Sequence[int], batch_rows: int = _BATCH_ROWS
 ) -> Iterator[pl.DataFrame]:
     start = 1
     for part in parts:
         for columns in _read(part, [names[position] for position in positions], batch_rows):
             texts = {field(n): _text(columns[names[n]]) for n in positions}
-            nothing = pl.lit(None, pl.String)
+            nothing, letters = pl.lit(None, pl.String), pl.lit(kinds).alias(KINDS)
             lines = pl.int_range(start, start + pl.len())
-            yield columns.select(**texts).with_columns(line=lines, defect=nothing, text=nothing)
+            yield columns.select(**texts).with_columns(letters, line=lines, defect=nothing, text=nothing)
             start += columns.height
 
 
@@ -164,6 +180,23 @@ def _text(column: pl.Series) -> pl.Series:
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _letter(kind: Any) -> str:
+    """Return the letter of a type, as in `TextTable.has_kinds`."""
+    if pa.types.is_boolean(kind):
+        return "b"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "n"
+    is_local = pa.types.is_timestamp(kind) and kind.tz is None
+    return "d" if is_local or pa.types.is_date(kind) or pa.types.is_time(kind) else "s"
+
+
+def _type_name(kind: Any) -> str:
+    """Return the type of DuckDB to which texts of a type can be cast without loss; empty if there is none."""
+    is_exact = _letter(kind) != "s" or pa.types.is_timestamp(kind)
+    is_exact &= not (pa.types.is_float16(kind) or pa.types.is_decimal256(kind))  # DuckDB has neither
+    return str(duckdb.from_arrow(pa.schema({"": kind}).empty_table()).types[0]) if is_exact else ""
 
 
 def _why_unusable(path: Path, column: Any) -> tuple[str, str] | None:

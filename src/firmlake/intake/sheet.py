@@ -3,7 +3,7 @@
 A text cell is read as shown. A date is in ISO 8601, without a time if it has none. A number is rounded to 15 digits:
 spreadsheets show no more, and keep no more of what is typed. So 123456789.12 is read as such, and 0.1 + 0.2 as 0.3.
 A number with more than 15 digits before its point has lost some. It is read in scientific notation
-(1.23456789012346E+18), so it cannot be mistaken for an identifier.
+(1.23456789012346E+18), so it cannot be mistaken for an identifier. An error is read as shown, in English: #N/A.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import fastexcel
 import polars as pl
+
+from firmlake.intake.table import KINDS
 
 __all__ = ["Sheet", "SheetDamagedError", "SheetTooLargeError", "load_guarded", "load_sheets"]
 
@@ -33,12 +36,15 @@ _MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
 _DAY_ZERO: Final = r"^1899-12-3[01] "
 """The day that a time without a date has in a spreadsheet."""
 
-_NUMBER: Final = r"^-?(0|[1-9][0-9.,]*|0[.,][0-9]*)(E[+-]?[0-9]+)?$"
-"""Each number, and each text that a spreadsheet would take for one."""
+_TYPED: Final = rf"{_MOMENT}|^(-?[0-9][0-9.]*(E[+-]?[0-9]+)?|true|false)$"
+"""Each number, truth value and date, and some texts."""
 
-_TIME: Final = "[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
-_OTHER: Final = f"^(true|false|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ T]{_TIME})?|{_TIME})$"
-"""Each truth value, date and time, and each text that reads like one."""
+_ERROR: Final = re.compile(r"Error\((\w+)\)")
+_ERRORS: Final = {
+    "Div0": "#DIV/0!", "NA": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!",
+    "Value": "#VALUE!",
+}  # fmt: skip
+"""Errors of cells, as the reader calls them and as they are shown."""
 
 _BASE_BYTES: Final = 2 * 2**30
 """Address space that the interpreter and its libraries reserve."""
@@ -61,14 +67,13 @@ class Sheet(NamedTuple):
 
     Attributes:
         cells: Its cells as text, from the first row on.
-        text_ends: For each column, the last row, from 1, with a text cell that reads like a number, truth value, date
-            or time; 0 if there is none.
+        kinds: Of each row, the kinds of its cells (see `TextTable.has_kinds`).
     """
 
     name: str
     is_visible: bool
     cells: pl.DataFrame
-    text_ends: tuple[int, ...]
+    kinds: pl.Series
 
 
 def load_sheets(path: Path, wanted: str = "") -> Iterator[Sheet]:
@@ -80,9 +85,11 @@ def load_sheets(path: Path, wanted: str = "") -> Iterator[Sheet]:
                 # Rows are counted from the top of the sheet, empty ones included.
                 load = partial(workbook.load_sheet, name, header_row=None, skip_rows=0)
                 sheet = load(dtypes="string")
-                cells, is_visible = sheet.to_polars(), sheet.visible == "visible"
-                del sheet  # before another is loaded
-                yield Sheet(name, is_visible, *_refine(cells, lambda kind: load(dtypes=kind).to_polars()))  # noqa: B023
+                batch, failed = sheet.to_arrow_with_errors()
+                cells, is_visible = pl.DataFrame(pl.from_arrow(batch)), sheet.visible == "visible"
+                del sheet, batch  # before another is loaded
+                errors = _errors(failed)
+                yield Sheet(name, is_visible, *_refine(cells, errors, lambda kind: load(dtypes=kind).to_polars()))  # noqa: B023
     except fastexcel.FastExcelError as error:
         raise SheetDamagedError(str(error)) from error
     except pl.exceptions.PanicException as error:
@@ -119,8 +126,9 @@ def load_guarded(path: Path, wanted: str, max_cells: int) -> Iterator[Sheet]:
             raise SheetDamagedError(child.stderr.strip())
         if child.returncode:
             raise SheetTooLargeError(child.stderr.strip())
-        for number, (name, is_visible, text_ends) in enumerate(json.loads(child.stdout)):
-            yield Sheet(name, is_visible, pl.read_ipc(Path(folder) / f"{number}.arrow"), tuple(text_ends))
+        for number, (name, is_visible) in enumerate(json.loads(child.stdout)):
+            cells = pl.read_ipc(Path(folder) / f"{number}.arrow")
+            yield Sheet(name, is_visible, cells.drop(KINDS), cells[KINDS])
 
 
 def main(path: str, wanted: str, max_cells: str, folder: str) -> int:
@@ -131,8 +139,8 @@ def main(path: str, wanted: str, max_cells: str, folder: str) -> int:
         for number, sheet in enumerate(load_sheets(Path(path), wanted)):
             if sheet.cells.height * sheet.cells.width > int(max_cells):
                 return _TOO_LARGE
-            sheet.cells.write_ipc(Path(folder) / f"{number}.arrow")
-            found.append((sheet.name, sheet.is_visible, sheet.text_ends))
+            sheet.cells.with_columns(sheet.kinds).write_ipc(Path(folder) / f"{number}.arrow")
+            found.append((sheet.name, sheet.is_visible))
     except SheetDamagedError as error:
         sys.stderr.write(str(error))
         return _DAMAGED
@@ -148,16 +156,42 @@ def _limit_memory(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _refine(cells: pl.DataFrame, load: Callable[[str], pl.DataFrame]) -> tuple[pl.DataFrame, tuple[int, ...]]:
-    """Write numbers and dates as stated above, and find `Sheet.text_ends`; `load` reads the cells as another type."""
-    if not (_occurs(_NUMBER, cells) or _occurs(_OTHER, cells)):
-        return cells, (0,) * cells.width
-    booleans = load("boolean")  # a text cell has none, nor has a date
-    moments = load("datetime") if _occurs(_MOMENT, cells) else booleans.clear(cells.height)
-    text_ends = _text_ends(cells, booleans, moments)
-    if any(column.count() for column in booleans):
-        cells = _write_numbers(cells, _inexact(cells, load("float")), booleans)
-    return _shorten_dates(cells, moments), text_ends
+def _errors(failed: Any) -> dict[int, dict[int, str]]:
+    """Return the text of each error cell by row, by column; the reader leaves these cells empty."""
+    found: dict[int, dict[int, str]] = {}
+    for each in failed.errors if failed else ():
+        if (error := _ERROR.search(each.detail)) and error[1] in _ERRORS:
+            row, column = each.offset_position
+            found.setdefault(column, {})[row] = _ERRORS[error[1]]
+    return found
+
+
+def _refine(
+    cells: pl.DataFrame, errors: Mapping[int, Mapping[int, str]], load: Callable[[str], pl.DataFrame]
+) -> tuple[pl.DataFrame, pl.Series]:
+    """Write numbers and dates as stated above, and find `Sheet.kinds`; `load` reads the cells as another type."""
+    booleans = moments = cells.clear(cells.height)
+    if _occurs(_TYPED, cells):
+        booleans = load("boolean")  # a text cell has none, nor has a date
+        moments = load("datetime") if _occurs(_MOMENT, cells) else moments
+        if any(column.count() for column in booleans):
+            cells = _write_numbers(cells, _inexact(cells, load("float")), booleans)
+        cells = _shorten_dates(cells, moments)
+    letters = [
+        pl.select(
+            pl.when(boolean.is_null() & moment.is_null()).then(pl.lit("s"))
+            .when(boolean.is_null()).then(pl.lit("d"))
+            .when(text.is_in(["true", "false"])).then(pl.lit("b"))
+            .otherwise(pl.lit("n"))
+        ).to_series()
+        for text, boolean, moment in zip(cells, booleans, moments, strict=True)
+    ]  # fmt: skip
+    for column, texts in errors.items():
+        rows = list(texts)
+        cells = cells.with_columns(cells.to_series(column).scatter(rows, list(texts.values())))
+        letters[column] = letters[column].scatter(rows, "e")
+    kinds = pl.select(pl.concat_str(letters)).to_series() if letters else pl.Series([], dtype=pl.String)
+    return cells, kinds.alias(KINDS)
 
 
 def _occurs(pattern: str, cells: pl.DataFrame) -> bool:
@@ -171,18 +205,6 @@ def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
         short = text.str.replace(" 00:00:00$", "").str.replace(_DAY_ZERO, "")
         cells = cells.with_columns(short.zip_with(is_moment.fill_null(value=False), text).alias(text.name))
     return cells
-
-
-def _text_ends(cells: pl.DataFrame, booleans: pl.DataFrame, moments: pl.DataFrame) -> tuple[int, ...]:
-    """Find `Sheet.text_ends`; a text of too many digits for a spreadsheet is no number to it."""
-    ends = []
-    for text in cells:
-        digits = text.str.replace("E.*$", "").str.strip_chars_start("-0.,").str.count_matches("[0-9]")
-        is_like = (text.str.contains(_NUMBER) & (digits <= _DIGITS_MAX)) | text.str.contains(_OTHER)
-        is_text = is_like & booleans[text.name].is_null() & moments[text.name].is_null()
-        rows = is_text.arg_true()
-        ends.append(int(rows[-1]) + 1 if len(rows) else 0)
-    return tuple(ends)
 
 
 def _inexact(cells: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:

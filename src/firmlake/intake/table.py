@@ -9,13 +9,20 @@ from typing import Final
 
 import polars as pl
 
-__all__ = ["BATCH_ROWS", "BLANK", "SAMPLE_ROWS", "TextTable", "field", "unique_names"]
+__all__ = ["BATCH_ROWS", "BLANK", "KINDS", "SAMPLE_ROWS", "Formats", "TextTable", "field", "unique_names"]
 
 BATCH_ROWS: Final = 500_000
 SAMPLE_ROWS: Final = 1_000
 
 BLANK: Final = "blank"
 """The `defect` of a blank line."""
+
+KINDS: Final = "kinds"
+"""The batch column with the kinds of the cells."""
+
+
+Formats = dict[str, str | int]
+"""Number formats of a column by kind of cell, `n` or `d`: a format code, or the number of a built-in format."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +44,11 @@ class TextTable:
         guesses: One sentence for each guess about the file, with the way to override it.
         unusable: Message and next step for columns that cannot hold numbers, by position.
         delimiter: What separates the fields of delimited text; empty for other formats and for a single column.
-        text_columns: Positions of the columns of a workbook with a text cell that reads like a number, truth value,
-            date or time.
-        typed_columns: Positions of its other columns: what reads like one of these is one.
+        has_kinds: Whether cells have types, as in workbooks and Parquet. Batches then have a column `KINDS`, with a
+            letter for each cell of a line: number, boolean, date (also with a time, or a time alone), error, or string
+            (also if empty).
+        types: Types of Parquet columns as DuckDB spells them, by position, if their text can be cast to them.
+        formats: Number formats of XLSX columns by kind of cell, by position.
     """
 
     names: tuple[str, ...] | None
@@ -50,8 +59,9 @@ class TextTable:
     guesses: tuple[str, ...] = ()
     unusable: Mapping[int, tuple[str, str]] = member(default_factory=dict)
     delimiter: str = ""
-    text_columns: Sequence[int] = ()
-    typed_columns: Sequence[int] = ()
+    has_kinds: bool = False
+    types: Mapping[int, str] = member(default_factory=dict)
+    formats: Mapping[int, Formats] = member(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:

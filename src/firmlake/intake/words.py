@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Final
 
-__all__ = ["fold"]
+__all__ = ["ERROR", "fold"]
+
+ERROR: Final = r"^#[A-Z/0]+[!?]?$"
+"""An error of a spreadsheet, such as #N/A, which says no more than an empty cell."""
 
 _NOT_ALPHANUMERIC = re.compile(r"[^0-9a-z]+")
 

@@ -20,6 +20,7 @@ from firmlake.intake.detect import too_large
 from firmlake.intake.dimensions import measure_sheets
 from firmlake.intake.guess import UndecidedError
 from firmlake.intake.header import describe_header, find_header, first_data_line
+from firmlake.intake.number_formats import find_formats
 from firmlake.intake.sheet import (
     Sheet,
     SheetDamagedError,
@@ -28,7 +29,7 @@ from firmlake.intake.sheet import (
     load_sheets,
     sheet_names,
 )
-from firmlake.intake.table import BATCH_ROWS, BLANK, SAMPLE_ROWS, TextTable, field
+from firmlake.intake.table import BATCH_ROWS, BLANK, KINDS, SAMPLE_ROWS, TextTable, field
 
 __all__ = ["open_workbook"]
 
@@ -151,12 +152,12 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
     """Return one sheet as a table; None if it is empty."""
     is_blank = pl.all_horizontal(pl.lit(value=True), pl.all().fill_null("").str.strip_chars() == "")
     texts = sheet.cells.rename({name: field(position) for position, name in enumerate(sheet.cells.columns)})
-    rows = texts.with_columns(is_blank=is_blank, line=pl.int_range(1, pl.len() + 1))
+    rows = texts.with_columns(sheet.kinds, is_blank=is_blank, line=pl.int_range(1, pl.len() + 1))
     filled = rows.filter(~pl.col("is_blank"))
-    if not filled.height or rows.width <= len(("is_blank", "line")):
+    if not filled.height or not texts.width:
         return None
     first = filled.head(SAMPLE_ROWS + 1)
-    fields = first.select(fields=pl.concat_list(pl.exclude("line", "is_blank").fill_null("")))["fields"]
+    fields = first.select(fields=pl.concat_list(pl.col(texts.columns).fill_null("")))["fields"]
     header = find_header(path, first["line"], fields, options, synonyms)
     names: list[str] | None = None if header.row is None else fields[header.row].to_list()
     start = first_data_line(header, first["line"])
@@ -168,12 +169,12 @@ def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms)
         fields[header.data :].to_frame("fields"),
         partial(_batches, data),
         describe_header(header, first["line"], names),
-        text_columns=tuple(position for position, end in enumerate(sheet.text_ends) if end >= start),
-        typed_columns=tuple(position for position, end in enumerate(sheet.text_ends) if end < start),
+        has_kinds=True,
+        formats=find_formats(path, sheet.name, sheet.kinds, texts.width),
     )
 
 
 def _batches(rows: pl.DataFrame, positions: Sequence[int]) -> Iterator[pl.DataFrame]:
     defect = pl.when("is_blank").then(pl.lit(BLANK))
-    chosen = rows.select("line", *map(field, positions), defect=defect, text=pl.lit(None, pl.String))
+    chosen = rows.select("line", KINDS, *map(field, positions), defect=defect, text=pl.lit(None, pl.String))
     return chosen.iter_slices(BATCH_ROWS)

@@ -1,0 +1,77 @@
+"""Find how an XLSX sheet shows its numbers and dates, which the reader of its cells does not tell."""
+
+from __future__ import annotations
+
+import html
+import re
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from firmlake.intake.dimensions import attribute, column_number, read_head, sheet_parts
+from firmlake.intake.table import Formats
+
+__all__ = ["find_formats"]
+
+_FIRST_CODE: Final = 164
+"""The first number of a format that is not built in."""
+
+_NONE: Final = (0, "", "General")
+_SAMPLE_BYTES: Final = 2**20
+_CELL: Final = re.compile(r"<c\s([^>]*[^>/])>")
+"""A cell with content."""
+
+_PLACE: Final = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
+_CODE: Final = re.compile(r"<numFmt\s[^>]*>")
+_STYLES: Final = re.compile(r"<cellXfs\b.*?</cellXfs>", re.DOTALL)
+_STYLE: Final = re.compile(r"<xf\s[^>]*>")
+
+
+def find_formats(path: Path, name: str, kinds: pl.Series, width: int) -> dict[int, Formats]:
+    """Return the most frequent number formats of the columns of a sheet, from its first rows.
+
+    Args:
+        path: The workbook. One that is not XLSX has none.
+        name: The sheet.
+        kinds: Letters of its cells, as in `TextTable.has_kinds`, by row.
+        width: Number of its columns.
+
+    Returns:
+        By position of the column; a column without a format of its own is left out. Nothing if the first rows do not
+        tell which column comes first.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            head = read_head(archive, sheet_parts(archive).get(name, "?"), _SAMPLE_BYTES)
+            styles = _styles(read_head(archive, "xl/styles.xml"))
+    except zipfile.BadZipFile:
+        return {}
+    cells = [(found, tag) for tag in _CELL.findall(head) if (found := _PLACE.fullmatch(attribute(tag, "r")))]
+    columns = {letters: column_number(letters.encode()) for letters in {found[1] for found, _ in cells}}
+    first = min(columns.values(), default=0)
+    if not cells or max(columns.values(), default=0) - first + 1 != width:
+        return {}
+    letters_of = kinds.head(max(int(found[2]) for found, _ in cells)).to_list()
+    seen: Counter[tuple[int, str, str]] = Counter()
+    for found, tag in cells:
+        row, position = int(found[2]), columns[found[1]] - first
+        if row <= len(letters_of) and letters_of[row - 1][position] in "nd":
+            seen[position, letters_of[row - 1][position], attribute(tag, "s")] += 1
+    formats: dict[int, Formats] = {}
+    for (position, letter, style), _ in reversed(seen.most_common()):
+        formats.setdefault(position, {})[letter] = styles.get(style, 0)
+    named = {n: {letter: code for letter, code in each.items() if code not in _NONE} for n, each in formats.items()}
+    return {n: each for n, each in sorted(named.items()) if each}
+
+
+def _styles(text: str) -> dict[str, str | int]:
+    """Return the number format of each cell style, by the number of the style."""
+    codes = {attribute(tag, "numFmtId"): html.unescape(attribute(tag, "formatCode")) for tag in _CODE.findall(text)}
+    found = _STYLES.search(text)
+    numbers = [attribute(tag, "numFmtId") for tag in _STYLE.findall(found[0] if found else "")]
+    built_in = {each: int(each) for each in numbers if each.isdecimal() and int(each) < _FIRST_CODE}
+    known = built_in | codes
+    return {str(n): known.get(each, 0) for n, each in enumerate(numbers)}

@@ -1,0 +1,83 @@
+"""The columns of an XLSX sheet come with the number formats that most of their cells have."""
+
+import io
+import zipfile
+from datetime import date, time
+
+import pytest
+from xlsxwriter import Workbook
+
+from firmlake.intake.company_list import IntakeOptions, read_company_list
+from firmlake.intake.entries import read_entries
+from firmlake.intake.members import open_members
+
+
+def formatted(*columns, at=(0, 0), sheet="Blad1"):
+    """Make a workbook: of each column the header, the cells, and their number formats."""
+    file = io.BytesIO()
+    with Workbook(file) as book:
+        page = book.add_worksheet("Before")
+        page = book.add_worksheet(sheet)
+        for place, (name, *cells) in enumerate(columns, at[1]):
+            page.write(at[0], place, name)
+            for row, (value, code) in enumerate(cells, at[0] + 1):
+                page.write(row, place, value, book.add_format({"num_format": code}))
+    return file.getvalue()
+
+
+NUMBERS = ("kbo", ("0403227515", ""), ("0403053608", ""), ("0417497106", ""))
+
+
+def formats(path):
+    return read_entries(path, IntakeOptions()).table.formats
+
+
+@pytest.mark.parametrize("code", ["0.0%", '#,##0.00 "€"', "0000000000", "#'##0", "[Red]-0.00;<&>0", 4, 10])
+def test_a_column_has_the_number_format_of_its_cells(write, code):
+    assert formats(write(formatted(NUMBERS, ("x", (1, code), (2.5, code))))) == {1: {"n": code}}
+
+
+@pytest.mark.parametrize("code", ["dd/mm/yyyy", 14, 22])
+def test_numbers_and_dates_of_a_column_have_formats_of_their_own(write, code):
+    cells = [(date(2026, 9, 1), code), (1, "0%"), (date(2026, 9, 2), code)]
+    assert formats(write(formatted(NUMBERS, ("x", *cells)))) == {1: {"d": code, "n": "0%"}}
+
+
+def test_the_most_frequent_format_counts_and_text_and_empty_cells_do_not(write):
+    cells = [("n/a", "0.000"), (1, "0.0"), (None, "0.000"), (2, "0.0"), (3, "0.00"), ("", "0.000")]
+    assert formats(write(formatted(NUMBERS, ("x", *cells)))) == {1: {"n": "0.0"}}
+    assert formats(write(formatted(NUMBERS, ("x", (1, ""), (2, ""), (3, "0.00"))))) == {}
+
+
+def test_a_sheet_that_begins_somewhere_else_and_has_a_name_to_escape_has_its_formats(write):
+    content = formatted(NUMBERS, ("x", (1, "0%")), ("t", (time(9), "hh:mm")), at=(4, 27), sheet="A & B")
+    assert formats(write(content)) == {1: {"n": "0%"}, 2: {"d": "hh:mm"}}
+
+
+def test_a_format_without_its_code_is_none(write):
+    """Its number means another format, or none, in the file that is written."""
+    content = io.BytesIO(formatted(NUMBERS, ("x", (1, "0.000"))))
+    damaged = io.BytesIO()
+    with zipfile.ZipFile(content) as before, zipfile.ZipFile(damaged, "w") as after:
+        for name in before.namelist():
+            after.writestr(name, before.read(name).replace(b"numFmts", b"others").replace(b"<numFmt ", b"<other "))
+    assert formats(write(damaged.getvalue())) == {}
+
+
+def test_other_files_have_none(write):
+    assert formats(write("kbo;x\n0403227515;5%\n")) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ending", "expected"), [("xlsx", {1: {"n": "0000"}}), ("xls", {}), ("ods", {})])
+def test_formats_are_read_from_xlsx_alone(write, converted, ending, expected):
+    assert formats(write(converted("list.xlsx", formatted(NUMBERS, ("x", (7, "0000"))), ending))) == expected
+
+
+def test_only_kept_columns_bring_their_kinds_types_and_formats(write):
+    path = write(formatted(NUMBERS, ("x", (1, "0%")), ("y", (2, "0.0")), ("z", ("a", ""))))
+    options = IntakeOptions(keep_columns=("y", "kbo"))
+    members = open_members(read_company_list(path, options), options)
+    assert members.columns == ("kbo", "y")
+    assert members.formats == {"y": {"n": "0.0"}}
+    assert next(members.batches)["kinds"].to_list() == ["sn", "ss", "ss"]
