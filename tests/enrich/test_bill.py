@@ -235,6 +235,34 @@ def test_credits_charged_for_answers_that_cannot_be_read_are_spent(schedule: Sch
     assert status.bill.spent == spent, "published, they count once"
 
 
+def fail_unread(schedule: Schedule, **values: object) -> int:
+    """Let a run end because its answers cannot be read; return the credits charged so far."""
+    schedule.sandbox.set_faults([{"kind": "wrong_body"}])
+    with pytest.raises(FirmlakeError):
+        schedule.run(0, **values)
+    schedule.sandbox.set_faults([])
+    return schedule.charged()
+
+
+def test_a_budget_holds_for_all_attempts_of_a_run_together(schedule: Schedule):
+    """Also if an answer that cannot be read was charged, and the run had asked for other companies by now."""
+    values = {"run__max_credits": 6, "api__companies_per_request": 4, "api__threads": 1}
+    spent = fail_unread(schedule, **values)
+    assert 0 < spent < 6
+    schedule.sandbox.advance(31 * 86400)  # what could not be read must be bought again
+    planned = schedule.plan(**values)
+    assert planned.estimate.credit_count == 6 - spent
+    assert any(f"run.max_credits ({spent} spent by earlier attempts)" in line for line in describe_plan(planned))
+    schedule.sandbox.set_faults([{"kind": "status", "status": 401, "nth": [2]}])
+    with pytest.raises(FirmlakeError, match="401"):
+        schedule.run(0, **values)  # takes the place of the first
+    assert schedule.plan(**values).budget.credits == 6 - schedule.charged()
+    ended = schedule.run(0, **values)
+    assert schedule.charged() == 6
+    assert ended.outcome.reason == f"run.max_credits = 6 ({spent} spent by earlier attempts) leaves out 6 companies"
+    assert schedule.plan(**values).budget == (6, "", 6, -1, 0), "the next run has a budget of its own"
+
+
 @pytest.mark.slow
 def test_as_many_companies_are_bought_as_credits_are_left(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

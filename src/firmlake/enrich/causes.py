@@ -55,7 +55,8 @@ def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
     budget = settings.run.max_credits
     enough = "raise run.max_credits" if budget > 0 else "set run.max_credits higher"
     step = f"To go on, {plan.again}" if budget > 0 else f"To fetch them, {enough} and {plan.again}"
-    return Cause(f"run.max_credits = {budget} leaves out {count_of(count, 'company')}", step)
+    before = f" ({plan.credits_before:,} spent by earlier attempts)" if plan.credits_before else ""
+    return Cause(f"run.max_credits = {budget}{before} leaves out {count_of(count, 'company')}", step)
 
 
 def find_causes(

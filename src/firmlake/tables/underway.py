@@ -43,6 +43,11 @@ class Underway(NamedTuple):
         free = self.run.targets().lazy().filter(pl.col("is_paid")).select(key).unique().collect()
         return self.paid.join(free, on=free.columns, how="anti")
 
+    @property
+    def credit_count(self) -> int:
+        """The credits that the run has spent: what the answers tell, or our ledger counts, whichever is more."""
+        return max(int(self.charges["credits_charged"].sum()), self.bought.height)
+
     def targets_left(self) -> pl.DataFrame:
         """Read the frozen targets still to be asked for or left out by a budget, with remaining_count."""
         targets = self.run.targets()

@@ -70,7 +70,8 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         yield line
     if content["waiting_count"]:
         setting = planned.budget.limit.split(" ")[0] or "run.max_credits"
-        yield f"Left out by {setting}: {count_of(content['waiting_count'], 'company')}"
+        before = f" ({planned.budget.before:,} spent by earlier attempts)" if planned.budget.before else ""
+        yield f"Left out by {setting}{before}: {count_of(content['waiting_count'], 'company')}"
     if left := content["left_out_requests"]:
         yield f"Left to the next run by run.max_requests: about {count_of(left, 'request')}"
     if planned.ahead:
