@@ -165,7 +165,7 @@ class Fetcher:
             return False
         if not self._sender.out_of_credits:
             return True
-        return company not in shard.unpaid and shard.is_paid(company, self._run.plan.datasets)
+        return company not in shard.unpaid and shard.progress.is_paid(company)
 
     def _send_all(self, asks: deque[Ask], shard: Shard) -> Iterator[Sent]:
         """Send pages, a bounded number at once, and yield each result as soon as it is complete.
@@ -287,7 +287,7 @@ class Fetcher:
         A service that refuses a page of 100 companies for want of one credit would otherwise keep the other 99.
         """
         page = sent.ask.page
-        unpaid = [company for company in page.companies if not shard.is_paid(company, self._run.plan.datasets)]
+        unpaid = [company for company in page.companies if not shard.progress.is_paid(company)]
         left = self._sender.credits_left
         count = min(len(unpaid) // 2 if left is None else left, len(unpaid) - 1)
         return [sent.ask._replace(page=page._replace(companies=tuple(unpaid[:count])))] if count > 0 else []

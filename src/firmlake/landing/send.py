@@ -103,7 +103,7 @@ class Sender:
             return Sent(ask, [], ended)
         request = requests.bulk(self._settings.api, page.dataset, page.companies, page.limit, page.offset)
         base = self._header(page, shard.number)
-        due = sum(not shard.is_paid(company, self._run.plan.datasets) for company in page.companies)
+        due = sum(not shard.progress.is_paid(company) for company in page.companies)
         with self._lock:
             self._due += due
         landed: list[tuple[Header, bytes, list[Element] | None]] = []
@@ -134,7 +134,7 @@ class Sender:
         except (ForbiddenError, UnavailableError) as error:
             return self.end(page.dataset, Sent(ask, landed, None), error)
         except OutOfCreditsError as error:
-            if all(shard.is_paid(company, self._run.plan.datasets) for company in page.companies):
+            if all(shard.progress.is_paid(company) for company in page.companies):
                 shard.unpaid.update(page.companies)
             self.out_of_credits = error
             return Sent(ask, landed, error)

@@ -23,7 +23,8 @@ class Underway(NamedTuple):
     """What has landed for a run that is not in the warehouse.
 
     Attributes:
-        paid: Companies with an answer, and the time of the first: country, company_number, paid_at (UTC).
+        paid: Companies with an answer or a certain charge, and the time of the first: country, company_number, paid_at
+            (UTC).
         begun: Shards for which an answer has landed.
         pending: Targets of these shards without a complete answer: country, company_number, dataset, remaining_count
             (records still to come; null if unknown).
