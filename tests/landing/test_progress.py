@@ -238,7 +238,9 @@ def test_companies_of_an_unreadable_answer_are_paid_for_if_each_was_charged(caus
     }[cause]  # fmt: skip
     credits = {NAMES.credits_charged_header.lower(): str(charged)}
     garbage = header("financials", (ACME, BOLT), headers=credits, **values)
-    progress = Progress([("financials", (ACME, BOLT), [None, None]), ("lookalikes", (ACME,), [None])], NAMES, free)
+    progress = Progress(
+        [("financials", (ACME, BOLT), [None, None]), ("lookalikes", (ACME,), [None])], NAMES, frozenset(free)
+    )
     progress.absorb(garbage, b"<html>")
     assert {company for company in (ACME, BOLT) if progress.is_paid(company)} - set(free) == (
         {ACME, BOLT} if are_paid else set()

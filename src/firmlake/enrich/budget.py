@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from firmlake.core.settings import RunSettings
 
-__all__ = ["Budget", "budget_of"]
+__all__ = ["Budget", "budget_of", "tell_before"]
 
 _WARN_SHARE = 0.8
 
@@ -56,3 +56,8 @@ def budget_of(run: RunSettings, spent: int, before: int = 0) -> Budget:
         return Budget(own, "", spent, of_month, before)
     limit = f"run.max_credits_per_month = {of_month} ({spent:,} spent this month)"
     return Budget(left, limit, spent, of_month, before)
+
+
+def tell_before(credit_count: int) -> str:
+    """Describe what earlier attempts of a run spent, after the name of its budget; empty if that is nothing."""
+    return f" ({credit_count:,} spent by earlier attempts)" if credit_count else ""

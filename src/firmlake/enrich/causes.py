@@ -14,6 +14,7 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.run import RunPlan
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
+from firmlake.enrich.budget import tell_before
 from firmlake.landing.track import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.notes import NOT_THERE
@@ -55,7 +56,7 @@ def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
     budget = settings.run.max_credits
     enough = "raise run.max_credits" if budget > 0 else "set run.max_credits higher"
     step = f"To go on, {plan.again}" if budget > 0 else f"To fetch them, {enough} and {plan.again}"
-    before = f" ({plan.credits_before:,} spent by earlier attempts)" if plan.credits_before else ""
+    before = tell_before(plan.credits_before)
     return Cause(f"run.max_credits = {budget}{before} leaves out {count_of(count, 'company')}", step)
 
 

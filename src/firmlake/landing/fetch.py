@@ -161,10 +161,8 @@ class Fetcher:
         return asks
 
     def _may_ask(self, shard: Shard, company: Company) -> bool:
-        if self._sender.charged:
-            return False
-        if not self._sender.out_of_credits:
-            return True
+        if self._sender.charged or not self._sender.out_of_credits:
+            return not self._sender.charged
         return company not in shard.unpaid and shard.progress.is_paid(company)
 
     def _send_all(self, asks: deque[Ask], shard: Shard) -> Iterator[Sent]:
@@ -199,7 +197,7 @@ class Fetcher:
         If companies may be the reason for a failure, smaller and smaller parts of the page are sent to find out. If no
         company is to blame, the dataset is given up. If, moreover, nothing was ever answered and the service refuses
         everything, the run ends; after a 404, only if no other dataset is answered either. If the page was too large,
-        the run goes on with smaller ones, planned anew.
+        the run goes on with smaller ones, planned anew. New companies that get empty answers fail.
         """
         standing, dataset = self._standing, asks[0].page.dataset
         if probe := standing.take_probe(dataset):
@@ -221,6 +219,9 @@ class Fetcher:
             return [*divided, *parts, *sent]
         if is_nobodys_fault(parts):
             assert first.error
+            is_earlier = standing.is_understood and not standing.has_worked  # the service answered earlier runs only
+            if is_earlier and all(map(is_empty, parts)) and shard.give_up_new(ask.page):
+                return [part._replace(error=None) for part in (*divided, *parts)]
             if isinstance(first.error, RequestRefusedError) and not standing.has_worked:
                 standing.misfit = misfit(first)
                 if not is_no_such_place(first):
@@ -247,8 +248,7 @@ class Fetcher:
             return self._sender.end(page.dataset, sent, sent.error)
         if sent.error is None:
             ask = asks.popleft()
-            rest = tuple(other for other in page.companies if other != company)
-            if rest:
+            if rest := tuple(other for other in page.companies if other != company):
                 asks.appendleft(ask._replace(page=page._replace(companies=rest)))
         return sent._replace(error=None)
 

@@ -6,7 +6,7 @@ The same rules apply while answers arrive, when a run resumes and when tables ar
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from firmlake.api.answers import read_answer
@@ -52,7 +52,7 @@ class Progress:
         self,
         wanted: Iterable[tuple[str, Iterable[Company], Iterable[int | None]]],
         names: NameSettings,
-        free: Collection[Company] = (),
+        free: frozenset[Company] = frozenset(),
         *,
         keep_records: bool = False,
         doubts_totals: bool = False,

@@ -13,6 +13,7 @@ from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page
 from firmlake.landing.progress import Progress
 from firmlake.landing.segments import SegmentWriter
+from firmlake.landing.track import MISSES_MAX
 
 __all__ = ["Shard", "ShardResult", "open_shard"]
 
@@ -80,6 +81,16 @@ class Shard(NamedTuple):
     def is_refresh(self, page: Page) -> bool:
         """Tell whether all targets of a page are refreshed for free, so that any charge for it is a mistake."""
         return self.refreshed[page.dataset].issuperset(page.companies)
+
+    def give_up_new(self, page: Page) -> bool:
+        """Ask no more for the companies of a page if they are all of the dataset, and new; tell whether they are."""
+        tracks = self.progress.datasets[page.dataset]
+        is_new = self.progress.free.isdisjoint(tracks) and not any(track.expected for track in tracks.values())
+        if not is_new or not tracks.keys() <= set(page.companies):
+            return False
+        for track in tracks.values():
+            track.misses = MISSES_MAX
+        return True
 
     def is_known(self, company: Company) -> bool:
         """Tell whether the service has told of a company, in this run or in an earlier one."""
