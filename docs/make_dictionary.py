@@ -34,7 +34,9 @@ _KINDS = {
     "macro": (
         "Macros",
         "Asked like tables, with arguments: `FROM cagr(3)`, `FROM group_of('BE', '0403227515')`. A company number may "
-        "have dots and spaces and lack its leading zero; a threshold is a share of 1.",
+        "have dots and spaces and lack its leading zero; a threshold is a share of 1. A number that no company can "
+        "have is an error. A company that the warehouse does not hold is none: the macro gives no rows, as where there "
+        "is nothing to tell; `FROM companies` says whether it is held.",
     ),
     "function": ("Functions", "For use inside a query."),
 }

@@ -452,9 +452,10 @@ def test_a_plan_prices_what_a_budget_leaves_of_an_unfinished_run(call: Call, san
     sandbox.set_faults([{"kind": "status", "status": 401, "nth": [2]}])
     assert call("run", "few.csv", "--set", "api.threads=1").code == 5
     paid = sandbox.ledger()["summary"]["credits_charged"]
-    plan = call("plan", "few.csv", "--max-credits", "5", "--json").content
+    budget = str(paid + 5)  # of the run as a whole
+    plan = call("plan", "few.csv", "--max-credits", budget, "--json").content
     assert (plan["credits"], plan["waiting_count"], len(plan["replaced"])) == (5, 125 - paid, 1)
-    assert call("run", "few.csv", "--max-credits", "5").code == 4
+    assert call("run", "few.csv", "--max-credits", budget).code == 4
     assert sandbox.ledger()["summary"]["credits_charged"] <= paid + 5
 
 

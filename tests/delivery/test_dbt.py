@@ -14,15 +14,67 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from firmlake.exports.dbt import render_package_sources
-from support import query
+from support import query, slow
+from warehouse.figures import Figures
+from warehouse.test_unit_errors import Companies, planted_figures
 
+from .dbt_models import PACKAGE, create_models
 from .test_load import deliver
-
-PACKAGE = Path(__file__).parents[2] / "dbt"
 
 
 def test_the_sources_of_the_package_are_those_of_the_schema():
     assert (PACKAGE / "models" / "sources.yml").read_text("utf-8") == render_package_sources(), "docs/make_dbt.py"
+
+
+UNITS = "country || ' ' || company_number AS company, start_date, presumed_unit::DOUBLE FROM unit_errors"
+GROWTH = "country || ' ' || company_number AS company, revenue_growth FROM portfolio"
+
+
+@pytest.mark.parametrize("seed", [1, *slow(2, 3)])
+def test_accounts_in_another_unit_and_growth_are_those_of_our_warehouse(seed):
+    figures = planted_figures(Companies(seed))
+    figures.connection.execute("CREATE SCHEMA marts")
+    for statement in create_models("marts", "main"):
+        figures.connection.execute(statement)
+    units = figures.ask("SELECT company, start_date, presumed_unit::DOUBLE FROM marts.stg_unit_errors ORDER BY ALL")
+    assert units == figures.ask(f"SELECT {UNITS} ORDER BY ALL")
+    growth = figures.ask("SELECT company, revenue_growth FROM marts.company_accounts WHERE accounts_to IS NOT NULL")
+    assert sorted(growth) == sorted(figures.ask(f"SELECT {GROWTH}"))
+    assert len(units) > 200
+
+
+def test_the_greatest_figures_that_tables_hold_have_a_growth():
+    figures = Figures()
+    figures.files_extremes()
+    figures.made().connection.execute("CREATE SCHEMA marts")
+    for statement in create_models("marts", "main"):
+        figures.connection.execute(statement)
+    assert len(figures.ask("FROM marts.company_accounts")) == 8
+
+
+@pytest.mark.slow
+def test_postgresql_finds_the_same_accounts_in_another_unit(weeks, server, place_on_server, tmp_path):
+    import psycopg
+
+    place, figures = place_on_server, planted_figures(Companies(1))
+    deliver(weeks(0), place)  # which makes the tables
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        for table in ("companies", "financials", "relationships"):
+            connection.execute(f"TRUNCATE {place.schema}.{table}")
+        for table in ("companies", "financials"):
+            figures.connection.execute(f"COPY {table} TO '{tmp_path}/{table}.csv' (HEADER)")
+            columns = (tmp_path / f"{table}.csv").read_text().partition("\n")[0]
+            into = f"COPY {place.schema}.{table} ({columns}) FROM STDIN (FORMAT csv, HEADER)"
+            with connection.cursor().copy(into) as copy:
+                copy.write((tmp_path / f"{table}.csv").read_bytes())
+        connection.execute("CREATE SCHEMA marts")
+        for statement in create_models("marts", place.schema):
+            connection.execute(statement)
+    units = "SELECT company, start_date, presumed_unit::double precision FROM marts.stg_unit_errors"
+    assert sorted(place.ask(units)) == sorted(figures.ask(f"SELECT {UNITS}"))
+    growth = "SELECT company, revenue_growth::double precision FROM marts.company_accounts"
+    ours = dict(figures.ask(f"SELECT {GROWTH}"))
+    assert dict(place.ask(growth)) == pytest.approx(ours, abs=1e-6)
 
 
 def output_of(place):

@@ -237,6 +237,49 @@ def test_credits_charged_for_answers_that_cannot_be_read_are_spent(schedule: Sch
     assert status.bill.spent == spent, "published, they count once"
 
 
+def test_who_was_charged_in_an_answer_that_cannot_be_read_is_paid_for(schedule: Schedule):
+    """Every company of the request, so that each knows its window and no run counts the credit twice."""
+    spent = fail_unread(schedule, api__companies_per_request=4)
+    assert spent == 4
+    assert schedule.plan().estimate.credit_count == COUNT - spent
+    schedule.company_list.write_text("\n".join(schedule.company_list.read_text().splitlines()[:5]))
+    assert schedule.plan().estimate.credit_count == 0, "also in another run"
+    schedule.run(1)
+    bills = "SELECT credit_count, expected_credit_count FROM runs ORDER BY started_at"
+    assert ask(Folders(schedule.data), bills)[1] == [(4, 4), (0, 0)]
+    assert schedule.charged() == spent
+
+
+def fail_unread(schedule: Schedule, **values: object) -> int:
+    """Let a run end because its answers cannot be read; return the credits charged so far."""
+    schedule.sandbox.set_faults([{"kind": "wrong_body"}])
+    with pytest.raises(FirmlakeError):
+        schedule.run(0, **values)
+    schedule.sandbox.set_faults([])
+    return schedule.charged()
+
+
+def test_a_budget_holds_for_all_attempts_of_a_run_together(schedule: Schedule):
+    """Also if an answer that cannot be read was charged, and the run had asked for other companies by now."""
+    values = {"run__max_credits": 6, "api__companies_per_request": 4, "api__threads": 1}
+    header, *lines = schedule.company_list.read_text().splitlines()
+    schedule.company_list.write_text("\n".join([header, "BE,0999002109", *lines]))  # unknown, which costs nothing
+    spent = fail_unread(schedule, **values)
+    assert spent == 3, "of four companies: which of them are paid for is open"
+    schedule.sandbox.advance(31 * 86400)  # so that they must be bought again
+    planned = schedule.plan(**values)
+    assert planned.estimate.credit_count == 6 - spent
+    assert any(f"run.max_credits ({spent} spent by earlier attempts)" in line for line in describe_plan(planned))
+    schedule.sandbox.set_faults([{"kind": "status", "status": 401, "nth": [2]}])
+    with pytest.raises(FirmlakeError, match="401"):
+        schedule.run(0.1, **values)  # takes the place of the first
+    assert schedule.plan(**values).budget.credits == 6 - schedule.charged()
+    ended = schedule.run(0.2, **values)
+    assert schedule.charged() == 5, "one of the three companies that were left is unknown"
+    assert ended.outcome.reason == f"run.max_credits = 6 ({spent} spent by earlier attempts) leaves out 6 companies"
+    assert schedule.plan(**values).budget == (6, "", 5, -1, 0), "the next run has a budget of its own"
+
+
 @pytest.mark.slow
 def test_as_many_companies_are_bought_as_credits_are_left(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ from firmlake.enrich.observer import Observer
 from firmlake.enrich.run import enrich, redrive, shortfall
 from firmlake.enrich.shards import _one_by_one
 from firmlake_sandbox import Sandbox
+from other_service import start_other_service
 
 
 class Recording(Observer):
@@ -117,6 +118,21 @@ def test_each_step_outward_is_a_run_with_a_title_of_its_own(settings, companies)
     assert "Step 1 of 1, lookalikes: publish" in seen.steps
     assert made[1].summary.company_count > 0
     assert isinstance(shortfall(made), Stopped), "the budget is that of both"
+
+
+def test_a_step_outward_has_what_the_list_was_charged_less(settings, companies):
+    """By the service, which may charge more than our ledger expects."""
+    budgets = []
+
+    class Noting(Observer):
+        def planned(self, planned, title):
+            budgets.append(planned.budget.credits)
+
+    with start_other_service() as service:
+        service.headers = {"X-Credits-Charged": "10"}  # for each of three requests, 12 companies together
+        values = {"api__base_url": service.base_url, "run__expand": "lookalikes", "run__shard_companies": 20}
+        enrich(settings(**values, run__max_credits=33), companies, "a test", Noting())
+    assert budgets == [33, 3]
 
 
 @pytest.mark.slow

@@ -88,6 +88,36 @@ def test_an_empty_array_makes_no_company_unknown(sandbox, folders, fetch):  # no
     assert "not_found" not in statuses(run)
 
 
+@pytest.mark.parametrize("dialect", ["not-found-omitted", ""])
+def test_new_companies_alone_that_are_left_out_fail_where_the_service_answered_earlier_runs(
+    sandbox,
+    folders,
+    fetch,  # noqa: F811
+    dialect,
+):
+    """Nothing says that the service is in trouble, so the run publishes that they failed."""
+    sandbox.set_options(dialect=[dialect] if dialect else [])
+    names = [company.country + company.company_number for company in KNOWN[:3]]
+    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "companies": names}])
+    stamp_service(Settings(api=ApiSettings(base_url=sandbox.base_url)), folders)
+    new = make_run(folders, KNOWN[:3] if not dialect else STRANGERS)
+    fetch(new)
+    assert statuses(new) == {"failed": 9}
+    assert requests(sandbox) < 40
+    tables = flatten_shard(new, 1)["dead_letters"]
+    assert set(tables["reason"]) == {"the answer is an empty array"}
+
+
+def test_a_service_that_leaves_out_only_companies_it_knew_is_in_trouble(sandbox, folders, fetch):  # noqa: F811
+    sandbox.set_options(dialect=[])
+    names = [company.country + company.company_number for company in KNOWN]
+    sandbox.set_faults([{"kind": "elements", "anomaly": "missing", "companies": names}])
+    stamp_service(Settings(api=ApiSettings(base_url=sandbox.base_url)), folders)
+    run = make_run(folders, KNOWN, ["lookalikes"], expected={(KNOWN[0], "lookalikes"): 4})
+    with pytest.raises(ServiceError):
+        fetch(run)
+
+
 def test_left_out_companies_that_fill_requests_have_a_company_beside_them_that_is_answered(sandbox, folders, fetch):  # noqa: F811
     """Alone they would get an empty array, for which all of them would fail in hundreds of requests."""
     sandbox.set_options(dialect=["not-found-omitted"])

@@ -53,6 +53,18 @@ def test_a_bill_that_differs_from_the_ledger_is_told_with_both_counts(folders, c
 
 def test_any_status_of_success_tells_charges(folders):
     assert charged(folders, "4", status=207).credit_count == 4
+    with_views(folders)
+    assert query(folders, "SELECT failed_request_count FROM spend") == [(0,)]
+
+
+@pytest.mark.parametrize("failure", [{"status": 500}, {"status": None, "kind": "no_answer", "error": "broken: cut"}])
+def test_a_request_without_an_answer_counts_as_failed(folders, failure):
+    run = make_run(folders, [ACME], ["lookalikes"])
+    element = found(ACME, "lookalikes", lookalike())
+    land(run, answer("lookalikes", element, **failure), answer("lookalikes", element))
+    publish_landed(run, at=NOON + MINUTE)
+    with_views(folders)
+    assert query(folders, "SELECT failed_request_count, request_count FROM spend") == [(1, 2)]
 
 
 @pytest.mark.parametrize("credits_charged", ["1", "unknown"])

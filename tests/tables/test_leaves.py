@@ -128,6 +128,13 @@ def test_shares_in_per_cent_with_decimal_commas_leave_the_field_empty_too(folder
     assert query(folders, STAKES) == [(None,)] * 3
 
 
+def test_what_is_withheld_of_an_answer_of_any_status_of_success_is_rejected(folders):
+    run = make_run(folders, [ACME], ["relationships"])
+    land(run, answer("relationships", found(ACME, "relationships", *PER_CENT), status=207))
+    publish_landed(run)
+    assert query(folders, "SELECT count(*) FROM rejects WHERE effect = 'value'") == [(3,)]
+
+
 @pytest.mark.slow
 def test_several_fields_of_several_datasets_may_be_in_doubt_at_once_and_zero_is_zero_on_any_scale(folders):
     run = make_run(folders, [ACME], ["financials", "relationships"])

@@ -6,6 +6,7 @@ DuckDB puts arguments into a macro as text: one that stands beside a table of th
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -47,6 +48,7 @@ PARAMETERS = {one.name: one.parameters for one in definitions() if one.kind == "
 ABOUT_A_COMPANY = [name for name, parameters in PARAMETERS.items() if "of_country, of_number" in parameters]
 WITH_A_THRESHOLD = [name for name, parameters in PARAMETERS.items() if "threshold" in parameters]
 TABLE_OR_ALIAS = re.compile(r"\b(?:FROM|JOIN) (\w+)(?: (\w+))?|\) (\w+)$", re.M)
+DICTIONARY = Path(__file__).parents[2] / "docs" / "data_dictionary.md"
 COLUMNS = ("id", "country", "run_id", "company_number", "stake", "end_date", "generation")
 """Columns of what the macros ask; those of nearly all first."""
 
@@ -110,6 +112,14 @@ def test_every_macro_is_called_here():
     as_of = {f"{name}_as_of" for name in TABLES}
     assert SQL.keys() - CALLS.keys() <= as_of
     assert CALLS.keys() <= SQL.keys()
+
+
+@pytest.mark.parametrize("macro", [name for name in ABOUT_A_COMPANY if name != "tops_of"])  # an id is its own top
+def test_a_company_that_is_not_held_gives_no_rows(figures, macro):
+    """As the dictionary says: a macro cannot warn."""
+    _, _, *others = CALLS[macro]
+    assert figures.ask(call(macro, ["'BE'", "'0403170701'", *others])) == []
+    assert "`FROM companies` says whether it is held" in DICTIONARY.read_text("utf-8")
 
 
 @pytest.mark.parametrize("macro", ABOUT_A_COMPANY)

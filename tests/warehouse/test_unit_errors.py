@@ -93,9 +93,8 @@ class Companies:
             self.planted.add((number, year))
 
 
-@pytest.fixture(scope="module", params=[1, 2])
-def planted(request):
-    companies, figures = Companies(request.param), Figures()
+def planted_figures(companies: Companies) -> Figures:
+    figures = Figures()
     frame = pl.DataFrame(companies.rows, infer_schema_length=None)
     named = frame.with_columns(country=pl.lit("NL"), run_id=pl.lit("r"), valid_from_run=pl.lit("r")).to_arrow()
     figures.connection.register("made", named)
@@ -108,7 +107,13 @@ def planted(request):
         "INSERT INTO companies BY NAME SELECT DISTINCT country, company_number, run_id, valid_from_run, "
         "company_number AS name FROM made"
     )
-    return companies, figures.made()
+    return figures.made()
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def planted(request):
+    companies = Companies(request.param)
+    return companies, planted_figures(companies)
 
 
 def listed(figures):

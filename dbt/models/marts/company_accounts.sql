@@ -1,10 +1,9 @@
 -- One row for each company: its newest accounts and their growth, null where none are held.
-WITH newest AS (
-    SELECT * FROM {{ ref("stg_accounts") }} WHERE period_rank = 1
-),
-
-previous AS (
-    SELECT * FROM {{ ref("stg_accounts") }} WHERE period_rank = 2
+WITH periods AS (
+    SELECT a.*, u.company IS NOT NULL AS is_in_other_unit
+    FROM {{ ref("stg_accounts") }} AS a
+    LEFT JOIN {{ ref("stg_unit_errors") }} AS u
+        ON u.company = a.company AND u.start_date = a.start_date AND u.end_date = a.end_date
 ),
 
 related AS (
@@ -29,14 +28,14 @@ SELECT
     n.equity,
     n.employee_count,
     n.health_indicator,
-    -- Periods of different length are not compared.
+    -- As in portfolio of firmlake's own warehouse: a period that is presumably in another unit does not compare.
     CASE
-        WHEN p.revenue > 0 AND (n.end_date - n.start_date) - (p.end_date - p.start_date) BETWEEN -31 AND 31
-            THEN n.revenue / p.revenue - 1
+        WHEN p.revenue_annual > 0 AND NOT n.is_in_other_unit AND NOT p.is_in_other_unit
+            THEN round(n.revenue_annual / p.revenue_annual - 1, 6)
     END AS revenue_growth,
     coalesce(r.parent_count, 0) AS parent_count,
     coalesce(r.child_count, 0) AS child_count
 FROM {{ ref("stg_companies") }} AS c
-LEFT JOIN newest AS n ON n.company = c.company
-LEFT JOIN previous AS p ON p.company = c.company
+LEFT JOIN periods AS n ON n.company = c.company AND n.period_rank = 1
+LEFT JOIN periods AS p ON p.company = c.company AND p.period_rank = 2
 LEFT JOIN related AS r ON r.company = c.company

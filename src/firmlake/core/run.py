@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -75,6 +76,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Companies outside their paid window that were forgotten since: what they cost is still charged."""
     budget: str = ""
     """The setting that limits the credits of this run, with what it allows; empty for `run.max_credits`."""
+    credits_before: int = 0
+    """Credits spent by the runs whose place this one took; they count towards `run.max_credits`."""
     doubts_totals: bool = False
     """Whether a full page whose total equals its length was doubted; earlier versions believed it."""
     names: NameSettings = NameSettings()
@@ -105,6 +108,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why the outcome is not "done".
         next_step: What to do about it; empty in runs of earlier versions.
         vanished_share: The largest share of records that lack a known field, if the run was refused.
+        credits_passed_on: Credits that count towards `run.max_credits` of the run that takes the place of this one,
+            because its rest costs more than the budget; 0 if none does.
     """
 
     run_id: str
@@ -113,6 +118,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     next_step: str = ""
     vanished_share: float = 0.0
+    credits_passed_on: int = 0
 
     @property
     def is_refused(self) -> bool:
@@ -199,18 +205,9 @@ class Run(msgspec.Struct, frozen=True):
         outcome = self.outcome()
         return outcome is not None and not outcome.is_refused
 
-    def finish(
-        self, outcome: str, reason: str, now: datetime, vanished_share: float = 0.0, next_step: str = ""
-    ) -> Outcome:
-        """Record how fetching ended."""
-        result = Outcome(
-            run_id=self.run_id,
-            finished_at=now,
-            outcome=outcome,
-            reason=reason,
-            next_step=next_step,
-            vanished_share=vanished_share,
-        )
+    def finish(self, outcome: str, reason: str, now: datetime, **further: Any) -> Outcome:
+        """Record how fetching ended; `further` are other fields of `Outcome`."""
+        result = Outcome(run_id=self.run_id, finished_at=now, outcome=outcome, reason=reason, **further)
         write_json(self.folder / "outcome.json", result)
         return result
 

@@ -77,7 +77,11 @@ class RunSettings(SettingsSection, frozen=True):
     ] = 7
     max_credits: Annotated[
         int,
-        Meta(ge=-1, description="stop before spending more credits; 0 fetches only what is free, -1 sets no budget"),
+        Meta(
+            ge=-1,
+            description="stop before a run, in all its attempts together, has spent more credits; 0 fetches only what "
+            "is free, -1 sets no budget",
+        ),
     ] = -1
     max_credits_per_month: Annotated[
         int,

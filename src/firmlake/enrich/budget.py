@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from firmlake.core.settings import RunSettings
 
-__all__ = ["Budget", "budget_of"]
+__all__ = ["Budget", "budget_of", "tell_before"]
 
 _WARN_SHARE = 0.8
 
@@ -19,12 +19,14 @@ class Budget(NamedTuple):
         limit: The setting that limits them, with what it allows; empty if `run.max_credits` does.
         spent: Credits spent in this calendar month.
         of_month: `run.max_credits_per_month`.
+        before: Credits that earlier attempts of the run spent; they count towards `run.max_credits`.
     """
 
     credits: int
     limit: str
     spent: int
     of_month: int
+    before: int = 0
 
     def tell(self, credit_count: int) -> str:
         """Describe the month with a run that costs so much; a warning from 80 % on. Empty without a budget."""
@@ -39,10 +41,23 @@ class Budget(NamedTuple):
         )
 
 
-def budget_of(run: RunSettings, spent: int) -> Budget:
-    """Return the credits that a run may spend, given what was spent in this calendar month."""
+def budget_of(run: RunSettings, spent: int, before: int = 0) -> Budget:
+    """Return the credits that a run may still spend.
+
+    Args:
+        run: The budgets.
+        spent: Credits spent in this calendar month.
+        before: Credits that earlier attempts of the run spent.
+    """
     of_month = run.max_credits_per_month
     left = max(0, of_month - spent)
-    if of_month < 0 or 0 <= run.max_credits <= left:
-        return Budget(run.max_credits, "", spent, of_month)
-    return Budget(left, f"run.max_credits_per_month = {of_month} ({spent:,} spent this month)", spent, of_month)
+    own = max(0, run.max_credits - before) if run.max_credits >= 0 else -1
+    if of_month < 0 or 0 <= own <= left:
+        return Budget(own, "", spent, of_month, before)
+    limit = f"run.max_credits_per_month = {of_month} ({spent:,} spent this month)"
+    return Budget(left, limit, spent, of_month, before)
+
+
+def tell_before(credit_count: int) -> str:
+    """Describe what earlier attempts of a run spent, after the name of its budget; empty if that is nothing."""
+    return f" ({credit_count:,} spent by earlier attempts)" if credit_count else ""

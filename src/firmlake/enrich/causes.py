@@ -15,6 +15,7 @@ from firmlake.api.element import NOTHING_SAID
 from firmlake.core.run import RunPlan
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
+from firmlake.enrich.budget import tell_before
 from firmlake.landing.standing import PARTLY
 from firmlake.landing.track import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.report.next_step import REJECTED
@@ -61,7 +62,8 @@ def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
     budget = settings.run.max_credits
     enough = "raise run.max_credits" if budget > 0 else "set run.max_credits higher"
     step = f"To go on, {plan.again}" if budget > 0 else f"To fetch them, {enough} and {plan.again}"
-    return Cause(f"run.max_credits = {budget} leaves out {count_of(count, 'company')}", step)
+    before = tell_before(plan.credits_before)
+    return Cause(f"run.max_credits = {budget}{before} leaves out {count_of(count, 'company')}", step)
 
 
 def find_causes(

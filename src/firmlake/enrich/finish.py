@@ -27,7 +27,14 @@ from firmlake.warehouse.views import create_views
 __all__ = ["decide_outcome", "publish_run"]
 
 
-def decide_outcome(settings: Settings, run: Run, manifest: Manifest, stopped: Stopped | None, now: datetime) -> Outcome:
+def decide_outcome(
+    settings: Settings,
+    run: Run,
+    manifest: Manifest,
+    stopped: Stopped | None,
+    now: datetime,
+    credits_passed_on: int = 0,
+) -> Outcome:
     """Decide the outcome of a staged run, and record it.
 
     Args:
@@ -36,6 +43,7 @@ def decide_outcome(settings: Settings, run: Run, manifest: Manifest, stopped: St
         manifest: Its staged files.
         stopped: The reason why fetching stopped early; None if it did not.
         now: UTC.
+        credits_passed_on: As in `Outcome`.
 
     Raises:
         DriftError: The run holds a value or field that the settings under `contract` do not allow to be published.
@@ -54,7 +62,7 @@ def decide_outcome(settings: Settings, run: Run, manifest: Manifest, stopped: St
     elif count := waiting.select(pl.len()).collect().item():
         kind, causes = "stopped", [left_out(settings, run.plan, count), *causes]
     reason, next_step = join_causes(causes)
-    return run.finish(kind, reason, now, next_step=next_step)
+    return run.finish(kind, reason, now, next_step=next_step, credits_passed_on=credits_passed_on)
 
 
 def publish_run(settings: Settings, run: Run, manifest: Manifest, outcome: Outcome, now: datetime) -> Path:

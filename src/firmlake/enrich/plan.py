@@ -22,7 +22,7 @@ from firmlake.enrich.held import Held, read_held
 from firmlake.enrich.other_list import OtherList, find_other_list
 from firmlake.enrich.sample import Whole, take_sample
 from firmlake.enrich.targets import FAILED, Estimate, count_companies, estimate, find_targets
-from firmlake.enrich.unfinished import find_others, find_replaced, find_unfinished, targets_left
+from firmlake.enrich.unfinished import find_others, find_replaced, find_unfinished, spent_before, targets_left
 from firmlake.enrich.without_forgotten import without_forgotten
 from firmlake.intake.company_list import CompanyList, known_companies, read_company_list
 from firmlake.intake.key import names_of
@@ -147,8 +147,8 @@ def _plan(
     *,
     only_failed: bool = False,
 ) -> Planned:
-    budget = budget_of(settings.run, held.spent)
     unfinished = find_unfinished(settings, folders, companies, held, now)
+    budget = budget_of(settings.run, held.spent, spent_before(settings, folders, companies, unfinished, held, now))
     replaced = find_replaced(settings, companies, held)
     if lost := lost_warehouse(folders, [*replaced, unfinished]):
         raise lost  # every company would be bought again

@@ -52,7 +52,7 @@ def refuse_unwanted(run: Run, rejects: pl.LazyFrame, drift: pl.LazyFrame, now: d
         f'Add "{pattern}" = "{helps}" at the end of {setting}, or take out what covers it, and {run.plan.again}; '
         "within the paid window no company is charged twice"
     )
-    run.finish("refused", reason, now, _ALWAYS, next_step=next_step)
+    run.finish("refused", reason, now, vanished_share=_ALWAYS, next_step=next_step)
     raise DriftError(f"{reason}; {setting} stops the run, so nothing was published", next_step)
 
 
@@ -84,7 +84,7 @@ def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Se
             f"company is charged twice; --set run.vanished_share_max={math.ceil(worst.share * 100) / 100:g} publishes "
             f"run {run.run_id} as it is"
         )
-        run.finish("refused", f"{worst}{more}", now, worst.share, next_step=step)
+        run.finish("refused", f"{worst}{more}", now, vanished_share=worst.share, next_step=step)
         raise DriftError(f"{worst}{more}: nothing was published, and the rows in the warehouse stay as they are", step)
 
     return check

@@ -209,7 +209,8 @@ def _go_outward(
             break
         inner = last.run.table("companies").select(_KEY)
         known = pl.concat([known, inner]) if step > 1 else inner
-        settings = expand.spend(settings, last.summary.expected_credit_count, last.summary.request_count)
+        spent = max(last.summary.credit_count or 0, last.summary.expected_credit_count)
+        settings = expand.spend(settings, spent, last.summary.request_count)
         plan = partial(expand.plan_outward, settings, first.run.plan.again, inner, known, step, now())
         title = f"Step {step} of {settings.run.depth}, {settings.run.expand}"
         ended = carry_out(settings, plan, observer, now, title)
@@ -235,7 +236,9 @@ def _start(
     planned, replaced = plan(), list[Run]()
     while planned.replaced:
         for earlier in planned.replaced:
-            observer.step(f"publish run {earlier.run_id}", partial(_publish_replaced, settings, earlier, now))
+            is_continued = earlier.plan.list_sha256 == planned.companies.sha256
+            spent = planned.budget.before if is_continued else 0
+            observer.step(f"publish run {earlier.run_id}", partial(_publish_replaced, settings, earlier, spent, now))
         replaced += planned.replaced
         planned = plan()  # what they have fetched is fresh now
     observer.planned(planned._replace(replaced=tuple(replaced)), title)
@@ -247,26 +250,33 @@ def _start(
     return run, expected, planned.budget.credits
 
 
-def _publish_replaced(settings: Settings, run: Run, now: Callable[[], datetime]) -> None:
+def _publish_replaced(settings: Settings, run: Run, spent: int, now: Callable[[], datetime]) -> None:
     """Publish what an unfinished run has fetched, without another request; remove the run if that is nothing.
+
+    What it spent, and what was spent before it, counts for the run that takes its place.
 
     If drift keeps it from being published, it stays refused, and the run that replaces it goes on.
     """
-    if not any(list_segments(run.folders.landing(run.run_id, shard)) for shard in run.shards()):
+    if not spent and not any(list_segments(run.folders.landing(run.run_id, shard)) for shard in run.shards()):
         remove_run(run)
         return
     stopped = Stopped("it was interrupted, and then its list or the budget changed", "")
     with suppress(DriftError):
-        _publish(settings, run, stage_shards(run), stopped, now)
+        _publish(settings, run, stage_shards(run), stopped, now, spent)
 
 
 def _publish(
-    settings: Settings, run: Run, shards: Sequence[Manifest], stopped: Stopped | None, now: Callable[[], datetime]
+    settings: Settings,
+    run: Run,
+    shards: Sequence[Manifest],
+    stopped: Stopped | None,
+    now: Callable[[], datetime],
+    credits_passed_on: int = 0,
 ) -> Outcome:
     """Load a run into the next generation of the warehouse, and decide its outcome unless an earlier try did."""
     manifest, outcome = finish_stage(run, shards), run.outcome()
     if outcome is None or outcome.is_refused:
-        outcome = decide_outcome(settings, run, manifest, stopped, now())
+        outcome = decide_outcome(settings, run, manifest, stopped, now(), credits_passed_on)
     log("fetched", run=run.run_id, outcome=outcome.outcome, reason=outcome.reason)
     made = publish_run(settings, run, manifest, outcome, now())
     log("published", run=run.run_id, warehouse=made)

@@ -57,6 +57,7 @@ def start_or_resume(settings: Settings, planned: Planned, now: datetime) -> Run:
         lookalikes_watched=settings.run.lookalikes_watched,
         refresh_count=planned.estimate.refresh_count,
         budget=planned.budget.limit,
+        credits_before=planned.budget.before,
         doubts_totals=True,
         names=settings.api.names,
         contract=settings.contract,

@@ -17,7 +17,7 @@ from firmlake.intake.company_list import CompanyList
 from firmlake.intake.key import company_key
 from firmlake.intake.members import list_name_of
 
-__all__ = ["find_others", "find_replaced", "find_unfinished", "targets_left"]
+__all__ = ["find_others", "find_replaced", "find_unfinished", "spent_before", "targets_left"]
 
 
 def find_unfinished(
@@ -29,13 +29,31 @@ def find_unfinished(
     by the current setting.
     """
     oldest, fresh_days = _oldest(settings, now), settings.run.refresh_after_days
-    subject = companies.sha256, settings.run.datasets, settings.api.language
+    subject = _subject(settings, companies)
     for run in reversed(unfinished_runs(list_runs(folders, held.runs), held.runs)):
         is_same = run.plan.subject == subject and run.plan.refresh_after_days <= fresh_days
         is_same &= not settings.api.base_url or is_service(settings, run.plan.service)
         if is_same and run.plan.started_at > oldest and not _is_refused(settings, run):
             return run
     return None
+
+
+def spent_before(
+    settings: Settings,
+    folders: Folders,
+    companies: CompanyList,
+    unfinished: Run | None,
+    held: Held,
+    now: datetime,
+) -> int:
+    """Count the credits spent by the run to resume, or by the one whose place the next run takes, and before these."""
+    if unfinished:
+        (underway,) = (each for each in held.underway if each.run == unfinished)
+        return unfinished.plan.credits_before + underway.credit_count
+    subject, oldest = _subject(settings, companies), _oldest(settings, now)
+    runs = [run for run in list_runs(folders, held.runs) if run.plan.subject == subject]
+    outcome = runs[-1].outcome() if runs and runs[-1].plan.started_at > oldest else None
+    return outcome.credits_passed_on if outcome else 0
 
 
 def find_replaced(settings: Settings, companies: CompanyList, held: Held) -> tuple[Run, ...]:
@@ -81,6 +99,11 @@ def targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
     (underway,) = (each for each in held.underway if each.run == unfinished)
     paid = held.paid.select(company_key().alias("key"))["key"]
     return underway.targets_left().with_columns(company_key().is_in(paid.implode()).alias("is_paid"))
+
+
+def _subject(settings: Settings, companies: CompanyList) -> tuple[str, tuple[str, ...], str]:
+    """Return the subject of a run over these companies, as `RunPlan.subject`."""
+    return companies.sha256, settings.run.datasets, settings.api.language
 
 
 def _oldest(settings: Settings, now: datetime) -> datetime:

@@ -49,10 +49,10 @@ def overspent(credit_count: int, budget: int) -> Stopped:
 
     Args:
         credit_count: The credits that the service reports it charged, or by which its balance fell.
-        budget: The credits that the run may spend. Its companies cost no more by our ledger.
+        budget: The credits that the run could still spend. Its companies cost no more by our ledger.
     """
     return Stopped(
-        f"The service charged {credit_count:,} credits, more than the {budget:,} that this run may spend",
+        f"The service charged {credit_count:,} credits, more than the {budget:,} that were left to this run",
         "Unless others use the same credits, ask it what it charges for and how long a company stays free "
         "(run.credit_window_days); `FROM requests` has every charge. To go on, raise run.max_credits",
     )

@@ -31,6 +31,7 @@ from firmlake.landing.narrow import (
     Sent,
     find_limits,
     find_reason,
+    is_empty,
     is_no_such_place,
     is_nobodys_fault,
     is_size,
@@ -170,7 +171,7 @@ class Fetcher:
             return False
         if not self._sender.out_of_credits:
             return True
-        return company not in shard.unpaid and shard.is_paid(company, self._run.plan.datasets)
+        return company not in shard.unpaid and shard.progress.is_paid(company)
 
     def _send_all(self, asks: deque[Ask], shard: Shard) -> Generator[Sent, None, None]:
         """Send pages, a bounded number at once, and yield each result as soon as it is complete.
@@ -205,7 +206,7 @@ class Fetcher:
         If companies may be the reason for a failure, smaller and smaller parts of the page are sent to find out. If no
         company is to blame, the dataset is given up. If, moreover, nothing was ever answered and the service refuses
         everything, the run ends; after a 404, only if no other dataset is answered either. If the page was too large,
-        the run goes on with smaller ones, planned anew.
+        the run goes on with smaller ones, planned anew. New companies that get empty answers fail.
         """
         standing, scope = self._standing, _first_scope(asks, shard)
         if probe := standing.take_probe(scope):
@@ -227,6 +228,9 @@ class Fetcher:
             return [*divided, *parts, *sent]
         if is_nobodys_fault(parts):
             assert first.error
+            is_earlier = standing.is_understood and not standing.has_worked  # the service answered earlier runs only
+            if is_earlier and all(map(is_empty, parts)) and shard.give_up_new(ask.page):
+                return [part._replace(error=None) for part in (*divided, *parts)]
             if isinstance(first.error, RequestRefusedError) and not standing.has_worked:
                 standing.misfit = misfit(first)
                 if not is_no_such_place(first):
@@ -256,8 +260,7 @@ class Fetcher:
         self._standing.open([shard.scope(page.dataset, company)])
         if sent.error is None:
             ask = asks.popleft()
-            rest = tuple(other for other in page.companies if other != company)
-            if rest:
+            if rest := tuple(other for other in page.companies if other != company):
                 asks.appendleft(ask._replace(page=page._replace(companies=rest)))
         return sent._replace(error=None)
 

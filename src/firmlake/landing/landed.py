@@ -29,9 +29,10 @@ def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, 
         targets: Targets of the shard, if they were read already; None reads them.
         keep_records: Whether records are kept for staging; otherwise they are only counted.
     """
-    wanted = _by_dataset(run.targets(shard) if targets is None else targets)
+    targets = run.targets(shard) if targets is None else targets
+    free = frozenset(map(Company._make, targets.filter("is_paid").select(Company._fields).unique().iter_rows()))
     names, doubts = run.plan.names, run.plan.doubts_totals
-    progress = Progress(wanted, names, keep_records=keep_records, doubts_totals=doubts)
+    progress = Progress(_by_dataset(targets), names, free, keep_records=keep_records, doubts_totals=doubts)
     for landed in read_landed(run, shard):
         progress.absorb(landed.header, landed.body)
         progress.headers.append(landed.header)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 from firmlake.api.answers import read_answer
 from firmlake.api.contract import DATASETS
@@ -15,7 +16,7 @@ from firmlake.api.unknown import says_unknown
 from firmlake.core.company import Company
 from firmlake.core.errors import UnusableAnswerError
 from firmlake.core.settings import NameSettings
-from firmlake.landing.segments import ENDS, Header
+from firmlake.landing.segments import ENDS, Header, credits_in
 from firmlake.landing.track import LEFT_OUT, OTHER_MESSAGE, Track, is_beyond_page
 
 __all__ = ["LIMITS", "NOT_SENT", "PROVEN", "Progress", "check_answer"]
@@ -33,11 +34,13 @@ class Progress:
 
     Args:
         wanted: For each dataset its companies, in the order of the company list, and `expected` of each.
-        names: The messages of the service.
+        names: The messages and headers of the service.
+        free: Companies inside their paid window before this run.
         keep_records: Whether records are kept for staging; otherwise they are only counted.
         doubts_totals: Whether a full page whose total equals its length is doubted; see `settle`.
 
     Attributes:
+        free: As given.
         datasets: Tracks by dataset, then company, in the order of the company list.
         headers: Headers of all landed records, in landing order.
         foreign: Elements about companies that were not asked for, with the header of their answer.
@@ -49,10 +52,12 @@ class Progress:
         self,
         wanted: Iterable[tuple[str, Iterable[Company], Iterable[int | None]]],
         names: NameSettings,
+        free: frozenset[Company] = frozenset(),
         *,
         keep_records: bool = False,
         doubts_totals: bool = False,
     ) -> None:
+        self.free = free
         self.datasets: defaultdict[str, dict[Company, Track]] = defaultdict(dict)
         for dataset, companies, counts in wanted:
             self.datasets[dataset] = dict(zip(companies, map(Track, counts), strict=True))
@@ -71,6 +76,12 @@ class Progress:
         for dataset, tracks in self.datasets.items():
             for company, track in tracks.items():
                 yield company, dataset, track
+
+    def is_paid(self, company: Company, before: datetime | None = None) -> bool:
+        """Tell whether a company is free: paid for before this run, or by an answer of this run, before a time."""
+        tracks = (tracks.get(company) for tracks in self.datasets.values())
+        times = (track.first_at for track in tracks if track and track.first_at)
+        return company in self.free or any(before is None or at < before for at in times)
 
     def pending(self, dataset: str) -> dict[Company, Track]:
         """Return the companies still to ask for, in the order of the company list."""
@@ -136,11 +147,13 @@ class Progress:
             if has_failed:
                 track.reason = header.error or f"status {header.status}"
         if has_failed:
+            self._note_charged(header, asked)
             return
         try:
             elements = elements or check_answer(header.dataset, body)
         except UnusableAnswerError as error:
             # The answer tells nothing about any company. One may be the reason, so it is no miss of the others.
+            self._note_charged(header, asked)
             for _, track in asked:
                 track.reason = error.message
             return
@@ -183,11 +196,22 @@ class Progress:
         try:
             elements = read_answer(header.dataset, body if body.lstrip().startswith(b"[") else b"[%b]" % body)
         except UnusableAnswerError:
+            self._note_charged(header, asked)
             return
         told = {element.company for element in elements if self._tells(element)}
         for company, track in asked:
             if company in told:
                 track.first_at = track.first_at or header.fetched_at
+
+    def _note_charged(self, header: Header, asked: Sequence[tuple[Company, Track]]) -> None:
+        """Take the companies of a request without a readable answer as paid for, if that is certain.
+
+        It is if none was paid for before and as many credits were charged. Fewer do not tell whose they are.
+        """
+        charged, at = credits_in(header, self._names.credits_charged_header), header.fetched_at
+        if charged == len(header.companies) and not any(self.is_paid(each, before=at) for each in header.companies):
+            for _, track in asked:
+                track.first_at = min(track.first_at or at, at)  # answers are not absorbed in the order they came
 
     def _match(
         self, header: Header, asked: Sequence[tuple[Company, Track]], elements: Sequence[Element]

@@ -106,7 +106,7 @@ class Sender:
             return Sent(ask, [], ended)
         request = requests.bulk(self._settings.api, page.dataset, page.companies, page.limit, page.offset)
         base = self._header(page, shard.number)
-        due = sum(not shard.is_paid(company, self._run.plan.datasets) for company in page.companies)
+        due = sum(not shard.progress.is_paid(company) for company in page.companies)
         with self._lock:
             self._due += due
         landed: list[tuple[Header, bytes, list[Element] | None]] = []
@@ -137,7 +137,7 @@ class Sender:
         except (EndpointPausedError, UnavailableError) as error:
             return self.end(page.dataset, Sent(ask, landed, None), error)
         except OutOfCreditsError as error:
-            if all(shard.is_paid(company, self._run.plan.datasets) for company in page.companies):
+            if all(shard.progress.is_paid(company) for company in page.companies):
                 shard.unpaid.update(page.companies)
             self.out_of_credits = error
             return Sent(ask, landed, error)
@@ -196,7 +196,7 @@ class Sender:
         A service that refuses a page of 100 companies for want of one credit would otherwise keep the other 99.
         """
         page = sent.ask.page
-        unpaid = [company for company in page.companies if not shard.is_paid(company, self._run.plan.datasets)]
+        unpaid = [company for company in page.companies if not shard.progress.is_paid(company)]
         left = self.credits_left
         count = min(len(unpaid) // 2 if left is None else left, len(unpaid) - 1)
         return [sent.ask._replace(page=page._replace(companies=tuple(unpaid[:count])))] if count > 0 else []

@@ -16,6 +16,7 @@ from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page
 from firmlake.landing.progress import Progress
 from firmlake.landing.segments import Header, SegmentWriter
+from firmlake.landing.track import MISSES_MAX
 
 __all__ = ["Shard", "ShardResult", "open_shard"]
 
@@ -60,7 +61,6 @@ class Shard(NamedTuple):
         number: Number of the shard.
         progress: What has landed so far.
         writer: Writes the shard's answers.
-        free: Companies that were inside their paid window before this run.
         refreshed: Companies by dataset in the last days of their paid window; they are requested separately, so that a
             charge for them is noticed.
         apart: Companies by dataset that failed in an earlier run; they are requested separately, so that they fail no
@@ -73,7 +73,6 @@ class Shard(NamedTuple):
     number: int
     progress: Progress
     writer: SegmentWriter
-    free: frozenset[Company]
     refreshed: Targets
     apart: Targets
     barred: Targets
@@ -100,10 +99,20 @@ class Shard(NamedTuple):
         """Tell whether all targets of a page are refreshed for free, so that any charge for it is a mistake."""
         return self.refreshed[page.dataset].issuperset(page.companies)
 
+    def give_up_new(self, page: Page) -> bool:
+        """Ask no more for the companies of a page if they are all of the dataset, and new; tell whether they are."""
+        tracks = self.progress.datasets[page.dataset]
+        is_new = self.progress.free.isdisjoint(tracks) and not any(track.expected for track in tracks.values())
+        if not is_new or not tracks.keys() <= set(page.companies):
+            return False
+        for track in tracks.values():
+            track.misses = MISSES_MAX
+        return True
+
     def is_known(self, company: Company) -> bool:
         """Tell whether the service has told of a company, in this run or in an earlier one."""
         tracks = (tracks.get(company) for tracks in self.progress.datasets.values())
-        return company in self.free or any(track and (track.first_at or track.expected) for track in tracks)
+        return company in self.progress.free or any(track and (track.first_at or track.expected) for track in tracks)
 
     def doubts_silence(self, dataset: str) -> bool:
         """Tell whether a company of which answers say nothing may be known all the same.
@@ -129,11 +138,6 @@ class Shard(NamedTuple):
         tracks = self.progress.datasets[page.dataset]
         return tuple(company for company in page.companies if tracks[company].status != "answered")
 
-    def is_paid(self, company: Company, datasets: Iterable[str]) -> bool:
-        """Tell whether a company is free: paid for before this run, or by an answer of this run."""
-        tracks = (self.progress.datasets[dataset].get(company) for dataset in datasets)
-        return company in self.free or any(track and track.first_at for track in tracks)
-
 
 def open_shard(run: Run, number: int, writer: SegmentWriter) -> Shard:
     """Open a shard at the state given by its targets and landed answers."""
@@ -142,7 +146,6 @@ def open_shard(run: Run, number: int, writer: SegmentWriter) -> Shard:
         number,
         load_progress(run, number, targets=targets, keep_records=True),
         writer,
-        free=frozenset().union(*_of_datasets(targets, "is_paid").values()),
         refreshed=_of_datasets(targets, "is_refresh"),
         apart=_of_datasets(targets, "has_failed"),
         barred=_of_datasets(targets, "is_barred"),

@@ -49,7 +49,8 @@ class Track(msgspec.Struct, gc=False):
         restarts: Restarts from the first page because pages were inconsistent.
         reason: The last problem; if the company failed, the reason.
         attempts: Requests that named the company.
-        first_at: Time of the first page, or of an answer to `firmlake check`; from then on the company is paid for.
+        first_at: Time of the first page, of an answer to `firmlake check`, or of one that could not be read but was
+            charged for; from then on the company is paid for.
         answered_at: Time of the last page.
         ended_at: Time at which the company was given up.
         parts: The pages, if records are kept.

@@ -23,7 +23,8 @@ class Underway(NamedTuple):
     """What has landed for a run that is not in the warehouse.
 
     Attributes:
-        paid: Companies with an answer, and the time of the first: country, company_number, paid_at (UTC).
+        paid: Companies with an answer or a certain charge, and the time of the first: country, company_number, paid_at
+            (UTC).
         begun: Shards for which an answer has landed.
         pending: Targets of these shards without a complete answer: country, company_number, dataset, remaining_count
             (records still to come; null if unknown).
@@ -42,6 +43,11 @@ class Underway(NamedTuple):
         key = [pl.col(name).cast(pl.String) for name in ("country", "company_number")]
         free = self.run.targets().lazy().filter(pl.col("is_paid")).select(key).unique().collect()
         return self.paid.join(free, on=free.columns, how="anti")
+
+    @property
+    def credit_count(self) -> int:
+        """The credits that the run has spent: what the answers tell, or our ledger counts, whichever is more."""
+        return max(int(self.charges["credits_charged"].sum()), self.bought.height)
 
     def targets_left(self) -> pl.DataFrame:
         """Read the frozen targets still to be asked for or left out by a budget, with remaining_count."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from firmlake.core.text import count_of, one_line, shown
+from firmlake.enrich.budget import tell_before
 from firmlake.enrich.plan import Planned
 from firmlake.enrich.sample import Whole
 from firmlake.enrich.targets import count_companies
@@ -69,7 +70,7 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     if line := planned.budget.tell(content["credits"]):
         yield line
     if content["waiting_count"]:
-        setting = planned.budget.limit.split(" ")[0] or "run.max_credits"
+        setting = planned.budget.limit.split(" ")[0] or f"run.max_credits{tell_before(planned.budget.before)}"
         yield f"Left out by {setting}: {count_of(content['waiting_count'], 'company')}"
     if left := content["left_out_requests"]:
         yield f"Left to the next run by run.max_requests: about {count_of(left, 'request')}"

@@ -115,7 +115,7 @@ _REJECTS = """
     SELECT w.*, request_id, '{dataset}' AS dataset, '{reason}' AS reason, 'value' AS effect, '{run_id}' AS run_id
     FROM ({withheld}) w JOIN (
         SELECT fetched_at, min(request_id) AS request_id FROM staged_requests
-        WHERE dataset = '{dataset}' AND status = 200 GROUP BY fetched_at
+        WHERE dataset = '{dataset}' AND status BETWEEN 200 AND 299 GROUP BY fetched_at
     ) USING (fetched_at)
 """
 _DRIFT = """

@@ -6,7 +6,7 @@
 -- reason: Why the run is not done. Null: it is done
 -- next_step: What to do next. Null: the run is done
 -- credits_per_company: Credits charged by companies asked for
--- failed_request_count: Requests without an answer of status 200
+-- failed_request_count: Requests without a complete answer of a status of success (200 to 299)
 -- body_bytes: Bytes received
 -- credits_remaining: What the service said was left, in its last answer of the run. Null: it did not say
 -- company_count: Companies accepted
@@ -32,7 +32,7 @@ FROM runs r
 LEFT JOIN (
     SELECT
         run_id,
-        count(*) FILTER (status IS DISTINCT FROM 200) AS failed_request_count,
+        count(*) FILTER (error IS NOT NULL OR status NOT BETWEEN 200 AND 299) AS failed_request_count,
         sum(body_bytes)::BIGINT AS body_bytes,
         arg_max(credits_remaining, fetched_at) AS credits_remaining
     FROM requests
