@@ -633,7 +633,7 @@ def test_status_and_metrics_and_plan_count_the_credits_of_unfinished_runs(call: 
     assert call("status", "--json").content["bill"]["spent"] == sandbox.ledger()["summary"]["credits_charged"]
 
 
-@pytest.mark.parametrize("source", ["stdin", "query"])
+@pytest.mark.parametrize("source", ["stdin", pytest.param("query", marks=pytest.mark.slow)])
 def test_an_interrupted_run_over_a_list_that_was_kept_is_resumed_by_what_status_advises(
     source, call: Call, sandbox, monkeypatch
 ):

@@ -116,6 +116,7 @@ def test_a_forbidden_dataset_of_a_service_that_never_heard_of_us_costs_that_data
     assert lake.query("SELECT count(*) FROM financials") == [(periods,)]
 
 
+@pytest.mark.slow
 def test_a_forbidden_country_needs_a_person_and_everything_else_is_checked_and_fetched(tmp_path: Path) -> None:
     with foreign(forbidden_country="FR") as service:
         lake, checked, run = first_contact(tmp_path, service, 80)  # Belgian, Dutch and French

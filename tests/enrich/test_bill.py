@@ -95,6 +95,7 @@ def test_companies_are_refreshed_once_at_the_end_of_their_window_and_it_costs_no
     assert any(f"{bought} in all: as many credits saved" in line for line in describe_bill(status.bill))
 
 
+@pytest.mark.slow
 def test_what_somebody_else_bought_before_is_not_refreshed_for_free(schedule: Schedule, tmp_path: Path):
     """By a run over another data folder, or one that was killed before its answers landed: its window ends sooner."""
     bought = schedule.run(0).summary.expected_credit_count
@@ -208,6 +209,7 @@ def test_a_month_costs_no_more_than_its_budget_and_the_next_month_goes_on(schedu
     assert schedule.plan(**budget, run__time_zone="UTC").budget.spent == schedule.charged()
 
 
+@pytest.mark.slow
 def test_a_run_that_resumes_in_the_next_month_has_its_budget(schedule: Schedule):
     values = {"run__max_credits_per_month": 6, "api__companies_per_request": 2, "api__threads": 1}
     schedule.sandbox.set_faults([{"kind": "status", "status": 503, "nth": list(range(3, 60))}])

@@ -11,7 +11,7 @@ import pytest
 
 import firmlake_sandbox
 from other_service import start_other_service
-from support import DATASETS, query
+from support import DATASETS, query, slow
 
 from .desk import Desk
 
@@ -54,7 +54,7 @@ def cost_of(desk, *arguments):
     return code, said, desk.service.requests - before
 
 
-@pytest.mark.parametrize("datasets", [list(DATASETS), ["lookalikes"]], ids=["every dataset", "one dataset"])
+@pytest.mark.parametrize("datasets", [list(DATASETS), *slow(["lookalikes"])], ids=["every dataset", "one dataset"])
 def test_a_forbidden_country_costs_only_its_own_companies(desk, datasets):
     desk.service.forbidden, desk.service.forbidden_in = {"FR"}, set(datasets)
     code, said, requests = cost_of(desk)
@@ -88,6 +88,7 @@ def test_a_forbidden_country_costs_only_its_own_companies(desk, datasets):
     pay_nothing_twice(desk)
 
 
+@pytest.mark.slow
 def test_two_of_three_countries_are_told_apart_and_each_is_noticed_when_it_is_allowed(desk):
     desk.service.forbidden = {"FR", "BE"}
     code, said, requests = cost_of(desk)
@@ -115,7 +116,7 @@ def test_where_every_country_is_forbidden_the_token_is_to_blame(desk):
     assert len(desk.service.charged) == 3 * OF_COUNTRY
 
 
-@pytest.mark.parametrize("count", [1, 2, OF_COUNTRY])
+@pytest.mark.parametrize("count", [*slow(1, 2), OF_COUNTRY])
 def test_a_list_of_a_forbidden_country_only_is_a_matter_of_the_token(desk, count):
     desk.write_companies(sample("FR")[:count])
     desk.service.forbidden = {"FR"}
@@ -126,6 +127,7 @@ def test_a_list_of_a_forbidden_country_only_is_a_matter_of_the_token(desk, count
     assert desk.run()[0] == 0
 
 
+@pytest.mark.slow
 def test_companies_of_a_forbidden_country_that_join_a_list_do_not_blame_the_token(desk):
     desk.write_companies(sample("BE", "NL"))
     desk.service.forbidden = {"FR"}
@@ -142,6 +144,7 @@ def test_companies_of_a_forbidden_country_that_join_a_list_do_not_blame_the_toke
     assert said.count("are forbidden for 20 companies (The token may not ask about companies in FR (403: Not in") == 1
 
 
+@pytest.mark.slow
 def test_a_list_in_order_of_country_goes_on_after_a_shard_of_which_all_is_forbidden(desk):
     desk.write_companies(sample("FR") + sample("BE", "NL"))
     desk.service.forbidden = {"FR"}
@@ -151,6 +154,7 @@ def test_a_list_in_order_of_country_goes_on_after_a_shard_of_which_all_is_forbid
     assert ("FR", "forbidden", OF_COUNTRY) in held(desk)
 
 
+@pytest.mark.slow
 def test_a_budget_goes_to_others_before_companies_that_were_forbidden(desk):
     """Otherwise they would use it up each time, and those behind them would never be asked for."""
     desk.write_companies(sample("FR") + sample("BE"))
@@ -164,6 +168,7 @@ def test_a_budget_goes_to_others_before_companies_that_were_forbidden(desk):
     pay_nothing_twice(desk)
 
 
+@pytest.mark.slow
 def test_a_forbidden_dataset_is_named_as_such_and_later_runs_ask_for_one_company_of_each_country(desk):
     desk.service.broken = {"lookalikes": 403}
     code, said, _ = cost_of(desk)
@@ -196,6 +201,7 @@ def test_single_forbidden_companies_cost_no_others_and_are_asked_for_apart_after
     pay_nothing_twice(desk)
 
 
+@pytest.mark.slow
 def test_one_refused_company_closes_no_country_once_the_token_is_known_to_be_good(desk):
     dutch = sample("NL")
     desk.write_companies(sample("BE") + sample("NL", "FR"))
@@ -205,6 +211,7 @@ def test_one_refused_company_closes_no_country_once_the_token_is_known_to_be_goo
     assert ("NL", "reported", OF_COUNTRY - 1) in held(desk)
 
 
+@pytest.mark.slow
 def test_many_single_forbidden_companies_do_not_close_their_country(desk):
     companies = [one for one in firmlake_sandbox.sample_numbers(200) if one[0] == "NL"]
     desk.write_companies(companies)
@@ -219,6 +226,7 @@ def test_many_single_forbidden_companies_do_not_close_their_country(desk):
     assert requests["lookalikes"] < 2 * len(companies)
 
 
+@pytest.mark.slow
 def test_redrive_asks_one_company_of_a_forbidden_country_and_takes_them_all_once_it_may(desk):
     desk.service.forbidden = {"FR"}
     assert desk.run()[0] == 3
@@ -232,6 +240,7 @@ def test_redrive_asks_one_company_of_a_forbidden_country_and_takes_them_all_once
     pay_nothing_twice(desk)
 
 
+@pytest.mark.slow
 def test_a_token_that_lost_everything_is_to_blame_and_the_run_goes_on_with_another(desk):
     """Even midway: each country is closed after ten companies that were refused alone, in a row."""
     desk.write_companies(firmlake_sandbox.sample_numbers(200))
@@ -253,6 +262,7 @@ def test_a_token_that_lost_everything_is_to_blame_and_the_run_goes_on_with_anoth
     pay_nothing_twice(desk)
 
 
+@pytest.mark.slow
 def test_a_whole_list_that_is_refused_later_is_a_matter_of_the_token(desk):
     desk.service.forbidden = {"FR"}
     assert desk.run()[0] == 3
@@ -263,7 +273,7 @@ def test_a_whole_list_that_is_refused_later_is_a_matter_of_the_token(desk):
     assert ("BE", "reported", OF_COUNTRY) in held(desk)
 
 
-@pytest.mark.parametrize("last", [2, 4, 9])
+@pytest.mark.parametrize("last", [*slow(2, 4), 9])
 def test_a_killed_run_resumes_without_paying_twice(desk, last):
     desk.service.forbidden = {"FR"}
     command = [sys.executable, "-m", "firmlake", "run", str(desk.list)]
@@ -305,6 +315,7 @@ def test_a_dataset_that_wants_a_long_pause_with_403_leaves_the_others(desk):
     assert desk.run()[0] == 0
 
 
+@pytest.mark.slow
 def test_where_every_dataset_wants_a_long_pause_with_403_the_run_stops(desk):
     desk.service.headers = {"Retry-After": "7200"}
     desk.service.broken = dict.fromkeys(DATASETS, 403)

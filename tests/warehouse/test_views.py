@@ -28,20 +28,25 @@ def empty():
         yield connection
 
 
+@pytest.fixture(scope="module")
+def described(empty):
+    return describe_columns(empty, MADE)
+
+
 @pytest.mark.parametrize("definition", MADE, ids=lambda definition: definition.name)
-def test_every_column_is_described_and_every_description_has_its_column(empty, definition):
-    columns = describe_columns(empty, [definition])[definition.name]
+def test_every_column_is_described_and_every_description_has_its_column(described, definition):
+    columns = described[definition.name]
     assert [name for name, (_, meaning) in columns.items() if not meaning] == []
     assert set(definition.columns) <= set(columns)
 
 
 @pytest.mark.parametrize("definition", MADE, ids=lambda definition: definition.name)
-def test_a_column_that_its_sources_describe_differently_is_described_in_the_file(empty, definition):
-    made = {name: columns for name, columns in describe_columns(empty, MADE).items() if name in definition.reads}
+def test_a_column_that_its_sources_describe_differently_is_described_in_the_file(described, definition):
+    made = {name: columns for name, columns in described.items() if name in definition.reads}
     read = [{column: meaning for column, (_, meaning) in columns.items()} for columns in made.values()]
     tables = [WAREHOUSE_TABLES[name] for name in definition.reads if name in WAREHOUSE_TABLES]
     read += [{column.name: column.comment_in_view for column in table.columns} for table in tables]
-    for column in describe_columns(empty, [definition])[definition.name].keys() - definition.columns.keys():
+    for column in described[definition.name].keys() - definition.columns.keys():
         assert len({meanings[column] for meanings in read if column in meanings}) == 1, column
 
 
