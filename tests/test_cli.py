@@ -99,6 +99,9 @@ def test_a_run_accounts_for_every_company_in_each_dataset(call: Call):
         assert sum(counts.values()) == len(NUMBERS)
         assert counts.get("failed", 0) == counts.get("waiting", 0) == counts["fresh"] == 0
     assert call("verify", "--json").content["agrees"] is True
+    assert call("verify", "--files", "--json").content["runs"] == 1
+    assert "none has changed" in call("verify", "--files").out
+    assert call("verify", "--files", "--forgotten").code == 2
 
 
 def test_the_json_of_a_run_has_the_same_keys_where_there_is_nothing_to_fetch(call: Call):

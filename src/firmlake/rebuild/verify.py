@@ -20,7 +20,7 @@ from firmlake.rebuild.reload import NEVER, Content, find_overviews, publish_cont
 from firmlake.rebuild.restage import restage
 from firmlake.service_lists.load import lists_loaded_at
 from firmlake.tables.schemas import TABLES, WAREHOUSE_TABLES
-from firmlake.tables.stage import Manifest, check_landed, check_staged, read_manifest
+from firmlake.tables.stage import Manifest, check_landed, check_staged, read_manifest, required_manifest
 from firmlake.warehouse.generations import open_warehouse
 from firmlake.warehouse.loads import loaded_runs, read_loads
 from firmlake.warehouse.macros import as_of_columns
@@ -108,10 +108,7 @@ def content_hashes(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[int
 
 
 def _compare_staged(run: Run, again: Manifest, aside: Folders) -> None:
-    staged = read_manifest(run)
-    if staged is None:
-        folder = run.folders.staged(run.run_id)
-        raise DamagedError(f"{folder} has no manifest, or a damaged one", "`firmlake replay` makes it again")
+    staged = required_manifest(run)
     check_landed(run, staged)
     check_staged(run, staged)
     made = {file.path: file for file in again.files}

@@ -42,6 +42,7 @@ __all__ = [
     "is_staged",
     "read_manifest",
     "read_shard_manifest",
+    "required_manifest",
     "stage_shard",
     "stage_shards",
 ]
@@ -151,6 +152,18 @@ def read_shard_manifest(run: Run, shard: int) -> Manifest | None:
 def read_manifest(run: Run) -> Manifest | None:
     """Read the manifest of a run; None if the run is not staged or the manifest is damaged."""
     return _read_manifest(run.folders.staged(run.run_id) / "manifest.json")
+
+
+def required_manifest(run: Run) -> Manifest:
+    """Read the manifest of a run that is staged.
+
+    Raises:
+        DamagedError: It is missing or damaged; `firmlake replay` makes it again.
+    """
+    if manifest := read_manifest(run):
+        return manifest
+    folder = run.folders.staged(run.run_id)
+    raise DamagedError(f"{folder} has no manifest, or a damaged one", "`firmlake replay` makes it again")
 
 
 def check_landed(run: Run, manifest: Manifest) -> None:

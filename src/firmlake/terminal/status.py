@@ -9,6 +9,7 @@ from firmlake.core.run import Run
 from firmlake.core.text import count_of
 from firmlake.forget.retention import Expired
 from firmlake.rebuild.prune import Pinned, Removable
+from firmlake.rebuild.unchanged import Unchanged
 from firmlake.rebuild.verify import TableCheck
 from firmlake.report.alerts import describe_counts
 from firmlake.report.state import Status
@@ -83,6 +84,14 @@ def show_checks(checks: Sequence[TableCheck], runs: Sequence[Run]) -> None:
     if all(check.agrees for check in checks):
         rest = f". Of {are_pruned} only the staged tables were compared" if landed and pruned else ""
         echo(f"{proof} and the warehouse agree in all {count_of(len(checks), 'table')}{rest}")
+
+
+def show_unchanged(found: Unchanged) -> None:
+    """Print how many files were found as they were written."""
+    echo(
+        f"{count_of(found.files, 'file')} ({_megabytes(found.bytes):,} MB) of {count_of(found.runs, 'run')} and the "
+        "warehouse: none has changed since it was written. Without --files, `verify` also proves that they agree"
+    )
 
 
 def show_removable(
