@@ -493,8 +493,11 @@ def test_what_is_left_of_an_unfinished_run_is_priced(call: Call, sandbox: firmla
     before = sandbox.ledger()["summary"]
     plan = call("plan", "many.csv", "--json").content
     assert plan["continues_run"]
-    assert "Still to fetch" in call("plan", "many.csv").out
-    result = call("run", "many.csv", "--max-credits", str(plan["credits"]))
+    told = call("plan", "many.csv").out
+    assert "Still to fetch" in told
+    assert f"has spent {plan['credits_before']} credits" in told
+    assert plan["credits_before"] == before["credits_charged"]
+    result = call("run", "many.csv", "--max-credits", str(plan["credits_before"] + plan["credits"]))
     assert (result.code, "Still to fetch" in result.err) == (0, True)
     after = sandbox.ledger()["summary"]
     assert abs(sum(plan["requests"].values()) - (after["requests"] - before["requests"])) <= 1

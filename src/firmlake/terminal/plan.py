@@ -36,7 +36,12 @@ def describe_list(companies: CompanyList) -> Iterator[str]:
 def describe_plan(planned: Planned) -> Iterator[str]:
     """Describe what a run will fetch and cost."""
     if planned.unfinished:
-        yield f"Continuing run {planned.unfinished.run_id} of {planned.unfinished.plan.started_at:%Y-%m-%d %H:%M} UTC"
+        before = planned.budget.before
+        spent = f", which has spent {count_of(before, 'credit')}; run.max_credits counts these too" if before else ""
+        yield (
+            f"Continuing run {planned.unfinished.run_id} of {planned.unfinished.plan.started_at:%Y-%m-%d %H:%M} UTC"
+            f"{spent}"
+        )
     still, held = ("Still to fetch", "fresh or landed") if planned.unfinished else ("To fetch", "fresh")
     content = plan_content(planned)
     requests = ", ".join(f"{dataset} {count}" for dataset, count in content["requests"].items())
@@ -111,6 +116,7 @@ def plan_content(planned: Planned) -> dict[str, Any]:
         "requests": planned.estimate.request_counts,
         "left_out_requests": planned.estimate.left_out_count,
         "credits": planned.estimate.credit_count,
+        "credits_before": planned.budget.before,
         "free_refreshes": planned.estimate.refresh_count,
         "minutes": round(planned.estimate.minutes, 2),
         "wait_seconds": round(planned.waits.wait_seconds, 1) if planned.waits else 0.0,
