@@ -54,6 +54,9 @@ def test_cells_of_workbooks_parquet_and_json_come_in_the_same_way(write):
     ("values", "text"),
     [
         (pa.array([datetime.timedelta(hours=1)]), "PT1H"),
+        (pa.array([datetime.time(9, 30)]), "09:30:00"),
+        (pa.array([datetime.time(9, 30, 0, 500_000)]), "09:30:00.500"),
+        (pa.array([1], pa.time64("ns")), "00:00:00.000000001"),
         (pa.array([{"a": [b"\xff"]}]), '{"a":["/w=="]}'),
         (pa.array(['{"a":1}'], pa.json_()), '{"a":1}'),
         (pa.array([None], pa.list_(pa.int8())), None),
@@ -170,6 +173,18 @@ def test_an_error_beside_a_company_number_says_no_more_than_an_empty_cell(read, 
     found = read(with_errors(*rows, ["BE", f"={error}", None]))
     assert found.companies["company_number"].to_list() == ["0403227515", "0403053608"]
     assert found.refused["reason"].to_list() == [EMPTY]
+
+
+def test_a_line_of_errors_in_a_workbook_is_blank_and_keeps_its_cells(write, read):
+    """Formulas that were filled in below the last line are no refused lines."""
+    content = with_errors(["kbo", "x"], ["0403227515", 1], ["=#N/A", "=#REF!"], [None, "=#N/A"], ["=#N/A", "x"])
+    assert cells(write(content))[1][1:3] == [
+        (3, None, BLANK, "#N/A", "#REF!", None),
+        (4, None, BLANK, None, "#N/A", None),
+    ]
+    assert kinds(write(content))[1:3] == ["ee", "se"]
+    found = read(content)
+    assert (found.line_count, found.blank_count, found.refused["line"].to_list()) == (5, 2, [5])
 
 
 def test_errors_do_not_hide_the_column_with_the_numbers(read):
