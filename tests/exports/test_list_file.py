@@ -313,6 +313,7 @@ def test_a_cell_whose_kind_is_known_comes_back_as_that_if_a_spreadsheet_can_hold
         ("n", "NaN", "NaN"),
         ("n", "damaged", "damaged"),
         ("b", "true", True),
+        ("b", "damaged", "damaged"),
         ("d", "2026-09-01 12:30:00.000000000", datetime(2026, 9, 1, 12, 30)),
         ("d", "1850-01-01", "1850-01-01"),
         ("e", "#N/A", None),

@@ -80,6 +80,11 @@ def test_a_date_of_a_workbook_is_an_iso_date_without_the_time_it_does_not_have(w
     assert lines[0][5] == "2026-09-01 00:00:00"
 
 
+def test_a_time_of_a_workbook_is_a_time_also_at_midnight(write):
+    content = workbook([["kbo", "at"], ["0403227515", datetime.time(0)], [None, datetime.time(9, 30)]])
+    assert second_column(content, write) == ["00:00:00", "09:30:00"]
+
+
 def second_column(content, write):
     return [line[4] for line in cells(write(content))[1]]
 

@@ -71,6 +71,11 @@ def test_a_format_without_its_code_is_none(write):
     assert formats(write(replaced(replaced(content, b"numFmts", b"others"), b"<numFmt ", b"<other "))) == {}
 
 
+def test_a_number_of_a_format_that_no_spreadsheet_has_is_none(write):
+    content = formatted(NUMBERS, ("x", (1, 10)))
+    assert formats(write(replaced(content, b'<xf numFmtId="10"', b'<xf numFmtId="%s"' % (b"1" * 5000)))) == {}
+
+
 @pytest.mark.timeout(20)  # a millisecond; if each beginning is read to the end of the part, minutes
 @pytest.mark.parametrize(
     ("end", "beginning"),

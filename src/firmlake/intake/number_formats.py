@@ -26,6 +26,7 @@ _CELL: Final = re.compile(r"<c\s([^<>]*[^<>/])>")
 
 _PLACE: Final = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _CODE: Final = re.compile(r"<numFmt\s[^<>]*>")
+_BUILT_IN: Final = re.compile(r"[0-9]{1,3}")
 _STYLE: Final = re.compile(r"<xf\s[^<>]*>")
 
 
@@ -71,6 +72,6 @@ def _styles(text: str) -> dict[str, str | int]:
     codes = {attribute(tag, "numFmtId"): html.unescape(attribute(tag, "formatCode")) for tag in _CODE.findall(text)}
     styles = text.partition("<cellXfs")[2].partition("</cellXfs>")[0]
     numbers = [attribute(tag, "numFmtId") for tag in _STYLE.findall(styles)]
-    built_in = {each: int(each) for each in numbers if each.isdecimal() and int(each) < _FIRST_CODE}
+    built_in = {each: int(each) for each in numbers if _BUILT_IN.fullmatch(each) and int(each) < _FIRST_CODE}
     known = built_in | codes
     return {str(n): known.get(each, 0) for n, each in enumerate(numbers)}
