@@ -313,6 +313,7 @@ def test_a_cell_whose_kind_is_known_comes_back_as_that_if_a_spreadsheet_can_hold
         ("n", "NaN", "NaN"),
         ("n", "damaged", "damaged"),
         ("b", "true", True),
+        ("b", "damaged", "damaged"),
         ("d", "2026-09-01 12:30:00.000000000", datetime(2026, 9, 1, 12, 30)),
         ("d", "1850-01-01", "1850-01-01"),
         ("e", "#N/A", None),
@@ -351,7 +352,7 @@ def test_the_columns_of_a_parquet_list_come_back_with_their_types(sandbox, tmp_p
         "id": pa.array([10023, None], pa.int32()),
         "share": pa.array([0.1 + 0.2, float("inf")]),
         "amount": pa.array([Decimal("1.50"), None], pa.decimal128(12, 2)),
-        "since": [date(2026, 9, 1), None],
+        "since": pa.array([20_697, 6_668_000], pa.int32()).cast(pa.date32()),  # 2026-09-01, and the year 20226
         "seen": pa.array([moment, None], pa.timestamp("ms")),
         "sent": pa.array([moment, None], pa.timestamp("us", "Europe/Brussels")),
         "at": [time(9, 30), None],

@@ -21,7 +21,7 @@ def workbook(rows, sheet="Blad1", formats=None):
         date = book.add_format({"num_format": "yyyy-mm-dd"})
         for row, cells in enumerate(rows):
             for column, cell in enumerate(cells):
-                if isinstance(cell, datetime.date):
+                if isinstance(cell, datetime.date | datetime.time):
                     page.write_datetime(row, column, cell, date)
                 elif cell is not None:
                     page.write(row, column, cell)

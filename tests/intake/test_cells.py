@@ -54,6 +54,9 @@ def test_cells_of_workbooks_parquet_and_json_come_in_the_same_way(write):
     ("values", "text"),
     [
         (pa.array([datetime.timedelta(hours=1)]), "PT1H"),
+        (pa.array([datetime.time(9, 30)]), "09:30:00"),
+        (pa.array([datetime.time(9, 30, 0, 500_000)]), "09:30:00.500"),
+        (pa.array([1], pa.time64("ns")), "00:00:00.000000001"),
         (pa.array([{"a": [b"\xff"]}]), '{"a":["/w=="]}'),
         (pa.array(['{"a":1}'], pa.json_()), '{"a":1}'),
         (pa.array([None], pa.list_(pa.int8())), None),
@@ -75,6 +78,11 @@ def test_a_date_of_a_workbook_is_an_iso_date_without_the_time_it_does_not_have(w
     _, lines = cells(write(workbook(rows)))
     assert [line[4] for line in lines] == ["2026-09-01", "2026-09-01 12:30:00"]
     assert lines[0][5] == "2026-09-01 00:00:00"
+
+
+def test_a_time_of_a_workbook_is_a_time_also_at_midnight(write):
+    content = workbook([["kbo", "at"], ["0403227515", datetime.time(0)], [None, datetime.time(9, 30)]])
+    assert second_column(content, write) == ["00:00:00", "09:30:00"]
 
 
 def second_column(content, write):
@@ -170,6 +178,18 @@ def test_an_error_beside_a_company_number_says_no_more_than_an_empty_cell(read, 
     found = read(with_errors(*rows, ["BE", f"={error}", None]))
     assert found.companies["company_number"].to_list() == ["0403227515", "0403053608"]
     assert found.refused["reason"].to_list() == [EMPTY]
+
+
+def test_a_line_of_errors_in_a_workbook_is_blank_and_keeps_its_cells(write, read):
+    """Formulas that were filled in below the last line are no refused lines."""
+    content = with_errors(["kbo", "x"], ["0403227515", 1], ["=#N/A", "=#REF!"], [None, "=#N/A"], ["=#N/A", "x"])
+    assert cells(write(content))[1][1:3] == [
+        (3, None, BLANK, "#N/A", "#REF!", None),
+        (4, None, BLANK, None, "#N/A", None),
+    ]
+    assert kinds(write(content))[1:3] == ["ee", "se"]
+    found = read(content)
+    assert (found.line_count, found.blank_count, found.refused["line"].to_list()) == (5, 2, [5])
 
 
 def test_errors_do_not_hide_the_column_with_the_numbers(read):

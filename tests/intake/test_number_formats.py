@@ -4,12 +4,14 @@ import io
 import zipfile
 from datetime import date, time
 
+import polars as pl
 import pytest
 from xlsxwriter import Workbook
 
 from firmlake.intake.company_list import IntakeOptions, read_company_list
 from firmlake.intake.entries import read_entries
 from firmlake.intake.members import open_members
+from firmlake.intake.number_formats import find_formats
 
 
 def formatted(*columns, at=(0, 0), sheet="Blad1"):
@@ -23,6 +25,15 @@ def formatted(*columns, at=(0, 0), sheet="Blad1"):
             for row, (value, code) in enumerate(cells, at[0] + 1):
                 page.write(row, place, value, book.add_format({"num_format": code}))
     return file.getvalue()
+
+
+def replaced(workbook, old, new):
+    """Replace bytes in each part of a workbook."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(workbook)) as before, zipfile.ZipFile(content, "w") as after:
+        for name in before.namelist():
+            after.writestr(name, before.read(name).replace(old, new))
+    return content.getvalue()
 
 
 NUMBERS = ("kbo", ("0403227515", ""), ("0403053608", ""), ("0417497106", ""))
@@ -56,12 +67,30 @@ def test_a_sheet_that_begins_somewhere_else_and_has_a_name_to_escape_has_its_for
 
 def test_a_format_without_its_code_is_none(write):
     """Its number means another format, or none, in the file that is written."""
-    content = io.BytesIO(formatted(NUMBERS, ("x", (1, "0.000"))))
-    damaged = io.BytesIO()
-    with zipfile.ZipFile(content) as before, zipfile.ZipFile(damaged, "w") as after:
-        for name in before.namelist():
-            after.writestr(name, before.read(name).replace(b"numFmts", b"others").replace(b"<numFmt ", b"<other "))
-    assert formats(write(damaged.getvalue())) == {}
+    content = formatted(NUMBERS, ("x", (1, "0.000")))
+    assert formats(write(replaced(replaced(content, b"numFmts", b"others"), b"<numFmt ", b"<other "))) == {}
+
+
+def test_a_number_of_a_format_that_no_spreadsheet_has_is_none(write):
+    content = formatted(NUMBERS, ("x", (1, 10)))
+    assert formats(write(replaced(content, b'<xf numFmtId="10"', b'<xf numFmtId="%s"' % (b"1" * 5000)))) == {}
+
+
+@pytest.mark.timeout(20)  # a millisecond; if each beginning is read to the end of the part, minutes
+@pytest.mark.parametrize(
+    ("end", "beginning"),
+    [
+        (b"</worksheet>", b"<c "),
+        (b"</styleSheet>", b"<numFmt "),
+        (b"</cellXfs>", b"<xf "),
+        (b"</cellXfs>", b"<cellXfs "),
+        (b"</workbook>", b"<sheet "),
+        (b"</Relationships>", b"<Relationship "),
+    ],
+)
+def test_a_hundred_thousand_tags_that_do_not_end_take_no_time(write, end, beginning):
+    path = write(replaced(formatted(NUMBERS, ("x", (1, "0.0%"))), end, beginning * 100_000))
+    assert find_formats(path, "Blad1", pl.Series(["ss", "sn", "ss", "ss"]), 2) == {1: {"n": "0.0%"}}
 
 
 def test_other_files_have_none(write):

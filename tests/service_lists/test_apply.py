@@ -157,6 +157,12 @@ def test_a_refusal_that_is_about_a_contact_ends_nothing_for_the_others(desk: Des
     assert outcome[1] in progress.standings[odd].message
 
 
+def test_contacts_that_the_list_has_already_are_no_sign_of_wrong_settings(desk: Desk):
+    fault = {"kind": "status", "status": 409, "message": "Contact already in list"}
+    desk.sandbox.set_faults([{**ENDPOINT, **fault}])
+    assert desk.apply(desk.plan(contacts_of(6))).counts()["added"] == 6
+
+
 def test_adding_needs_no_credits_and_a_402_all_the_same_loses_nothing(desk: Desk):
     desk.sandbox.set_options(credits=0)
     contacts = contacts_of(101)

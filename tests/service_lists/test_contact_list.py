@@ -61,6 +61,13 @@ def test_a_cell_that_does_not_hold_what_was_typed_into_it_is_refused(tmp_path):
     assert [(one.line, one.reason.split()[-1]) for one in found.refused] == [(2, "again"), (4, "text"), (5, "text")]
 
 
+@pytest.mark.parametrize("error", ["#N/A", "#DIV/0!", "#NAME?"])
+def test_an_error_of_a_spreadsheet_is_no_contact_id(read, error):
+    found = read(f"kbo;contact\n0403227515;7\n0403227515;{error}\n")
+    assert [one.contact_id for one in found.contacts] == ["7"]
+    assert [(one.line, one.reason.split(":")[0]) for one in found.refused] == [(3, "no contact id")]
+
+
 @pytest.mark.parametrize("value", ["[1,2]", '{"id":1}', "true"])
 def test_a_value_of_json_that_is_no_single_id_is_refused(read, value):
     line = '{"kbo":"0403227515","contact":%s}\n'

@@ -56,13 +56,18 @@ def test_numbers_and_ids_may_be_json_numbers():
 
 
 def test_an_answer_that_is_no_success_settles_the_others_if_it_counts_them():
-    """Where their number is also that of the failures, the message may count these."""
+    """Any other number may count what failed, was undone or was left out."""
     third = Contact("NL", "24202194", "10")
     for sent, message, added in (
         ([SECOND, OTHER, third], "2 contacts added", {OTHER, third}),
         ([SECOND, OTHER, third], "0 contacts added", set()),
         ([SECOND, OTHER, third], "list 2: 0 contacts added", set()),
+        ([SECOND, OTHER], "1 contact added to the list", {OTHER}),
         ([SECOND, OTHER], "1 contact could not be added", set()),
+        ([SECOND, OTHER, third], "2 contacts were rolled back", set()),
+        ([SECOND, OTHER, third], "2 contacts skipped because of errors", set()),
+        ([SECOND, OTHER, third], "2 contacts added, 2 undone", set()),
+        ([SECOND, OTHER, third], "2 contacts added, then removed because of the error", set()),
     ):
         outcomes = read_outcomes(sent, answer(success=False, message=message, failed=[failure(SECOND)]))
         assert {contact for contact, (status, _) in outcomes.statuses.items() if status == "added"} == added
@@ -72,6 +77,15 @@ def test_a_contact_that_the_list_has_already_counts_as_added():
     said = answer(success=False, message="", failed=[failure(SECOND, "CONTACT ALREADY IN LIST 7.")])
     outcomes = read_outcomes([SECOND], said, lambda message: "already" in message.casefold())
     assert outcomes.statuses == {SECOND: ("added", "")}
+
+
+def test_a_message_that_a_contact_is_in_the_list_means_a_contact_that_was_sent_alone():
+    """Of several, also of a company, it does not tell which one is there, nor whether the others were added."""
+    words = "Contact already in list"
+    company = {"companyIdentifier": {"country": "BE", "companyNumber": FIRST.company_number}, "message": words}
+    for said in (answer(success=False, message=words, failed=[]), answer(success=False, failed=[company])):
+        for sent, statuses in (([SECOND], {SECOND: ("added", "")}), ([FIRST, SECOND], {})):
+            assert read_outcomes(sent, said, lambda message: "already" in message).statuses == statuses
 
 
 SEVEN: Any = [{"contactIdentifier": {"contactId": "7"}, "message": "Contact not found"}]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from firmlake.api.exchange import Answer
@@ -20,9 +21,10 @@ from firmlake.core.errors import (
     ServiceError,
     UnusableAnswerError,
 )
+from firmlake.core.files import write_json
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings
-from firmlake.landing.segments import list_segments, read_segment
+from firmlake.landing.segments import SegmentWriter, list_segments, read_segment
 from firmlake.service_lists.decode import read_list_page
 from firmlake.service_lists.overview import SWEEPS_MAX, list_overviews, take_overview
 
@@ -94,12 +96,28 @@ class Paged:
     ids=["text", "of the page", "null", "no pagination", "absent"],
 )
 @pytest.mark.parametrize("count", [7, 10, 30, 37])
-def test_no_list_is_left_out_whatever_total_the_service_states(folders, pagination, count):
+@pytest.mark.parametrize("asked", [10, 500])
+def test_no_list_is_left_out_whatever_total_the_service_states(folders, pagination, count, asked):
+    """Pages have ten lists: as many as were asked for, or fewer."""
     client: Any = Paged(count, 10, pagination)
-    found = take_overview(client, Settings(), folders, "this machine")
+    settings = load_settings(flags={"api.page_limit_max": str(asked)}, environment={})[0]
+    found = take_overview(client, settings, folders, "this machine")
     assert (list(found.lists), found.is_consistent) == (list(range(1, count + 1)), True)
     assert client.sent <= 2 * (count // 10 + 2)
     assert list(list_overviews(folders)) == [found]
+
+
+def test_an_overview_of_an_earlier_version_keeps_the_total_that_was_believed(folders):
+    """It has no page after a full one whose total did not exceed it; its lists would be gone from the history."""
+    client: Any = Paged(10, 10, lambda shown, count: {"pagination": {"limit": 10, "total": shown}})
+    found = take_overview(client, Settings(), folders, "this machine")
+    overview = folders.overviews / f"overview={found.plan.overview_id}"
+    write_json(overview / "plan.json", msgspec.structs.replace(found.plan, doubts_totals=False))
+    ((segment, pages),) = [(path, list(read_segment(path))) for path in list_segments(overview)]
+    segment.unlink()
+    with SegmentWriter(overview) as writer:
+        writer.append(pages[0].header, pages[0].body)
+    assert [list(one.lists) for one in list_overviews(folders)] == [list(found.lists)]
 
 
 def test_no_lists_may_be_null():
@@ -140,7 +158,8 @@ def test_it_holds_every_list_of_the_kind_asked_for(take):
 
 
 def test_one_page_that_holds_all_is_enough(take, folders):
-    found = take(api__page_limit_max=20)
+    """Unless it is full: its total may be that of the page."""
+    found = take(api__page_limit_max=21)
     assert (found.sweeps, found.is_consistent, len(landed(folders))) == (1, True, 1)
 
 

@@ -120,8 +120,10 @@ def gather_list(
     _gather(connection, f"SELECT *, {cells} AS cells FROM back_lines", chosen, list(values.values()))
     shown = [f"v{n} AS {quoted(column)}" for n, column in enumerate(values)]
     types = plan.list_types if plan else {}
-    typed = [
-        f"TRY_CAST(v{n} AS {types[column]}) AS {quoted(column)}" if column in types and n < len(own) else shown[n]
+    typed = [  # a year beyond 9999 has a sign, which DuckDB does not read
+        f"TRY_CAST(ltrim(v{n}, '+') AS {types[column]}) AS {quoted(column)}"
+        if column in types and n < len(own)
+        else shown[n]
         for n, column in enumerate(values)
     ]
     letters = ", ".join(f"kinds[{n}]" for n, each in enumerate(paths, 1) if each in own)

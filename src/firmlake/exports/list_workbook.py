@@ -25,6 +25,7 @@ SHEET_ROWS: Final = 1_048_575
 _CELL_MAX: Final = 32_767
 _EXACT_DIGITS: Final = 15
 _EXACT: Final = 10**_EXACT_DIGITS
+_TRUTHS: Final = {"true": True, "false": False}
 _ERRORS: Final = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
 _WIDTHS: Final = (6, 34)
 _SIGNS: Final = 6
@@ -242,7 +243,7 @@ def _typed(text: str, column: str) -> _Typed | None:
                 number = float(text)
                 return number if abs(number) < _EXACT else _number(text, column)
         case "b":
-            return text == "true"
+            return _TRUTHS.get(text)
         case "date" | "d":
             return _moment(text)
         case "e":

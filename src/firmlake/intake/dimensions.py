@@ -20,8 +20,8 @@ _CHUNK_BYTES: Final = 4 * 2**20
 _MAX_INDEX_BYTES: Final = 16 * 2**20
 _CELL: Final = re.compile(rb"<(?:\w+:)?c[\s/>]")
 _PLACE: Final = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]+)([0-9]+)""")
-_SHEET: Final = re.compile(r"<(?:\w+:)?sheet\s[^>]*>")
-_RELATION: Final = re.compile(r"<(?:\w+:)?Relationship\s[^>]*>")
+_SHEET: Final = re.compile(r"<(?:\w+:)?sheet\s[^<>]*>")
+_RELATION: Final = re.compile(r"<(?:\w+:)?Relationship\s[^<>]*>")
 _STRINGS: Final = "xl/sharedStrings.xml"
 
 

@@ -21,13 +21,13 @@ _FIRST_CODE: Final = 164
 
 _NONE: Final = (0, "", "General")
 _SAMPLE_BYTES: Final = 2**20
-_CELL: Final = re.compile(r"<c\s([^>]*[^>/])>")
-"""A cell with content."""
+_CELL: Final = re.compile(r"<c\s([^<>]*[^<>/])>")
+"""A cell with content. No tag holds `<`, so a search for its end stops there: a comment may hold a million starts."""
 
 _PLACE: Final = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
-_CODE: Final = re.compile(r"<numFmt\s[^>]*>")
-_STYLES: Final = re.compile(r"<cellXfs\b.*?</cellXfs>", re.DOTALL)
-_STYLE: Final = re.compile(r"<xf\s[^>]*>")
+_CODE: Final = re.compile(r"<numFmt\s[^<>]*>")
+_BUILT_IN: Final = re.compile(r"[0-9]{1,3}")
+_STYLE: Final = re.compile(r"<xf\s[^<>]*>")
 
 
 def find_formats(path: Path, name: str, kinds: pl.Series, width: int) -> dict[int, Formats]:
@@ -70,8 +70,8 @@ def find_formats(path: Path, name: str, kinds: pl.Series, width: int) -> dict[in
 def _styles(text: str) -> dict[str, str | int]:
     """Return the number format of each cell style, by the number of the style."""
     codes = {attribute(tag, "numFmtId"): html.unescape(attribute(tag, "formatCode")) for tag in _CODE.findall(text)}
-    found = _STYLES.search(text)
-    numbers = [attribute(tag, "numFmtId") for tag in _STYLE.findall(found[0] if found else "")]
-    built_in = {each: int(each) for each in numbers if each.isdecimal() and int(each) < _FIRST_CODE}
+    styles = text.partition("<cellXfs")[2].partition("</cellXfs>")[0]
+    numbers = [attribute(tag, "numFmtId") for tag in _STYLE.findall(styles)]
+    built_in = {each: int(each) for each in numbers if _BUILT_IN.fullmatch(each) and int(each) < _FIRST_CODE}
     known = built_in | codes
     return {str(n): known.get(each, 0) for n, each in enumerate(numbers)}

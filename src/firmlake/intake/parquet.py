@@ -169,6 +169,8 @@ def _text(column: pl.Series) -> pl.Series:
         return column.bin.encode("hex")
     if column.dtype == pl.Duration:
         return column.dt.to_string("iso")
+    if column.dtype == pl.Time:
+        return column.dt.to_string("%H:%M:%S%.f")
     if isinstance(column.dtype, pl.BaseExtension):
         return _text(column.ext.storage())
     if column.dtype.is_nested():

@@ -202,7 +202,7 @@ def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     """Write dates without a time as dates, and times without a date as times; text that reads like them stays."""
     for text in cells:
         is_moment = text.str.contains(_MOMENT) & moments[text.name].is_not_null()
-        short = text.str.replace(" 00:00:00$", "").str.replace(_DAY_ZERO, "")
+        short = text.str.replace(_DAY_ZERO, "").str.replace(" 00:00:00$", "")
         cells = cells.with_columns(short.zip_with(is_moment.fill_null(value=False), text).alias(text.name))
     return cells
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -30,8 +31,12 @@ from firmlake.intake.sheet import (
     sheet_names,
 )
 from firmlake.intake.table import BATCH_ROWS, BLANK, KINDS, SAMPLE_ROWS, TextTable, field
+from firmlake.intake.words import ERROR
 
 __all__ = ["open_workbook"]
+
+_BLANK: Final = rf"^\s*$|{ERROR}"
+"""A cell that says nothing: formulas filled in below the last line leave whole lines of errors."""
 
 
 def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is_xlsx: bool) -> TextTable:
@@ -150,7 +155,7 @@ def _no_sheet(path: Path, wanted: str) -> CompanyListError:
 
 def _open(path: Path, sheet: Sheet, options: IntakeSettings, synonyms: Synonyms) -> TextTable | None:
     """Return one sheet as a table; None if it is empty."""
-    is_blank = pl.all_horizontal(pl.lit(value=True), pl.all().fill_null("").str.strip_chars() == "")
+    is_blank = pl.all_horizontal(pl.lit(value=True), pl.all().fill_null("").str.contains(_BLANK))
     texts = sheet.cells.rename({name: field(position) for position, name in enumerate(sheet.cells.columns)})
     rows = texts.with_columns(sheet.kinds, is_blank=is_blank, line=pl.int_range(1, pl.len() + 1))
     filled = rows.filter(~pl.col("is_blank"))

@@ -207,7 +207,8 @@ class _Sender:
     def _give_up(self, sending: Header, error: RequestRefusedError, contacts: Sequence[Contact]) -> None:
         """Record that the service refuses a contact even alone."""
         is_unknown = says_not_found(error.said, self._api.names)
-        if not self._has_answers and not is_unknown:
+        is_present = self._progress.plan.says_present(error.said)
+        if not (self._has_answers or is_unknown or is_present):
             self._refused_alone += 1
             if self._refused_alone >= _REFUSALS_MAX:
                 raise self._name(error, contacts, _REFUSES_ALL) from error

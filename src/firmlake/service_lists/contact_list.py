@@ -13,6 +13,7 @@ from firmlake.intake.assumed import count_assumed, tell_assumed
 from firmlake.intake.columns import COMPANY_COLUMNS, Synonyms, header_names
 from firmlake.intake.entries import read_entries
 from firmlake.intake.table import BLANK
+from firmlake.intake.words import ERROR
 from firmlake.service_lists.contact_plan import Contact, Refused
 
 __all__ = ["ContactList", "read_contact_list"]
@@ -89,7 +90,7 @@ def _check_contacts(lines: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("contact_id").fill_null("").str.strip_chars()
     plain = text.str.replace(r"^(\d+)\.0+$", "${1}")  # a whole number that a spreadsheet made a float
     problem = (
-        pl.when(text == "")
+        pl.when((text == "") | text.str.contains(ERROR))
         .then(pl.lit(_EMPTY))
         .when(text.str.contains(r"^\d+([.,]\d+)?[eE]\+\d+$"))
         .then(pl.lit(_ROUNDED))

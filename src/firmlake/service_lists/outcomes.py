@@ -15,6 +15,7 @@ from firmlake.service_lists.decode import AddedContacts
 __all__ = ["read_outcomes"]
 
 _NO_REASON = "no reason is given"
+_ADDED = re.compile(r"(\d{1,9}) contacts? added( to the list)?\.?", re.IGNORECASE)
 
 
 class Outcomes(NamedTuple):
@@ -52,10 +53,11 @@ def read_outcomes(
 
     - A contact that a failure names has failed, or was added if the list has it already.
     - If the answer is a success and every failure can be read, all other contacts were added.
-    - If the answer is no success and names no failure at all, every contact has failed.
-    - If the answer is no success and names some failures, the others were added if the message states just their
-      number, which is not that of the failed ones. Otherwise they stay unknown. They are sent again without the failed
-      ones and get an answer of their own.
+    - If the answer is no success and names no failure at all, every contact has failed. If its message says that the
+      list has a contact already, one contact alone counts as added; several stay unknown, and are sent apart.
+    - If the answer is no success and names some failures, the others were added if the message says that so many
+      contacts were added, and nothing else. Otherwise they stay unknown: any other number may count what was undone or
+      left out. They are sent again without the failed ones and get an answer of their own.
     - If a failure matches no contact we sent, every contact it could mean stays unknown. A request of one contact
       leaves no doubt which one is meant.
 
@@ -64,7 +66,7 @@ def read_outcomes(
         answer: Its answer, of status 200.
         says_present: Tells whether a failure says that the list has the contact already.
     """
-    failures = _read_failures(sent, answer)
+    failures = _read_failures(sent, answer, says_present)
     statuses = {
         contact: ("added", "") if says_present(message) else (status, message)
         for contact, (status, message) in failures.statuses.items()
@@ -73,7 +75,10 @@ def read_outcomes(
     if not failures.unread and (answer.success or _counts_rest(answer, failures, rest)):
         statuses |= dict.fromkeys(rest, ("added", ""))
     elif not (answer.success or answer.failed or failures.unread):
-        statuses |= dict.fromkeys(rest, ("failed", answer.message or _NO_REASON))
+        if not says_present(answer.message):
+            statuses |= dict.fromkeys(rest, ("failed", answer.message or _NO_REASON))
+        elif len(sent) == 1:
+            statuses |= dict.fromkeys(rest, ("added", ""))
     added_count = sum(status == "added" for status, _ in statuses.values())
     return Outcomes(statuses, list(_remarks(answer, failures, added_count)))
 
@@ -81,7 +86,7 @@ def read_outcomes(
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _read_failures(sent: Sequence[Contact], answer: AddedContacts) -> _Failures:
+def _read_failures(sent: Sequence[Contact], answer: AddedContacts, says_present: Callable[[str], bool]) -> _Failures:
     by_company: defaultdict[Company, list[Contact]] = defaultdict(list)
     for contact in sent:
         by_company[contact.company].append(contact)
@@ -95,16 +100,20 @@ def _read_failures(sent: Sequence[Contact], answer: AddedContacts) -> _Failures:
         if company is None:
             failures.unread.append(f"a failure of {named}, which is no company number")
         elif company in by_company:
-            _sort_failure(entry, named, by_company[company], failures)
+            is_present = says_present(entry.message or "")
+            _sort_failure(entry, named, by_company[company], failures, is_present=is_present)
         else:
             failures.foreign.append(named)
     return failures
 
 
-def _sort_failure(entry: FailedEntry, named: str, contacts: list[Contact], failures: _Failures) -> None:
-    """Sort the failure of a company that was sent with these contacts."""
+def _sort_failure(
+    entry: FailedEntry, named: str, contacts: list[Contact], failures: _Failures, *, is_present: bool
+) -> None:
+    """Sort the failure of a company that was sent with these contacts; `is_present` if the list has one of them."""
     if not entry.contacts:
-        if entry.contacts is None or entry.message:
+        is_clear = len(contacts) == 1 or not is_present
+        if is_clear and (entry.contacts is None or entry.message):
             failures.statuses.update(dict.fromkeys(contacts, ("company_failed", entry.message or _NO_REASON)))
         else:
             failures.vague.update(contacts)
@@ -121,7 +130,8 @@ def _sort_failure(entry: FailedEntry, named: str, contacts: list[Contact], failu
 def _counts_rest(answer: AddedContacts, failures: _Failures, rest: Sequence[Contact]) -> bool:
     """Tell whether an answer that is no success says how many it added, and these are all that did not fail."""
     is_sure = bool(failures.statuses) and not (failures.vague or failures.foreign)
-    return is_sure and re.findall(r"\d+", answer.message) == [str(len(rest))] and len(rest) != len(failures.statuses)
+    told = _ADDED.fullmatch(answer.message.strip())
+    return is_sure and told is not None and int(told[1]) == len(rest)
 
 
 def _remarks(

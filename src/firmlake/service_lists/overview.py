@@ -55,6 +55,8 @@ class OverviewPlan(msgspec.Struct, frozen=True, kw_only=True):
     firmlake_version: str
     is_look: bool = False
     """Whether it only looks a list up, and is not loaded into the warehouse."""
+    doubts_totals: bool = False
+    """Whether the total of a full page is doubted if it does not exceed the page; earlier versions believed it."""
 
 
 class Seen(NamedTuple):
@@ -115,6 +117,7 @@ def take_overview(
         started_at=began,
         firmlake_version=__version__,
         is_look=is_look,
+        doubts_totals=True,
     )
     _remove_never_started(folders)
     folder = folders.overviews / f"overview={plan.overview_id}"
@@ -194,11 +197,11 @@ class _Sweeps:
         self._pages += 1
         self._offset += len(page.lists)
         self._on_first_page = len(last) if self._pages == 1 else self._on_first_page
-        is_cut = page.limit == len(page.lists) < (header.limit or 0)
-        if self.total is not None and (self._offset < self.total or not is_cut):
-            is_last = self._offset >= self.total
-        else:  # a page with nothing new is the end
+        is_full = self._plan.doubts_totals and len(page.lists) in (page.limit, header.limit)
+        if self.total is None or (is_full and self.total <= len(page.lists)):  # a page with nothing new is the end
             is_last = not has_news
+        else:
+            is_last = self._offset >= self.total
         if is_last or not page.lists or self._pages >= _PAGES_MAX:
             self._end_sweep()
 
