@@ -32,16 +32,16 @@ def leave_out_forbidden(sent: Sent, shard: Shard, standing: Standing, send: Call
     """
     page, error = sent.ask.page, sent.error
     assert isinstance(error, ForbiddenError)
+    tracks = shard.progress.datasets[page.dataset]
+    before = {company: (tracks[company].status, tracks[company].next_offset) for company in page.companies}
     if sent.landed and len(page.companies) == 1:
         standing.refuse(shard.scope(page.dataset, page.companies[0]), page.companies[0], error)
     elif sent.landed:
         _sample(page, shard, standing, lambda company: _send_alone(company, page, shard, standing, send))
-    tracks = shard.progress.datasets[page.dataset]
     wanted = tuple(
         company
         for company in page.companies
-        if tracks[company].status == "pending"
-        and tracks[company].next_offset == (page.offset or 0)
+        if (tracks[company].status, tracks[company].next_offset) == before[company]  # not answered alone
         and not standing.refusal(shard.scope(page.dataset, company), company)
     )
     if len(wanted) == len(page.companies):
