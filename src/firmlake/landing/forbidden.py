@@ -17,6 +17,7 @@ from firmlake.landing.narrow import Ask, Sent, halve
 from firmlake.landing.pages import Page
 from firmlake.landing.shard import Shard
 from firmlake.landing.standing import Standing
+from firmlake.landing.track import LEFT_OUT
 
 __all__ = ["leave_out_forbidden"]
 
@@ -33,7 +34,11 @@ def leave_out_forbidden(sent: Sent, shard: Shard, standing: Standing, send: Call
     page, error = sent.ask.page, sent.error
     assert isinstance(error, ForbiddenError)
     tracks = shard.progress.datasets[page.dataset]
-    before = {company: (tracks[company].status, tracks[company].next_offset) for company in page.companies}
+    before = {company: tracks[company].next_offset for company in page.companies}
+    if sent.landed and any(tracks[company].status == "answered" for company in page.companies):
+        # Without the witness they get an empty answer, and with another the same refusal: not for ever.
+        for company in page.companies:
+            tracks[company].miss(LEFT_OUT)
     if sent.landed and len(page.companies) == 1:
         standing.refuse(shard.scope(page.dataset, page.companies[0]), page.companies[0], error)
     elif sent.landed:
@@ -41,7 +46,9 @@ def leave_out_forbidden(sent: Sent, shard: Shard, standing: Standing, send: Call
     wanted = tuple(
         company
         for company in page.companies
-        if (tracks[company].status, tracks[company].next_offset) == before[company]  # not answered alone
+        if tracks[company].status == "pending"
+        and tracks[company].next_offset == before[company]  # not answered alone
+        and not tracks[company].is_given_up
         and not standing.refusal(shard.scope(page.dataset, company), company)
     )
     if len(wanted) == len(page.companies):
