@@ -520,6 +520,17 @@ def test_requests_that_fail_alone_are_no_outage_because_what_was_answered_is_ans
     assert time.now - 1000 < 20
 
 
+def test_a_probe_that_is_forbidden_by_now_shows_that_the_service_works(make_client, landed):
+    """The token may have lost the companies of the probe; nothing is said about those of the request that failed."""
+    answers, fails = script(OK, refusal(403)), fails_for(Company("BE", "0403170701"))
+    client = make_client(lambda request: answers(request) if fails(request) is OK else refusal(500))
+    client.send(REQUEST)
+    for _ in range(9):
+        with pytest.raises(errors.RequestFailedError):
+            client.send(POISON, tries=1)
+    assert [answer.status for answer in landed if answer.request is REQUEST] == [200, 403]
+
+
 def test_a_request_that_failed_while_the_probe_failed_too_is_not_to_blame(make_client, landed, time):
     answers = script(OK, *[refusal(503)] * 20, OK)
     client = make_client(lambda request: answers(request) if time.now < 2000 else OK)

@@ -12,7 +12,7 @@ import firmlake_sandbox
 from firmlake.check.check import Asking, check
 from firmlake.check.finding import Finding
 from firmlake.core.company import Company
-from firmlake.core.errors import FirmlakeError, Stopped, UsageError
+from firmlake.core.errors import DriftError, FirmlakeError, Stopped, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.runs import list_runs
 from firmlake.core.settings_layers import load_settings
@@ -280,6 +280,20 @@ def test_a_budget_holds_for_all_attempts_of_a_run_together(schedule: Schedule):
     assert schedule.charged() == 5, "one of the three companies that were left is unknown"
     assert ended.outcome.reason == f"run.max_credits = 6 ({spent} spent by earlier attempts) leaves out 6 companies"
     assert schedule.plan(**values).budget == (6, "", 5, -1, 0), "the next run has a budget of its own"
+
+
+@pytest.mark.slow
+def test_a_run_that_drift_refuses_has_spent_the_budget_of_the_next(schedule: Schedule):
+    """Otherwise each run would buy further companies, and none would be published."""
+    schedule.sandbox.set_faults([{"kind": "drift", "field": "revenue", "change": "unknown", "count": 0}])
+    frozen = {"run__max_credits": 4, "contract__new_fields": "financials.*=freeze"}
+    for day in (0, 1, 2):
+        with pytest.raises(DriftError):
+            schedule.run(day, **frozen)
+        assert schedule.charged() == 4
+    ended = schedule.run(3, run__max_credits=4)
+    assert ended.outcome.reason == "run.max_credits = 4 (4 spent by earlier attempts) leaves out 4 companies"
+    assert schedule.plan(run__max_credits=4).estimate.credit_count == 4
 
 
 @pytest.mark.slow

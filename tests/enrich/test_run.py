@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import firmlake_sandbox
-from firmlake.core.errors import AuthorizationError, FirmlakeError, SettingsError, SomeFailedError, Stopped
+from firmlake.core.errors import AuthorizationError, DriftError, FirmlakeError, SettingsError, SomeFailedError, Stopped
 from firmlake.core.settings_layers import load_settings
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.run import enrich, redrive, shortfall
@@ -120,19 +120,44 @@ def test_each_step_outward_is_a_run_with_a_title_of_its_own(settings, companies)
     assert isinstance(shortfall(made), Stopped), "the budget is that of both"
 
 
+class Budgets(Observer):
+    """Notes the credits that each run may spend."""
+
+    def __init__(self):
+        self.seen = []
+
+    def planned(self, planned, title):
+        self.seen.append(planned.budget.credits)
+
+
 def test_a_step_outward_has_what_the_list_was_charged_less(settings, companies):
     """By the service, which may charge more than our ledger expects."""
-    budgets = []
-
-    class Noting(Observer):
-        def planned(self, planned, title):
-            budgets.append(planned.budget.credits)
-
+    budgets = Budgets()
     with start_other_service() as service:
         service.headers = {"X-Credits-Charged": "10"}  # for each of three requests, 12 companies together
         values = {"api__base_url": service.base_url, "run__expand": "lookalikes", "run__shard_companies": 20}
-        enrich(settings(**values, run__max_credits=33), companies, "a test", Noting())
-    assert budgets == [33, 3]
+        enrich(settings(**values, run__max_credits=33), companies, "a test", budgets)
+    assert budgets.seen == [33, 3]
+
+
+@pytest.mark.slow
+def test_a_step_outward_has_what_earlier_attempts_of_the_list_were_charged_less(settings, companies):
+    budgets = Budgets()
+    with start_other_service() as service:
+        answer, service.headers = service.answer, {"X-Credits-Charged": "10"}
+
+        def answer_with_a_new_field(dataset, asked):
+            status, elements = answer(dataset, asked)
+            if dataset == "financials":
+                elements[0]["data"][0]["unheardOf"] = 1
+            return status, elements
+
+        service.answer = answer_with_a_new_field
+        values = {"api__base_url": service.base_url, "run__shard_companies": 20, "run__max_credits": 70}
+        with pytest.raises(DriftError):
+            enrich(settings(**values, contract__new_fields="financials.*=freeze"), companies, "a test", budgets)
+        enrich(settings(**values, run__expand="lookalikes"), companies, "a test", budgets)
+    assert budgets.seen == [70, 40, 10]
 
 
 @pytest.mark.slow

@@ -167,15 +167,6 @@ class Run(msgspec.Struct, frozen=True):
         frame = frame.cast(narrow)  # there may be millions of rows, and text columns take twice the memory
         return (frame if shard is None else frame.filter(pl.col("shard") == shard)).collect()
 
-    def barred_datasets(self) -> list[str]:
-        """List the datasets of this run that the service refused or did not have when they were last asked for."""
-        frame = pl.scan_parquet(self.checked("targets"), glob=False)
-        if "is_barred" not in frame.collect_schema():
-            return []
-        return (
-            frame.filter("is_barred").select(pl.col("dataset").cast(pl.String).unique()).collect()["dataset"].to_list()
-        )
-
     def shards(self) -> range:
         """Return the shard numbers; shard 0 holds targets that a budget left out, and is never fetched."""
         shard = pl.scan_parquet(self.checked("targets"), glob=False).select(pl.col("shard").min())

@@ -75,7 +75,7 @@ def plan_steps(settings: Settings, planned: Planned, now: datetime) -> list[Plan
     known = planned.companies.companies.select("country", "company_number")
     for step in range(1, settings.run.depth + 1):
         last = steps[-1]
-        settings = spend(settings, last.estimate.credit_count, sum(last.estimate.request_counts.values()))
+        settings = spend(settings, _spent(last), sum(last.estimate.request_counts.values()))
         outward = plan_outward(
             settings, f"run {planned.companies.path.name} again", last.companies.companies, known, step, now
         )
@@ -97,7 +97,7 @@ def open_steps(settings: Settings, plans: Sequence[Planned]) -> tuple[range, int
         The numbers of these steps, and the credits that the budget leaves for them; None without a budget.
     """
     first = len(plans) if plans[-1].targets.height else settings.run.depth + 1  # no targets: expansion has ended
-    spent = sum(each.estimate.credit_count for each in plans)
+    spent = sum(map(_spent, plans))
     budget = settings.run.max_credits
     return range(first, settings.run.depth + 1), max(0, budget - spent) if budget >= 0 else None
 
@@ -132,3 +132,8 @@ def neighbours(
     known_here = [normal_form(*pair) == pair for pair in found.select("country", "company_number").iter_rows()]
     found = found.filter(pl.Series(known_here, dtype=pl.Boolean))
     return found.join(known, on=["country", "company_number"], how="anti", maintain_order="left")
+
+
+def _spent(planned: Planned) -> int:
+    """Return the credits that a plan takes of the budget, with what earlier attempts spent."""
+    return planned.budget.before + planned.estimate.credit_count

@@ -210,6 +210,7 @@ def _go_outward(
         inner = last.run.table("companies").select(_KEY)
         known = pl.concat([known, inner]) if step > 1 else inner
         spent = max(last.summary.credit_count or 0, last.summary.expected_credit_count)
+        spent += last.run.plan.credits_before
         settings = expand.spend(settings, spent, last.summary.request_count)
         plan = partial(expand.plan_outward, settings, first.run.plan.again, inner, known, step, now())
         title = f"Step {step} of {settings.run.depth}, {settings.run.expand}"

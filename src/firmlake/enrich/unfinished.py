@@ -46,13 +46,19 @@ def spent_before(
     held: Held,
     now: datetime,
 ) -> int:
-    """Count the credits spent by the run to resume, or by the one whose place the next run takes, and before these."""
-    if unfinished:
-        (underway,) = (each for each in held.underway if each.run == unfinished)
-        return unfinished.plan.credits_before + underway.credit_count
-    subject, oldest = _subject(settings, companies), _oldest(settings, now)
-    runs = [run for run in list_runs(folders, held.runs) if run.plan.subject == subject]
-    outcome = runs[-1].outcome() if runs and runs[-1].plan.started_at > oldest else None
+    """Count the credits spent by the run to resume, or by the one whose place the next run takes, and before these.
+
+    A run that drift keeps from being published is replaced, too: otherwise each run would spend a budget in vain.
+    """
+    if (last := unfinished) is None:
+        subject, oldest = _subject(settings, companies), _oldest(settings, now)
+        runs = [run for run in list_runs(folders, held.runs) if run.plan.subject == subject]
+        if not runs or runs[-1].plan.started_at <= oldest:
+            return 0
+        last = runs[-1]
+    outcome = last.outcome()
+    if last == unfinished or (outcome and outcome.is_refused):
+        return last.plan.credits_before + sum(each.credit_count for each in held.underway if each.run == last)
     return outcome.credits_passed_on if outcome else 0
 
 

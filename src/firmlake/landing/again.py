@@ -37,7 +37,7 @@ def ask_again(limits: ApiSettings, sent: Sent, shard: Shard, standing: Standing,
         return []
     wanted = page._replace(companies=shard.unanswered(page))
     if is_empty(sent) and wanted == page:  # all may be left out
-        beside = list(accompany(limits, [page], shard.witness(page.dataset)))
+        beside = list(accompany(limits, [page], shard.witness(page.dataset, standing.refusal)))
         if beside != [page]:
             return [Ask(each, sent.ask.tries) for each in beside]
     if len(wanted.companies) > 1:

@@ -161,7 +161,7 @@ class Fetcher:
                 self._sender.give_up(dataset, companies, reason, shard, kind)
             for (_, is_apart, _, is_left_out), group in sorted(wanted.items()):  # refreshes first: `Sender.charged`
                 tries = 1 if is_apart else self._settings.api.tries  # failed before: halved, not retried
-                witness = shard.witness(dataset) if is_left_out else None
+                witness = shard.witness(dataset, self._standing.refusal) if is_left_out else None
                 pages = plan_pages(self._limits, dataset, group)
                 asks += [Ask(page, tries) for page in accompany(self._limits, pages, witness)]
         return asks
@@ -252,16 +252,17 @@ class Fetcher:
         company = page.companies[crc32(self._run.run_id.encode()) % len(page.companies)]
         probe = Ask(page._replace(companies=(company,)), tries or self._settings.api.tries)
         sent = self._sender.send(probe, shard, is_patient=False)
-        if isinstance(sent.error, ForbiddenError):
-            return sent
+        is_forbidden = isinstance(sent.error, ForbiddenError)
         is_down = isinstance(sent.error, RequestFailedError) or (tries and isinstance(sent.error, RequestRefusedError))
         if sent.error and is_down and not self._standing.works(page.dataset):
             return self._sender.end(page.dataset, sent, sent.error)
-        self._standing.open([shard.scope(page.dataset, company)])
-        if sent.error is None:
+        if sent.error is None or is_forbidden:
             ask = asks.popleft()
             if rest := tuple(other for other in page.companies if other != company):
                 asks.appendleft(ask._replace(page=page._replace(companies=rest)))
+        if is_forbidden:
+            return sent
+        self._standing.open([shard.scope(page.dataset, company)])
         return sent._replace(error=None)
 
 

@@ -17,6 +17,7 @@ from firmlake.landing.narrow import Ask, Sent, halve
 from firmlake.landing.pages import Page
 from firmlake.landing.shard import Shard
 from firmlake.landing.standing import Standing
+from firmlake.landing.track import LEFT_OUT
 
 __all__ = ["leave_out_forbidden"]
 
@@ -32,16 +33,22 @@ def leave_out_forbidden(sent: Sent, shard: Shard, standing: Standing, send: Call
     """
     page, error = sent.ask.page, sent.error
     assert isinstance(error, ForbiddenError)
+    tracks = shard.progress.datasets[page.dataset]
+    before = {company: tracks[company].next_offset for company in page.companies}
+    if sent.landed and any(tracks[company].status == "answered" for company in page.companies):
+        # Without the witness they get an empty answer, and with another the same refusal: not for ever.
+        for company in page.companies:
+            tracks[company].miss(LEFT_OUT)
     if sent.landed and len(page.companies) == 1:
         standing.refuse(shard.scope(page.dataset, page.companies[0]), page.companies[0], error)
     elif sent.landed:
         _sample(page, shard, standing, lambda company: _send_alone(company, page, shard, standing, send))
-    tracks = shard.progress.datasets[page.dataset]
     wanted = tuple(
         company
         for company in page.companies
         if tracks[company].status == "pending"
-        and tracks[company].next_offset == (page.offset or 0)
+        and tracks[company].next_offset == before[company]  # not answered alone
+        and not tracks[company].is_given_up
         and not standing.refusal(shard.scope(page.dataset, company), company)
     )
     if len(wanted) == len(page.companies):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import polars as pl
@@ -128,10 +128,16 @@ class Shard(NamedTuple):
         known = [track for company, track in self.progress.datasets[dataset].items() if self.is_known(company)]
         return sum(track.left_out > 0 for track in known) > _FEW * len(known)
 
-    def witness(self, dataset: str) -> Company | None:
-        """Return a company whose answer for a dataset is complete, so that asking for it again is free."""
+    def witness(self, dataset: str, refusal: Callable[[Scope, Company], object]) -> Company | None:
+        """Return a company whose answer for a dataset is complete, so that asking for it again is free.
+
+        Args:
+            dataset: The dataset.
+            refusal: Tells of a company whether the token may no longer ask about it.
+        """
         tracks = self.progress.datasets[dataset].items()
-        return next((company for company, track in tracks if track.status == "answered"), None)
+        answered = (company for company, track in tracks if track.status == "answered")
+        return next((one for one in answered if not refusal(self.scope(dataset, one), one)), None)
 
     def unanswered(self, page: Page) -> tuple[Company, ...]:
         """Return the companies of a page without a witness."""

@@ -161,7 +161,7 @@ class Standing:
 
         Raises:
             AuthorizationError: Every dataset is forbidden. Get a token that may use them.
-            PausedByServiceError: The service wants a long pause for every dataset. Run again later.
+            PausedByServiceError: No dataset is available, one because the service wants a long pause. Run again later.
             RequestRefusedError: No dataset was ever answered, and the first is refused. Correct the settings.
             ServiceError: No dataset is available. Run again later.
         """
@@ -171,10 +171,11 @@ class Standing:
             return
         if self.misfit and not self.has_worked:
             raise self.misfit
-        kinds = {ForbiddenError: AuthorizationError, PausedByServiceError: PausedByServiceError}
-        same = (kind for each, kind in kinds.items() if all(isinstance(error, each) for error in errors))
+        paused = next((error for error in errors if isinstance(error, PausedByServiceError)), None)
+        is_forbidden = all(isinstance(error, ForbiddenError) for error in errors)
+        kind = PausedByServiceError if paused else AuthorizationError if is_forbidden else ServiceError
         messages = list(dict.fromkeys(error.message for error in errors))
-        raise next(same, ServiceError)("; ".join(messages), errors[0].next_step or RUN_AGAIN)
+        raise kind("; ".join(messages), (paused or errors[0]).next_step or RUN_AGAIN)
 
 
 def _about(whom: str, error: ForbiddenError) -> ForbiddenError:

@@ -1,0 +1,96 @@
+"""A 403 narrowed to those it is about: no request is repeated in vain, and no run repeats them for ever."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import msgspec
+import pytest
+
+import firmlake_sandbox
+from firmlake.core.company import Company, normal_form
+from other_service import start_other_service
+from support import found, make_run, period
+
+from .test_fetch import fetch, statuses  # noqa: F401 - a fixture
+
+COMPANIES = [normal_form(*pair) for pair in firmlake_sandbox.sample_numbers(200)]
+BELGIAN, DUTCH, FRENCH = ([one for one in COMPANIES if one.country == country] for country in ("BE", "NL", "FR"))
+ENOUGH = 150
+
+
+@pytest.fixture
+def service():
+    """A service that rejects the token after many requests, so that a run without end fails."""
+    with start_other_service() as service:
+        answer, service.named = service.answer, []
+
+        def answer_a_while(dataset, asked):
+            service.named.append((dataset, [normal_form(one["countryCode"], one["companyNumber"]) for one in asked]))
+            return answer(dataset, asked) if len(service.named) < ENOUGH else (401, {"message": "Enough"})
+
+        service.answer = answer_a_while
+        yield service
+
+
+def leave_out(service, company, *, after=lambda: None):
+    """Let answers leave a company out; call `after` after each."""
+    answer = service.answer
+
+    def answer_others(dataset, asked):
+        status, elements = answer(dataset, asked)
+        after()
+        if status != 200:
+            return status, elements
+        return 200, [one for one in elements if one["identifier"]["country"] != company.country]
+
+    service.answer = answer_others
+
+
+def test_companies_that_are_forbidden_when_a_longer_page_is_asked_for_are_given_up(service, folders, fetch):  # noqa: F811
+    """A full page whose total may count the page only is asked for again from the first record on."""
+    answer = service.answer
+
+    def answer_full_pages(dataset, asked):
+        status, elements = answer(dataset, asked)
+        service.forbidden = {"NL"}
+        if status != 200:
+            return status, elements
+        companies = [Company(one["countryCode"], one["companyNumber"]) for one in asked]
+        years = {"BE": range(2024, 2025), "NL": range(2020, 2025)}
+        return 200, [found(one, dataset, *map(period, years[one.country])) for one in companies]
+
+    service.answer = answer_full_pages
+    run = make_run(folders, BELGIAN[:2] + DUTCH[:2], ["financials"])
+    run = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, doubts_totals=True))
+    fetch(run, base_url=service.base_url, records_per_request=20, companies_per_request=4)
+    assert statuses(run) == {"answered": 2, "forbidden": 2}
+
+
+def test_a_company_that_is_refused_as_a_probe_is_not_asked_for_again(service, folders, fetch):  # noqa: F811
+    """Refused twice, it alone would close its country."""
+    service.broken = {"financials": 500}  # so that the next dataset is probed
+    run = make_run(folders, DUTCH[:4], ["financials", "lookalikes"])
+    probed = DUTCH[crc32(run.run_id.encode()) % 4]
+    service.forbidden = {"".join(probed)}
+    fetch(run, base_url=service.base_url, tries=1)
+    assert statuses(run, "lookalikes") == {"answered": 3, "forbidden": 1}
+    assert [companies for _, companies in service.named] == [[probed], [one for one in DUTCH[:4] if one != probed]]
+
+
+def test_no_company_of_a_closed_country_vouches_for_one_that_is_left_out(service, folders, fetch):  # noqa: F811
+    service.forbidden = {"".join(one) for one in FRENCH[1:13]}
+    leave_out(service, BELGIAN[0])
+    run = make_run(folders, [FRENCH[0], BELGIAN[0], *FRENCH[1:13]], ["lookalikes"])
+    fetch(run, base_url=service.base_url, tries=1)
+    assert statuses(run) == {"answered": 1, "forbidden": 12, "failed": 1}
+    assert [companies for _, companies in service.named].count([BELGIAN[0]]) < 10
+
+
+def test_companies_beside_one_that_the_token_lost_are_given_up_in_the_end(service, folders, fetch):  # noqa: F811
+    """It was answered, so nothing of it is pending; but pages that name it are refused, and others empty."""
+    leave_out(service, BELGIAN[0], after=lambda: service.forbidden.add("FR"))
+    run = make_run(folders, [*FRENCH[:3], *BELGIAN[:2]], ["lookalikes"])
+    fetch(run, base_url=service.base_url, tries=1)
+    assert statuses(run) == {"answered": 3, "failed": 2}
+    assert len(service.named) < 20
