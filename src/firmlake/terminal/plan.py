@@ -85,19 +85,7 @@ def describe_plan(planned: Planned) -> Iterator[str]:
             f"{count_of(count, 'answer has a time', 'answers have times')} in the future, up to "
             f"{latest:%Y-%m-%d %H:%M} UTC: the clock was wrong then, so these do not count as fresh or paid for"
         )
-    for run in planned.replaced:
-        outcome = run.outcome()
-        then = f"refused ({outcome.reason})" if outcome and outcome.is_refused else "published first"
-        yield (
-            f"Run {run.run_id} was interrupted, and its list has changed or its rest costs more than the budget: what "
-            f"it fetched is {then}"
-        )
-    for run, count in planned.others:
-        yield (
-            f"Run {run.run_id} of {run.plan.list_name} is unfinished and has paid for "
-            f"{count_of(count, 'company')} of these: {run.plan.again} first, so that they are not fetched "
-            "twice"
-        )
+    yield from _describe_unfinished(planned)
 
 
 def plan_content(planned: Planned) -> dict[str, Any]:
@@ -152,6 +140,23 @@ def show_refused(companies: CompanyList) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _describe_unfinished(planned: Planned) -> Iterator[str]:
+    """Describe unfinished runs that the run replaces, and those of other lists that share companies."""
+    for run in planned.replaced:
+        outcome = run.outcome()
+        then = f"refused ({outcome.reason})" if outcome and outcome.is_refused else "published first"
+        yield (
+            f"Run {run.run_id} was interrupted, and its list has changed or its rest costs more than the budget: what "
+            f"it fetched is {then}"
+        )
+    for run, count in planned.others:
+        yield (
+            f"Run {run.run_id} of {run.plan.list_name} is unfinished and has paid for "
+            f"{count_of(count, 'company')} of these: {run.plan.again} first, so that they are not fetched "
+            "twice"
+        )
 
 
 def _whole_content(whole: Whole | None) -> dict[str, Any] | None:
