@@ -389,6 +389,7 @@ def test_an_unfinished_run_does_not_outspend_a_budget_that_was_set_since(call: C
     assert call("run", "list.csv", "--max-credits", str(len(NUMBERS))).code == 0
 
 
+@pytest.mark.slow
 def test_what_an_interrupted_run_fetched_is_published_if_its_list_was_replaced(call: Call, sandbox):
     write_few(130)
     sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
@@ -426,6 +427,7 @@ def test_a_replaced_run_is_published_although_an_earlier_try_was_killed(call: Ca
     assert [row["outcome"] for row in outcomes] == ["done" if is_complete else "stopped", "done"]
 
 
+@pytest.mark.slow
 def test_a_sample_leaves_the_unfinished_run_of_its_list_alone(call: Call, sandbox):
     write_few(130)
     sandbox.set_faults([{"kind": "status", "status": 401, "nth": [4]}])
@@ -450,6 +452,7 @@ def test_drift_in_a_replaced_run_does_not_keep_the_new_list_from_its_run(call: C
     assert call("plan", "few.csv", "--json").content["replaced"] == []
 
 
+@pytest.mark.slow
 def test_a_plan_prices_what_a_budget_leaves_of_an_unfinished_run(call: Call, sandbox):
     write_few(130)
     sandbox.set_faults([{"kind": "status", "status": 401, "nth": [2]}])

@@ -134,6 +134,7 @@ def test_a_column_that_others_added_stays(weeks, place):
     assert place.ask("SELECT DISTINCT note FROM firmlake.companies") == [("ours",)]
 
 
+@pytest.mark.slow
 def test_a_load_of_fewer_tables_keeps_all_tables_of_the_schema_at_one_generation(weeks, place):
     deliver(weeks(0), place)
     folders, said = weeks(1), []

@@ -140,6 +140,7 @@ def test_what_a_killed_check_paid_for_is_known(schedule: Schedule):
     assert (late.outcome.outcome, late.summary.target_count) == ("done", summary.credit_count), "its window is over"
 
 
+@pytest.mark.slow
 def test_a_check_after_a_killed_one_goes_on_with_its_run(schedule: Schedule):
     paid = killed_check(schedule)
     settings = schedule.settings()
@@ -223,6 +224,7 @@ def test_a_run_that_resumes_in_the_next_month_has_its_budget(schedule: Schedule)
     assert status.bill.spent == COUNT - 4
 
 
+@pytest.mark.slow
 def test_credits_charged_for_answers_that_cannot_be_read_are_spent(schedule: Schedule):
     """The month's budget counts them, also while nothing is published."""
     schedule.sandbox.set_faults([{"kind": "wrong_body"}])

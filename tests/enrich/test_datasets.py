@@ -115,6 +115,7 @@ def test_a_service_that_fails_on_everything_ends_the_run_and_blames_nobody(desk)
     assert desk.statuses() == FINE
 
 
+@pytest.mark.slow
 def test_a_service_that_never_answers_is_given_up_after_the_tries(desk):
     desk.service.broken = dict.fromkeys(DATASETS, "hang")
     code, _, said = desk.run("--set", "api.read_timeout_seconds=0.2")

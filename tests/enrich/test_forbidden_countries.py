@@ -54,7 +54,7 @@ def cost_of(desk, *arguments):
     return code, said, desk.service.requests - before
 
 
-@pytest.mark.parametrize("datasets", [list(DATASETS), *slow(["lookalikes"])], ids=["every dataset", "one dataset"])
+@pytest.mark.parametrize("datasets", [*slow(list(DATASETS)), ["lookalikes"]], ids=["every dataset", "one dataset"])
 def test_a_forbidden_country_costs_only_its_own_companies(desk, datasets):
     desk.service.forbidden, desk.service.forbidden_in = {"FR"}, set(datasets)
     code, said, requests = cost_of(desk)
@@ -105,6 +105,7 @@ def test_two_of_three_countries_are_told_apart_and_each_is_noticed_when_it_is_al
     assert ("FR", "reported", OF_COUNTRY) in held(desk)
 
 
+@pytest.mark.slow
 def test_where_every_country_is_forbidden_the_token_is_to_blame(desk):
     desk.service.forbidden = {"FR", "BE", "NL"}
     for _ in range(2):
@@ -183,6 +184,7 @@ def test_a_forbidden_dataset_is_named_as_such_and_later_runs_ask_for_one_company
     pay_nothing_twice(desk)
 
 
+@pytest.mark.slow
 def test_single_forbidden_companies_cost_no_others_and_are_asked_for_apart_afterwards(desk):
     companies = sample("BE", "NL", "FR")
     single = {"".join(one) for one in companies if one[0] == "NL"}
@@ -300,6 +302,7 @@ def test_a_killed_run_resumes_without_paying_twice(desk, last):
     assert max(requests.values()) <= 6
 
 
+@pytest.mark.slow
 def test_a_dataset_that_wants_a_long_pause_with_403_leaves_the_others(desk):
     desk.service.headers = {"Retry-After": "7200"}
     desk.service.broken = {"lookalikes": 403}

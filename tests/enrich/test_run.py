@@ -130,6 +130,7 @@ class Budgets(Observer):
         self.seen.append(planned.budget.credits)
 
 
+@pytest.mark.slow
 def test_a_step_outward_has_what_the_list_was_charged_less(settings, companies):
     """By the service, which may charge more than our ledger expects."""
     budgets = Budgets()

@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from firmlake.exports.list_file import FileBack, write_list
-from support import ACME, BOLT, publish_list, with_views
+from support import ACME, BOLT, publish_list, slow, with_views
 
 
 def round_trip(folders, path, cells, columns=(), **more):
@@ -19,7 +19,7 @@ def round_trip(folders, path, cells, columns=(), **more):
         return list(csv.DictReader(file)), written
 
 
-@pytest.mark.parametrize("own", [{"name": "x"}, {"status": "gold", "revenue": "12", "line": "4"}, {}])
+@pytest.mark.parametrize("own", [*slow({"name": "x"}), {"status": "gold", "revenue": "12", "line": "4"}, *slow({})])
 def test_figures_of_an_earlier_file_are_replaced_and_own_columns_on_both_sides_are_kept(folders, tmp_path, own):
     first, written = round_trip(folders, tmp_path / "first.csv", [{"kbo": str(n), **own} for n in range(3)])
     assert written.replaced == ()

@@ -420,6 +420,7 @@ def test_a_blank_line_comes_back_blank_and_is_no_refused_line_of_the_next_list(s
     assert (read.line_count, read.blank_count, read.refused.height) == (5, 2, 0)
 
 
+@pytest.mark.slow
 def test_a_workbook_that_was_given_back_is_given_back_with_cells_of_the_same_types(sandbox, tmp_path, monkeypatch):
     """The first time, the types are those of the list itself."""
     monkeypatch.setenv("FIRMLAKE_API_TOKEN", sandbox.token)

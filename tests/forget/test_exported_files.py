@@ -150,6 +150,7 @@ def test_an_export_whose_address_names_the_person_is_cleaned_and_its_record_stil
             if content.startswith(b"{")] == [str(out)]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_copy_that_is_gone_and_a_file_that_was_changed_are_named_as_unread(folders, tmp_path):
     week(folders, 0)
     request = ExportRequest(format="csv", tables=("relationships", "companies"))

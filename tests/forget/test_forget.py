@@ -141,7 +141,7 @@ def test_a_forgotten_company_leaves_nothing_but_places_without_a_name(folders):
     assert agrees(folders)
 
 
-@pytest.mark.parametrize(("charged", "unexplained"), [(2, 0), *slow((3, 1))])
+@pytest.mark.parametrize(("charged", "unexplained"), [*slow((2, 0), (3, 1))])
 def test_the_credit_of_a_forgotten_company_stays_explained(tmp_path, charged, unexplained):
     """It remains charged. What the service charged beyond it remains unexplained."""
     folders = Folders(tmp_path / "data")

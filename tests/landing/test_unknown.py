@@ -118,6 +118,7 @@ def test_a_service_that_leaves_out_only_companies_it_knew_is_in_trouble(sandbox,
         fetch(run)
 
 
+@pytest.mark.slow
 def test_left_out_companies_that_fill_requests_have_a_company_beside_them_that_is_answered(sandbox, folders, fetch):  # noqa: F811
     """Alone they would get an empty array, for which all of them would fail in hundreds of requests."""
     sandbox.set_options(dialect=["not-found-omitted"])
