@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import duckdb
 
@@ -41,6 +42,9 @@ _IDENTITIES = {
 """The fields that identify a record: a new record replaces the held one with the same values."""
 AHEAD = timedelta(hours=1)
 """Clocks differ by minutes. A time more than this in the future was written while the clock was wrong."""
+_LARGE_BYTES: Final = 256 * 2**20
+"""Staged bytes from which two threads load: a million companies in 47 s instead of 77 for 8 % more CPU time, 100,000 in
+5.1 s instead of 6.4 for 17 % more. Fewer gain nothing."""
 _OF_A_RUN = ("dead_letters", "rejects", "refused_lines", "drift", "requests")
 
 
@@ -62,6 +66,8 @@ def load_run(
         load: The row that marks it as loaded.
         check_vanished: Called with the fields that records lost. If it raises, the warehouse stays as it was.
     """
+    if sum(file.byte_count for file in manifest.files) >= _LARGE_BYTES:
+        connection.execute("SET threads = 2")
     create_tables(connection)
     widen(connection, run)
     for table in TABLES:

@@ -228,7 +228,7 @@ def _write(
 ) -> None:
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": memory_limit,
-        "threads": 1,  # two took an eighth more CPU at 100,000 companies, a quarter at 20,000, and were no faster
+        "threads": 1,  # a large load sets two
         "preserve_insertion_order": False,
         "allocator_bulk_deallocation_flush_threshold": _GIVEN_BACK_FROM,
         "wal_autocheckpoint": "0B",  # a commit writes the tables themselves, not a log that is thrown away
