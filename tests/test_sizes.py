@@ -24,7 +24,7 @@ def test_modules_have_at_most_300_lines_and_functions_60():
     assert not too_long
 
 
-def test_modules_live_in_rooms():
+def test_modules_live_in_packages():
     loose = [path.name for path in (ROOT / "src/firmlake").glob("*.py") if not path.name.startswith("__")]
     assert len(loose) <= LOOSE_MODULES
 
@@ -39,7 +39,7 @@ def test_every_module_that_a_page_names_exists():
     assert not [place for place, name in named.items() if not any((root / name).exists() for root in roots)]
 
 
-def test_the_architecture_lists_every_room():
-    rooms = {path.parent.name for path in (ROOT / "src/firmlake").glob("*/__init__.py")}
-    page = (ROOT / "docs/architecture.md").read_text().partition("## The rooms")[2].partition("## Where")[0]
-    assert rooms == set(re.findall(r"`([a-z_]+)/`", page)) - {"flows"}
+def test_the_architecture_lists_every_package():
+    packages = {path.parent.name for path in (ROOT / "src/firmlake").glob("*/__init__.py")}
+    page = (ROOT / "docs/architecture.md").read_text().partition("## The packages")[2].partition("## Where")[0]
+    assert packages == set(re.findall(r"`([a-z_]+)/`", page)) - {"flows"}
