@@ -41,6 +41,16 @@ def test_a_second_process_is_kept_out_and_told_who_is_in(folders, other):
     assert f"process {other.pid}" in holder(folders)
 
 
+def test_a_process_that_has_just_taken_the_lock_is_named_too(folders, other, monkeypatch):
+    """Its name follows a moment later, and the second process waits for it."""
+    path = folders.state / "lock"
+    name = path.read_text()
+    path.write_text("")
+    monkeypatch.setattr("firmlake.core.lock.sleep", lambda seconds: path.write_text(name))
+    with pytest.raises(LockHeldError, match=f"process {other.pid} "), lock(folders, "second"):
+        pass
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None], ids=["kill -9", "kill", "its own end"])
 def test_the_lock_dies_with_its_process(folders, other, how):
     if how is None:

@@ -8,6 +8,8 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from time import sleep
+from typing import TextIO
 
 from firmlake.core.errors import FirmlakeError, LockHeldError
 from firmlake.core.failure import recorded_work
@@ -58,9 +60,9 @@ def lock(folders: Folders, what: str, name: str = _WHOLE, *, is_reader: bool = F
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            raise LockHeldError(f"{folders.data} is in use by {holder}", "Wait until it ends, then run again") from None
+            raise LockHeldError(
+                f"{folders.data} is in use by {_read_name(file)}", "Wait until it ends, then run again"
+            ) from None
         with suppress(OSError):  # the lock works without a name; a full disk is reported by the next write that matters
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
@@ -85,3 +87,13 @@ def holder(folders: Folders) -> str:
             except OSError:
                 return name
     return ""
+
+
+def _read_name(file: TextIO) -> str:
+    """Read the name of the process that holds the lock, which writes its name a moment after it took the lock."""
+    for _ in range(20):
+        file.seek(0)
+        if name := file.read().strip():
+            return name
+        sleep(0.01)
+    return "another process"
