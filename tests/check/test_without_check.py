@@ -18,10 +18,10 @@ from .test_first_contact import PLAIN, UNSAID
 SILENT = {"language-header"}
 """What a run cannot notice: names in another language are names. Only `check` compares two languages."""
 NAMED = {
-    "paging-skip-take": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
+    "paging-skip-take": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
     "paging-ignored": (3, "Let api.names.limit and api.names.offset name what the service pages by"),
-    "body-short": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
-    "body-silent": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
+    "body-short": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
+    "body-silent": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
     "message-ok": (3, "if it says that all is well, api.names.success_message"),
     "zero-required": (0, "None found: the service knows none of 12 Belgian companies"),
     "fractions-100": (3, 'set contract.scales = {"relationships.stake_fraction" = 100}'),

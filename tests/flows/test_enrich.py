@@ -100,7 +100,7 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
     [
         ("forbidden", "Published, but relationships is forbidden for 12 companies"),
         ("paging-ignored", "Let api.names.limit and api.names.offset name what the service pages by"),
-        ("body-short", "`firmlake check LIST --write FILE` finds settings that fit"),
+        ("body-short", "`firmlake check LIST --write FILE` to find settings that fit"),
         ("wrapped", "`firmlake check` shows how the answers differ from what is assumed"),
     ],
 )

@@ -318,7 +318,7 @@ def test_a_page_that_is_too_long_shrinks_alone(sandbox, folders, fetch):
     run = make_run(folders, COMPANIES[:60], ["financials"], run_id="20260105T120000Z-0002")
     fetch(run, on_advice=advice.append)
     assert held(run) == held(plain)
-    assert advice[0].endswith("and the run went on with smaller requests: set api.page_limit_max = 2")
+    assert advice[0].endswith("so the run continued with smaller requests. Set api.page_limit_max = 2")
 
 
 @pytest.mark.parametrize("stop_after", [2, 4, *slow(3, 8)])
