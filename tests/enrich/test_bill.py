@@ -155,7 +155,7 @@ def test_a_check_after_a_killed_one_goes_on_with_its_run(schedule: Schedule):
 def test_a_check_heeds_the_budget_of_the_month(schedule: Schedule):
     settings = schedule.settings(run__max_credits_per_month=1)
     companies = (Company("BE", "0403227515"), Company("FR", "552032534"))
-    with pytest.raises(Stopped, match=r"max_credits_per_month = 1 .* does not pay for 1 company"):
+    with pytest.raises(Stopped, match=r"max_credits_per_month = 1 .* leaves out 1 company"):
         check(settings, Asking(companies, None), lambda: schedule.now)
     assert schedule.charged() == 0
 

@@ -201,7 +201,7 @@ def test_where_lists_never_stand_still_it_ends_and_has_those_that_were_there_all
 
 
 def test_a_service_that_shows_fewer_than_it_announces_is_not_believed(take, folders):
-    with pytest.raises(ServiceError, match="announces 20 lists, but shows 1"):
+    with pytest.raises(ServiceError, match="states 20 lists, but its pages hold 1"):
         take("OVERVIEW", {"kind": "drift", "field": "id", "change": "literal", "literal": "1"})
     assert list(list_overviews(folders)) == []
 
