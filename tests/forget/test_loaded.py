@@ -112,7 +112,7 @@ def test_a_database_file_that_is_missing_is_reported_until_it_is_said_to_be_gone
     where = ["--data", str(folders.data), "--json"]
     ran = CliRunner().invoke(firmlake, [*shlex.split(command), *where], standalone_mode=False)
     assert ran.return_value == 0
-    assert f"{target} firmlake: not cleaned and no longer looked for" in ran.stderr
+    assert f"{target} firmlake: not cleaned and no longer tracked" in ran.stderr
     assert json.loads(ran.stdout)["given_up"] == [f"duckdb:{target} firmlake"]
     assert forget(settings_of(folders), [], now).is_complete
 

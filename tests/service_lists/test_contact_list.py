@@ -122,7 +122,7 @@ def test_a_line_that_names_no_contact_of_a_company_is_refused_and_the_others_go_
     [
         ("kbo,contact\n1,1\n2,\n", "2 refused"),
         ("kbo,contact\n", "empty"),
-        ("kbo,name\n0403227515,1\n", "no column is known as contact id"),
+        ("kbo,name\n0403227515,1\n", "no column looks like a contact id"),
     ],
 )
 def test_a_list_without_any_contact_is_an_error(read, content, error):

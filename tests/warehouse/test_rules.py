@@ -84,7 +84,7 @@ def test_no_file_is_no_rules_and_an_empty_file_is_none_of_them(tmp_path):
         ("[a]\nwhen = { equity = 'is 0' }", "is no comparison"),
         ("[a]\nwhen = { equity = '= null' }", "is no comparison"),
         ("[a]\nwhen = { zone = \"= 'it''s'\" }", "is no comparison"),
-        ("[a]\nwhen = { zone = '= distress' }", "compared with distress, which is no column of watched_figures"),
+        ("[a]\nwhen = { zone = '= distress' }", "compared with distress, which is not a column of watched_figures"),
         ("[a]\nwhen = { zone = '< 5' }", "zone = '< 5' compares a text with a number"),
         ("[a]\nwhen = { equity = '< zone' }", "equity = '< zone' compares a number with a text"),
         ("[a]\nwhen = { accounts_to = '< 2024-02-30' }", "names no day"),
