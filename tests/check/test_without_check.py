@@ -135,7 +135,7 @@ def test_another_structure_of_answers_is_said_with_where_to_look(make_lake):
     result = make_lake("wrapped").run()
     assert result.code == 1
     assert "the answer is not a JSON array" in result.error_line
-    assert "`firmlake check` shows how the answers differ" in result.error_line
+    assert "`firmlake check` to see how the answers differ" in result.error_line
 
 
 def test_an_address_at_which_there_is_nothing_is_said_with_what_to_correct(make_lake, nothing):

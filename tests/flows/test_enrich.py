@@ -101,7 +101,7 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
         ("forbidden", "Published, but relationships is forbidden for 12 companies"),
         ("paging-ignored", "Set api.names.limit and api.names.offset to the service's paging parameters"),
         ("body-short", "`firmlake check LIST --write FILE` to find settings that fit"),
-        ("wrapped", "`firmlake check` shows how the answers differ from what is assumed"),
+        ("wrapped", "`firmlake check` to see how the answers differ from our assumptions"),
     ],
 )
 def test_a_service_that_differs_fails_the_run_with_what_helps_which_is_what_a_webhook_sends(

@@ -105,7 +105,7 @@ def test_a_database_file_that_is_missing_is_reported_until_it_is_said_to_be_gone
         (failed,) = (line for line in done.out_of_reach if "was not cleaned" in line)
         assert f"There is no file {target}" in failed
     assert not target.exists(), "looking for it makes no file"
-    (command,) = re.findall("if it is gone for good, `firmlake (.*)`", failed)
+    (command,) = re.findall("if the copy no longer exists, run `firmlake (.*)`", failed)
     with pytest.raises(UsageError, match="elsewhere") as caught:
         drop_copy(folders, "elsewhere")
     assert shlex.quote(f"duckdb:{target} firmlake") in caught.value.next_step

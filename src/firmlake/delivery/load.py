@@ -55,7 +55,7 @@ class Delivered(NamedTuple):
         record = self.record
         what = f"run {record.run_id}, generation {record.generation}"
         if not self.is_new:
-            return f"Nothing to do: {self.target} already holds {what}"
+            return f"Already there: {self.target} holds {what}"
         rows = f"{sum(record.row_counts.values()):,} {'rows' if record.mode == 'whole' else 'changed rows'}"
         return f"Loaded into {self.target}: {rows}, {what}" + (f" (whole, because {self.note})" if self.note else "")
 

@@ -157,7 +157,7 @@ def _check(column: str, comparison: object, view: str, where: str) -> None:
         raise _unknown(f"{where}: {view} has no column {column}", column, kinds)
     match = _COMPARISON.fullmatch(comparison) if isinstance(comparison, str) else None
     if not match:
-        raise SettingsError(f"{where}: {column} = {comparison!r} is no comparison", _FORMS)
+        raise SettingsError(f"{where}: {column} = {comparison!r} is not a comparison", _FORMS)
     operator, operand = match.groups()
     kind = _kind_of(operand)
     if kind == "column" and operand not in kinds:
@@ -166,7 +166,7 @@ def _check(column: str, comparison: object, view: str, where: str) -> None:
             f"Put a text in single quotes: \"{operator} '{operand}'\". ",
         )  # fmt: skip
     if not kind or operator.startswith("is") != (kind == "nothing"):
-        raise SettingsError(f"{where}: {column} = {comparison!r} is no comparison", _FORMS)
+        raise SettingsError(f"{where}: {column} = {comparison!r} is not a comparison", _FORMS)
     other = kinds[operand] if kind == "column" else kind
     if kind != "nothing" and other != kinds[column]:
         raise SettingsError(
