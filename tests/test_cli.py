@@ -300,7 +300,7 @@ def test_a_token_is_asked_for_until_it_is_replaced(call: Call, environment, monk
 
 @pytest.mark.parametrize(
     ("wrong", "named", "requests"),
-    [("api.names.companies=firms", "and api.names", 11), ("api.base_url={}/v2", "and api.base_url", 12)],
+    [("api.names.companies=firms", "or api.names", 11), ("api.base_url={}/v2", "or api.base_url", 12)],
 )
 def test_a_setting_that_the_service_refuses_is_exit_1_and_few_requests(call: Call, sandbox, wrong, named, requests):
     """After a 404 each other dataset is asked once: it may be offered although the first is not."""

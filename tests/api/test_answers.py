@@ -319,4 +319,4 @@ def test_an_identifier_of_another_form_is_named(number):
     """SIRET and VAT number are none of the numbers of the specification."""
     text = json.dumps([{"identifier": {"country": "FR", "companyNumber": number}, "data": [], "message": None}])
     [element] = read_answer("lookalikes", text.encode())
-    assert (element.company, element.problem) == (None, f"'FR {number}' is not a company number of the specification")
+    assert (element.company, element.problem) == (None, f"'FR {number}' is no company number of the specification")

@@ -76,7 +76,7 @@ def test_no_file_is_no_rules_and_an_empty_file_is_none_of_them(tmp_path):
         ),
         ("[a]\nview = 'company_figures'\nwhen = { overdue_days = '> 0' }", "no rule can read the view company_figures"),
         ("[a]\nsays = 'x'", "rule a: when is missing"),
-        ("[a]\nwhen = 'equity < 0'", "rule a: when has another form. Write when = "),
+        ("[a]\nwhen = 'equity < 0'", "rule a: when has the wrong type. Write when = "),
         ("[a]\nwhen = { equity = 0 }", "equity = 0 is not a comparison. Write an operator"),
         ("[a]\nwhen = { equity = '0' }", "equity = '0' is not a comparison"),
         ("[a]\nwhen = { equity = '< 0 OR 1 = 1' }", "is not a comparison"),

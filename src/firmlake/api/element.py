@@ -118,7 +118,7 @@ def make_element(
     problem = "" if data is not None or message else NOTHING_SAID
     if company is None:
         given = shorten(f"{identifier.country} {identifier.company_number}")
-        problem = f"{given!r} is not a company number of the specification"
+        problem = f"{given!r} is no company number of the specification"
     return Element(
         company,
         name,

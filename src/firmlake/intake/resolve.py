@@ -33,19 +33,12 @@ def resolve_lines(
 ) -> pl.DataFrame:
     """Resolve the company of each line of a batch, or state why there is none.
 
-    The first of these gives the country:
-
-    1. a prefix of the number
-    2. the country column
-    3. the prefix of a VAT number on the same line, if the number is valid in that country
-    4. the register in the name of its column
-    5. `default_country`
-    6. a word in the name of its column
-
-    A line is refused if a prefix contradicts the country column. If columns are named after registers of several
-    countries, each column holds only numbers of its own register; others are refused. The first filled number counts,
-    in the order of `NUMBER_ROLES`. A further number matters only if it identifies another company: then the line is
-    refused.
+    The first of these gives the country: a prefix of the number; the country column; the prefix of a VAT number on the
+    same line, if the number is valid in that country; the register in the name of its column; `default_country`; a word
+    in the name of its column. A line is refused if a prefix contradicts the country column. If columns are named after
+    registers of several countries, each holds only numbers of its own register; others are refused. The first filled
+    number counts, in the order of `NUMBER_ROLES`. A further number refuses the line only if it identifies another
+    company.
 
     Args:
         batch: Lines from a `firmlake.intake.table.Table`.

@@ -98,7 +98,7 @@ def read_addition(body: bytes) -> AddedContacts:
     fields = _FIELDS.decode(body)
     differences = _differences(fields, Addition, "")
     if "failed" not in fields and any(one.kind == "new_field" for one in differences):
-        raise UnusableAnswerError("it does not say what was added: an unknown field may hold failures")
+        raise UnusableAnswerError("it does not say what was added: failures may stand in an unknown field")
     failures = answer.failed or []
     failed: list[FailedEntry] = []
     for raw in failures:

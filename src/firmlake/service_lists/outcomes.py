@@ -98,7 +98,7 @@ def _read_failures(sent: Sequence[Contact], answer: AddedContacts, says_present:
         if company is None and len(sent) == 1:
             company = sent[0].company
         if company is None:
-            failures.unread.append(f"a failure of {named}, which is not a company number")
+            failures.unread.append(f"a failure of {named}, which is no company number")
         elif company in by_company:
             is_present = says_present(entry.message or "")
             _sort_failure(entry, named, by_company[company], failures, is_present=is_present)
@@ -148,4 +148,4 @@ def _remarks(
         yield "foreign_element", "failed[]", failures.unread[0], len(failures.unread)
     count = re.search(r"\d+", answer.message)
     if answer.success and not failures.unread and count and int(count[0]) != added_count:
-        yield "other_count", "message", f"{answer.message!r}, but {added_count} did not fail", 1
+        yield "other_count", "message", f"{answer.message!r}, where {added_count} did not fail", 1

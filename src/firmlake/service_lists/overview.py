@@ -140,9 +140,7 @@ def take_overview(
                 raise RequestRefusedError(error.message, error.next_step or _REFUSED) from error
     found = sweeps.result()
     if found is None:
-        raise ServiceError(
-            f"The service states {sweeps.total} lists, but its pages hold {sweeps.shown_count}", _TOO_FEW
-        )
+        raise ServiceError(f"The service states {sweeps.total} lists, but pages hold {sweeps.shown_count}", _TOO_FEW)
     return found
 
 
