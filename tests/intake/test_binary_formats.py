@@ -71,7 +71,7 @@ def test_the_sheet_can_be_chosen(read, refusal):
     assert read(content, sheet="Klanten").companies.height == 1
     assert "'Klanten'" in refusal(content, sheet="Klant").next_step
     assert "'Klanten', 'Leeg'" in refusal(content, sheet="x").next_step
-    assert "is empty" in refusal(content, sheet="Leeg").message
+    assert "worksheet 'Leeg' is empty" in refusal(content, sheet="Leeg").message, "the others are not"
 
 
 @pytest.mark.parametrize(
