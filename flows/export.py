@@ -37,7 +37,7 @@ def export(config: str | None = None, overrides: dict[str, str] | None = None) -
     """
     settings = read_settings(config, overrides)
     if is_deployed() and not settings.export.target:
-        return end("", "Skipped: no place to export to is named. Set FIRMLAKE_EXPORT__TARGET to export after each run")
+        return end("", "Skipped: no export target is named. Set FIRMLAKE_EXPORT__TARGET to export after each run")
     if is_deployed() and is_before_first_run(settings):
         return end("", NO_RUN_YET)
     done, _ = as_task(f"export to {settings.export.target}", lambda: export_as_set(settings, tell=tell))

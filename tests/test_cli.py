@@ -300,7 +300,7 @@ def test_a_token_is_asked_for_until_it_is_replaced(call: Call, environment, monk
 
 @pytest.mark.parametrize(
     ("wrong", "named", "requests"),
-    [("api.names.companies=firms", "and api.names", 11), ("api.base_url={}/v2", "and api.base_url", 12)],
+    [("api.names.companies=firms", "or api.names", 11), ("api.base_url={}/v2", "or api.base_url", 12)],
 )
 def test_a_setting_that_the_service_refuses_is_exit_1_and_few_requests(call: Call, sandbox, wrong, named, requests):
     """After a 404 each other dataset is asked once: it may be offered although the first is not."""
@@ -398,7 +398,10 @@ def test_what_an_interrupted_run_fetched_is_published_if_its_list_was_replaced(c
     assert 90 < paid < 130
     (interrupted,) = (path.name for path in Path("data/runs").iterdir())
     write_few(40)
-    assert f"Run {interrupted} was interrupted, and its list has changed" in call("plan", "few.csv").out
+    assert (
+        f"Run {interrupted} was interrupted and is not resumed, because its list has changed"
+        in call("plan", "few.csv").out
+    )
     assert call("run", "few.csv").code == 0
     summary = sandbox.ledger()["summary"]
     assert (summary["credits_charged"], summary["companies_charged_again"]) == (paid, 0)
@@ -704,7 +707,7 @@ def test_many_refused_lines_that_were_not_before_end_a_run_with_3_once_and_statu
     assert "lines refused" not in call("status").out
     result = run("list.csv", 3)
     assert result.code == 3
-    assert "Published, but 3 of 20 lines of list.csv were refused, 0 in the version before" in result.err
+    assert "Published, but 3 of 20 lines of list.csv were refused, but 0 in the version before" in result.err
     assert "`firmlake list show list`" in call("status", "--json").content["next_step"]
     assert "3 lines refused" in call("status").out
     assert call("status", "--metrics", "firmlake.prom").code == 0

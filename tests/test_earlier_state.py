@@ -137,7 +137,7 @@ def test_every_command_says_that_replay_makes_an_earlier_warehouse_anew(unpacked
         assert firmlake.main(command.split(), standalone_mode=False) == 1, command
         told = capfd.readouterr().err
         assert "tables have another shape" in told, command
-        assert "`firmlake replay` makes it again" in told, command
+        assert "Rebuild it with `firmlake replay`" in told, command
     assert firmlake.main(["query", "SELECT count(*) FROM companies"], standalone_mode=False) == 0
     assert firmlake.main(["replay"], standalone_mode=False) == 0
     assert firmlake.main(["status"], standalone_mode=False) == 0

@@ -159,19 +159,21 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 @pytest.mark.parametrize(
     ("behave", "error", "status", "body"),
     [
-        pytest.param(reply(), "broken: the answer is cut or not HTTP", None, b"", id="closed at once"),
+        pytest.param(reply(), "broken: the answer is truncated or not HTTP", None, b"", id="closed at once"),
         pytest.param(reset(), "broken: connection reset", None, b"", id="reset at once"),
-        pytest.param(reply(b"SSH-2.0-OpenSSH\r\n"), "broken: the answer is cut or not HTTP", None, b"", id="not HTTP"),
+        pytest.param(
+            reply(b"SSH-2.0-OpenSSH\r\n"), "broken: the answer is truncated or not HTTP", None, b"", id="not HTTP"
+        ),
         pytest.param(
             reply(HEAD + b"Content-Length: 100\r\n\r\n[1,"),
-            "broken: the answer is cut or not HTTP",
+            "broken: the answer is truncated or not HTTP",
             200,
             b"[1,",
             id="cut",
         ),
         pytest.param(
             reply(HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\n[1,\r\n"),
-            "broken: the answer is cut or not HTTP",
+            "broken: the answer is truncated or not HTTP",
             200,
             b"[1,",
             id="chunked and cut",

@@ -118,7 +118,7 @@ def test_another_structure_is_said_and_no_run_is_made_of_it(make_contact: Any) -
     contact = make_contact("wrapped", runs=False)
     assert contact.check.code == 1
     assert contact.verdicts["bulk body"] == "needs_you"
-    assert "no array of elements" in contact.seen["bulk body"]
+    assert "not an array of elements" in contact.seen["bulk body"]
     assert contact.check.content["run_id"] is None
     assert contact.check.content["credits_charged"] == 1, "nothing more is bought once that is known"
 

@@ -140,4 +140,4 @@ def test_numbers_of_another_form_in_answers_are_named() -> None:
     talk = SimpleNamespace(api=ApiSettings(), bulk=lambda *_: answer)
     finding = find_body_names(cast("Any", talk), "lookalikes", Company("FR", "005550082"))
     assert finding.verdict == "needs_you"
-    assert finding.seen == "elements name FR 00555008200014 where FR 005550082 was asked for"
+    assert finding.seen == "elements name FR 00555008200014 where FR 005550082 was requested"

@@ -16,8 +16,8 @@ from support import ACME, NOON, found, period
 
 API = ApiSettings()
 LOST = {
-    "cut before a byte": (None, "broken: the answer is cut or not HTTP", RequestFailedError),
-    "cut within": (200, "broken: the answer is cut or not HTTP", RequestFailedError),
+    "cut before a byte": (None, "broken: the answer is truncated or not HTTP", RequestFailedError),
+    "cut within": (200, "broken: the answer is truncated or not HTTP", RequestFailedError),
     "late": (None, "timeout: no answer within 60 s", UnavailableError),
     "too long": (200, "body: has more than 9 bytes", RequestFailedError),
 }

@@ -59,13 +59,13 @@ def test_a_service_that_does_not_know_our_name_for_the_limit_is_asked_without_it
 def test_lists_that_cannot_be_read_are_not_as_assumed() -> None:
     found = findings(Talk(lambda dataset, limit: (200, "")))["lists"]
     assert found.verdict == "covered"
-    assert "no overview of lists" in found.seen
+    assert "not an overview of lists" in found.seen
 
 
 def test_a_refused_endpoint_is_described_in_the_words_of_the_service() -> None:
     found = findings(Talk(lambda dataset, limit: (400, "no year")))["endpoints of lookalikes"]
     assert (found.seen, found.verdict) == ("GET 400: refused (400: no year)", "needs_you")
-    assert found.next_step.startswith("Get lookalikes allowed or repaired")
+    assert found.next_step.startswith("Ask the service to allow or repair lookalikes")
 
 
 def test_where_only_get_fails_a_run_may_work_all_the_same() -> None:
@@ -80,7 +80,7 @@ def test_where_only_get_fails_a_run_may_work_all_the_same() -> None:
     [
         ("Accept-Language", "header 'X-Language' must be one of NL, FR", "api.names.language_header to X-Language"),
         ("Accept-Language", "the X-Lang header is required", "api.names.language_header to X-Lang,"),
-        ("X-Language", "header 'X-Language' must be one of NL, FR", "api.language to one of"),
+        ("X-Language", "header 'X-Language' must be one of NL, FR", "api.language to a language"),
     ],
 )
 def test_where_the_service_names_a_header_for_the_language_so_does_the_next_step(

@@ -37,11 +37,11 @@ def page(limit, offset, count, pagination):
     ("totals", "verdict", "said"),
     [
         ((8, 8), "as_assumed", "the same with 2 page sizes"),
-        ((2, 8), "needs_you", "2 with a limit of 2, 8 with a limit of 50; so it counts the page"),
+        ((2, 8), "needs_you", "2 with a limit of 2, 8 with a limit of 50; it counts only the page"),
         ((7, 7), "needs_you", "8 records, but a total of 7"),
         (("8", 8.0), "as_assumed", "the same"),
-        ((None, 8), "covered", "is no number"),
-        ((-1, -1), "covered", "asked for again with twice the limit"),
+        ((None, 8), "covered", "is not a number"),
+        ((-1, -1), "covered", "requested again with twice the limit"),
     ],
 )
 def test_totals_of_one_company_are_compared_over_all_pages(totals, verdict, said):
@@ -87,7 +87,7 @@ def test_an_absent_array_is_named(change):
     element = found(ACME, "lookalikes")
     del element["data"], element["message"]
     finding = find_messages(SimpleNamespace(api=API), {"lookalikes": answer(element | change, dataset="lookalikes")})
-    said = "no `data` for 1 of 1; read as no records of companies with a name"
+    said = "no `data` for 1 of 1; read as no records if the company has a name"
     assert (finding.verdict, finding.seen) == ("covered", said)
 
 
@@ -126,7 +126,7 @@ def test_a_service_that_tells_no_charges_is_asked_no_more_than_stated():
     talk.api, talk.answers, talk.asked, talk._credits_max = API, [answer() for _ in range(EXPOSED_MAX // 2)], [], 3
     talk._stop_if_overcharged()
     talk.answers += [answer(status=400), answer()]
-    with pytest.raises(Stopped, match="no header tells what that cost"):
+    with pytest.raises(Stopped, match="no header reports what that cost"):
         talk._stop_if_overcharged()
 
 

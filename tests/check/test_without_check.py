@@ -18,10 +18,10 @@ from .test_first_contact import PLAIN, UNSAID
 SILENT = {"language-header"}
 """What a run cannot notice: names in another language are names. Only `check` compares two languages."""
 NAMED = {
-    "paging-skip-take": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
-    "paging-ignored": (3, "Let api.names.limit and api.names.offset name what the service pages by"),
-    "body-short": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
-    "body-silent": (1, "`firmlake check LIST --write FILE` finds settings that fit"),
+    "paging-skip-take": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
+    "paging-ignored": (3, "Set api.names.limit and api.names.offset to the service's paging parameters"),
+    "body-short": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
+    "body-silent": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
     "message-ok": (3, "if it says that all is well, api.names.success_message"),
     "zero-required": (0, "None found: the service knows none of 12 Belgian companies"),
     "fractions-100": (3, 'set contract.scales = {"relationships.stake_fraction" = 100}'),
@@ -104,7 +104,7 @@ def test_pages_that_a_service_repeats_are_complete_once_the_advice_is_followed(m
     lake = make_lake("paging-ignored")
     result = lake.run()
     assert result.code == 3
-    assert "Let api.names.limit and api.names.offset name what the service pages by" in result.error_line
+    assert "Set api.names.limit and api.names.offset to the service's paging parameters" in result.error_line
     assert lake.ledger()["companies_charged_again"] == 0
     correct(lake, "redrive")
     assert rows_of(lake) == rows_of(world)
@@ -135,7 +135,7 @@ def test_another_structure_of_answers_is_said_with_where_to_look(make_lake):
     result = make_lake("wrapped").run()
     assert result.code == 1
     assert "the answer is not a JSON array" in result.error_line
-    assert "`firmlake check` shows how the answers differ" in result.error_line
+    assert "`firmlake check` to see how the answers differ" in result.error_line
 
 
 def test_an_address_at_which_there_is_nothing_is_said_with_what_to_correct(make_lake, nothing):

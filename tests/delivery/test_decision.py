@@ -157,7 +157,7 @@ def test_tables_that_an_earlier_firmlake_left_behind_are_loaded_again(weeks, pla
         "FROM firmlake._firmlake_loads"
     )
     folders = weeks(1)
-    assert deliver(folders, place).note == "the last load was of other tables"
+    assert deliver(folders, place).note == "the last load had other tables"
     assert_same(folders, place)
 
 

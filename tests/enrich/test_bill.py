@@ -92,7 +92,7 @@ def test_companies_are_refreshed_once_at_the_end_of_their_window_and_it_costs_no
     status = read_status(Folders(schedule.data), "", schedule.settings().run, schedule.now)
     assert status.bill is not None
     assert status.bill.free_refreshes == bought
-    assert any(f"{bought} in all: as many credits saved" in line for line in describe_bill(status.bill))
+    assert any(f"{bought} in all, each saving a credit" in line for line in describe_bill(status.bill))
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_a_check_after_a_killed_one_goes_on_with_its_run(schedule: Schedule):
 def test_a_check_heeds_the_budget_of_the_month(schedule: Schedule):
     settings = schedule.settings(run__max_credits_per_month=1)
     companies = (Company("BE", "0403227515"), Company("FR", "552032534"))
-    with pytest.raises(Stopped, match=r"max_credits_per_month = 1 .* does not pay for 1 company"):
+    with pytest.raises(Stopped, match=r"max_credits_per_month = 1 .* leaves out 1 company"):
         check(settings, Asking(companies, None), lambda: schedule.now)
     assert schedule.charged() == 0
 
@@ -164,7 +164,7 @@ def test_nothing_is_bought_that_the_disk_has_no_room_to_publish(schedule: Schedu
     bought = schedule.run(0).summary.expected_credit_count
     with monkeypatch.context() as patch:
         patch.setattr("firmlake.warehouse.publish.shutil.disk_usage", lambda _path: SimpleNamespace(free=1_000))
-        with pytest.raises(FirmlakeError, match=r"0 MB are free, and the next generation needs .* make room") as caught:
+        with pytest.raises(FirmlakeError, match=r"0 MB are free, but the next generation needs .* Make room") as caught:
             schedule.run(36)
     assert caught.value.exit_code == 1
     assert schedule.charged() == bought

@@ -18,8 +18,8 @@ _NO_REJECTS = pl.LazyFrame(schema=polars_schema(TABLES["rejects"]))
 @pytest.mark.parametrize(
     ("reason", "first"),
     [
-        (f"{WRONG_PAGE}: records from 0 on", "Let api.names.limit and api.names.offset name"),
-        (f"{OTHER_MESSAGE}: Onderneming onbekend", "If the service says that it knows no such company, set api.names"),
+        (f"{WRONG_PAGE}: records from 0 on", "Set api.names.limit and api.names.offset"),
+        (f"{OTHER_MESSAGE}: Onderneming onbekend", "If the message means that the company is unknown, set api.names"),
         ("status 500: Internal server error", "`firmlake redrive` asks again"),
     ],
 )
@@ -45,7 +45,7 @@ def test_the_setting_that_removes_a_reason_is_named_first(reason, first, folders
         (
             period(people__employees="many"),
             {"values": {"financials.*": "discard_record"}},
-            "take discard_record out of contract.values, then `firmlake replay`",
+            "remove discard_record from contract.values, then run `firmlake replay`",
         ),
         ("none", {}, "`firmlake replay` after an update that reads it"),
     ],
@@ -102,7 +102,7 @@ def test_lookalikes_that_come_in_pages_are_published_as_incomplete(folders):
     manifest = stage(run)
     outcome = decide_outcome(Settings(), run, manifest, None, NOON)
     assert outcome.outcome == "some_failed"
-    assert outcome.reason == f"lookalikes came incompletely for 1 company (such as {ACME}: 1 of 2)"
+    assert outcome.reason == f"lookalikes are incomplete for 1 company (such as {ACME}: 1 of 2)"
     assert [file.row_count for file in manifest.files if file.table == "lookalikes"] == [1]
 
 

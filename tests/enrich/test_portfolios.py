@@ -45,5 +45,5 @@ def test_two_lists_of_one_name_or_none_are_refused(settings, tmp_path):
         divide(settings, tmp_path)
     for name in ("same.csv", "same.xlsx"):
         (tmp_path / name).touch()
-    with pytest.raises(CompanyListError, match="2 files that would be portfolio same"):
+    with pytest.raises(CompanyListError, match="2 files for portfolio same"):
         divide(settings, tmp_path)

@@ -55,6 +55,6 @@ def test_what_cannot_be_done_is_one_line_and_a_code(call):
     code, _, err = call()
     assert (code, err.strip()) == (
         2,
-        "firmlake: No place to export to is named. `firmlake export FOLDER`, or set export.target",
+        "firmlake: No export target is named. Run `firmlake export FOLDER`, or set export.target",
     )
     assert call("out", "--table", "nothing")[0] == 2

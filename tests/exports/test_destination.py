@@ -62,5 +62,5 @@ def test_what_is_no_address_of_a_store_is_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert isinstance(open_destination("some/folder"), Folder)
     assert open_destination(f"file://{tmp_path}/x").url == open_destination("x").url == f"{tmp_path}/x"
-    with pytest.raises(UsageError, match="ftp:// is no place"):
+    with pytest.raises(UsageError, match="ftp:// is not a supported target"):
         open_destination("ftp://host/x")

@@ -240,7 +240,7 @@ def test_an_export_of_another_data_folder_is_not_replaced(tmp_path):
         ({"tables": ("companys",)}, "no table companys"),
         ({"mode": "as_of", "as_of": "2020"}, "no run 2020"),
         ({"mode": "as_of", "as_of": RUNS[0], "tables": ("financials_history",)}, "superseded"),
-        ({"mode": "as_of", "as_of": RUNS[0], "format": "delta"}, "keeps its past itself"),
+        ({"mode": "as_of", "as_of": RUNS[0], "format": "delta"}, "keep their own history"),
         ({"format": "orc"}, "no format orc"),
     ],
 )

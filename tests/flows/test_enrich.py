@@ -99,9 +99,9 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
     ("dialect", "says"),
     [
         ("forbidden", "Published, but relationships is forbidden for 12 companies"),
-        ("paging-ignored", "Let api.names.limit and api.names.offset name what the service pages by"),
-        ("body-short", "`firmlake check LIST --write FILE` finds settings that fit"),
-        ("wrapped", "`firmlake check` shows how the answers differ from what is assumed"),
+        ("paging-ignored", "Set api.names.limit and api.names.offset to the service's paging parameters"),
+        ("body-short", "`firmlake check LIST --write FILE` to find settings that fit"),
+        ("wrapped", "`firmlake check` to see how the answers differ from our assumptions"),
     ],
 )
 def test_a_service_that_differs_fails_the_run_with_what_helps_which_is_what_a_webhook_sends(
@@ -119,7 +119,7 @@ def test_a_service_that_differs_fails_the_run_with_what_helps_which_is_what_a_we
 def test_a_budget_fails_the_run_and_the_next_one_goes_on(run_flow: RunFlow, company_list: Path, sandbox: Sandbox):
     stopped = run_flow(company_list, run__shard_companies=20, run__max_requests=4)
     assert stopped.state == "Failed"
-    assert stopped.message.startswith("Published what there is, but stopped: ")
+    assert stopped.message.startswith("Published what was fetched, but stopped: ")
     assert isinstance(stopped.error, Stopped)
     wait_until(lambda: "Failed" in stopped.tasks().values())
     assert request_count(sandbox) == 4

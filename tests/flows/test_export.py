@@ -24,7 +24,7 @@ def test_the_newest_generation_leaves_and_the_second_time_nothing_is_done(run_fl
     assert again.message.startswith("Already there")
     assert json.loads((tmp_path / "out/latest.json").read_text())["export_id"] == first.result()
     failed = export(None, settings_for(sandbox, tmp_path / "data"), return_state=True)
-    assert (failed.name, failed.message.split(".")[0]) == ("Failed", "No place to export to is named")
+    assert (failed.name, failed.message.split(".")[0]) == ("Failed", "No export target is named")
     monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "of a deployment")
     skipped = export(None, settings_for(sandbox, tmp_path / "data"), return_state=True)
     assert (skipped.name, skipped.message.split(":")[0], skipped.result()) == ("Completed", "Skipped", "")

@@ -105,14 +105,14 @@ def test_a_database_file_that_is_missing_is_reported_until_it_is_said_to_be_gone
         (failed,) = (line for line in done.out_of_reach if "was not cleaned" in line)
         assert f"There is no file {target}" in failed
     assert not target.exists(), "looking for it makes no file"
-    (command,) = re.findall("if it is gone for good, `firmlake (.*)`", failed)
+    (command,) = re.findall("if the copy no longer exists, run `firmlake (.*)`", failed)
     with pytest.raises(UsageError, match="elsewhere") as caught:
         drop_copy(folders, "elsewhere")
     assert shlex.quote(f"duckdb:{target} firmlake") in caught.value.next_step
     where = ["--data", str(folders.data), "--json"]
     ran = CliRunner().invoke(firmlake, [*shlex.split(command), *where], standalone_mode=False)
     assert ran.return_value == 0
-    assert f"{target} firmlake: not cleaned and no longer looked for" in ran.stderr
+    assert f"{target} firmlake: not cleaned and no longer tracked" in ran.stderr
     assert json.loads(ran.stdout)["given_up"] == [f"duckdb:{target} firmlake"]
     assert forget(settings_of(folders), [], now).is_complete
 

@@ -71,7 +71,7 @@ def test_the_sheet_can_be_chosen(read, refusal):
     assert read(content, sheet="Klanten").companies.height == 1
     assert "'Klanten'" in refusal(content, sheet="Klant").next_step
     assert "'Klanten', 'Leeg'" in refusal(content, sheet="x").next_step
-    assert "is empty" in refusal(content, sheet="Leeg").message
+    assert "worksheet 'Leeg' is empty" in refusal(content, sheet="Leeg").message, "the others are not"
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_columns_of_parquet_may_be_text_or_numbers(read, numbers):
 
 def test_a_missing_value_of_parquet_is_refused_as_empty(read):
     companies = read(parquet(kbo=["0403227515", None]))
-    assert companies.refused.rows() == [(2, "", "no company number: fill it in, or take the line out")]
+    assert companies.refused.rows() == [(2, "", "no company number: fill it in, or remove the line")]
 
 
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pl.Series([33011433.0], dtype=pl.Float32), "holds 7 digits"),
+        (pl.Series([33011433.0], dtype=pl.Float32), "holds only 7 digits"),
         (pl.Series([["17085815"]]), "not text"),
         (pl.Series([{"a": "17085815"}]), "not text"),
         (pl.Series([], dtype=pl.String), "is empty"),

@@ -101,7 +101,7 @@ def test_a_line_with_too_many_fields_is_refused_and_the_others_go_on(read):
     assert found(companies) == [("BE", "0403091220", 2), ("BE", "0403053608", 4), ("BE", "0202239951", 5)]
     assert companies.refused.rows() == [
         (3, "BE;0403227515;KBC;x", "number of fields: 4 instead of 3; quote fields that hold the delimiter"),
-        (6, "", "no company number: fill it in, or take the line out"),
+        (6, "", "no company number: fill it in, or remove the line"),
     ]
 
 

@@ -30,7 +30,7 @@ def test_further_columns_can_be_mapped_by_name_or_position(write):
 
 
 def test_a_further_column_is_needed(write):
-    with pytest.raises(CompanyListError, match="no column is known as contact id"):
+    with pytest.raises(CompanyListError, match="no column looks like a contact id"):
         lines(write("kbo;persoon\n403227515;12\n"))
     with pytest.raises(CompanyListError, match="no column looks like a contact id"):
         lines(write("BE403227515;12\n"))

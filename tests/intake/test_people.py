@@ -168,7 +168,8 @@ def test_worksheets_with_more_companies_that_are_not_read_are_named(write):
     )
     guess = read_company_list(write(sheets)).guesses[0]
     assert guess == (
-        "Worksheet 'België' is read: company numbers in 'Nederland', 'France' are not read; another one: intake.sheet"
+        "Worksheet 'België' is read (company numbers in 'Nederland', 'France' are not read); "
+        "to choose another: intake.sheet"
     )
     alone = read_company_list(write(sheets), IntakeOptions(sheet="France"))
     assert not any("Worksheet" in guess for guess in alone.guesses)
@@ -197,12 +198,12 @@ def test_of_two_columns_that_qualify_equally_the_hint_names_one_that_can_be_mapp
     "text", ["land;telefoon\nNL;06123456\nNL;06123457\n", "land;datum\nNL;20240101\nNL;20240102\n"]
 )
 def test_eight_digits_alone_are_no_company_number(write, text):
-    with pytest.raises(CompanyListError, match="no column is known as company number"):
+    with pytest.raises(CompanyListError, match="no column looks like a company number"):
         read_company_list(write(text))
 
 
 def test_names_without_numbers_are_told_to_be_looked_up(write):
-    with pytest.raises(CompanyListError, match="by which the service knows them") as caught:
+    with pytest.raises(CompanyListError, match="which the service needs") as caught:
         read_company_list(write("Klant;Plaats\nKBC;Leuven\n"))
     assert "firmlake match " in caught.value.next_step
 
@@ -285,7 +286,7 @@ def test_a_long_text_in_every_row_of_parquet_is_refused(tmp_path):
     pq.write_table(pa.table({k: pa.DictionaryArray.from_arrays(rows, [v]) for k, v in columns.items()}), path)
     assert path.stat().st_size < 1_000_000
     entries = read_entries(path, IntakeOptions(), with_cells=True)
-    with pytest.raises(CompanyListError, match="such long texts"):
+    with pytest.raises(CompanyListError, match="very long texts"):
         list(entries.batches)
 
 

@@ -80,7 +80,7 @@ def test_a_query_on_a_file_that_is_no_database_says_how_to_name_it(tmp_path):
 
 def test_what_is_wrong_is_said_of_the_source_and_not_of_its_copy(stdin):
     stdin(b"id,place\n7,Leuven\n")
-    with pytest.raises(CompanyListError, match=r"^standard input: no column is known"):
+    with pytest.raises(CompanyListError, match=r"^standard input: no column looks like"):
         numbers("-")
 
 

@@ -291,7 +291,7 @@ def test_after_a_page_that_is_too_large_a_run_goes_on_with_smaller_ones(
     assert statuses(run)["pending"] == 0
     assert failed(run) == set(), "nobody is blamed"
     assert len(advice) == 1, "it is said once"
-    assert advice[0].endswith(f"set api.companies_per_request = {fitting}"), "more records are accepted"
+    assert advice[0].endswith(f"Set api.companies_per_request = {fitting}"), "more records are accepted"
 
 
 def test_where_only_records_are_too_many_companies_stay_together(sandbox, folders, fetch):
@@ -308,7 +308,7 @@ def test_where_only_records_are_too_many_companies_stay_together(sandbox, folder
     assert requests(sandbox) <= 2 * before + 10
     [said] = advice
     assert said.startswith("The service refused 60 companies with 500 records of each in one request for financials")
-    assert said.endswith("set api.records_per_request = 420")
+    assert said.endswith("Set api.records_per_request = 420")
 
 
 def test_a_page_that_is_too_long_shrinks_alone(sandbox, folders, fetch):
@@ -318,7 +318,7 @@ def test_a_page_that_is_too_long_shrinks_alone(sandbox, folders, fetch):
     run = make_run(folders, COMPANIES[:60], ["financials"], run_id="20260105T120000Z-0002")
     fetch(run, on_advice=advice.append)
     assert held(run) == held(plain)
-    assert advice[0].endswith("and the run went on with smaller requests: set api.page_limit_max = 2")
+    assert advice[0].endswith("so the run continued with smaller requests. Set api.page_limit_max = 2")
 
 
 @pytest.mark.parametrize("stop_after", [2, 4, *slow(3, 8)])

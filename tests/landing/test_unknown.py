@@ -213,7 +213,8 @@ def test_a_run_ends_early_if_answers_tell_only_of_others(folders, fetch, misread
     """Every further request would be paid, and all companies fail."""
     misread.name = read_in_vain
     run = make_run(folders, KNOWN[:count])
-    with pytest.raises(ServiceError, match=rf"none of {count} companies: '...? \d{{12}}'.*`firmlake check LIST` shows"):
+    said = rf"none of the {count} companies requested: '...? \d{{12}}'.*`firmlake check LIST` to see"
+    with pytest.raises(ServiceError, match=said):
         fetch(run, base_url=misread.base_url)
     assert misread.requests.total() == 2
     assert statuses(run).keys() <= {"pending", "not_found"}

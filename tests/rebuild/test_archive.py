@@ -156,7 +156,7 @@ def test_a_changed_staged_file_is_found(portfolios, target, folders):
 @pytest.mark.slow
 def test_a_data_folder_with_runs_of_its_own_is_left_alone(portfolios, target):
     archive(portfolios[0], target)
-    with pytest.raises(UsageError, match=r"is a run of this data folder's own"):
+    with pytest.raises(UsageError, match=r"this data folder already has its own runs"):
         fetch_runs(target, portfolios[1])
 
 

@@ -73,7 +73,7 @@ def test_a_value_of_json_that_is_no_single_id_is_refused(read, value):
     line = '{"kbo":"0403227515","contact":%s}\n'
     found = read(line % value + line % 1234567890123456789)
     assert [one.contact_id for one in found.contacts] == ["1234567890123456789"]
-    assert "give the id as text" in found.refused[0].reason
+    assert "write the id as text" in found.refused[0].reason
 
 
 def test_a_column_can_be_mapped(read):
@@ -103,9 +103,9 @@ def test_a_contact_counts_once_and_one_of_two_companies_is_two(read):
         ("0403227515,", "no contact id"),
         ("0403227515,   ", "no contact id"),
         ("0403227515,1.23E+15", "rounded"),
-        ("0403227515,a b", "spaces or control"),
+        ("0403227515,a b", "spaces, control"),
         ("0403227515,TRUE", "truth value"),
-        ("0403227515,a\x1b[2J", "spaces or control"),
+        ("0403227515,a\x1b[2J", "spaces, control"),
         (f"0403227515,{'9' * 65}", "more than 64"),
         (",5", "no company number"),
     ],
@@ -122,7 +122,7 @@ def test_a_line_that_names_no_contact_of_a_company_is_refused_and_the_others_go_
     [
         ("kbo,contact\n1,1\n2,\n", "2 refused"),
         ("kbo,contact\n", "empty"),
-        ("kbo,name\n0403227515,1\n", "no column is known as contact id"),
+        ("kbo,name\n0403227515,1\n", "no column looks like a contact id"),
     ],
 )
 def test_a_list_without_any_contact_is_an_error(read, content, error):

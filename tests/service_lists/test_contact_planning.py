@@ -60,7 +60,7 @@ def test_a_static_list_may_be_called_so_in_lower_case(desk: Desk):
     assert desk.plan(contacts_of(1)).list_type == "static"
 
 
-@pytest.mark.parametrize(("list_id", "reason"), [(SMART, "static lists only"), (UNKNOWN, "no list 999")])
+@pytest.mark.parametrize(("list_id", "reason"), [(SMART, "only be added to static lists"), (UNKNOWN, "no list 999")])
 def test_a_smart_or_unknown_list_is_refused(desk: Desk, list_id, reason):
     with pytest.raises(UsageError, match=reason):
         desk.plan(contacts_of(1), list_id)

@@ -146,7 +146,7 @@ def test_a_refusal_says_which_settings_may_help(take):
 def test_a_token_that_may_not_read_lists_is_not_told_to_leave_out_datasets(take):
     with pytest.raises(ForbiddenError) as caught:
         take("OVERVIEW", {"kind": "status", "status": 403})
-    assert caught.value.next_step == "Get a token that may"
+    assert caught.value.next_step == "Get a token that may use it"
 
 
 def test_it_holds_every_list_of_the_kind_asked_for(take):
@@ -201,7 +201,7 @@ def test_where_lists_never_stand_still_it_ends_and_has_those_that_were_there_all
 
 
 def test_a_service_that_shows_fewer_than_it_announces_is_not_believed(take, folders):
-    with pytest.raises(ServiceError, match="announces 20 lists, but shows 1"):
+    with pytest.raises(ServiceError, match="states 20 lists, but pages hold 1"):
         take("OVERVIEW", {"kind": "drift", "field": "id", "change": "literal", "literal": "1"})
     assert list(list_overviews(folders)) == []
 

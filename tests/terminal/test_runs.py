@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from firmlake.cli import firmlake
+from firmlake.core.errors import SomeFailedError
 from firmlake.core.failure import LastFailure
 from firmlake.enrich.lookup import HeldCompany
 from firmlake.report.feed import Event
@@ -120,6 +121,14 @@ def test_a_company_is_shown_without_a_broken_figure_and_without_empty_tables(wid
         assert shown.count(f"{amount:,}") == 2
     assert "lookalikes" not in shown
     assert max(map(len, shown.splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    ("shortfall", "said"), [(None, "the service does not know this company"), (SomeFailedError("x", "y"), "no answer")]
+)
+def test_a_company_that_failed_is_not_called_unknown(capsys, shortfall, said):
+    runs.show_company(HeldCompany(ACME, None, None, False, {}, [], shortfall))
+    assert said in capsys.readouterr().out
 
 
 def test_a_person_sees_the_first_of_many_events_and_how_many_there_are_of_each_kind(capsys, monkeypatch):

@@ -20,7 +20,7 @@ from firmlake.terminal.status import show_checks, show_removable
             1,
             2,
             "The landed answers of 1 run and the warehouse agree in all 1 table. "
-            "Of 2 runs, whose landed answers were pruned, only the staged tables were compared",
+            "For 2 runs, whose landed answers were pruned, only the staged tables were compared",
         ),
         (0, 2, "The staged tables of 2 runs, whose landed answers were pruned, and the warehouse agree in all 1 table"),
     ],

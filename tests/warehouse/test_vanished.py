@@ -95,7 +95,7 @@ def test_a_service_that_starts_to_leave_out_nulls_has_lost_nothing(folders):
 def test_values_that_no_longer_fit_have_vanished_too(folders):
     """Else a service that starts to send texts would replace every figure by nothing, and be done."""
     run_of(folders, "financials", FULL)
-    with pytest.raises(DriftError, match=r"revenue, which came but did not fit \(a number was expected") as refused:
+    with pytest.raises(DriftError, match=r"revenue, which was sent but did not fit \(a number was expected") as refused:
         run_of(folders, "financials", [period(year, profitability__revenue="about 1.5") for year in YEARS], day=1)
     assert "once a setting under contract makes the values fit" in refused.value.next_step
 

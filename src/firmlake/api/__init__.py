@@ -1,1 +1,1 @@
-"""The service: its contract, the client, the allowance and the credits."""
+"""The service: its contract, the client, the allowance and credits."""

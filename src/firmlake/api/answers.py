@@ -35,7 +35,7 @@ def read_answer(dataset: str, body: bytes) -> list[Element]:
         make_element(dataset, part.identifier, part.data, present(part.pagination), present(part.message))
         for part in known
     ]
-    is_verbatim = _ENCODE(known) == body  # what reads and writes as the same bytes has no key twice
+    is_verbatim = _ENCODE(known) == body  # a body that encodes to the same bytes has no repeated key
     return elements if is_verbatim or not _seems_repeated(dataset, body, elements) else _read_one_by_one(dataset, body)
 
 
@@ -96,10 +96,10 @@ def _read_one_by_one(dataset: str, body: bytes) -> list[Element]:
 
 
 def _seems_repeated(dataset: str, body: bytes, elements: list[Element]) -> bool:
-    """Tell whether a key of the envelope may stand twice in an element; of two values the decoder keeps the last.
+    """Return whether a key of the envelope may occur twice in an element, of which the decoder keeps the last value.
 
-    Each element has one identifier, and so may each record of relationships; keys inside an identifier are counted
-    by all there are of them. Texts may hold what looks like a key: then it is only looked at more closely.
+    Keys are counted against the most that valid elements and records can have. A text that looks like a key may exceed
+    that count; the only effect is a closer look at the elements.
     """
     records = sum(len(group) for one in elements for group in (one.records or {}).values())
     related = records if dataset == "relationships" else 0

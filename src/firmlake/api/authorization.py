@@ -19,7 +19,7 @@ TOKEN = "FIRMLAKE_API_TOKEN"  # noqa: S105 - the name of a variable
 TOKEN_FILE = "FIRMLAKE_API_TOKEN_FILE"  # noqa: S105
 
 _SENDABLE = re.compile(r"[\x21-\x7e]{1,8192}")
-"""Visible ASCII without spaces: what RFC 6750 allows in a bearer token, and a little more."""
+"""Visible ASCII without spaces: the characters that RFC 6750 allows in a bearer token, and a few more."""
 
 
 class Token:
@@ -32,7 +32,7 @@ class Token:
         file: The file it was read from, if the token may change during the run; None if it cannot change.
 
     Attributes:
-        version: Counts the tokens seen, so that a caller can tell whether a request was refused with an older token.
+        version: Counts the tokens seen, so that a caller knows whether a request was refused with an older token.
     """
 
     __slots__ = ("_file", "_secret", "version")
@@ -93,7 +93,7 @@ def read_token(environment: Mapping[str, str] | None = None) -> Token:
         return Token(_read(Path(file)), Path(file))
     if secret:
         return Token(secret.strip())
-    raise SettingsError("There is no token", f"Put it into {TOKEN}, or name a file that holds it in {TOKEN_FILE}")
+    raise SettingsError("There is no token", f"Put it into {TOKEN}, or set {TOKEN_FILE} to a file that holds it")
 
 
 def _read(file: Path) -> str:
@@ -112,7 +112,7 @@ def _read(file: Path) -> str:
 def _checked(secret: str, source: str) -> str:
     if not _SENDABLE.fullmatch(secret):
         raise SettingsError(
-            f"The token in {source} holds characters that no token has (spaces, quotes of a word processor, control)",
+            f"The token in {source} holds characters that no token has (spaces, typographic quotes, controls)",
             'Give the bare token, without "Bearer"',
         )
     return secret

@@ -16,14 +16,14 @@ INFLATE_RATIO_MAX = 100
 """Highest compression ratio, enforced above 1 MiB. The service's JSON compresses 8 to 25 times, a bomb 1,000 times."""
 _RATIO_FROM_BYTES = 1_048_576
 _STEP_BYTES = 1_048_576
-"""Bytes inflated at once, so that one piece of a bomb cannot fill the memory before the check."""
+"""Most bytes inflated at once, so that one piece of a bomb cannot fill the memory before the check."""
 _EITHER_HEADER = zlib.MAX_WBITS | 32
 """Makes zlib detect gzip and zlib (which HTTP calls deflate)."""
 
 _INFLATED = ("gzip", "x-gzip", "deflate")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _CHARSETS = ("iso8859-1", "iso8859-15", "cp1252", "utf-16", "utf-16-le", "utf-16-be")
-"""Charsets other than UTF-8 in which services write JSON although it has no other (RFC 8259, 8.1)."""
+"""Charsets in which some services write JSON, although RFC 8259 (8.1) allows only UTF-8."""
 _NAME_MAX = 30
 
 
@@ -109,7 +109,7 @@ class Body:
 
 
 def in_utf8(content: bytes, charset: str | None) -> bytes:
-    r"""Return a text that its header declares to be in another charset as UTF-8; one that is UTF-8 all the same stays.
+    r"""Convert a text to UTF-8 if its header declares another charset and the text is not UTF-8 already.
 
     Example:
         >>> in_utf8(b"Li\xe8ge", "ISO-8859-1").decode()

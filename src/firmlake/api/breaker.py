@@ -51,13 +51,13 @@ class CircuitBreaker:
 
     While the breaker is closed, all requests go out. After `failures_max` failures in a row, from any thread, it opens:
     all threads wait, and after each pause one request goes out as a probe. Any answer other than a failure closes it.
-    The best probe repeats a request that was answered before: if it fails too, the service is at fault; if it is
-    answered, the failed requests are.
+    The best probe repeats a request that was answered before. If it fails too, the service is at fault; if it is
+    answered, the failed requests are at fault.
 
     Args:
         clock: Monotonic seconds.
         random: A number from 0 to 1; spreads the pauses.
-        failures_max: Failures that open the breaker; more than `api.tries`, so that one bad request cannot.
+        failures_max: Failures in a row that open the breaker: more than `api.tries`, so that one bad request cannot.
         pause_seconds: First pause; each further one is twice as long.
         pause_max_seconds: Longest pause.
         patience_seconds: How long the breaker stays open before it gives up.
@@ -143,7 +143,7 @@ class CircuitBreaker:
                 minutes = f"{self._patience / 60:g} minutes"
                 raise UnavailableError(
                     f"{self.subject} has failed on every request for {minutes}: {self.last_failure}",
-                    "What was fetched is kept; run again when the service works",
+                    "Landed answers are kept; run again when the service works",
                 )
             if now < self._probe_at:
                 return self._probe_at - now

@@ -1,4 +1,4 @@
-"""The client for all endpoints: it repeats a request until the answer is usable or there is a reason to give up."""
+"""The client for all endpoints, which repeats a request until the answer is usable or there is a reason to give up."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OnAnswer = Callable[[Answer], object]
 
 
 class Access(NamedTuple):
-    """What a client needs of the service: its settings, the token and the throttle.
+    """What a client needs to use the service: its settings, the token and the throttle.
 
     Attributes:
         api: Address and limits of the service.
@@ -63,7 +63,7 @@ class Client:
         access: The service's settings, the token and the throttle.
         on_answer: Called with every attempt, answered or not, before the client acts on it. An exception that it
             raises ends `send`.
-        stop: Set this event to interrupt: waits end at once, answers under way have 8 s left, no request is sent.
+        stop: Set this event to interrupt: waits end at once, requests in flight have 8 s left, and no request is sent.
         budget: Budget of retries; None makes the default one.
         make_breaker: Makes the circuit breaker of an endpoint; None makes the default one.
         transport: A transport for tests; None connects to the service.
@@ -126,29 +126,29 @@ class Client:
 
         Args:
             request: A request from `firmlake.api.requests`.
-            check: Raises UnusableAnswerError if the body of a 200 answer is of no use. The request is then sent again,
-                up to three times in all.
-            tries: Tries that may fail; None takes `api.tries`. Use 1 to find out which half of a request fails.
+            check: Raises UnusableAnswerError if the body of a successful answer is useless. The request is then sent
+                again, up to three times in all.
+            tries: How often to try before the request counts as failed; None takes `api.tries`.
             is_patient: Whether to wait while the endpoint fails on every request or the service cannot be reached;
                 False fails the request instead.
             on_answer: Replaces the client's `on_answer` for this request. It also receives the answers to probes,
                 which repeat an earlier request to test the service; their `request` is not this one.
 
         Returns:
-            The answer, with status 200.
+            The answer, with a successful status.
 
         Raises:
             RequestRefusedError: The service refuses this request (400, 404 ...). Leave companies out.
             RequestFailedError: All tries failed. Leave companies out, or try them later if `is_outage` is set.
             OutOfCreditsError: Status 402. Request no further paid companies.
             PausedByServiceError: The service asks for a longer pause than the settings allow. Run again later. After an
-                EndpointPausedError only further requests to the endpoint raise the same.
+                EndpointPausedError, only further requests to that endpoint raise the same error.
             ThrottleStoreError: The store that counts requests is unreachable. Run again later.
             InterruptedRunError: `stop` was set.
-            AuthorizationError: The token is refused. Further requests raise the same without being sent.
+            AuthorizationError: The token is refused. Further requests raise the same error without being sent.
             ForbiddenError: The token may not use the endpoint, or not for all companies of this request.
-            UnavailableError: The endpoint does not exist or always fails. Further requests to it raise the same.
-            ServiceError: The service cannot be reached or redirects. Run again later.
+            UnavailableError: The endpoint does not exist or always fails. Further requests to it raise the same error.
+            ServiceError: The service cannot be reached, or it redirects. The message says what to do.
         """
         self._budget.earn()
         attempts = itertools.count(1)
@@ -233,7 +233,7 @@ class Client:
         return answer
 
     def _probe(self, request: Request, attempts: Iterator[int], on_answer: OnAnswer | None) -> Probe | None:
-        """Make a probe from the last request that the endpoint answered; its companies are paid for, so it is free."""
+        """Make a probe from the last request that the endpoint answered. It is free, because its companies are paid."""
         if request.endpoint not in self._answered:
             return None
         known, check = self._answered[request.endpoint]
@@ -264,11 +264,11 @@ class Client:
 
     def _pause(self, breaker: CircuitBreaker, request: Request, seconds: float) -> None:
         """Wait while an endpoint fails on every request."""
-        self._on_wait(f"{request.path} fails on every request ({breaker.last_failure}), again in {seconds:.0f} s")
+        self._on_wait(f"{request.path} fails on every request ({breaker.last_failure}), next try in {seconds:.0f} s")
         self._wait(request.endpoint, seconds)
 
     def _wait(self, endpoint: str, seconds: float) -> None:
-        """Wait; takes no request, because tenacity keeps this function in a cycle until the garbage collector comes."""
+        """Wait. This takes no request, because tenacity keeps its arguments alive until the next garbage collection."""
         self._stop_if_ended(endpoint)
         self._sleep(seconds)
         self._stop_if_ended(endpoint)

@@ -30,7 +30,7 @@ from firmlake.core.settings import ApiSettings
 __all__ = ["Connection"]
 
 GRACE_SECONDS = 8.0
-"""Time left for an answer under way after an interrupt; the run must end within 10 s."""
+"""Time left for a request in flight after an interrupt; the run must end within 10 s."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Some services send it before the JSON. It is part of the encoding, not of the content (RFC 8259, 8.1)."""
@@ -45,7 +45,7 @@ _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
     (httpx.ProxyError, "unreachable: the proxy refuses"),
     (httpx.TimeoutException, _TIMEOUT),
     (ConnectionResetError, "broken: connection reset"),
-    (httpx.ProtocolError, "broken: the answer is cut or not HTTP"),
+    (httpx.ProtocolError, "broken: the answer is truncated or not HTTP"),
     (httpx.TransportError, "broken: connection lost"),
 )
 """Descriptions of errors: the first type found in the exception chain applies. The exceptions' own texts are not used,
@@ -58,7 +58,7 @@ class Connection:
     Args:
         api: Address and limits of the service.
         token: Sent to the service and nowhere else.
-        stop: Once this event is set, an answer under way has 8 s left.
+        stop: Once this event is set, a request in flight has 8 s left.
         timing: Where time comes from.
         transport: A transport for tests; None connects to the service.
 
@@ -82,7 +82,7 @@ class Connection:
         self._transport = transport or self._open()
         self._headers = {
             "Accept": "application/json",
-            # On one machine deflating and inflating costs more time than it saves.
+            # On the same machine, compression costs more time than it saves.
             "Accept-Encoding": "identity" if self._address.is_loopback else "gzip",
             "User-Agent": f"firmlake/{__version__}",
             api.names.language_header: api.language,
@@ -156,13 +156,14 @@ class Connection:
             return PoolTransport(self._deadline, self._api.threads, context, proxy)
         except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
             raise SettingsError(
-                f"No client can be made: {type(error).__name__}", "Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE"
+                f"The connection cannot be set up: {type(error).__name__}",
+                "Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE",
             ) from None
 
 
 @lru_cache(maxsize=64)
 def _url(address: str, query: tuple[tuple[str, str], ...]) -> httpx.URL:
-    """Parse a URL. Cached, because a run uses the same few over and over."""
+    """Parse a URL. Cached, because a run uses few different URLs."""
     return httpx.URL(address, params=query) if query else httpx.URL(address)
 
 

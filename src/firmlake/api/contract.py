@@ -1,4 +1,4 @@
-"""The service's contract as data: paths, limits and fields. Few other modules spell one (docs/architecture.md).
+"""The service's contract as data: paths, limits and fields. Few other modules spell these (docs/architecture.md).
 
 `Field` maps one of our columns to a place in the service's JSON. Parsing, checks, columns and documentation all derive
 from these tables.
@@ -41,8 +41,8 @@ class Field(NamedTuple):
     Attributes:
         path: Dotted place in the service's JSON record.
         kind: Type of the value.
-        required: Whether it identifies the record; without it the record is rejected. Others may be null or absent.
-        is_company_number: Whether it is a company number: a text, which services also write as a JSON integer.
+        required: Whether the field identifies the record, which is rejected without it. Others may be null or absent.
+        is_company_number: Whether the field is a company number: a text that services may write as a JSON integer.
     """
 
     path: str
@@ -156,7 +156,7 @@ _LOOKALIKE_ENTRY = {
     "score": Field("score", "score"),
 }
 
-# A natural person has `identifier: null` and a name; an anonymous party has nothing else at all.
+# A natural person has `identifier: null` and a name; an anonymous party has neither.
 _RELATED_PARTY = {
     "related_country": Field("identifier.country", "text"),
     "related_company_number": Field("identifier.companyNumber", "text", is_company_number=True),

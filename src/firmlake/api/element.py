@@ -1,4 +1,4 @@
-"""Read one element of an answer part by part, so that an unexpected part does not affect the others."""
+"""Read an element of an answer part by part, so that an unexpected part does not affect the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from firmlake.core.text import shown
 __all__ = ["NOTHING_SAID", "UNREADABLE", "Element", "make_element", "present", "read_element", "shorten"]
 
 NOTHING_SAID = "neither data nor message"
-"""The problem of an element that may mean anything: no records, an unknown company, or a failure."""
+"""The problem of an ambiguous element, which may mean no records, an unknown company, or a failure."""
 _MESSAGE_MAX = 300
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Exceptions that msgspec raises for invalid input; it checks a text's encoding only when it decodes the text."""
@@ -45,11 +45,10 @@ class Element(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         company: The company in normal form; None if the identifier is not a valid company.
         records: The records as received, by group of the dataset; None if there is no data.
-        total: Records that the service holds for the company; None if the answer does not tell, or not from which
-            record on these are.
-        offset: Records before these; None if the answer does not tell.
-        limit: The page size that the service used; None if the answer does not tell.
-        message: The service's message in place of records, or beside an empty array of them.
+        total: Number of records that the service has for the company; None if the answer lacks it, or lacks the offset.
+        offset: Number of records before these; None if the answer lacks it.
+        limit: The page size that the service used; None if the answer lacks it.
+        message: The service's message instead of records, or beside an empty array.
         problem: Why the element cannot be used; empty if it can.
         unknown: Paths of fields that are not in the contract.
     """
@@ -99,9 +98,9 @@ def make_element(
 ) -> Element:
     """Make an element from parts of the right types.
 
-    Data is UNSET if its key is absent: some services leave out empty arrays, or write null. Without a message, such an
-    element still says that there are no records: in a total of 0, or by naming the company, as only successful results
-    do.
+    Data is UNSET if its key is absent. Some services leave out empty arrays, or write null. Without a message, such an
+    element means that there are no records if it has a total of 0 or a name or place, which only successful results
+    have.
 
     References:
         Specification, "Company identifier (`identifier`)".
@@ -115,7 +114,7 @@ def make_element(
         data = {_GROUP[dataset]: data} if isinstance(data, list) else msgspec.structs.asdict(data)
     unknown: tuple[str, ...] = ()
     if data is not None and message and any(data.values()):
-        message, unknown = None, ("message",)  # such as OK beside data; the number of records is checked anyway
+        message, unknown = None, ("message",)  # for example OK beside data
     problem = "" if data is not None or message else NOTHING_SAID
     if company is None:
         given = shorten(f"{identifier.country} {identifier.company_number}")
@@ -135,7 +134,7 @@ def make_element(
 
 
 def shorten(text: str) -> str:
-    """Make a text of the service safe for one line, without redaction: equal answers must give equal texts."""
+    """Make a text of the service safe for one line. It is not redacted, because equal answers must give equal texts."""
     return shown(" ".join(text[:_MESSAGE_MAX].split()))[:_MESSAGE_MAX]
 
 

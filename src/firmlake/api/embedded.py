@@ -1,4 +1,4 @@
-"""The embedded service: a child process for demos, trials and development without a key."""
+"""Start the embedded service, a child process for demos, trials and development without a key."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Embedded(NamedTuple):
 def start_embedded(api: ApiSettings, folders: Folders) -> Iterator[Embedded]:
     """Start the embedded service with the limits of the settings, and stop it afterwards.
 
-    What was paid is kept in the data folder, if there is one, so that a run that is resumed pays for no company twice.
-    The service exits when its standard input closes, so it ends with this process even if that is killed.
+    Payments are kept in the data folder, if there is one, so that a resumed run pays for no company twice. The service
+    exits when its standard input closes, so it ends with this process even if this process is killed.
 
     Raises:
         FirmlakeError: The service does not start.

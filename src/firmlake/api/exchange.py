@@ -32,8 +32,8 @@ class Answer(msgspec.Struct, frozen=True):
         error: Why the answer is missing or incomplete; empty if it is complete. Begins with `unreachable:`,
             `untrusted:`, `timeout:`, `broken:` or `body:`.
         headers: The headers we keep, names in lower case, without secrets.
-        body: The bytes received, decompressed, without byte order mark, and in UTF-8 if the answer declares another
-            charset; a truncated body is kept as far as it came.
+        body: The bytes received: decompressed, without byte order mark, and converted to UTF-8 from a declared charset;
+            of a truncated body, the part that arrived.
         fetched_at: End of the attempt, UTC.
         duration_seconds: Time from sending to the last byte.
         wire_bytes: Length of the body as sent, before decompression.
@@ -51,12 +51,12 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Whether this is the whole answer according to its status."""
+        """Whether the answer is complete and its status means success."""
         return not self.error and is_success(self.status)
 
     @property
     def is_throttled(self) -> bool:
-        """Whether the service refuses for now: status 429 or, for a gateway's quota, 403 with `Retry-After`."""
+        """Whether the service refuses for now: status 429 or, if a gateway enforces a quota, 403 with `Retry-After`."""
         return self.status == 429 or (self.status == 403 and "retry-after" in self.headers)
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def is_success(status: int | None) -> bool:
-    """Tell whether a status says that this is the answer; some services say 207 for a bulk request."""
+    """Return whether a status means success; some services answer a bulk request with 207."""
     return status is not None and 200 <= status < 300
 
 

@@ -36,12 +36,12 @@ _ENDS: dict[int, tuple[type[FirmlakeError], str, str]] = {
     403: (
         ForbiddenError,
         "The token may not use {path}",
-        "Get a token that may",
+        "Get a token that may use it",
     ),
 }
 NO_SUCH_PLACE = (404, 405, 410)
-"""Statuses of a path at which the service answers nothing."""
-_NO_SUCH_PLACE = "Correct api.base_url, to which /v1/... is added; `firmlake check` tests it, and each endpoint"
+"""Statuses of a path that does not exist at the service."""
+_NO_SUCH_PLACE = "Correct api.base_url, to which /v1/... is appended; `firmlake check` tests it and each endpoint"
 _KINDS: dict[str, FailureKind] = {"unreachable": "unreachable", "body": "unusable"}
 """Kinds of failures by the first word of `Answer.error`; all others are `failed`."""
 
@@ -51,7 +51,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
 
     Args:
         answer: An answer of any status.
-        check: Raises UnusableAnswerError for a body that is of no use; None accepts any body of status 200.
+        check: Raises UnusableAnswerError for a useless body; None accepts any body of status 200.
         wait_max_seconds: Longest wait that the service may ask for.
 
     Raises:
@@ -77,7 +77,7 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
     if status in _ENDS:
         error, what, next_step = _ENDS[status]
         if status == 403 and answer.request.endpoint in DATASETS:
-            next_step += ", or leave out what is forbidden: the dataset (run.datasets), or a country's companies"
+            next_step += ", or leave out the dataset (run.datasets) or the companies that are forbidden"
         raise error(f"{what.format(path=answer.request.path)} ({said})", next_step)
     if status < 300:
         raise TryAgainError("unusable", answer, f"status {said}")
@@ -93,13 +93,15 @@ def judge(answer: Answer, check: Check | None, wait_max_seconds: float) -> None:
 def _broken(answer: Answer) -> Exception:
     problem = answer.error.partition(":")[0]
     if problem == "untrusted":
-        return ServiceError(f"The service is {answer.error}", "Name the file of its authority in SSL_CERT_FILE")
+        return ServiceError(
+            f"The service is {answer.error}", "Set SSL_CERT_FILE to a file with the certificate of its authority"
+        )
     return TryAgainError(_KINDS.get(problem, "failed"), answer, answer.error)
 
 
 def _redirected(answer: Answer) -> ServiceError:
     target = answer.headers.get("location", "")
-    step = "Set api.base_url to the address that answers itself; the token is not sent after a redirect"
+    step = "Set api.base_url to the final address, because the token is never sent to the target of a redirect"
     if target.endswith(answer.request.path + "/"):
         step = "Set api.trailing_slash = true: the service wants a slash at the end of its paths"
     return ServiceError(f"The service redirects to {target or 'nowhere'} ({answer.status})", step)
@@ -111,7 +113,7 @@ def _passing(answer: Answer, said: str, wait_max_seconds: float) -> Exception:
     if wait_seconds is not None and wait_seconds > wait_max_seconds:
         paused = EndpointPausedError if answer.status == 403 else PausedByServiceError
         return paused(
-            f"The service wants a pause of {wait_seconds / 60:.0f} minutes ({said})",
+            f"The service asks for a pause of {wait_seconds / 60:.0f} minutes ({said})",
             "Run again after that, or raise api.retry_wait_max_seconds",
         )
     return TryAgainError("throttled" if answer.is_throttled else "failed", answer, said, wait_seconds)

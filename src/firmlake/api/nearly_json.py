@@ -1,7 +1,7 @@
-"""Repair what some services write although JSON has no such values, so that one value does not cost a whole answer.
+"""Repair values that some services write although JSON does not allow them, so that one value does not cost an answer.
 
-NaN, Infinity and -Infinity are put in quotes: such a text does not fit its field, which is noted. Half a character,
-as a text has that was cut within one, becomes U+FFFD.
+NaN, Infinity and -Infinity are put in quotes; such a text does not fit its field, which is recorded. Half a surrogate
+pair, as in a text that was cut inside a character, becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ __all__ = ["repaired"]
 
 _SIGN = re.compile(rb"NaN|Infinity|\\u[dD][89a-fA-F]")
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|-?\b(?:NaN|Infinity)\b', re.DOTALL)
-"""A text, or a word that is no number."""
+"""A text, or one of the words that stand for numbers."""
 _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\.", re.DOTALL)
-"""A whole character of two halves, half a character, or another escape."""
+"""A surrogate pair, half of one, or another escape."""
 
 
 def repaired(body: bytes) -> bytes:

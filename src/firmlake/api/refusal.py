@@ -1,4 +1,4 @@
-"""Read the words of a refusal, in whatever shape a service gives them.
+"""Read the message of a refusal, whatever its shape.
 
 Services express a refusal in many ways: a sentence, a list of sentences, a map from field to sentences, a path of keys
 with a sentence. All of these are flattened to lines of text.
@@ -19,16 +19,16 @@ __all__ = ["MESSAGE_KEYS", "MESSAGE_LENGTH_MAX", "read_lines", "read_message"]
 
 MESSAGE_LENGTH_MAX = 200
 MESSAGE_KEYS = ("message", "errors", "error", "detail", "msg", "reason", "title")
-"""Keys of error messages, the most telling first. The first is in docs/service_gaps.md, "whole-request errors";
+"""Keys of error messages, the most specific first. The first is in docs/service_gaps.md, "whole-request errors";
 frameworks and gateways use the others."""
 _BY_FIELD = (400, 422)
-"""Statuses under which some frameworks send nothing but a map from fields to sentences."""
+"""Statuses for which some frameworks send only a map from fields to sentences."""
 
 _TAG = re.compile(r"<[^>]*>")
 _PATHS = ("loc", "path", "field", "property", "instancePath", "pointer", "source", "param", "parameter")
 _MAPS = ("errors", "fieldErrors", "violations", "fields")
 _NO_FIELD = re.compile("messages?|msg|errors?|.*_errors|details?|reasons?|title|description|hints?|violations|fields")
-"""Keys that hold sentences or the errors of fields, but are no fields themselves."""
+"""Keys that hold sentences or the errors of fields, but are not fields themselves."""
 
 
 def read_lines(body: bytes) -> list[str]:

@@ -1,7 +1,7 @@
 """Build requests for companies, service lists and contacts as values, without sending them.
 
 Only this module and `contract.py` know the shape of bodies. Names that the specification leaves open come from
-`[api.names]`, so another spelling needs a setting, not a code change.
+`[api.names]`, so another name needs a setting, not a code change.
 """
 
 from __future__ import annotations

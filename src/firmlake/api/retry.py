@@ -1,4 +1,4 @@
-"""The retry policy: whether to repeat a failed try, how long to wait first, when to give up and with which error."""
+"""The retry policy: whether and when to repeat a failed try, and with which error to give up."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ T = TypeVar("T")
 FailureKind = Literal["failed", "unusable", "unreachable", "throttled"]
 
 UNUSABLE_TRIES = 3
-"""Tries that may end in an unusable 200 answer: a repeat rarely helps, so the third one is final."""
+"""Give up after this many unusable answers, because a further try rarely helps."""
 THROTTLED_MAX_SECONDS = 900.0
 """Longest time that one request is repeated after 429s."""
 _FIRST_WAIT_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 30.0
-_DIFFERS = "`firmlake check` shows how the answers differ from what is assumed"
-_UNREAD = "Ask the service, or whoever runs a proxy before it; api.wire_bytes_max and api.body_bytes_max limit the size"
+_DIFFERS = "Run `firmlake check` to see how the answers differ from our assumptions"
+_UNREAD = (
+    "Ask the operator of the service or of a proxy in front of it; api.wire_bytes_max and api.body_bytes_max limit the "
+    "size"
+)
 
 
 class TryAgainError(Exception):
@@ -42,7 +45,7 @@ class TryAgainError(Exception):
         kind: `failed` (5xx, truncated, timeout) or `unusable` (a 200 answer of no use); `unreachable` (no connection)
             or `throttled` (429, or 403 with `Retry-After`), which are never the request's fault.
         answer: The answer of the failed try.
-        reason: The reason, for people.
+        reason: The reason, for messages.
         wait_seconds: The wait that the service asked for; None if it named none.
     """
 
@@ -59,11 +62,11 @@ class Policy:
     """Decides for one request whether to try again, and when.
 
     Waits use full jitter (up to 1, 2, 4 ... seconds), or last as long as the service asked for if that is longer. A 429
-    does not count as a try. Neither does a lost connection once the service has been reached: the circuit breaker
-    bounds an outage.
+    does not count as a try. Once the service has been reached, a lost connection does not either: the circuit breaker
+    limits an outage.
 
     Args:
-        tries: Tries that may fail.
+        tries: How often to try before the request counts as failed.
         wait_max_seconds: Longest jittered wait between two tries.
         budget: Retries left for all requests of the client.
         timing: Where time and chance come from.
@@ -91,7 +94,7 @@ class Policy:
     def carry_out(self, work: Callable[[], T]) -> T:
         """Call a function until it returns or the policy gives up.
 
-        Tenacity sees the first try only if it fails. Most requests succeed at once, and tenacity would cost each of
+        Tenacity is used only if the first try fails. Most requests succeed at once, and tenacity would cost each of
         them 0.15 ms and leave a cycle of objects to the garbage collector.
 
         Args:
@@ -164,7 +167,7 @@ def give_up(error: TryAgainError, host: str, *, has_connected: bool, has_answere
         subject = answer.request.path if answer.status == 403 else "The service"
         return paused(
             f"{subject} has answered nothing but {answer.status} for {THROTTLED_MAX_SECONDS / 60:.0f} minutes",
-            "Run again later, with a lower api.requests_per_minute if nobody else uses the key",
+            "Run again later, with a lower api.requests_per_minute if nobody else uses the token",
         )
     if answer.error.startswith("timeout") and not has_answered:
         tries = "1 try" if answer.attempt == 1 else f"{answer.attempt} tries"

@@ -51,8 +51,8 @@ def check_access(settings: Settings) -> Token | None:
     if not settings.api.base_url:
         raise SettingsError(
             "No service is named",
-            "Set FIRMLAKE_API__BASE_URL and FIRMLAKE_API_TOKEN; or try `firmlake demo`, or your own list with "
-            "`--set api.base_url=sandbox --data data/sandbox`",
+            "Set FIRMLAKE_API__BASE_URL and FIRMLAKE_API_TOKEN. To try firmlake without one, run `firmlake demo`, "
+            "or your own list with `--set api.base_url=sandbox --data data/sandbox`",
         )
     if settings.api.base_url == SANDBOX:
         return None
@@ -112,7 +112,8 @@ def expect_waits(settings: Settings, count: int) -> Forecast | None:
         count: The number of requests.
 
     Returns:
-        None if there is no allowance, no token, or no way to read what was sent; a run then says what is wrong.
+        The forecast; None if there is no allowance or token, or the requests sent so far cannot be read. A run reports
+        such a problem.
     """
     api = settings.api
     if not (api.requests_per_minute and api.base_url and count) or api.base_url == SANDBOX:
@@ -140,7 +141,7 @@ def service_name(settings: Settings) -> str:
 
 
 def is_service(settings: Settings, name: str) -> bool:
-    """Tell whether a name means this service, in the spelling of this version or of an earlier one."""
+    """Return whether a name means this service, as spelled by this version or an earlier one."""
     return name in (service_name(settings), _earlier_name(settings))
 
 
@@ -150,7 +151,7 @@ def stamp_service(settings: Settings, folders: Folders) -> None:
 
 
 def is_stamped(folders: Folders) -> bool:
-    """Tell whether a data folder belongs to a service, because the service has answered usably before."""
+    """Return whether a data folder belongs to a service, because that service has sent a usable answer before."""
     return _stamp_path(folders).exists()
 
 
@@ -170,7 +171,7 @@ def check_service(settings: Settings, folders: Folders) -> None:
     stamped = read_json(path, _Stamp, "Remove it; the next run writes it again").service
     name = service_name(settings)
     if not is_service(settings, stamped):
-        next_step = "Name another folder with --data or in paths.data, so that they do not mix"
+        next_step = "Name another folder with --data or paths.data, because answers of two services must not mix"
         if _EMBEDDED not in (stamped, name):
             next_step += f'. If it is the same service at a new address, set api.service_name = "{stamped}"'
         raise SettingsError(

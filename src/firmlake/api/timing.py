@@ -14,7 +14,7 @@ __all__ = ["REAL", "Timing"]
 
 
 class Timing(NamedTuple):
-    """Where a client takes time and chance from.
+    """The sources of time and randomness of a client.
 
     Attributes:
         clock: Returns monotonic seconds.

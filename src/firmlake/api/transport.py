@@ -16,7 +16,7 @@ from firmlake.api.wire import Deadline, DeadlineBackend
 __all__ = ["PoolTransport", "environment_proxy"]
 
 _KEEP_ALIVE_SECONDS = 4.0
-"""Shorter than the 5 s after which uvicorn and others close idle connections, so we never reuse a closing one."""
+"""Shorter than the 5 s after which uvicorn and others close idle connections, so that none is used while it closes."""
 _PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 _FAILURES = (
     httpcore.NetworkError,

@@ -13,9 +13,9 @@ NOT_FOUND = 404
 
 
 def is_about(api: ApiSettings, company: Company, said: str) -> bool:
-    """Tell whether the message of a 404 says that a company is unknown.
+    """Return whether the message of a 404 says that a company is unknown.
 
-    A wrong address gives a 404 too. So the message must be the one for unknown companies, or name the company.
+    A wrong address gets a 404 too, so the message must be the one for unknown companies or name the company.
 
     Example:
         >>> is_about(ApiSettings(), Company("BE", "0403227515"), "No company 0403.227.515")
@@ -31,13 +31,13 @@ def is_about(api: ApiSettings, company: Company, said: str) -> bool:
 
 
 def says_unknown(names: NameSettings, company: Company, said: str) -> bool:
-    """Tell whether a message is the one for unknown companies, which may name the company."""
+    """Return whether a message is the one for unknown companies, which may name the company."""
     usual = names.not_found_message.casefold()
     return said.casefold() == usual or ("{number}" in usual and wording(company, said).casefold() == usual)
 
 
 def wording(company: Company, said: str) -> str:
-    """Return a message about a company as it would stand for any other one.
+    """Replace the country and number of a company in a message by placeholders.
 
     Example:
         >>> wording(Company("BE", "0403227515"), "Company BE/403227515 could not be found.")

@@ -1,7 +1,7 @@
 """A deadline for each try as a whole, shortened when the run is interrupted.
 
 httpx limits only the wait for each piece of an answer, so a server that sends one byte a minute can block a thread
-for ever. Here no read waits longer than the time left for the try.
+forever. Here no read waits longer than the time left for the try.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Deadline", "DeadlineBackend"]
 _SLICE_SECONDS = 0.5
 """How often a waiting read checks for an interrupt."""
 _READ_BYTES = 1_048_576
-"""Bytes read at once, a whole answer as a rule; httpcore asks for 64 KiB."""
+"""Bytes read at once, usually a whole answer; httpcore asks for 64 KiB."""
 
 
 class Deadline(threading.local):
@@ -38,7 +38,7 @@ class Deadline(threading.local):
         self._is_ending = False
 
     def start(self, seconds: float) -> None:
-        """Begin a try that may take so many seconds."""
+        """Begin a try that may take this many seconds."""
         self._at = time.monotonic() + seconds
         self._is_ending = False
 

@@ -1,1 +1,1 @@
-"""The check of a real service: ask for a few companies, and compare its behaviour with every assumption about it."""
+"""Check a service: request a few companies and compare its behaviour with every assumption about it."""

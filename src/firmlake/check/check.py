@@ -1,4 +1,4 @@
-"""The check from end to end: ask, compare, land the paid answers, and write the settings that fit the service."""
+"""The whole check: ask, compare, land the paid answers, and write the settings that fit the service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from firmlake.intake.company_list import read_company_list
 __all__ = ["REQUESTS_MAX", "Asking", "Checked", "check", "choose_companies", "write_settings"]
 
 REQUESTS_MAX = 200
-"""An ordinary check takes 40 requests; a service whose refusals name nothing takes about 100."""
+"""A usual check takes 40 requests, or about 100 if the refusals of the service do not say what is wrong."""
 WELL_KNOWN = (
     Company("BE", "0403227515"),  # KBC Groep
     Company("FR", "552032534"),  # Danone
@@ -46,25 +46,25 @@ STRANGER = Company("BE", "0999983193")
 
 
 class Asking(NamedTuple):
-    """The companies that a check asks for: some that should exist, and one that does not if the credits allow it."""
+    """The companies of a check: some that should exist and, if the credits allow it, one that does not."""
 
     companies: tuple[Company, ...]
     stranger: Company | None
 
     @property
     def credit_count(self) -> int:
-        """The most credits it may cost. Some services charge for a company that does not exist."""
+        """The most credits that the check may cost. Some services charge for a company that does not exist."""
         return len(self.companies) + (self.stranger is not None)
 
 
 class Checked(NamedTuple):
-    """What a check found out.
+    """The result of a check.
 
     Attributes:
         settings: The given settings with the changes.
-        changes: The settings that the service needs changed, by dotted key.
+        changes: The settings to change for this service, by dotted key.
         request_count: Requests that were answered before the run.
-        charged: Credits that the service reports it charged; None if it reports none.
+        charged: Credits charged according to the service; None if it does not report them.
         run_id: The run in which all answers landed; empty if nothing was bought.
     """
 
@@ -82,8 +82,8 @@ def choose_companies(settings: Settings, named: Sequence[Company], company_list:
     Args:
         settings: How to read a list.
         named: Companies named by the user; the check asks for all of them.
-        company_list: If none are named, the first of each country in this list, then others. None uses well-known
-            companies.
+        company_list: If no companies are named, take the first of each country in this list, then others. None takes
+            well-known companies.
         most: The most credits that may be spent.
 
     Raises:
@@ -91,7 +91,7 @@ def choose_companies(settings: Settings, named: Sequence[Company], company_list:
         CompanyListError: The list cannot be used; the message says why.
     """
     if len(named) > most:
-        raise UsageError(f"{len(named)} companies are named, and --companies allows {most}", "Raise --companies")
+        raise UsageError(f"{len(named)} companies are named, but --companies allows {most}", "Raise --companies")
     wanted = most - (most > 1)  # one credit is for the company that does not exist
     if named:
         return Asking(tuple(dict.fromkeys(named)), STRANGER if len(named) <= wanted else None)
@@ -100,7 +100,7 @@ def choose_companies(settings: Settings, named: Sequence[Company], company_list:
         rows = read_company_list(company_list, settings.intake).companies
         companies = [Company(*row) for row in rows.select("country", "company_number").head(10_000).iter_rows()]
         if not companies:
-            raise UsageError(f"{company_list} names no company", "Use another list, or leave it out")
+            raise UsageError(f"{company_list} names no company", "Use another list, or run the check without one")
     return Asking(tuple(_mix(companies)[:wanted]), STRANGER if most > 1 else None)
 
 
@@ -150,7 +150,7 @@ def check(
         if not any(answer.is_success and answer.request.method == "POST" for answer in talk.answers):
             return checked
         if any(one.assumption == "bulk body" and one.verdict == "needs_you" for one in findings):
-            return checked  # without the names of the body, a run cannot ask for companies
+            return checked  # a run cannot ask for companies without the names of the fields in the body
         run_id, finding = _publish(settings, talk.asked, journal, now)
     findings.append(finding)
     on_finding(finding)
@@ -183,7 +183,7 @@ def write_settings(path: Path, checked: Checked, kept: Mapping[str, Any], now: d
 
 
 def _mix(companies: Iterable[Company]) -> list[Company]:
-    """Put one company of each country first, starting with Belgium, whose numbers have two spellings."""
+    """Put one company of each country first. Belgium comes first, because its numbers have two spellings."""
     companies = list(companies)
     firsts = {company.country: company for company in reversed(companies)}
     first = [firsts[country] for country in sorted(firsts)]
@@ -196,7 +196,7 @@ def _replace(section: Any, names: list[str], value: Any) -> Any:
 
 
 def _again(settings: Settings) -> Settings:
-    """Ask for companies although their answers are fresh: inside the paid window that is free."""
+    """Request companies even if their answers are fresh, which is free inside the paid window."""
     return apply_changes(settings, {"run.refresh_after_days": 0})
 
 
@@ -211,15 +211,15 @@ def _check_budget(planned: planning.Planned) -> None:
     if planned.waiting_count:
         limit = planned.budget.limit or "run.max_credits"
         raise Stopped(
-            f"{limit} does not pay for {count_of(planned.waiting_count, 'company')}",
-            "Raise it, or ask for fewer with --companies",
+            f"{limit} is too low: it leaves out {count_of(planned.waiting_count, 'company')}",
+            "Raise it, or check fewer companies with --companies",
         )
 
 
 def _publish(
     settings: Settings, asked: Sequence[Company], journal: Journal, now: Callable[[], datetime]
 ) -> tuple[str, Finding]:
-    """Fetch the companies again in the same run with the settings that fit, which is free, and publish them."""
+    """Fetch the companies again in the same run with the settings that fit, and publish them. This is free."""
     row = "a run with these settings"
     plan = _planning(settings, asked, now)
     run = journal.settle(_again(settings), plan)
@@ -231,5 +231,5 @@ def _publish(
     except FirmlakeError as error:  # becomes a finding, so that the other findings are still shown
         problem = error
     if problem is None:
-        return run.run_id, Finding(row, f"{run.run_id}: every value landed and fits", "as_assumed")
+        return run.run_id, Finding(row, f"{run.run_id}: every value could be read", "as_assumed")
     return run.run_id, Finding(row, f"{run.run_id}: {problem.message}", "needs_you", next_step=problem.next_step)

@@ -17,7 +17,7 @@ VERDICTS: dict[Verdict, str] = {
     "needs_you": "differs, needs you",
     "not_observed": "not observed for this price",
 }
-"""The verdicts as shown. A difference is covered if firmlake handles it, by itself or by the finding's settings."""
+"""The verdicts as shown. A difference is covered if firmlake handles it, by itself or with the finding's settings."""
 
 
 class Finding(Struct, frozen=True):

@@ -21,14 +21,14 @@ _RATE_LIMIT = re.compile(r"(x-)?rate-?limit(-limit)?|(x-)?rate-limit-limit")
 
 
 def find_rate_limit(talk: Talk) -> Finding:
-    """Find the rate limit in the headers. A lower limit than ours is adopted."""
+    """Find the rate limit in the headers, and adopt it if it is lower than ours."""
     row, ours = "rate limit", talk.api.requests_per_minute
     told = [read_allowance(answer.headers, datetime.now(UTC)).requests_per_minute for answer in talk.answers]
     limit = next((pace for pace in told if pace), None)
     known = f"{ours} a minute is assumed" if ours else "none is assumed"
     if limit is None:
         others = sorted({name for answer in talk.answers for name in answer.headers if _RATE_LIMIT.fullmatch(name)})
-        seen = f"told by {', '.join(others)}, which is not read" if others else "no header tells it"
+        seen = f"{', '.join(others)} could not be read" if others else "not in any header"
         return Finding(row, f"{seen}; {known}, and a 429 is waited out", "not_observed")
     if not ours or limit >= ours:
         return Finding(row, f"{limit} a minute; {known}", "as_assumed")
@@ -36,9 +36,10 @@ def find_rate_limit(talk: Talk) -> Finding:
 
 
 def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Iterator[Finding]:
-    """Find the headers that report credits, and check that a company costs one.
+    """Find the headers that report credits, and check that a company costs one credit.
 
-    What is left of a quota counts as credits if it fell by companies; if each request took from it, it is none.
+    A header for the rest of a quota counts as credits if the quota fell once per company, but not if it fell with each
+    request.
     """
     names, row = talk.api.names, "credit headers"
     charged_header, remaining_header = names.credits_charged_header.lower(), names.credits_remaining_header.lower()
@@ -59,12 +60,12 @@ def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | N
     elif {charged_header, remaining_header} <= told:
         yield Finding(row, f"{names.credits_charged_header}, {names.credits_remaining_header}", "as_assumed")
     else:
-        yield Finding(row, "none; what a run cost is counted, not told by the service", "covered")
+        yield Finding(row, "none; firmlake counts the credits of a run itself", "covered")
     yield _find_price(talk, companies, stranger)
 
 
 def _is_left(talk: Talk, header: str, bought_max: int) -> bool:
-    """Tell whether a header holds the credits left, by its name, or by its numbers if it may be of another quota."""
+    """Return whether a header holds the credits left: by its name, or by its numbers if it names a quota."""
     if not _QUOTA_LEFT.search(header):
         return is_remainder(header)
     told = (read_credits(answer.headers.get(header, "")) for answer in talk.answers)
@@ -80,7 +81,7 @@ def _find_price(talk: Talk, companies: Sequence[Company], stranger: Company | No
         if (count := read_credits(answer.headers.get(header, ""))) is not None
     ]
     if not charges:
-        return Finding(row, "not told by the service", "not_observed")
+        return Finding(row, "not reported by the service", "not_observed")
     total = sum(count for _, count in charges)
     most = len(companies)
     if total == 0:
@@ -91,5 +92,5 @@ def _find_price(talk: Talk, companies: Sequence[Company], stranger: Company | No
         return Finding(row, f"{total} for {most} companies and one that does not exist", "covered")
     return Finding(
         row, f"{total} for {most} companies", "needs_you",
-        next_step="The service does not charge one credit per company in 30 days: clarify that before a run",
+        next_step="The service does not charge one credit per company in 30 days: ask it what it charges before a run",
     )  # fmt: skip

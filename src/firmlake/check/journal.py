@@ -1,4 +1,4 @@
-"""The run of a check: answers land as they come, so that a check that is killed leaves no credit unknown."""
+"""The run of a check: answers land at once, so that every credit is known even if the check is killed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["Journal"]
 
 
 class Journal:
-    """Lands the answers about companies in a run, which begins with the first successful one.
+    """Lands the answers about companies in a run, which starts with the first successful answer.
 
-    Use it as a context manager: at the end a run that has bought nothing is removed.
+    Use it as a context manager: on exit, a run that has paid for nothing is removed.
 
     Args:
         settings: The settings of the run.
@@ -52,7 +52,7 @@ class Journal:
                 remove_run(self._run)
 
     def land(self, answer: Answer) -> None:
-        """Land an answer; those before the first successful one land with it."""
+        """Land an answer. Failed answers wait for the first successful one and land with it."""
         if not answer.request.companies:
             return
         self._answers.append(answer)
@@ -62,9 +62,9 @@ class Journal:
             self._begin()
 
     def settle(self, settings: Settings, plan: Callable[[], Planned]) -> Run:
-        """Let the run read its answers by the settings that fit the service, and return it.
+        """Make the run read its answers with the settings that fit the service, and return the run.
 
-        If these ask for other companies or in another language, another run takes over the answers.
+        If these settings ask for other companies or another language, a new run takes over the answers.
 
         Args:
             settings: The settings that fit. At least one answer was successful.
@@ -77,7 +77,7 @@ class Journal:
             self._run = freeze_again(self._run, plan_now, {})
         else:
             self._close()
-            remove_run(self._run)  # first: otherwise the plan would take its companies as paid for by another run
+            remove_run(self._run)  # before planning, which would otherwise count its companies as paid for already
             self._settings, self._plan = settings, plan
             self._begin()
         self._close()
@@ -101,7 +101,7 @@ class Journal:
 
 
 def _header(run: Run, answer: Answer) -> Header:
-    """Make the header of an answer to a check: it may have cost a credit, but no target of the run waits for it."""
+    """Make the header of an answer to a check: it may have cost a credit, but answers no target of the run."""
     base = Header(
         kind="probe", request_id="", run_id=run.run_id, shard=1, dataset=answer.request.endpoint,
         companies=answer.request.companies, language=run.plan.language, fetched_at=answer.fetched_at,

@@ -1,6 +1,6 @@
 """Findings about the limits of one request: records per page, companies, and companies times records.
 
-To test the limit of companies, a company is named many times in one request.
+The limit of companies is tested by naming one company many times in a request.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
         limit = page.get("limit", assumed)
         if limit >= assumed or limit == page.get("total"):
             return Finding("largest page", f"{assumed} are accepted", "as_assumed")
-        return _capped(talk, "largest page", f"pages are cut to {limit} of {assumed} asked for", page_limit_max=limit)
+        seen = f"pages are cut to {limit} of {assumed} requested"
+        return _capped(talk, "largest page", seen, page_limit_max=limit)
     largest = _largest(ask, 1, assumed, answer)
     if largest is None:
         return _unclear("largest page", answer)
@@ -44,11 +45,13 @@ def find_page_cap(talk: Talk, company: Company) -> Finding:
 
 
 def choose_repeated(talk: Talk, dataset: str, company: Company, stranger: Company | None) -> list[Company]:
-    """Choose the companies of requests that name one many times; the last is repeated.
+    """Choose the companies for requests that name a company many times; the last one is repeated.
 
-    A service may charge for every time a company is named. If headers tell that it does not, a known company is
-    repeated; if they tell nothing, one that does not exist, which most services do not charge for. Empty if neither
-    costs nothing and is answered each time.
+    A service may charge each time that a company is named. If its headers show that it does not, a known company is
+    repeated. If no header reports credits, a company that does not exist is, since most services do not charge for it.
+
+    Returns:
+        The companies; empty if repeating costs credits, or if the service does not answer each repetition.
     """
     charged = talk.charged
     if talk.tells_credits:
@@ -69,7 +72,7 @@ def find_companies_cap(talk: Talk, dataset: str, named: list[Company]) -> Findin
     assumed = talk.api.companies_per_request
     row = "companies in a bulk request"
     if not named:
-        seen = f"a company named twice is answered once, or might be charged twice; so {assumed} were not tried"
+        seen = f"{assumed} were not tried: a company named twice is answered once, or might be charged twice"
         return Finding(row, seen, "not_observed")
     ask = _bearing_loss(talk, lambda count: talk.bulk(dataset, named, size=count))
     answer = ask(assumed)
@@ -116,10 +119,11 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Find
         return Finding(row, f"one company with a limit of {first} is accepted", "not_observed")
     if page * most <= assumed:
         return Finding(row, f"companies x limit of {page * most} is accepted, more is not possible", "as_assumed")
-    if _refused(ask(min(2 * assumed, page * most))):
-        return Finding(row, f"companies x limit up to {assumed}; {2 * assumed} is refused", "as_assumed")
+    twice = min(2 * assumed, page * most)
+    if _refused(ask(twice)):
+        return Finding(row, f"companies x limit up to {assumed}; {twice} is refused", "as_assumed")
     if _refused(ask(page * most)):
-        return Finding(row, f"companies x limit of {2 * assumed} is accepted, {page * most} is not", "as_assumed")
+        return Finding(row, f"companies x limit of {twice} is accepted, {page * most} is not", "as_assumed")
     return _capped(talk, row, f"no cap: companies x limit of {page * most} is accepted", records_per_request=0)
 
 
@@ -127,7 +131,7 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Find
 
 
 def _bearing_loss(talk: Talk, ask: Callable[[int], Answer]) -> Callable[[int], Answer]:
-    """Return a function that also returns answers that were lost, so that a smaller one can be asked for."""
+    """Wrap `ask` to return lost answers instead of raising, so that a smaller answer can be requested."""
 
     def bear(size: int) -> Answer:
         try:
@@ -141,9 +145,9 @@ def _bearing_loss(talk: Talk, ask: Callable[[int], Answer]) -> Callable[[int], A
 
 
 def _largest(ask: Callable[[int], Answer], accepted: int, refused: int, refusal: Answer) -> int | None:
-    """Find the largest accepted number, from the text of the refusal or by bisection.
+    """Find the largest accepted number from the text of the refusal, or by bisection.
 
-    If the answer is lost, the number is only halved: each further try may last until the timeout.
+    If the answer was lost, the number is only halved, because each further try may last until the timeout.
 
     Returns:
         The number; None if the service does not seem to refuse because of the number.
@@ -187,6 +191,6 @@ def _capped(talk: Talk, row: str, seen: str, **found: int) -> Finding:
 
 def _unclear(row: str, answer: Answer) -> Finding:
     return Finding(
-        row, f"refused, and not for its size as far as one can see: {describe_refusal(answer)}", "needs_you",
+        row, f"refused, apparently not for its size: {describe_refusal(answer)}", "needs_you",
         next_step="Compare the message with the service's documentation",
     )  # fmt: skip

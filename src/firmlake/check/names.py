@@ -33,7 +33,7 @@ _GUESSES_MAX = 80
 
 
 def elements_of(answer: Answer, companies: list[Company]) -> list[dict[str, Any]] | None:
-    """Read the elements of a bulk answer; None if it is no array of elements about the companies asked for."""
+    """Read the elements of a bulk answer; None if it is not an array with elements about the requested companies."""
     content = read_json(answer.body) if answer.is_success else None
     if not isinstance(content, list) or not all(isinstance(element, dict) for element in content):
         return None
@@ -41,7 +41,7 @@ def elements_of(answer: Answer, companies: list[Company]) -> list[dict[str, Any]
 
 
 def find_body_names(talk: Talk, dataset: str, company: Company) -> Finding:
-    """Find the names of a bulk body, from the text of refusals or by trying names of other services."""
+    """Find the field names of a bulk body, from the text of refusals or by trying names of other services."""
 
     def ask() -> Answer:
         return talk.bulk(dataset, [company])
@@ -54,22 +54,22 @@ def find_body_names(talk: Talk, dataset: str, company: Company) -> Finding:
     assumption = "bulk body"
     if other := _other_form(answer):
         return Finding(
-            assumption, f"elements name {other} where {company} was asked for", "needs_you",
-            next_step="firmlake reads the numbers of the specification: enterprise number, KVK number, SIREN. "
-            "So such companies count as failed: have the service answer with the number that was asked for",
+            assumption, f"elements name {other} where {company} was requested", "needs_you",
+            next_step="Ask the service to answer with the requested number. firmlake reads only the numbers of the "
+            "specification (enterprise number, KVK number, SIREN), so such companies count as failed",
         )  # fmt: skip
     if elements_of(answer, [company]) is None:
-        what = "the answer is no array of elements: " if answer.is_success else ""
+        what = "the answer is not an array of elements: " if answer.is_success else ""
         return Finding(
             assumption, what + describe_refusal(answer), "needs_you",
-            next_step="Compare with the service's documentation. Names can be set in api.names; requests or answers "
-            "of another structure are beyond settings",
+            next_step="Compare with the service's documentation. api.names can set other names, but no setting can "
+            "change the structure of requests or answers",
         )  # fmt: skip
     return _named(talk, assumption, _BODY, f"array and fields are called {names}")
 
 
 def find_page_names(talk: Talk, company: Company) -> Finding:
-    """Find the names of the paging parameters. If the service ignores ours, `pagination` in its answer shows it."""
+    """Find the names of the paging parameters. The `pagination` of an answer shows whether the service read ours."""
 
     def ask() -> Answer:
         return talk.single("financials", company, 2, 1)
@@ -91,7 +91,7 @@ def find_page_names(talk: Talk, company: Company) -> Finding:
     if not understands(in_body):
         return Finding(
             assumption, f"{names} in the query, but not in the body of a bulk request: {describe_refusal(in_body)}",
-            "needs_you", next_step="firmlake uses the same two names in both places: report this service",
+            "needs_you", next_step="Report this service: firmlake uses the same two names in both places",
         )  # fmt: skip
     return _named(talk, assumption, _PAGE, f"{names}, in the query and in the body")
 
@@ -121,8 +121,8 @@ def _hunt(
         talk: The conversation. It gets the right names, or keeps its own if none were right.
         roles: The names to find.
         ask: Sends a request with the names in `talk`.
-        is_right: Tells whether the service understood the names.
-        goes_on: Tells whether other names may help.
+        is_right: Returns whether the service understood the names.
+        goes_on: Returns whether other names may help.
 
     Returns:
         The first answer that is right, or the first answer at all if none is.
@@ -148,7 +148,7 @@ def _hunt(
 
 
 def _guess(talk: Talk, roles: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield combinations of names that other services use, those with fewest changes first."""
+    """Yield combinations of names that other services use, with the fewest changes first."""
     ours = tuple(getattr(talk.api.names, role) for role in roles)
     choices = [dict.fromkeys((name, *_OTHERS[role])) for role, name in zip(roles, ours, strict=True)]
     combinations = sorted(product(*choices), key=lambda names: sum(map(str.__ne__, names, ours)))
@@ -174,7 +174,7 @@ def _company_of(element: dict[str, Any]) -> Company | None:
 
 
 def _other_form(answer: Answer) -> str:
-    """Return the first identifier in an array of elements, if it is a text that is no company number; else ""."""
+    """Return the first identifier in an array of elements if it is not a company number in our form; else ""."""
     content = read_json(answer.body) if answer.is_success else None
     first = content[0] if isinstance(content, list) and content else None
     identifier = first.get("identifier") if isinstance(first, dict) else None

@@ -1,4 +1,4 @@
-"""The questions of a check, in an order in which each can use the findings before it."""
+"""The questions of a check, ordered so that each can use the findings before it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from firmlake.service_lists.decode import read_list_page
 __all__ = ["ask_questions"]
 
 _PAGED_LAST = ("lookalikes", "relationships", "financials")
-"""The datasets by which questions about companies are asked: those whose answers have no pages come first."""
+"""The datasets to use for questions about companies; those without pages come first."""
 _FIRST_LIMIT = 2
-_POST_UNTRIED = "Only checks ask by GET; runs ask by POST, not tried here: `firmlake run LIST --sample 5` tries it"
+_POST_UNTRIED = "This check tried only GET, but runs use POST: try that with `firmlake run LIST --sample 5`"
 _LANGUAGE_HEADER = re.compile(r"\bheader\W+([a-z-]*lang[a-z-]*)|\b([a-z-]*lang[a-z-]*)\W+header", re.IGNORECASE)
 
 
@@ -47,7 +47,7 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
         One finding for each assumption, as soon as it is known.
 
     Raises:
-        FirmlakeError: The service cannot be asked, or refuses the token. The message says what to do.
+        FirmlakeError: The service cannot be reached, or refuses the token. The message says what to do.
     """
     yield from _find_lists(talk)
     usual = talk.api.keep_leading_zero
@@ -86,21 +86,21 @@ def ask_questions(talk: Talk, companies: Sequence[Company], stranger: Company | 
     yield find_errors(talk, known)
     yield find_rate_limit(talk)
     yield from find_credits(talk, [known, *others], stranger)
-    yield Finding("contacts body", "nothing is written by a check", "not_observed")
+    yield Finding("contacts body", "a check never adds contacts", "not_observed")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
 def _find_lists(talk: Talk) -> Iterator[Finding]:
-    """Ask for the lists first: that is free, and shows whether the service answers and accepts the token."""
+    """Request the lists first, which is free and shows whether the service answers and accepts the token."""
     answer = talk.ask(requests.service_lists(talk.api, "OVERVIEW"))
     address = talk.api.base_url
-    transport = "encrypted, with a certificate that is trusted" if address.startswith("https") else "on this machine"
+    transport = "encrypted, with a trusted certificate" if address.startswith("https") else "on this machine"
     yield Finding("address", f"{address} answers, {transport}", "as_assumed")
     yield Finding("token", "accepted", "as_assumed")
     problem = _problem_of_lists(answer)
-    seen = f"{problem}; runs do not need them, `service-lists` and `contacts` do" if problem else "may be read"
+    seen = f"{problem}; only `service-lists` and `contacts` need them, runs do not" if problem else "readable"
     yield Finding("lists", seen, "covered" if problem else "as_assumed")
 
 
@@ -115,7 +115,7 @@ def _problem_of_lists(answer: Answer) -> str:
 
 
 def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | None, dict[str, Answer]]:
-    """Find a company that the service knows, by asking each endpoint for one company, with both Belgian spellings.
+    """Find a company that the service knows: ask each endpoint for one company, in both spellings if it is Belgian.
 
     Returns:
         The company, or None; the answer of each dataset.
@@ -132,7 +132,7 @@ def _find_first(talk: Talk, companies: Sequence[Company]) -> tuple[Company | Non
 
 
 def _ask_first(talk: Talk, dataset: str, company: Company) -> Answer:
-    """Ask with a limit, as runs do; if that is refused, without one: the service may call it otherwise."""
+    """Ask with a limit, as runs do; if that is refused, ask without, because the service may use another name."""
     if DATASETS[dataset].is_paged:
         answer = talk.single(dataset, company, _FIRST_LIMIT, 0)
         if not is_refusal(answer):
@@ -143,16 +143,16 @@ def _ask_first(talk: Talk, dataset: str, company: Company) -> Answer:
 def _describe_nobody(companies: Sequence[Company], firsts: Mapping[str, Answer]) -> Finding:
     asked = ", ".join(map(str, companies))
     if all(answer.status == 404 for answer in firsts.values()):
-        step = "Name companies that the service is sure to know, with --company or a list"
+        step = "Name companies that the service certainly knows, with --company or a list"
         return Finding(SPELLING, f"the service knows none of {asked}", "needs_you", next_step=step)
-    return Finding(SPELLING, f"nothing was answered about {asked}", "not_observed")
+    return Finding(SPELLING, f"no answer about {asked}", "not_observed")
 
 
 def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> tuple[Answer, list[str]]:
-    """Ask for all companies; if that is forbidden, for those of the countries that are not.
+    """Ask for all companies; if that is forbidden, only for companies of countries that are allowed.
 
     Returns:
-        The answer, and the countries that are forbidden if others are not.
+        The answer, and the forbidden countries; none if all countries are forbidden.
     """
     answer = _ask_many(talk, dataset, companies)
     countries = list(dict.fromkeys(company.country for company in companies))
@@ -169,7 +169,7 @@ def _ask_all(talk: Talk, dataset: str, companies: list[Company]) -> tuple[Answer
 
 
 def _ask_many(talk: Talk, dataset: str, companies: list[Company]) -> Answer:
-    """Ask for companies, and for as many of their records as one request may ask for."""
+    """Ask for companies with as many of their records as one request may ask for."""
     chosen = companies[: talk.api.companies_per_request]
     if not DATASETS[dataset].is_paged:
         return talk.bulk(dataset, chosen)
@@ -185,11 +185,11 @@ def _describe_endpoints(
         seen = f"GET {first.status}" + (f", POST {answer.status}" if answer else "")
         worst = max(first, answer or first, key=lambda one: one.status or 0)
         if countries := " and ".join(closed.get(dataset, [])):
-            step = f"Get a token that may ask about them, or leave companies in {countries} out; runs end with exit 3"
+            step = f"Get a token for {countries}, or leave these companies out of the list; else runs end with exit 3"
             yield Finding(row, f"{seen}, but 403 for companies in {countries}: forbidden", "needs_you", next_step=step)
         elif worst.is_success:
             is_known = answer is None or read_json(answer.body) is not None
-            yield Finding(row, f"{seen}: allowed" if is_known else f"{seen}, but no JSON", "as_assumed")
+            yield Finding(row, f"{seen}: allowed" if is_known else f"{seen}, but not JSON", "as_assumed")
         elif worst.status == 404:
             yield Finding(row, f"{seen}: not found", "not_observed")
         else:
@@ -201,14 +201,14 @@ def _describe_endpoints(
 
 
 def _advise(talk: Talk, dataset: str, said: str) -> str:
-    """Advise on an endpoint that is not answered, from the words of the service."""
+    """Return the next step for an endpoint that is not answered, based on the message of the service."""
     found, ours = _LANGUAGE_HEADER.search(said), talk.api.names.language_header
     header = found and (found[1] or found[2])
     if header and header.casefold() != ours.casefold():
         return f"Set api.names.language_header to {header}, and check again"
     if header:
-        return f"Set api.language to one of the languages that the service wants in {ours}, and check again"
-    return f"Get {dataset} allowed or repaired, or leave it out of run.datasets; runs end with exit 3"
+        return f"Set api.language to a language that the service accepts in {ours}, and check again"
+    return f"Ask the service to allow or repair {dataset}, or leave it out of run.datasets; else runs end with exit 3"
 
 
 def _gather(answers: dict[str, Answer]) -> Records:

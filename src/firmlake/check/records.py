@@ -29,7 +29,7 @@ def examine_records(records: Records) -> list[Finding]:
         docs/service_gaps.md.
     """
     if not any(group for groups in records.values() for group in groups.values()):
-        return [Finding(row, "no records came", "not_observed") for row in _EXAMINED]
+        return [Finding(row, "no records were received", "not_observed") for row in _EXAMINED]
     return [examine(records) for examine in _EXAMINED.values()]
 
 
@@ -44,15 +44,16 @@ def _find_absent(records: Records) -> Finding:
         absent[place] += value is UNSET
     missing = +absent
     if not missing:
-        return Finding("absent keys", "every key is there, null where there is no value", "as_assumed")
+        return Finding("absent keys", "every key is present, with null where there is no value", "as_assumed")
     instead = {place.partition(" ")[0] for place in _unknown(records)}
     never = Counter(
         {place: n for place, n in missing.items() if n == seen[place] and place.partition(" ")[0] in instead}
     )
     if never:
         return Finding(
-            "absent keys", f"in no record: {_list(never)}; but unknown fields are", "needs_you",
-            next_step="See whether an unknown field is one of these renamed: its values would stand in extra_json only",
+            "absent keys", f"in no record: {_list(never)}; but there are unknown fields", "needs_you",
+            next_step="Check whether an unknown field is one of these under a new name: its values are in extra_json "
+            "only",
         )  # fmt: skip
     return Finding("absent keys", f"absent: {_list(missing)}; read as null", "covered")
 
@@ -104,7 +105,7 @@ def _find_scores(records: Records) -> Finding:
 
 
 def _find_scale(records: Records, row: str, kind: str, nothing: str) -> Finding:
-    """Find whether the scale is 1 or 100. If one field of a dataset has 100, all its fields of this kind have."""
+    """Find whether values go up to 1 or 100. One field up to 100 means that all of this kind in its dataset do."""
     values: dict[str, list[Any]] = {}
     for place, _, value in read_values(records, [kind]):
         if is_number(value):
@@ -121,7 +122,7 @@ def _find_scale(records: Records, row: str, kind: str, nothing: str) -> Finding:
 
 
 def _contract(row: str, seen: str, key: str, found: dict[str, Any]) -> Finding:
-    """Put right by a setting of the contract what fields are."""
+    """Make a finding that a setting under `contract` covers."""
     return Finding(row, seen, "covered", {f"contract.{key}": found})
 
 
@@ -162,12 +163,12 @@ def _find_order(records: Records) -> Finding:
     row = "item order"
     ends = [str(record.get("endDate")) for _, group, record in each_record(records) if group == "period"]
     newest = sum(first > second for first, second in pairwise(ends))
-    oldest = sum(first < second for first, second in pairwise(ends))  # the boundary between two companies counts too
+    oldest = sum(first < second for first, second in pairwise(ends))  # also counts the step from company to company
     if newest == oldest:
         return Finding(row, "too few periods to tell", "not_observed")
     if newest > oldest:
         return Finding(row, "newest first", "as_assumed")
-    return Finding(row, "oldest first; dates tell the order of periods", "covered")
+    return Finding(row, "oldest first; firmlake orders periods by date", "covered")
 
 
 def _find_functions(records: Records) -> Finding:
@@ -176,7 +177,7 @@ def _find_functions(records: Records) -> Finding:
         record["function"] for _, _, record in each_record(records) if isinstance(record.get("function"), str)
     )  # fmt: skip
     if not seen:
-        return Finding(row, "no parents and no children came", "not_observed")
+        return Finding(row, "no parents or children were received", "not_observed")
     new = ", ".join(sorted(value for value in seen if value not in known))
     if not new:
         return Finding(row, ", ".join(seen), "as_assumed")

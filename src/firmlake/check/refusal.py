@@ -1,4 +1,4 @@
-"""Refusals: read from the text which name the service expects instead of ours, and which number it allows at most."""
+"""Read from the text of a refusal the names that the service expects and the largest number that it allows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NOT_NAMES = {
 
 
 def suggest_names(lines: list[str], names: Mapping[str, str]) -> dict[str, str]:
-    """Find which of our names the service wants replaced, and by which.
+    """Find the names that the service expects instead of ours.
 
     Args:
         lines: Lines of text from `api.refusal.read_lines`.

@@ -1,4 +1,4 @@
-"""The finding about the spelling of company numbers: in which form the service knows companies of each country."""
+"""The finding about the spelling of company numbers: the form that the service knows, for each country."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPELLING = "spelling of company numbers"
 
 
 def spellings(talk: Talk, company: Company) -> tuple[bool, ...]:
-    """Return the values of `keep_leading_zero` that spell a company in different ways, the usual one first."""
+    """Return the values of `keep_leading_zero` that spell a company differently, the usual one first."""
     usual = talk.api.keep_leading_zero
     is_ambiguous = company.country == "BE" and company.company_number.startswith("0")
     return (usual, not usual) if is_ambiguous else (usual,)
@@ -28,7 +28,7 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
     """Find the spelling of Belgian numbers, and whether the service knows a company of every country.
 
     Args:
-        talk: The conversation. Its spelling becomes that by which the service knows Belgian companies.
+        talk: The conversation. It takes over the spelling by which the service knows Belgian companies.
         dataset: A dataset that the service answers for.
         known: A company that it knows.
         companies: All that may be asked for.
@@ -40,16 +40,17 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
         of_country = [company for company in companies if company.country == country]
         found, is_forbidden = _find_known(talk, dataset, of_country)
         known_by |= {country: found} if found else {}
-        unknown += [] if found or is_forbidden else of_country  # the finding about the endpoint tells what is forbidden
+        unknown += [] if found or is_forbidden else of_country  # the finding about endpoints covers what is forbidden
     keep = talk.api.keep_leading_zero
     settings = {"api.keep_leading_zero": keep} if keep != usual else {}
     if unknown:
         tried = " with or without the leading zero" if any(len(spellings(talk, each)) > 1 for each in unknown) else ""
         return Finding(
             SPELLING, f"{known} is known, but not {', '.join(map(str, unknown))}{tried}", "needs_you", settings,
-            next_step="If the service has such companies, it expects another form than "
-            f"{requests.spell_number(talk.api, unknown[0])}: compare its documentation. api.keep_leading_zero adds the "
-            "zero of Belgian ones; other forms are beyond settings. If it has none of them, name others with --company",
+            next_step="If the service has these companies, it expects a form other than "
+            f"{requests.spell_number(talk.api, unknown[0])}: see its documentation. api.keep_leading_zero adds the "
+            "zero of Belgian numbers; no setting covers other forms. If it has none of them, name others with "
+            "--company",
         )  # fmt: skip
     return _describe(talk, dataset, known_by.get("BE"), settings)
 
@@ -58,7 +59,7 @@ def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[
 
 
 def _find_known(talk: Talk, dataset: str, companies: Sequence[Company]) -> tuple[Company | None, bool]:
-    """Find a company that the service knows, whose spelling is kept; or that the token may not ask about any."""
+    """Find a company that the service knows, and keep its spelling; the flag says that the token may not ask."""
     for company in companies:
         for keep in spellings(talk, company):
             answer = talk.single(dataset, company, keep_leading_zero=keep)
@@ -72,12 +73,12 @@ def _find_known(talk: Talk, dataset: str, companies: Sequence[Company]) -> tuple
 
 def _describe(talk: Talk, dataset: str, belgian: Company | None, settings: dict[str, bool]) -> Finding:
     if belgian is None:
-        return Finding(SPELLING, "no Belgian company was asked for; others have one spelling", "not_observed")
+        return Finding(SPELLING, "no Belgian company was requested; other numbers have one spelling", "not_observed")
     if len(spellings(talk, belgian)) == 1:
-        return Finding(SPELLING, f"{belgian} has only one", "not_observed")
+        return Finding(SPELLING, f"{belgian} has only one spelling", "not_observed")
     keep = talk.api.keep_leading_zero
     if settings:
-        return Finding(SPELLING, f"known with{'' if keep else 'out'} the leading zero only", "covered", settings)
+        return Finding(SPELLING, f"known only with{'' if keep else 'out'} the leading zero", "covered", settings)
     other = talk.single(dataset, belgian, keep_leading_zero=not keep)
     spelled = requests.spell_number(talk.api, belgian)
     is_both = other.is_success

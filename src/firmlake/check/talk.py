@@ -1,4 +1,4 @@
-"""A conversation with the service: requests within a budget, all answers kept, refusals returned like answers."""
+"""A conversation with the service: requests within a budget, with all answers kept and refusals returned as answers."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ FORBIDDEN = 403
 _REFUSALS = (400, 413, 422)
 _TRIES = 3
 _TRIES_OF_LARGE = 2
-"""Tries of a request that tests a limit: its answer may never arrive, and each try may last until the timeout."""
+"""Tries of a request that tests a limit. Its answer may never arrive, and each try may last until the timeout."""
 EXPOSED_MAX = 100
-"""Companies that may be answered, counted in each answer, by a service that tells nothing of credits."""
+"""How many companies a service that reports no credits may answer, summed over all answers."""
 _CHARGED = re.compile(r"charg|used|usage|cost|consum|spent|deduct")
 _REMAINING = re.compile(r"credit.*(remain|left|balance|available)|(remain|left|balance|available).*credit")
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 def read_json(body: bytes) -> Any:
-    """Read a body as JSON with exact decimals, as runs read it, ignoring a byte order mark; None if it is not JSON."""
+    """Read a body as JSON as runs do, with exact decimals and without a byte order mark; None if it is not JSON."""
     body = body.removeprefix(b"\xef\xbb\xbf")
     for text in (body, repaired(body.decode("utf-8", "replace").encode())):
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -59,22 +59,22 @@ def read_json(body: bytes) -> Any:
 
 
 def is_refusal(answer: Answer) -> bool:
-    """Tell whether the service refuses the form of a request."""
+    """Return whether the service refuses the form of a request."""
     return answer.status in _REFUSALS
 
 
 def is_lost(answer: Answer) -> bool:
-    """Tell whether an answer was cut or came too late, as answers may that are too large for the service."""
+    """Return whether an answer was cut or came too late, which happens when it is too large for the service."""
     return answer.error.startswith(("broken:", "timeout:", "body:"))
 
 
 def is_charge(header: str) -> bool:
-    """Tell whether the name of a header suggests that it holds the credits charged for a request."""
+    """Return whether the name of a header suggests that it holds the credits charged for a request."""
     return "credit" in header and bool(_CHARGED.search(header))
 
 
 def is_remainder(header: str) -> bool:
-    """Tell whether the name of a header suggests that it holds the credits left."""
+    """Return whether the name of a header suggests that it holds the credits left."""
     return bool(_REMAINING.search(header))
 
 
@@ -99,9 +99,9 @@ class Talk:
         timing: The clock and the waits of requests.
 
     Attributes:
-        api: The settings, corrected as far as is known so far.
+        api: The settings, corrected by the findings so far.
         answers: All answers, in order.
-        asked: The companies that were asked for.
+        asked: The companies requested so far.
     """
 
     def __init__(
@@ -135,12 +135,12 @@ class Talk:
         Args:
             request: The request.
             api: Language and header names to use; None uses those of `self.api`.
-            tries: Tries that may fail.
+            tries: How often to try before the request counts as failed.
 
         Raises:
             Stopped: The request exceeds the budget of companies, no credits are left, or a signal arrived.
             AuthorizationError: Status 401; get a valid token.
-            FirmlakeError: No answer came, or only a part, or a redirect. The message says what to do.
+            FirmlakeError: There was no answer, only part of one, or a redirect. The message says what to do.
         """
         self._spend(request.companies)
         self._stop_if_overcharged()
@@ -159,7 +159,7 @@ class Talk:
         except Stopped:
             raise
         except FirmlakeError:
-            # For the client some refusals end a run; for a check a refusal is an answer.
+            # Some refusals are errors for the client, but answers for a check.
             self._clients.pop(key).close()
             status = heard[-1].status if heard else None
             if status is None or status == 401 or (status < 400 and (heard[-1].error or status >= 300)):
@@ -176,7 +176,7 @@ class Talk:
         Args:
             dataset: The dataset.
             company: The company.
-            limit: Records per page, without our limit; None leaves it to the service.
+            limit: Records per page, which may exceed our limit; None leaves it to the service.
             offset: Records to skip.
             **api: Settings to try instead of those in `self.api`.
         """
@@ -193,7 +193,7 @@ class Talk:
         size: int = 0,
         **api: Any,
     ) -> Answer:
-        """Ask for several companies by POST. With `size`, the last is named again until so many stand there."""
+        """Ask for several companies by POST. With `size`, repeat the last one until the body names that many."""
         tried = msgspec.structs.replace(self.api, **api)
         request = requests.bulk(_lifted(tried), dataset, companies, limit, offset)
         if size > len(companies):
@@ -214,7 +214,7 @@ class Talk:
 
     @property
     def tells_credits(self) -> bool:
-        """Whether any header tells what was charged or what is left."""
+        """Whether any header reports credits charged or left."""
         names = self.api.names
         return bool(
             self._told(names.credits_charged_header, is_charge)
@@ -235,15 +235,15 @@ class Talk:
         exposed = sum(len(answer.request.companies) for answer in self.answers if answer.is_success)
         if exposed > EXPOSED_MAX and not self.tells_credits:
             raise Stopped(
-                f"{exposed} companies were answered, and no header tells what that cost",
-                "Look at the account of the key before you go on: the service may charge every request",
+                f"{exposed} companies were answered, but no header reports what that cost",
+                "Look up the credits of this token before you continue: the service may charge for every request",
             )
         if self.charged > self._credits_max:
             companies = count_of(len(self.asked), "company")
             raise Stopped(
                 f"The service charged {self.charged} credits for {companies}, "
-                f"more than the {self._credits_max} of this check",
-                "It does not charge one credit per company in 30 days: clarify that before a run",
+                f"more than the {self._credits_max} allowed for this check",
+                "It does not charge one credit per company in 30 days: ask it what it charges before a run",
             )
 
     def _spend(self, companies: tuple[Company, ...]) -> None:
@@ -254,7 +254,7 @@ class Talk:
 
 
 def _accept(body: bytes) -> None:
-    """Accept any body: what it holds is for the findings to say."""
+    """Accept any body; the findings judge it."""
 
 
 def _lifted(api: ApiSettings) -> ApiSettings:

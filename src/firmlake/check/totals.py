@@ -1,4 +1,4 @@
-"""Findings about totals: whether `pagination.total` counts all records of a company, whatever page was asked for."""
+"""The finding about totals: whether `pagination.total` counts all records of a company on every page."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from firmlake.check.talk import read_json
 __all__ = ["find_totals"]
 
 _ROW = "totals"
-_RELY = (
-    "Report this service. Runs ask again for every page that is full, with twice the limit: that costs more requests"
-)
+_RELY = "Report this service. Runs request every full page again with twice the limit, which costs more requests"
 
 
 class _Page(NamedTuple):
-    """A page with records: the limit that was asked for, the offset of its end, and what `pagination` tells."""
+    """A page with records: the requested limit, the offset of its end, and the content of `pagination`."""
 
     company: str
     limit: int | None
@@ -30,9 +28,9 @@ class _Page(NamedTuple):
 
 
 def find_totals(answers: Iterable[Answer]) -> Finding:
-    """Compare the totals of each company over all answers with financials, which had many limits and offsets.
+    """Compare the totals of each company across all answers for financials, which had various limits and offsets.
 
-    Datasets without pages must come whole.
+    Datasets without pages must be complete in one answer.
     """
     answers = list(answers)
     if cut := _find_cut(answers):
@@ -47,7 +45,7 @@ def find_totals(answers: Iterable[Answer]) -> Finding:
             next_step="Report this service: the financials of such companies fail",
         )  # fmt: skip
     if untold:
-        seen = "`pagination.total` is no number; full pages are asked for again with twice the limit"
+        seen = "`pagination.total` is not a number; full pages are requested again with twice the limit"
         return Finding(_ROW, seen, "covered")
     return _compare([(page, page.total) for page in pages if page.total is not None])
 
@@ -56,7 +54,7 @@ def find_totals(answers: Iterable[Answer]) -> Finding:
 
 
 def _find_cut(answers: Iterable[Answer]) -> Finding | None:
-    """Find a company with fewer records than its total tells in a dataset without pages."""
+    """Find a company with fewer records than its total in a dataset without pages."""
     for answer in answers:
         dataset = answer.request.endpoint
         is_whole = dataset in DATASETS and not DATASETS[dataset].is_paged
@@ -64,7 +62,7 @@ def _find_cut(answers: Iterable[Answer]) -> Finding | None:
             if page.end < (page.total or 0):
                 return Finding(
                     _ROW, f"{dataset} of {page.company}: {page.end} records, but a total of {page.total}", "needs_you",
-                    next_step=f"Ask the service how all {dataset} are had at once: the rest is never fetched",
+                    next_step=f"Ask the service how to get all {dataset} at once: runs never fetch the rest",
                 )  # fmt: skip
     return None
 
@@ -76,7 +74,7 @@ def _compare(told: list[tuple[_Page, int]]) -> Finding:
     for company, totals in of_company.items():
         if len(totals) > 1:
             seen = ", ".join(f"{total} with a limit of {page.limit}" for total, page in sorted(totals.items())[:3])
-            return Finding(_ROW, f"{company}: {seen}; so it counts the page", "needs_you", next_step=_RELY)
+            return Finding(_ROW, f"{company}: {seen}; it counts only the page", "needs_you", next_step=_RELY)
     for page, total in told:
         if page.end > total:
             return Finding(
@@ -85,7 +83,7 @@ def _compare(told: list[tuple[_Page, int]]) -> Finding:
             )  # fmt: skip
     limits = {page.limit for page, _ in told}
     if len(limits) == 1:
-        return Finding(_ROW, "pages of one size only were answered", "not_observed")
+        return Finding(_ROW, "all answered pages had the same size", "not_observed")
     return Finding(_ROW, f"the same with {len(limits)} page sizes", "as_assumed")
 
 
@@ -97,7 +95,7 @@ def _pages(answer: Answer) -> Iterator[_Page]:
         identifier, paging = element.get("identifier"), element.get("pagination")
         held: dict[str, Any] = paging if isinstance(paging, dict) else {}
         named = identifier if isinstance(identifier, dict) else {}
-        start = _count(held.get("offset"))  # another than asked for is a finding about paging parameters
+        start = _count(held.get("offset"))  # `find_page_names` reports an offset other than the requested one
         end = (start or 0) + len(element["data"])
         company = f"{named.get('country')} {named.get('companyNumber')}"
         yield _Page(company, answer.request.limit, end, _count(held.get("total")), held.get("limit") is not None)

@@ -1,4 +1,4 @@
-"""Findings about types: whether values are of the type that the contract says, and how many decimals numbers have."""
+"""Findings about types: whether values have the types of the contract, and how many decimals numbers have."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["find_decimals", "find_types"]
 _PLACES = {"money": 2, "ratio": 4, "fraction": 6}
 _CENT = Decimal("0.01")
 _MIDNIGHT = 10
-"""Characters of a date; a longer one has a time."""
+"""Characters of a date; a longer text has a time."""
 
 
 def find_types(records: Records) -> Finding:
-    """Find values of other types: those that are read all the same, and those that need a setting or a person."""
+    """Find values of other types: those that can be read anyway, and those that need a setting or a person."""
     marks = _marks_seen(records)
     mark = marks[0] if len(marks) == 1 else ""
     settings = {"contract.decimal_mark": mark} if mark else {}
@@ -33,12 +33,13 @@ def find_types(records: Records) -> Finding:
         return _find_read(records, settings)
     if all(_is_doubtful(value) for found in odd.values() for value in found):
         return Finding(
-            "types", f"numbers as text that may be decimals or thousands: {list_odd(odd)}; discarded", "needs_you",
+            "types", f"numbers as text whose mark may mean decimals or thousands: {list_odd(odd)}; discarded",
+            "needs_you",
             next_step="Set contract.decimal_mark to the mark that the service writes before decimals",
         )  # fmt: skip
     return Finding(
         "types", f"other types: {list_odd(odd)}; discarded, and kept in extra_json", "needs_you", settings,
-        next_step="Look at these fields before a large run",
+        next_step="Check these fields before a large run",
     )  # fmt: skip
 
 
@@ -49,7 +50,7 @@ def find_decimals(records: Records) -> Finding:
     if lost:
         return Finding(
             "decimals", f"more decimals: {list_odd(lost)}; such amounts are null, and kept in extra_json", "needs_you",
-            next_step="Ask for amounts in whole cents: a rounded amount would be another one",
+            next_step="Ask the service for amounts in whole cents; firmlake does not round amounts",
         )  # fmt: skip
     if longer:
         return Finding("decimals", f"more decimals: {list_odd(longer)}; rounded", "covered")
@@ -60,7 +61,7 @@ def find_decimals(records: Records) -> Finding:
 
 
 def _find_read(records: Records, settings: dict[str, Any]) -> Finding:
-    """Describe values that are read although they are not as the specification has them."""
+    """Describe values that can be read although they differ from the specification."""
     quoted = odd_values(given_values(records, NUMBERS), lambda field, value: isinstance(value, str) and value != "")
     empty = odd_values(given_values(records, (*NUMBERS, "date")), lambda field, value: value == "")
     midnights = odd_values(given_values(records, ["date"]), lambda field, value: len(value) > _MIDNIGHT)
@@ -73,7 +74,7 @@ def _find_read(records: Records, settings: dict[str, Any]) -> Finding:
 
 
 def _marks_seen(records: Records) -> list[str]:
-    """List the marks that stand before decimals in some text: those by which alone the text can be read."""
+    """List the decimal marks that some text proves: no other mark can read that text."""
     texts = {value for _, _, value in given_values(records, NUMBERS) if isinstance(value, str)}
     only = [marks[0] for text in texts if len(marks := [mark for mark in MARKS if readings(text, mark)]) == 1]
     return sorted(set(only))

@@ -1,4 +1,4 @@
-"""The values of records by field, as JSON gives them and as they are read."""
+"""The values of records by field: as they are in JSON, and as firmlake reads them."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def given_values(records: Records, kinds: Iterable[str]) -> Iterator[tuple[str, 
 
 
 def read_values(records: Records, kinds: Iterable[str], marks: str = MARKS) -> Iterator[tuple[str, Field, Any]]:
-    """Yield the same as `given_values`, with what texts in place of numbers are read as, given these marks."""
+    """Yield the same as `given_values`, but with texts that stand for numbers read with these decimal marks."""
     for place, field, value in given_values(records, kinds):
         yield place, field, _as_meant(field.kind, value, marks) if isinstance(value, str) else value
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a value is a JSON number."""
+    """Return whether a value is a JSON number."""
     return isinstance(value, int | Decimal) and not isinstance(value, bool)
 
 
 def odd_values(found: Iterable[tuple[str, Field, Any]], is_odd: Callable[[Field, Any], bool]) -> dict[str, list[Any]]:
-    """Collect the odd ones of these values by place; an absent value and null are not odd."""
+    """Collect the odd values by place; an absent value or null is not odd."""
     odd: dict[str, list[Any]] = {}
     for place, field, value in found:
         is_read = field.is_company_number and isinstance(value, int)
@@ -59,7 +59,7 @@ def odd_values(found: Iterable[tuple[str, Field, Any]], is_odd: Callable[[Field,
 
 
 def list_odd(odd: dict[str, list[Any]]) -> str:
-    """List fields with odd values in one line, each with its first odd value."""
+    """List fields with odd values on one line, each with its first odd value."""
     listed = [f"{place} ({of_place[0]!s:.40}, {len(of_place)} times)" for place, of_place in odd.items()]
     more = f" and {len(listed) - _EXAMPLES_MAX} more fields" if len(listed) > _EXAMPLES_MAX else ""
     return ", ".join(listed[:_EXAMPLES_MAX]) + more

@@ -25,7 +25,7 @@ _LANGUAGE_HEADERS = ("Accept-Language", "X-Language", "Language", "Content-Langu
 
 
 def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding:
-    """Find the header that selects the language: names and places change with it."""
+    """Find the header that selects the language, which changes names and places."""
     row, ours = "language header", talk.api.names.language_header
     for header in dict.fromkeys((ours, *_LANGUAGE_HEADERS)):
         names = msgspec.structs.replace(talk.api.names, language_header=header)
@@ -43,7 +43,7 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
     """Find how the service answers about a company that does not exist."""
     row, usual = "company not found", talk.api.names.not_found_message
     if stranger is None:
-        return Finding(row, "a company that does not exist was not asked for", "not_observed")
+        return Finding(row, "no company that does not exist was requested", "not_observed")
     alone, beside = talk.bulk(dataset, [stranger]), talk.bulk(dataset, [known, stranger])
     both = read_json(beside.body)
     elements: list[Any] = both if isinstance(both, list) else []
@@ -56,13 +56,13 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
         if len(elements) > 1:
             return Finding(row, f"the service knows {stranger} too", "not_observed")
         seen = f"no element about {stranger}, which does not exist"
-        return Finding(row, f"{seen}; a run asks twice more beside a company that is known", "covered")
+        return Finding(row, f"{seen}; a run asks two more times, beside a known company", "covered")
     message = next((text for text in said if isinstance(text, str) and text), None)
     also = f"; alone in a request: {describe_refusal(alone)}" if not alone.is_success else ""
     if message is None:
         return Finding(
             row, f"an element without data or message{also}", "needs_you",
-            next_step="firmlake cannot tell such companies from failed ones: report this service",
+            next_step="Report this service: firmlake cannot tell unknown companies from failed ones",
         )  # fmt: skip
     if message == usual:
         return Finding(row, f"{message!r}{also}", "covered" if also else "as_assumed")
@@ -73,7 +73,7 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
 
 
 def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
-    """Find how the service answers where there is nothing to report: a message beside data, empty data left out."""
+    """Find how the service answers without records or problems: with a message beside data, or without `data`."""
     row, usual = "answers without records", talk.api.names.success_message
     contents = [read_json(answer.body) for answer in answers.values() if answer.is_success]
     elements = [
@@ -89,7 +89,7 @@ def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
         step = "A run gives such companies up: ask the service what an element without data, message and name means"
         return Finding(row, f"{unsaid} of {len(elements)} have no data, message or name", "needs_you", next_step=step)
     seen = [f"{message!r} beside records" for message in sorted(said)[:2]]
-    seen += [f"no `data` for {absent} of {len(elements)}; read as no records of companies with a name"] * bool(absent)
+    seen += [f"no `data` for {absent} of {len(elements)}; read as no records if the company has a name"] * bool(absent)
     if not seen:
         return Finding(row, "no message beside records, and `data` is always there", "as_assumed")
     if {message.casefold() for message in said} <= {usual.casefold()}:
@@ -103,7 +103,7 @@ def find_messages(talk: Talk, answers: Mapping[str, Answer]) -> Finding:
 
 
 def find_errors(talk: Talk, company: Company) -> Finding:
-    """Find how the service refuses a whole request: from an earlier refusal, or by asking for a far too large page."""
+    """Find how the service refuses a whole request: from an earlier refusal, or by asking for a huge page."""
     row = "whole-request errors"
     refused = next((answer for answer in reversed(talk.answers) if is_refusal(answer)), None)
     refused = refused or _provoke(talk, company)
@@ -123,7 +123,7 @@ def find_errors(talk: Talk, company: Company) -> Finding:
 def _refused(talk: Talk, answer: Answer, stranger: Company) -> Finding:
     """Describe a service that refuses a whole request because of a company that does not exist."""
     row, said = "company not found", describe_refusal(answer)
-    seen = f"a request that names one is not answered for any company ({said})"
+    seen = f"a request that names one is answered for no company ({said})"
     if answer.status == NOT_FOUND and is_about(talk.api, stranger, read_message(answer)):
         return Finding(row, f"{seen}; a run finds such companies by halving requests, and remembers them", "covered")
     step = "Runs give such companies up, and ask for them again each time"

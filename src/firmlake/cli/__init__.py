@@ -1,4 +1,4 @@
-"""The command line: parse arguments, call the pipeline, show the result, end with a documented exit code.
+"""The command line: parse arguments, call the pipeline, show the result, and end with a documented exit code.
 
 Each command imports what it needs when it runs, so that `firmlake --help` answers at once.
 """
@@ -91,7 +91,7 @@ _GROUPS: dict[str, dict[click.Command, str]] = {
         sandbox: "Start the embedded service for developing a client",
     },
 }
-"""The commands by what they are for, with a summary that fits beside the name on 80 columns."""
+"""The commands by purpose, with summaries that fit beside their names in 80 columns."""
 
 
 class _Grouped(click.Group):
@@ -102,9 +102,9 @@ class _Grouped(click.Group):
                 formatter.write_dl([(str(each.name), summary) for each, summary in commands.items()], col_max=20)
 
     def invoke(self, context: click.Context) -> Any:
-        """Run a command. If whoever reads its output leaves, as `| head` does, end quietly, as SIGPIPE would end it.
+        """Run a command. If the reader of its output leaves, such as `| head`, end quietly, as after SIGPIPE.
 
-        The exit code is not 0, because the rest of a command that writes as it works was not done.
+        The exit code is not 0, because a command that writes its output while it works was not completed.
         """
         try:
             code = super().invoke(context)

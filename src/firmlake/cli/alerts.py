@@ -28,10 +28,10 @@ __all__ = ["alerts"]
 def alerts(
     call: Call, company_list: str, rules: tuple[str, ...], with_closed: bool, kind: str | None, out: Path | None
 ) -> None:
-    """Show alerts: companies that meet a rule of the file that paths.alert_rules names, with the evidence.
+    """Show alerts: companies that meet a rule, with the evidence. The setting paths.alert_rules names the rules.
 
-    Each run evaluates the rules that it started with. Without a file of rules there are no alerts; config/watch.toml is
-    one to begin with.
+    Each run evaluates the rules that it started with. Without a file of rules there are no alerts; start with
+    config/watch.toml.
     """
     from firmlake.core.files import write_file
     from firmlake.core.folders import Folders
@@ -43,7 +43,7 @@ def alerts(
     ending = out.suffix.removeprefix(".") if out else ""
     kind = kind or (ending if ending in WRITERS else None) or ("json" if call.as_json else "table")
     if out and kind not in WRITERS:
-        raise UsageError(f"{out}: the ending names no format", f"Name it with --format: {', '.join(WRITERS)}")
+        raise UsageError(f"{out}: unknown file extension", f"Add --format with one of {', '.join(WRITERS)}")
     settings = call.settings()
     with open_warehouse(Folders.existing(settings), locked=True, company_list=company_list) as connection:
         found = read_alerts(connection, rules=rules, with_closed=with_closed)

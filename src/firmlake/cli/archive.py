@@ -1,4 +1,4 @@
-"""The command `archive`: copy landed answers to a place where many machines can flatten them."""
+"""The command `archive`: copy landed answers to a folder or store that many machines can read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["archive"]
 def archive(call: Call, target: str) -> int:
     """Copy the landed answers of published runs to TARGET: a folder, or s3://, gs:// or az://.
 
-    Files that TARGET already holds are not changed. A damaged run is left out and named. `flows/replay.py` builds one
+    Files that TARGET already has are not changed. A damaged run is skipped and reported. `flows/replay.py` builds one
     warehouse from the archived runs of several data folders.
     """
     from firmlake.core.folders import Folders

@@ -1,4 +1,4 @@
-"""What all commands share: common options, settings, output as text or JSON, and errors as one line."""
+"""The parts that all commands share: common options, settings, output as text or JSON, and errors on one line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Call:
         self.as_json = as_json
 
     def override(self, key: str, value: str) -> None:
-        """Use an option of the command as the value of a setting; `--set` takes precedence."""
+        """Set a setting from an option of the command; `--set` takes precedence."""
         self._flags.setdefault(key, value)
 
     def settings(self, **overrides: str | None) -> Settings:
@@ -51,12 +51,12 @@ class Call:
         return load_settings(self._config, {**given, **self._flags}, named=named)
 
     def say(self, text: str) -> None:
-        """Print a line for a person on stderr, where it does not disturb a program that reads JSON from stdout."""
+        """Print a line for a person on stderr, so that stdout stays valid JSON."""
         log(text)
         echo(text, err=True)
 
     def show(self, show: Callable[[], object]) -> None:
-        """Show a part of the result as soon as it is there; with `--json` the whole result is printed at the end."""
+        """Show a part of the result as soon as it is known; with `--json`, the whole result is printed at the end."""
         if not self.as_json:
             show()
 
@@ -68,16 +68,16 @@ class Call:
             show()
 
     def name_damaged(self, damaged: Mapping[str, DamagedError]) -> int:
-        """Name the runs that were left out as damaged, with the next step, and return the exit code."""
+        """Print the damaged runs that were skipped, with the next steps, and return the exit code."""
         for name, error in damaged.items():
             log(error.message, run=name, next_step=error.next_step)
-            self.say(f"firmlake: Left out run {name}: {error}")
+            self.say(f"firmlake: Skipped run {name}: {error}")
         return EXIT_FAILED if damaged else EXIT_DONE
 
     def fail(self, error: FirmlakeError, code: int) -> int:
-        """Print in one line what happened and what to do, and return the exit code.
+        """Print an error and its next step on one line, and return the exit code.
 
-        The code stays the same where nothing can be printed: the terminal is gone, or the disk behind stdout is full.
+        The code is the same if nothing can be printed because the terminal is gone or the disk behind stdout is full.
         """
         with suppress(OSError):
             log(error.message, next_step=error.next_step, exit_code=code)
@@ -136,7 +136,7 @@ def _warn(message: str) -> None:
 
 
 def _name_flag(key: str) -> str:
-    """Name the option that set a key, or the command if it has no option of that name."""
+    """Return the option that set a key, or the command if it has no such option."""
     context = click.get_current_context()
     flag = "--" + key.rpartition(".")[2].replace("_", "-")
     is_option = any(flag in option.opts for option in context.command.params)

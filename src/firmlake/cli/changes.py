@@ -1,4 +1,4 @@
-"""The command `changes`: show what runs found changed."""
+"""The command `changes`: show the changes that runs found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from firmlake.terminal.echo import echo_data
 __all__ = ["changes"]
 
 _MEMORY = "400MB"
-"""Ten million events were sorted within this limit of DuckDB, on disk. With less, two million were too many."""
+"""DuckDB can sort ten million events on disk within this memory limit; with less, two million were too many."""
 
 
 @click.command()
@@ -58,9 +58,9 @@ def changes(
     kind_of_file = kind_of_file or _by_ending(out, list(WRITERS)) or ("json" if call.as_json else "table")
     known = (*KINDS, *LIST_KINDS)
     if unknown := set(kinds).difference(known):
-        raise UsageError(f"--kind {min(unknown)}: there is no such kind", f"The kinds are {', '.join(known)}")
+        raise UsageError(f"--kind {min(unknown)} does not exist", f"The kinds are {', '.join(known)}")
     if out and kind_of_file not in WRITERS:
-        raise UsageError(f"{out}: the ending names no format", f"Name it with --format: {', '.join(WRITERS)}")
+        raise UsageError(f"{out}: unknown file extension", f"Add --format with one of {', '.join(WRITERS)}")
     wanted = read_company(company[:2].upper(), company[2:]) if company else None
     settings = call.settings()
     limit = greater_limit(_MEMORY, settings.run.duckdb_memory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,7 +34,7 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
     """Ask a service for a few companies, and compare its behaviour with every assumption about it.
 
     Asks for companies of LIST, or for well-known companies without LIST. Paid answers land as a run of their own, so
-    the next run does not buy them again. Nothing is written at the service.
+    the next run does not pay for them again. Nothing is changed at the service.
     """
     from firmlake.api import service
     from firmlake.check.check import REQUESTS_MAX, choose_companies, write_settings
@@ -56,7 +57,7 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
         write_settings(path, checked, _kept(settings, origins), utc_now())
     call.answer(check_content(checked), lambda: show_checked(checked))
     if path is not None:
-        call.say(f"Written: {path}. `firmlake run LIST --config {path}` uses it")
+        call.say(f"Written: {path}. To use it: firmlake run LIST --config {quote(str(path))}")
     return EXIT_FAILED if needs_you(checked.findings) else EXIT_DONE
 
 
@@ -64,12 +65,12 @@ def _budget(settings: Settings, most: int) -> int:
     """Return the credits that may be spent.
 
     Raises:
-        Stopped: `run.max_credits` is 0; raise it.
+        Stopped: `run.max_credits` is 0. Raise it.
     """
     credits = most if settings.run.max_credits < 0 else min(most, settings.run.max_credits)
     if not credits:
         raise Stopped(
-            "run.max_credits = 0 leaves nothing to ask for",
+            "run.max_credits = 0 allows no company to be checked",
             "Raise it: a check costs at least one credit, once in 30 days",
         )
     return credits

@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _help_columns(context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """Print the columns that can be added and end the command, if the option is `--columns help`."""
+    """For `--columns help`, print the columns that can be added, and end the command."""
     if value == "help":
         from firmlake.exports.list_columns import list_added
         from firmlake.terminal.company_lists import show_addable
@@ -55,7 +55,7 @@ def file_back(out: Path | None, columns: str | None) -> FileBack | None:
     from firmlake.exports.list_file import FileBack
 
     if out is None and columns:
-        raise UsageError("--columns needs --out, to which it adds columns", "Add --out FILE")
+        raise UsageError("--columns needs --out, because it chooses the columns of that file", "Add --out FILE")
     names = tuple(name.strip() for name in (columns or "").split(",") if name.strip())
     return FileBack(out, names) if out else None
 
@@ -69,7 +69,7 @@ def company_list() -> None:
 @click.argument("name", required=False)
 @command
 def show(call: Call, name: str | None) -> None:
-    """Show all lists. With NAME, show the status of its lines and which companies joined or left it last."""
+    """Show all lists. With NAME, show the status of its lines, and which companies joined or left it last."""
     from firmlake.core.folders import Folders
     from firmlake.report.list_status import read_list_overview, read_list_status
     from firmlake.terminal.company_lists import show_company_list, show_company_lists
@@ -96,7 +96,7 @@ def export(call: Call, name: str, file: Path | None, out: Path | None, columns: 
     from firmlake.terminal.company_lists import describe_written
 
     if file is not None and out is not None:
-        raise UsageError(f"Two files are named: {file} and --out {out}", "Name one")
+        raise UsageError(f"Two files are named: {file} and --out {out}", "Name only one")
     wanted = file_back(out or file, columns)
     if wanted is None:
         raise UsageError("No file is named", "Add --out FILE: .xlsx, .csv or .parquet")
@@ -116,7 +116,7 @@ def export(call: Call, name: str, file: Path | None, out: Path | None, columns: 
 @click.argument("new_name")
 @command
 def rename(call: Call, name: str, new_name: str) -> None:
-    """Rename list NAME and its past to NEW_NAME; later runs need --list-name, or a file of that name."""
+    """Rename list NAME and its history to NEW_NAME; later runs need --list-name, or a file of that name."""
     _change(call, name, new_name)
 
 
@@ -124,7 +124,7 @@ def rename(call: Call, name: str, new_name: str) -> None:
 @click.argument("name")
 @command
 def remove(call: Call, name: str) -> None:
-    """Remove list NAME and its past from the warehouse; the data of its companies stays."""
+    """Remove list NAME and its history from the warehouse; the data of its companies stays."""
     _change(call, name, "")
 
 
@@ -139,7 +139,7 @@ def _change(call: Call, name: str, new_name: str) -> None:
         was = change_name(folders, settings.run, name, new_name, utc_now)
     if new_name:
         needed = f"--list-name {shlex.quote(new_name)}"
-        said = f"List {was} is now {new_name}. A later run needs {needed}, or it adds {was} again"
+        said = f"List {was} is now {new_name}. Later runs need {needed}; otherwise they add {was} again"
     else:
         said = f"List {was} is removed; the data of its companies stays"
     call.answer({"list": was, "new_name": new_name}, lambda: call.say(said))

@@ -26,7 +26,7 @@ class OnTerminal(Observer):
 
     Args:
         call: The command.
-        list_name: The name of the list in the warehouse; empty is that of its file.
+        list_name: The name of the list in the warehouse; empty takes the name of its file.
     """
 
     def __init__(self, call: Call, list_name: str = "") -> None:
@@ -35,7 +35,7 @@ class OnTerminal(Observer):
         self._is_resumed = False
 
     def planned(self, planned: Planned, title: str) -> None:
-        """Print what was read from the list, and what the run will cost."""
+        """Print what was read from the list, and what the run will fetch and cost."""
         from firmlake.intake.members import list_name_of
         from firmlake.terminal.plan import describe_list, describe_plan, describe_refused
 
@@ -89,7 +89,7 @@ class OnTerminal(Observer):
 
 
 def answer(call: Call, published: Sequence[Published], *, has_steps: bool = False) -> int:
-    """Print published runs as JSON if `--json` is set, and return the exit code of the gravest shortfall.
+    """Print published runs as JSON if `--json` is set, and return the exit code of the most serious shortfall.
 
     Args:
         call: The command.

@@ -18,8 +18,8 @@ __all__ = ["explore"]
 def explore(call: Call, port: int, no_browser: bool) -> None:
     """Look at the newest generation in a browser: portfolio, companies, groups, changes, alerts, SQL.
 
-    It reads only, answers on this machine alone, and asks no other host. A generation that is published meanwhile shows
-    by itself. Needs the extra `explore`.
+    The application is read-only, answers only on this machine, and contacts no other host. It shows each newly
+    published generation without a restart. Needs the extra `explore`.
     """
     import webbrowser
 

@@ -25,7 +25,7 @@ __all__ = ["forget"]
     "--gone",
     multiple=True,
     metavar="COPY",
-    help="Look no more for this archive, export or database, named as `forget` names it: it was destroyed.",
+    help="Stop looking for this archive, export or database, because it was destroyed; named as in the output.",
 )
 @click.option("--dry-run", is_flag=True, help="Show every place that names them; change nothing.")
 @command
@@ -46,7 +46,7 @@ def forget(
     firmlake forget contact 4711
     firmlake forget company BE 0403227515
 
-    Without a subject, finish what a killed call began and clean restored files. docs/privacy.md says what happens.
+    Without a subject, finish an interrupted call and clean restored files. See docs/privacy.md for details.
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
@@ -62,11 +62,11 @@ def forget(
     settings = call.settings()
     folders = Folders.existing(settings)
     if gone and dry_run:
-        raise UsageError("--gone with --dry-run changes nothing", "Leave one of them out")
+        raise UsageError("--gone and --dry-run exclude each other", "Omit one of them")
     with nullcontext() if dry_run else lock(folders, "firmlake forget"):
         for copy in gone:
             drop_copy(folders, copy)
-            call.say(f"{copy}: not cleaned and no longer looked for, because you say that it is gone")
+            call.say(f"{copy}: not cleaned and no longer tracked, because of --gone")
         done = start(settings, subjects, utc_now, call.say, is_dry=dry_run)
     content = {
         "forgotten": not dry_run,
@@ -80,5 +80,5 @@ def forget(
     call.answer(content, lambda: show_forgetting(done, is_dry=dry_run))
     if done.is_complete:
         return EXIT_DONE
-    call.say(f"firmlake: Not cleaned: {'; '.join(done.failed)}. Do what is said of each, then run `firmlake forget`")
+    call.say(f"firmlake: Not cleaned: {'; '.join(done.failed)}. Follow each next step, then run `firmlake forget`")
     return EXIT_FAILED

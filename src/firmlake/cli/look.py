@@ -21,9 +21,9 @@ __all__ = ["company", "query", "report", "status"]
 _LIST = click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
 _LIST_ALONE = click.option(
     "--list", "company_list", default="", metavar="NAME",
-    help="Only the companies of this list: percentiles, ranks, groups and totals are then of these alone.",
+    help="Only the companies of this list; percentiles, ranks, groups and totals then cover only these.",
 )  # fmt: skip
-"""For queries and the report all tables hold these companies only."""
+"""For queries and the report: all tables then hold only these companies."""
 
 
 @click.command()
@@ -47,12 +47,12 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
     if metrics:
         text = render_metrics(found).encode()
         mode = 0o600
-        with suppress(OSError):  # if it can be made, write_file makes it; otherwise it says why not
+        with suppress(OSError):  # if there is no file yet, keep the default
             mode = stat.S_IMODE(metrics.stat().st_mode)
 
         def write(aside: Path) -> None:
             aside.write_bytes(text)
-            aside.chmod(mode)  # whoever collects the metrics is another user
+            aside.chmod(mode)  # keep it readable for the collector, which may be another user
 
         write_file(metrics, write, folders.readers)
     call.answer(found, lambda: show_status(found, utc_now()))
@@ -73,7 +73,7 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
 def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list: str, allow_files: bool) -> None:
     """Query the newest generation of the warehouse with DuckDB SQL, read-only.
 
-    SQL can reach nothing but the warehouse, so a query from somebody else can neither read nor write a file.
+    SQL can access only the warehouse, so a query from somebody else can neither read nor write a file.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.parts import read_rows, write_parts
@@ -108,7 +108,7 @@ def _format(kind: str | None, out: Path | None, as_json: bool) -> str:
     ending = {"md": "markdown"}.get(out.suffix[1:], out.suffix[1:]) if out else ""
     known = ("csv", "json", "parquet", "markdown")
     if out and (kind or ending) not in known:
-        raise UsageError(f"--out {out}: the ending names no format", f"Name it with --format: {', '.join(known)}")
+        raise UsageError(f"--out {out}: unknown file extension", f"Add --format with one of {', '.join(known)}")
     if kind == "parquet" and not out:
         raise UsageError("Parquet is binary and cannot be printed", "Add --out FILE")
     return kind or ending or ("json" if as_json else "table")
@@ -139,7 +139,7 @@ def report(call: Call, path: Path | None, company_list: str) -> None:
     "--page",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write what the warehouse holds as HTML; ask nothing.",
+    help="Write what the warehouse holds as HTML; send no request.",
 )
 @click.option("--sandbox", "is_demo", is_flag=True, help="Ask the embedded service.")
 @command
@@ -147,7 +147,7 @@ def company(call: Call, words: tuple[str, ...], datasets: tuple[str, ...], page:
     """Fetch one company, such as BE 0403227515, publish its data and print it. Costs a credit outside its paid window.
 
     The answers land in the data folder like those of any run; --sandbox uses the data folder of the demo. With --page,
-    nothing is fetched: the page has figures over ten years, peers, owners, changes, and where each figure came from.
+    nothing is fetched: the page shows ten years of figures, peers, owners, changes, and the source of each figure.
     """
     from firmlake.core.folders import Folders
     from firmlake.enrich import lookup
@@ -159,7 +159,7 @@ def company(call: Call, words: tuple[str, ...], datasets: tuple[str, ...], page:
     text = " ".join(words)
     country = text[:2].upper()
     if country not in COUNTRIES:
-        raise UsageError(f"{text!r} does not begin with BE, NL or FR", "Write `firmlake company BE 0403227515`")
+        raise UsageError(f"{text!r} does not begin with BE, NL or FR", "For example: firmlake company BE 0403227515")
     wanted = read_company(country, text[2:].strip())
     if page:
         from firmlake.report.company_page import write_company_page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -30,9 +31,9 @@ def match(
 ) -> None:
     """Find the company numbers for the companies in NAMES in a register file. Sends no request.
 
-    The register comes from the open data of the KBO (denomination.csv, address.csv) or of SIRENE (StockUniteLegale,
-    StockEtablissement), is an export of the KVK, or any list with numbers and names. Legal forms, accents and
-    punctuation do not count. A company that is only similar is listed as a candidate with a score; --accept takes it.
+    The register is the open data of the KBO (denomination.csv, address.csv) or of SIRENE (StockUniteLegale,
+    StockEtablissement), an export of the KVK, or any list with numbers and names. Legal forms, accents and punctuation
+    are ignored. Similar companies are listed as candidates with a score; --accept sets the score that accepts them.
     """
     from firmlake.match.match import ROLES, match_names
 
@@ -53,7 +54,7 @@ def match(
         echo(f"{names}: {read}")
         for kind, count in sorted(found.counts.items(), key=lambda pair: -pair[1]):
             echo(f"{count:>10,}  {kind}")
-        echo(f"Written: {out}. Check it, fill in company_number where a candidate is right, then:\n")
-        echo(f"  firmlake run {out}")
+        echo(f"Written: {out}. Check it, fill in company_number where a candidate is right, then run:\n")
+        echo(f"  firmlake run {quote(str(out))}")
 
     call.answer({"out": out, "lines": found.counts, "register": found.register, "columns": found.columns}, show)

@@ -29,10 +29,10 @@ __all__ = ["prune"]
 def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int | None, landed_days: int | None) -> int:
     """Remove old files that are no longer needed. Without an age, remove only old generations.
 
-    `privacy.keep_days` says how long personal data is kept: landed answers, refused lines, contacts, lists, lookups.
-    Either the landed answers or the staged tables of a run always stay, and so does the generation from which the next
-    load or export of changes starts; the output names these targets and how to forget one that is gone. Nothing of a
-    damaged run is removed; it is named instead.
+    `privacy.keep_days` sets how long personal data is kept: landed answers, refused lines, contacts, lists, lookups.
+    Either the landed answers or the staged tables of a run always stay. The generation from which the next load or
+    export of changes starts stays too; the output names these targets, and how to drop one that no longer exists. A
+    damaged run is not touched, but reported.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
@@ -45,7 +45,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     folders, days, now = Folders.existing(settings), settings.privacy.keep_days, utc_now()
     if landed_days is None and days.landing >= 0:
         landed_days = days.landing
-    with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a dry run need not wait for another run
+    with nullcontext() if dry_run else lock(folders, "firmlake prune"):  # a dry run does not wait for another run
         removable, damaged = find_removable(
             folders,
             now,

@@ -76,9 +76,10 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
     """Prove that landed answers, staged tables and warehouse agree.
 
     All runs are staged and loaded again. With --files, checksums are compared instead: that finds damaged and missing
-    files, but not tables that do not follow from the answers.
+    files, but not tables that differ from the answers.
 
-    Of a run whose landed answers were pruned, only staged tables and warehouse can be compared; the output counts them.
+    If the landed answers of a run were pruned, only its staged tables and the warehouse are compared; the output counts
+    these runs.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock
@@ -86,7 +87,7 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
     from firmlake.terminal.status import show_checks
 
     if forgotten and files:
-        raise UsageError("--forgotten and --files are two checks", "Give one of them")
+        raise UsageError("--forgotten and --files are different checks", "Choose one of them")
     if forgotten:
         return _prove(call)
     if files:
@@ -106,7 +107,7 @@ def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
     }
     call.answer(content, lambda: show_checks(checks, runs))
     if not agrees:
-        call.say("firmlake: The warehouse differs from a replay. `firmlake replay` rebuilds it.")
+        call.say("firmlake: The warehouse differs from a replay. Rebuild it with `firmlake replay`.")
     return EXIT_DONE if agrees else EXIT_FAILED
 
 
@@ -126,7 +127,7 @@ def _check_files(call: Call) -> int:
 
 
 def _prove(call: Call) -> int:
-    """Search every byte for who is forgotten."""
+    """Search every byte for forgotten subjects."""
     import msgspec
 
     from firmlake.core.folders import Folders
@@ -140,23 +141,25 @@ def _prove(call: Call) -> int:
     folders = Folders.existing(settings)
     held = open_forgotten(settings.privacy, folders)
     if held is None:
-        raise UsageError("Nothing has been forgotten yet", "`firmlake forget` removes a person, a contact or a company")
+        raise UsageError(
+            "Nothing has been forgotten yet", "Use `firmlake forget` to remove a person, a contact or a company"
+        )
     with lock(folders, "firmlake verify", is_reader=True):
         copies = Copies(folders, held, settings, utc_now)
         receipt, path = prove(folders, held, utc_now(), copies)
     content = {**msgspec.structs.asdict(receipt), "receipt": path and str(path)}
     call.answer(content, lambda: show_receipt(receipt, path))
     if not held.register.is_done:
-        call.say("firmlake: A forget was interrupted. `firmlake forget` finishes it.")
+        call.say("firmlake: `firmlake forget` was interrupted. Run it again to finish.")
     elif receipt.found:
-        call.say(f"firmlake: Somebody forgotten is named. {' '.join(_to_clean(receipt.found))}")
+        call.say(f"firmlake: A forgotten subject was found. {' '.join(_to_clean(receipt.found))}")
     return EXIT_DONE if not receipt.found and not receipt.unread and held.register.is_done else EXIT_FAILED
 
 
 def _to_clean(found: Sequence[tuple[str, str, int]]) -> Iterator[str]:
-    """Say what removes the names from the places found."""
+    """Yield the next steps that remove the names from the places found."""
     addresses = {path for path, what, _ in found if what == "address"}
     if len(addresses) < len(found):
-        yield "`firmlake forget` cleans these files."
+        yield "Clean these files with `firmlake forget`."
     if addresses:
-        yield f"The address of a copy names them in {', '.join(addresses)}: move the copy and remove its address there."
+        yield f"The address of a copy in {', '.join(addresses)} names one: move the copy, and remove its address there."

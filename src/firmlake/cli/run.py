@@ -59,8 +59,8 @@ def _run_settings(call: Call, *, refresh: bool, **options: str | None) -> Settin
     )
     if options.get("depth") is not None and not settings.run.expand:
         raise UsageError(
-            "--depth needs --expand, whose steps it counts",
-            "Add --expand lookalikes, parents or children, or leave --depth out",
+            "--depth needs --expand, because it counts the steps of --expand",
+            "Add --expand lookalikes, parents or children, or omit --depth",
         )
     return settings
 
@@ -77,8 +77,8 @@ def run(call: Call, company_list: Path, out: Path | None, columns: str | None, *
 
     LIST is CSV, a workbook (XLSX, XLS, XLSB, ODS), Parquet (or a folder of it), NDJSON or plain text, also compressed
     with gzip or ZIP; - for standard input, an s3:// address, or a DuckDB file. An unfinished run is resumed, and no
-    landed answer is fetched again. With --expand, each step is a run of its own over the companies that the step before
-    found, the nearest first.
+    landed answer is fetched again. With --expand, each step is a run of its own over the companies that the previous
+    step found, the nearest first.
     """
     from firmlake.enrich.run import enrich
 
@@ -126,7 +126,7 @@ def demo(call: Call) -> int:
 def plan(call: Call, company_list: Path, **options: Any) -> None:
     """Show what `run LIST` would ask for and cost. Sends no request and writes nothing.
 
-    Steps of --expand are priced as far as the warehouse knows which companies they lead to.
+    The steps of --expand are priced as far as the warehouse already knows their companies.
     """
     from firmlake.enrich import expand
     from firmlake.enrich import plan as planning

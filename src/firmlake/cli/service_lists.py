@@ -69,7 +69,7 @@ def contacts() -> None:
 )
 @command
 def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
-    """Write a plan of the contacts in FILE that a list still lacks. Nothing is added yet.
+    """Write a plan for the contacts in FILE that a list still lacks. Nothing is added yet.
 
     FILE has a country, a company number and a contact id on each line: CSV, XLSX, Parquet or NDJSON.
     """
@@ -86,7 +86,7 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
 @click.option("--out", type=click.Path(path_type=Path), metavar="PLAN", help="The plan file.")
 @command
 def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) -> int:
-    """Write a plan to send contacts again that were not added but may succeed now. Nothing is sent yet."""
+    """Write a plan to send failed contacts again that may succeed now. Nothing is sent yet."""
     from firmlake.core.folders import Folders
     from firmlake.service_lists import operations
     from firmlake.terminal.service_lists import plan_facts

@@ -1,4 +1,4 @@
-"""The argument LIST with `--sql` and `--map`, shared by all commands that read a company list."""
+"""The argument LIST with the options `--sql` and `--map`, shared by the commands that read a company list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ map_option = click.option(
 
 
 def take_mapping(call: Call, mapped: tuple[str, ...]) -> None:
-    """Set the intake setting that `--map number=COLUMN` stands for."""
+    """Set the intake settings that `--map` stands for."""
     for text in mapped:
         role, separator, column = text.partition("=")
         if not separator or role not in _MAPPED or not column:
@@ -57,7 +57,7 @@ def on_list(*, keep: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]
             keep_in = Folders.of(settings).inputs if keep else None
             with local_list(company_list, sql, settings, keep_in) as path:
                 if keep_in is not None and keep_in in path.parents:
-                    call.say(f"The list is kept as {path}: run that file to resume with exactly these lines")
+                    call.say(f"The list is kept as {path}. To resume with exactly these lines, run that file")
                 return function(call, path, **options)
 
         return wrapper

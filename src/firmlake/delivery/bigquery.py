@@ -96,7 +96,7 @@ class BigqueryConnection:
                 yield part
 
     def reclaim(self, tables: Sequence[str]) -> str:  # noqa: ARG002
-        """Tell how long BigQuery itself keeps deleted rows."""
+        """Return how long BigQuery itself keeps deleted rows."""
         return f"{self.name} keeps deleted rows for its time travel (7 days, or as the dataset says) and 7 days more"
 
     @contextmanager
@@ -155,7 +155,7 @@ def open_bigquery(address: str, schema: str) -> Iterator[BigqueryConnection]:
         schema: The dataset, if the address names none.
 
     Raises:
-        UsageError: The address is invalid, the client is missing, or a dataset that does not exist has no location.
+        UsageError: The address is invalid, the client is missing, or a dataset to create has no location.
         FirmlakeError: BigQuery refuses the login, or cannot be reached. Check the login, then load again.
     """
     parts = urlsplit(address)
@@ -176,8 +176,8 @@ def open_bigquery(address: str, schema: str) -> Iterator[BigqueryConnection]:
             held = None
     if held is None and location is None:
         raise UsageError(
-            f"{name} does not exist, and its address names no location",
-            "Add one, such as ?location=EU; it is created there",
+            f"{name} does not exist, and the address names no location to create it in",
+            "Add a location, such as ?location=EU",
         )
     if held is not None and location != held:  # a session works in one location
         client = bigquery.Client(project, location=held)
@@ -193,7 +193,7 @@ def open_bigquery(address: str, schema: str) -> Iterator[BigqueryConnection]:
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """Raise an error of the client as one line: where it happened, what it is, and the next step."""
+    """Turn errors of the client into one line: where it happened, the reason, and the next step."""
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
     from requests import RequestException

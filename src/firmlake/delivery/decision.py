@@ -1,6 +1,6 @@
-"""Decides whether a load may follow the one before, which tables it loads, and whether whole, as changes or not at all.
+"""Decide whether a load may follow the previous one, which tables it loads, and whether whole, as changes, or not.
 
-The generation that was loaded last says what the target should hold. If others have changed that, all rows are loaded.
+The target should hold what the generation loaded last holds. If somebody else has changed it, all rows are loaded.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
@@ -34,24 +34,24 @@ def check_follows(
     """Check that a target holds an earlier state of this data folder: a run, overview or plan that the folder has too.
 
     Raises:
-        FirmlakeError: The target holds a later generation, or one of another data folder.
+        FirmlakeError: The target holds a later generation, or a load from another data folder.
     """
     take_over = "add --take-over to replace what it holds"
     if not has_loaded(connection, folders, held.run_id):
         raise FirmlakeError(
             f"{target.name}: schema {target.schema} holds run {held.run_id}, which is not in {folders.data}: "
-            "another data folder, or a later copy of this one, was loaded there",
+            "it came from another data folder, or from a later copy of this one",
             f"Load into another schema (--schema), or {take_over}",
         )
     if held.published_at > last_load(connection).published_at:
         raise FirmlakeError(
             f"{target.name} holds a newer load, of generation {held.generation} from {held.published_at} UTC",
-            f"Load from the data folder of that load, or into another schema (--schema), or {take_over}",
+            f"Load from the data folder that it came from, or into another schema (--schema), or {take_over}",
         )
 
 
 def choose_tables(request: LoadRequest, target: LoadTarget) -> tuple[str, ...]:
-    """Add the tables that the schema has from earlier loads, so that all tables are always of one generation."""
+    """Add the tables that earlier loads put into the schema, so that all its tables are of the same generation."""
     made, there = target.made(), target.shapes()
     kept = (name for name in WAREHOUSE_TABLES if name in made and name in there)
     return tuple(dict.fromkeys((*request.tables, *kept)))
@@ -67,15 +67,15 @@ def choose_mode(
     """Decide what to load, and attach the generation that changes start from.
 
     Returns:
-        `whole`, `changes`, or an empty text if the target holds the newest generation; and why all rows are loaded,
-        unless that was asked for or nothing was loaded before.
+        `whole`, `changes`, or an empty text if the target already holds the newest generation; and why all rows are
+        loaded, unless that was requested or nothing was loaded before.
     """
     if held is None or request.is_whole or request.takes_over:
         return "whole", ""
     if held.schema_version != SCHEMA_VERSION:
         return "whole", "the columns of the tables have changed since the last load"
     if set(held.tables) != set(request.tables):
-        return "whole", "the last load was of other tables"
+        return "whole", "the last load had other tables"
     path = folders.warehouse / f"gen_{held.generation:06}.duckdb"
     if not path.exists():
         return "whole", f"generation {held.generation}, which was loaded last, is no longer kept"
@@ -117,7 +117,7 @@ def _differences(
 ) -> Iterator[str]:
     """Yield how a target differs from what was loaded: tables, columns and types first, then counts.
 
-    A value that others replaced by another one is not noticed: that would take reading every row.
+    A value that somebody replaced by another value goes unnoticed, because finding it would take reading every row.
     """
     there = target.shapes()
     for name, shape in held.tables.items():

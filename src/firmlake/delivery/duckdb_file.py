@@ -51,7 +51,7 @@ class DuckdbConnection:
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
         """Insert batches into a table, one batch in memory at a time.
 
-        Half the memory is enough for that; the warehouse sorts the rows at the same time, with a limit of its own.
+        This uses half the memory limit, because the warehouse sorts the rows at the same time, with its own limit.
         """
         rows = pa.RecordBatchReader.from_batches(arrow_schema(table), batches)
         with _told(self.name):
@@ -73,7 +73,7 @@ class DuckdbConnection:
                 yield rows
 
     def reclaim(self, tables: Sequence[str]) -> str:  # noqa: ARG002
-        """Write the whole file again when it is closed: its free blocks hold deleted rows."""
+        """Rewrite the whole file when it is closed, because its free blocks hold deleted rows."""
         self.is_to_rewrite = True
         return ""
 
@@ -108,7 +108,7 @@ def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbCo
     """
     if not path.absolute().parent.is_dir():
         raise UsageError(f"The folder {path.absolute().parent} does not exist", "Create it, or name another file")
-    with _making_files(path.stat().st_mode if path.exists() else 0o600):  # it holds names of persons, as exports do
+    with _making_files(path.stat().st_mode if path.exists() else 0o600):  # the file holds names of persons
         try:
             connection = duckdb.connect(str(path), config={"memory_limit": memory_limit})
         except duckdb.IOException as error:
@@ -126,7 +126,7 @@ def open_duckdb(path: Path, schema: str, memory_limit: str) -> Iterator[DuckdbCo
 
 @contextmanager
 def _making_files(mode: int) -> Iterator[None]:
-    """Let DuckDB make files, its log beside the database included, that nobody else may read than `mode` says."""
+    """Make DuckDB create files, including its log, with no more permissions than `mode`."""
     before = os.umask(~mode & 0o777)
     try:
         yield
@@ -140,7 +140,7 @@ def _half(memory_limit: str) -> str:
 
 
 def _rewrite(path: Path, memory_limit: str) -> None:
-    """Copy everything in a file, also what others made there, into a new file, which replaces it."""
+    """Copy everything in a file, including what others made there, into a new file, which replaces it."""
     aside = path.with_name(f".{path.name}.part")
     aside.unlink(missing_ok=True)
     with _told(f"duckdb:{path}"), duckdb.connect(config={"memory_limit": memory_limit}) as connection:
@@ -160,5 +160,5 @@ def _told(name: str) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         is_passing = isinstance(error, duckdb.OperationalError | duckdb.InterruptException)
-        mend = "Load again to resume" if is_passing else "Mend this in the database, then load again"
+        mend = "Load again to resume" if is_passing else "Fix this in the database, then load again"
         raise FirmlakeError(f"{name}: {first_line(error)}", f"The tables are unchanged. {mend}") from error

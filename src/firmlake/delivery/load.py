@@ -42,7 +42,7 @@ class Delivered(NamedTuple):
         record: The load that the target holds now.
         is_new: Whether anything was written.
         note: Why all rows were loaded instead of changes. Empty for a load of changes, a first load, or if all rows
-            were asked for.
+            were requested.
     """
 
     target: str
@@ -75,7 +75,7 @@ def load(
         folders: The data folder.
         request: What to load, and where.
         now: The clock, UTC.
-        tell: Receives a line for each table.
+        tell: Called with a line for each table.
 
     Raises:
         UsageError: The target or a table is unknown.
@@ -94,7 +94,7 @@ def load(
             check_follows(connection, folders, held, target)
         tables = choose_tables(request, target)
         if kept := ", ".join(name for name in tables if name not in request.tables):
-            tell(f"Also loaded, because the schema has them from earlier loads: {kept}")
+            tell(f"Also loaded, because earlier loads put them into the schema: {kept}")
         request = msgspec.structs.replace(request, tables=tables)
         mode, note = choose_mode(connection, folders, request, held, target)
         if held and not mode:
@@ -105,7 +105,7 @@ def load(
         counts = _stage(connection, folders, target, record, selected, tell)
         shapes = [WAREHOUSE_TABLES[name] for name in tables]
         loaded_at = now().replace(tzinfo=None)
-        if held:  # the newest load is the last one, also if a clock was set back
+        if held:  # the newest load stays the last one even if a clock was set back
             loaded_at = max(loaded_at, held.loaded_at + timedelta(microseconds=1))
         record = msgspec.structs.replace(record, loaded_at=loaded_at, tables=target.staged(shapes), row_counts=counts)
         target.publish(record, shapes)
@@ -126,7 +126,7 @@ def open_target(request: LoadRequest) -> Iterator[LoadTarget]:
         raise UsageError(
             f"{scheme} is not a supported target",
             "Name postgres://HOST/DATABASE, snowflake://ACCOUNT/DATABASE, bigquery://PROJECT/DATASET or duckdb:FILE; "
-            "for others `firmlake export --ddl DIALECT` prints a script",
+            "for other databases, `firmlake export --ddl DIALECT` prints a script",
         )
     with _OPENERS[scheme](request) as connection:
         yield LoadTarget(connection)
@@ -149,7 +149,7 @@ _OPENERS: dict[str, Callable[[LoadRequest], AbstractContextManager[TargetConnect
 
 
 def _address(request: LoadRequest) -> str:
-    """Return the address of the target; that of a file does not depend on where a command is started."""
+    """Return the address of the target; the path of a file is made absolute."""
     scheme, _, path = request.target.partition(":")
     return f"duckdb:{Path(path).absolute()}" if scheme == "duckdb" else request.target
 

@@ -58,7 +58,7 @@ class PostgresConnection:
             return cursor.fetchall() if cursor.description else []
 
     def ingest(self, name: str, table: Table, batches: Iterable[pa.RecordBatch]) -> int:
-        """Copy batches into a table as CSV, which keeps null apart from an empty text."""
+        """Copy batches into a table as CSV, which distinguishes null from an empty text."""
         columns = ", ".join(f'"{column.name}"' for column in table.columns)
         count = 0
         with (
@@ -72,14 +72,14 @@ class PostgresConnection:
         return count
 
     def read(self, statement: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Run a query and yield its rows in parts, by a cursor of the server."""
+        """Run a query and yield its rows in parts, using a server-side cursor."""
         with _told(self.name), self._connection.transaction(), self._connection.cursor("firmlake_rows") as cursor:
             cursor.execute(statement)
             while rows := cursor.fetchmany(_ROWS):
                 yield rows
 
     def reclaim(self, tables: Sequence[str]) -> str:
-        """Write the tables again without the rows that were deleted; wait a minute for those who read them."""
+        """Rewrite the tables without deleted rows; wait up to a minute for readers."""
         self.run("SET lock_timeout = '60s'")
         for table in tables:
             self.run(f"VACUUM (FULL) {table}")
@@ -90,7 +90,7 @@ class PostgresConnection:
         return self._connection.transaction()
 
     def create_schema(self) -> None:
-        """Create the schema if it does not exist. Only then does the login need the right to create it."""
+        """Create the schema unless it exists; look it up first, because the login may not be allowed to create it."""
         with _told(self.name):
             sought = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
             if not self._connection.execute(sought, (self._schema,)).fetchone():
@@ -140,7 +140,7 @@ def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
         connection.execute("SET client_min_messages = warning")
         try:
             yield PostgresConnection(connection, name, schema)
-        finally:  # now: the server notices the end of a connection only later, and would refuse the next load
+        finally:  # unlocked at once, because the server notices the end of a connection only later
             with suppress(psycopg.Error):
                 connection.execute("SELECT pg_advisory_unlock_all()")
 
@@ -159,24 +159,24 @@ def _as_csv(batch: pa.RecordBatch) -> bytes:
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """Raise an error of the database as one line: where it happened, what it is, and the next step."""
+    """Turn errors of the database into one line: where it happened, the reason, and the next step."""
     import psycopg
 
     try:
         yield
     except psycopg.errors.DependentObjectsStillExist as error:
         raise FirmlakeError(
-            f"{name}: a table must be made again, but views or foreign keys depend on it: {first_line(error)}",
-            "Drop these, load again, then create them again",
+            f"{name}: a table must be created again, but views or foreign keys depend on it: {first_line(error)}",
+            "Drop them, load again, then create them again",
         ) from None
     except psycopg.errors.IntegrityError as error:
         raise FirmlakeError(
             f"{name}: {first_line(error)}",
-            "The tables are unchanged. Drop this constraint, or the rows that refer to this one, then load again",
+            "The tables are unchanged. Drop the constraint, or the rows that refer to this row, then load again",
         ) from None
     except psycopg.errors.InsufficientPrivilege as error:
         raise FirmlakeError(
-            f"{name}: {first_line(error)}", "Give the login the right to create the schema, or make it the owner"
+            f"{name}: {first_line(error)}", "Allow the login to create the schema, or make it the schema's owner"
         ) from None
     except psycopg.OperationalError as error:
         raise FirmlakeError(
@@ -185,5 +185,5 @@ def _told(name: str) -> Iterator[None]:
         ) from None
     except psycopg.Error as error:
         raise FirmlakeError(
-            f"{name}: {first_line(error)}", "The tables are unchanged. Mend this in the database, then load again"
+            f"{name}: {first_line(error)}", "The tables are unchanged. Fix this in the database, then load again"
         ) from None

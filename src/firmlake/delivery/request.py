@@ -1,4 +1,4 @@
-"""What a load is asked to do."""
+"""The request for a load, from the settings and the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         target: `postgres://HOST/DATABASE`, `snowflake://ACCOUNT/DATABASE`, `bigquery://PROJECT/DATASET`, `duckdb:FILE`.
         schema: The schema of the tables in the target.
-        tables: The tables to load, beside those that earlier loads put into the schema.
+        tables: The tables to load, in addition to those that earlier loads put into the schema.
         is_whole: Load all rows, even if loading the changes would be enough.
         takes_over: Replace what another data folder loaded into the schema.
         memory_limit: The most memory that DuckDB may use.

@@ -85,7 +85,7 @@ class SnowflakeConnection:
                 yield rows
 
     def reclaim(self, tables: Sequence[str]) -> str:  # noqa: ARG002
-        """Tell how long Snowflake itself keeps deleted rows."""
+        """Return how long Snowflake itself keeps deleted rows."""
         return f"{self.name} keeps deleted rows for its Time Travel (DATA_RETENTION_TIME_IN_DAYS), then for Fail-safe"
 
     @contextmanager
@@ -124,7 +124,7 @@ def open_snowflake(address: str, schema: str) -> Iterator[SnowflakeConnection]:
         schema: The schema of the tables.
 
     Raises:
-        UsageError: The address is invalid or holds a password, a name is no plain identifier, or the driver is missing.
+        UsageError: The address is invalid or holds a password, the schema name is not plain, or the driver is missing.
         FirmlakeError: Snowflake refuses the login, or cannot be reached. Check the login, then load again.
     """
     parts = urlsplit(address)
@@ -176,7 +176,7 @@ def _options(account: str, database: str, query: str, schema: str) -> dict[str, 
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """Raise an error of the driver as one line: where it happened, what it is, and the next step."""
+    """Turn errors of the driver into one line: where it happened, the reason, and the next step."""
     from adbc_driver_manager import Error
 
     try:

@@ -1,4 +1,4 @@
-"""The SQL of a load. A `Dialect` holds what differs between targets, such as types and quotes."""
+"""The SQL of a load. A `Dialect` holds the differences between targets, such as types and quotes."""
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
 
@@ -28,11 +28,11 @@ class Dialect(NamedTuple):
     Attributes:
         types: The type in the target, by type of a `Column`.
         has_keys: Whether primary keys are declared.
-        has_quotes: Whether names are quoted. If they are not, users need not quote them either.
-        has_apart_ddl: Whether tables are created, altered and dropped outside transactions. In one, such a statement
-            would commit it, or be refused.
-        has_backslashes: Whether texts escape with backslashes. If they do not, a quote is doubled.
-        has_options: Whether comments stand as OPTIONS behind a column or table, instead of in statements of their own.
+        has_quotes: Whether names are quoted. If not, users need not quote them either.
+        has_apart_ddl: Whether tables are created, altered and dropped outside transactions, because the target would
+            commit the transaction or refuse the statement.
+        has_backslashes: Whether backslashes escape quotes in texts; otherwise a quote is doubled.
+        has_options: Whether comments are OPTIONS of a column or table instead of separate statements.
     """
 
     name: str
@@ -79,7 +79,7 @@ def add_key(name: str, table: Table, dialect: Dialect) -> Iterator[str]:
 
 
 def comments(name: str, table: Table, dialect: Dialect) -> Iterator[str]:
-    """Set the comments of the table and its columns, unless they stand in the statement that creates it."""
+    """Set the comments of the table and its columns, unless the statement that creates the table includes them."""
     if dialect.has_options:
         return
     yield f"COMMENT ON TABLE {name} IS {dialect.text(comment_of(table.meaning, table.key))}"
@@ -105,7 +105,7 @@ def replace_rows(name: str, staged: str, table: Table, dialect: Dialect) -> Iter
 
 
 def apply_changes(name: str, staged: str, table: Table, dialect: Dialect) -> Iterator[str]:
-    """Apply the staged changes to a table that holds the generation before."""
+    """Apply the staged changes to a table that holds the previous generation."""
     columns = _names(table, dialect)
     yield f"DELETE FROM {name} WHERE EXISTS (SELECT 1 FROM {staged} WHERE {_same_key(name, staged, table, dialect)})"
     yield f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {staged} WHERE {CHANGE.name} <> 'delete'"
@@ -137,7 +137,7 @@ def _differs(name: str, staged: str, quoted: str) -> str:
 
 
 def _bare(name: str) -> str:
-    """Return the name of a table without its schema: not every target lets columns be named with both."""
+    """Return the name of a table without its schema, because not every target allows both before a column."""
     return name.rpartition(".")[2]
 
 

@@ -57,7 +57,7 @@ class TargetConnection(Protocol):
         ...
 
     def reclaim(self, tables: Sequence[str]) -> str:
-        """Overwrite or free the space of deleted rows; return what of them is left elsewhere, or an empty text."""
+        """Overwrite or free the space of deleted rows; return where they may still be, or an empty text."""
         ...
 
     def transaction(self) -> AbstractContextManager[object]:
@@ -69,7 +69,7 @@ class TargetConnection(Protocol):
         ...
 
     def columns(self) -> list[tuple[Any, ...]]:
-        """List table, name and type of each column in the schema, in order; the target spells the types in its way."""
+        """List table, name and type of each column in the schema, in order, with types as the target spells them."""
         ...
 
 
@@ -94,7 +94,7 @@ class LoadTarget:
         return record_of(rows[0]) if rows else None
 
     def made(self) -> dict[str, set[str]]:
-        """Name the tables and columns that any load made, whether or not they are still there."""
+        """Return the tables and columns that any load made, whether or not they still exist."""
         made: dict[str, set[str]] = {}
         if LOADS.name in self.shapes():
             for (tables,) in self._run(f"SELECT DISTINCT tables FROM {self._at(LOADS.name)}"):
@@ -103,7 +103,7 @@ class LoadTarget:
         return made
 
     def shapes(self) -> dict[str, Shape]:
-        """Return the columns of each table that is in the schema now, whoever made it."""
+        """Return the columns of each table that is now in the schema, whoever made it."""
         shapes: dict[str, Shape] = {}
         for table, column, kind in self._connection.columns():
             shapes[table] = (*shapes.get(table, ()), (column, kind))
@@ -118,7 +118,7 @@ class LoadTarget:
         """Create the schema and the tables of records, and remove tables staged by other, unfinished loads.
 
         Returns:
-            The number of rows of each table that this load has staged already.
+            The number of rows of each table that this load has already staged.
         """
         self._connection.create_schema()
         there = self.shapes()
@@ -139,7 +139,7 @@ class LoadTarget:
         return done
 
     def stage(self, load_id: str, table: Table, batches: Iterable[pa.RecordBatch], *, is_whole: bool) -> int:
-        """Stage rows in a table of their own, and commit them.
+        """Stage rows in a separate table, and commit them.
 
         Args:
             load_id: The name of the load.
@@ -167,7 +167,7 @@ class LoadTarget:
         }
 
     def publish(self, record: LoadRecord, tables: Sequence[Table]) -> None:
-        """Publish all tables in one transaction. Readers see either the load before or this one.
+        """Publish all tables in one transaction. Readers see either the previous load or this one.
 
         Args:
             record: The row of this load.
@@ -197,7 +197,7 @@ class LoadTarget:
         yield from self._connection.read(f"SELECT {columns} FROM {self._at(table.name)}")
 
     def reclaim(self, tables: Sequence[str]) -> str:
-        """Overwrite or free the space of deleted rows; return what of them is left elsewhere, or an empty text."""
+        """Overwrite or free the space of deleted rows; return where they may still be, or an empty text."""
         return self._connection.reclaim([self._at(name) for name in tables])
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class LoadTarget:
         there: Mapping[str, Shape],
         made: Mapping[str, Collection[str]],
     ) -> dict[str, Shape]:
-        """Create tables and add columns before the transaction, where the target allows no such statements in one.
+        """Create tables and add columns before the transaction, for targets that do not allow this inside one.
 
         New tables and columns are empty until the load is committed.
 
@@ -261,7 +261,7 @@ class LoadTarget:
     def _with_ddl(self) -> AbstractContextManager[object]:
         """Begin a transaction for statements that also create or drop tables, if the target has such transactions.
 
-        Without one, a table that was staged counts only once it is marked, which happens last.
+        Without a transaction, a staged table counts only once it is marked, which happens last.
         """
         return nullcontext() if self.dialect.has_apart_ddl else self._connection.transaction()
 
@@ -288,9 +288,9 @@ def _aside(name: str) -> str:
 
 
 def _fits(there: Shape, wanted: Shape, made: Collection[str]) -> bool:
-    """Tell whether rows can be put into a table as it is: its columns have their types, and none is out of date.
+    """Return whether rows can be put into a table as it is: its columns have the right types, and none is outdated.
 
-    Columns that others added do not matter.
+    Columns that somebody else added do not matter.
     """
     columns = dict(wanted)
     return all(columns.get(name) == kind for name, kind in there if name in columns or name in made)

@@ -1,4 +1,4 @@
-"""The credits that a run may spend: the budget of the run, and what the calendar month has left."""
+"""The credits that a run may spend: its own budget, and the rest of the month's budget."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Budget(NamedTuple):
 
     Attributes:
         credits: The most credits; -1 for any number.
-        limit: The setting that limits them, with what it allows; empty if `run.max_credits` does.
+        limit: The setting that limits the credits, with its value; empty if that is `run.max_credits`.
         spent: Credits spent in this calendar month.
         of_month: `run.max_credits_per_month`.
         before: Credits that earlier attempts of the run spent; they count towards `run.max_credits`.
@@ -29,7 +29,7 @@ class Budget(NamedTuple):
     before: int = 0
 
     def tell(self, credit_count: int) -> str:
-        """Describe the month with a run that costs so much; a warning from 80 % on. Empty without a budget."""
+        """Describe the month's budget after a run of this cost, as a warning from 80 %; empty without such a budget."""
         if self.of_month < 0:
             return ""
         after = self.spent + credit_count
@@ -59,5 +59,5 @@ def budget_of(run: RunSettings, spent: int, before: int = 0) -> Budget:
 
 
 def tell_before(credit_count: int) -> str:
-    """Describe what earlier attempts of a run spent, after the name of its budget; empty if that is nothing."""
+    """Describe what earlier attempts of a run spent, to follow the name of its budget; empty if they spent nothing."""
     return f" ({credit_count:,} spent by earlier attempts)" if credit_count else ""

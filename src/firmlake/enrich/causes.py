@@ -1,4 +1,4 @@
-"""The causes why a run did not end as done: one sentence and one next step for each.
+"""The causes why a run is not done, each as one sentence with a next step.
 
 The last line of a run, `firmlake status`, the report, Prefect's page and a webhook all show these sentences.
 """
@@ -26,7 +26,7 @@ __all__ = ["Cause", "find_causes", "find_cut", "join_causes", "left_out"]
 _REDRIVE = "`firmlake redrive` asks again"
 _REASON_MAX = 300
 _LACKING = "`firmlake redrive` asks again once the service sends what is missing"
-_CHOSEN = "to keep such records, take discard_record out of contract.values, then `firmlake replay`"
+_CHOSEN = "to keep such records, remove discard_record from contract.values, then run `firmlake replay`"
 _REQUIRED = [
     field.path
     for each in DATASETS.values()
@@ -36,14 +36,15 @@ _REQUIRED = [
 ]
 
 _SETTINGS = {
-    WRONG_PAGE: "Let api.names.limit and api.names.offset name what the service pages by; `firmlake check` finds it",
-    OTHER_MESSAGE: "If the service says that it knows no such company, set api.names.not_found_message to its words; "
-    "if it says that all is well, api.names.success_message",
+    WRONG_PAGE: "Set api.names.limit and api.names.offset to the service's paging parameters; `firmlake check` finds "
+    "them",
+    OTHER_MESSAGE: "If the message means that the company is unknown, set api.names.not_found_message to it; if it "
+    "means success, set api.names.success_message",
 }
-"""What to correct, by the beginning of the reason in dead_letters."""
+"""The setting to correct, by the beginning of the reason in dead_letters."""
 _UNSAID = (
-    "`firmlake check` shows how answers differ from what is assumed; ask the service what an element without data, "
-    "message and name means, since the same answer fails again until it sends something else"
+    "`firmlake check` shows how answers differ from our assumptions; ask the service what an element without data, "
+    "message and name means, because such answers will fail again"
 )
 
 
@@ -72,7 +73,7 @@ def find_causes(
     """List the causes why companies of a run have no complete data.
 
     Args:
-        settings: `run.fail_on` says how many failed companies still count as done.
+        settings: `run.fail_on` sets how many companies may fail before the run is not done.
         plan: The plan of the run.
         states: The staged rows of company_state.
         letters: The staged rows of dead_letters.
@@ -93,7 +94,7 @@ def find_causes(
 
 
 def find_cut(drift: pl.LazyFrame) -> list[Cause]:
-    """Find the datasets without pages of which fewer records came than the service says that it holds.
+    """Find the datasets without pages for which the service sent fewer records than it says it has.
 
     Args:
         drift: The staged rows of drift.
@@ -102,8 +103,8 @@ def find_cut(drift: pl.LazyFrame) -> list[Cause]:
     found = cut.group_by("dataset").agg(pl.col("record_count").sum(), pl.col("example").first()).sort("dataset")
     return [
         Cause(
-            f"{dataset} came incompletely for {count_of(count, 'company')} (such as {example})",
-            f"Ask the service how all {dataset} are had at once: its specification has no pages of them",
+            f"{dataset} are incomplete for {count_of(count, 'company')} (such as {example})",
+            f"Ask the service how to get all {dataset} at once: its specification has no pages for them",
         )
         for dataset, count, example in found.collect().iter_rows()
     ]
@@ -120,7 +121,7 @@ def join_causes(causes: Iterable[Cause]) -> tuple[str, str]:
 
 
 def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
-    """Yield a cause for each dataset that the run gave up, or part of the companies, with the reason of the service."""
+    """Yield a cause for each dataset, or part of its companies, that the run gave up, with the service's reason."""
     given_up = states.filter(pl.col("status").is_in(["forbidden", "unavailable"]))
     key = ["country", "company_number", "dataset"]
     is_part = pl.col("reason").str.starts_with(PARTLY).fill_null(value=False)
@@ -148,7 +149,7 @@ def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
 
 
 def _help(failed: pl.LazyFrame, letters: pl.LazyFrame) -> str:
-    """Return what to do about failed companies: correct a setting if one is the reason, then ask again."""
+    """Return the next steps for failed companies: correct a setting if it is the reason, then ask again."""
     reasons = failed.join(letters, on=["country", "company_number", "dataset"]).select("reason").unique().collect()
     steps = [step for sign, step in _SETTINGS.items() if reasons["reason"].str.starts_with(sign).any()]
     is_unsaid = reasons["reason"] == NOTHING_SAID
@@ -157,7 +158,7 @@ def _help(failed: pl.LazyFrame, letters: pl.LazyFrame) -> str:
 
 
 def _help_rejected(rejects: pl.LazyFrame) -> str:
-    """Return what to do about rejected records: to ask again helps only if the service has corrected them."""
+    """Return the next steps for rejected records. Asking again helps only once the service has corrected them."""
     is_lacking, is_whole = pl.col("reason") == NOT_THERE, pl.col("path").str.contains(r"^$|\[\]$")
     is_unread = is_whole | pl.col("path").is_in(_REQUIRED)
     steps = pl.when(is_lacking).then(pl.lit(_LACKING)).when(is_unread).then(pl.lit(REJECTED)).otherwise(pl.lit(_CHOSEN))

@@ -34,14 +34,14 @@ DIRECTIONS = {
     "parents": _RELATED.format(direction="parent"),
     "children": _RELATED.format(direction="child"),
 }
-"""A query for each value of `run.expand`. Lookalikes come by total similarity, parents and children by stake."""
+"""A query for each value of `run.expand`. Lookalikes are ordered by total similarity, parents and children by stake."""
 
 
 def check_expand(settings: Settings) -> None:
     """Check that `run.datasets` contains the dataset that `run.expand` needs.
 
     Raises:
-        SettingsError: The dataset is missing; add it to `run.datasets`.
+        SettingsError: The dataset is missing. Add it to `run.datasets`.
     """
     needed = "lookalikes" if settings.run.expand == "lookalikes" else "relationships"
     if settings.run.expand and needed not in settings.run.datasets:
@@ -55,10 +55,10 @@ def plan_outward(
 
     Args:
         settings: The budgets of this step alone.
-        again: How to run the list again that the expansion started from, as `RunPlan.again`.
+        again: How to repeat the run of the list that the expansion started from, as `RunPlan.again`.
         inner: The companies to start from: country, company_number.
         known: All companies asked for so far: country, company_number.
-        step: The number of the step, 1 beside the list; part of the name of the run.
+        step: The number of the step, from 1; part of the name of the run.
         now: UTC.
     """
     folders, outer = Folders.of(settings), inner.clear()
@@ -122,8 +122,8 @@ def neighbours(
         direction: One of `DIRECTIONS`.
 
     Returns:
-        One row per company that the service can know: country, company_number. The nearest come first, so that a budget
-        is spent on them.
+        One row per company with a valid number: country, company_number. The nearest companies come first, so that a
+        budget is spent on them.
     """
     connection.register("inner_companies", companies.select("country", "company_number").to_arrow())
     found = pl.from_arrow(connection.sql(DIRECTIONS[direction]).to_arrow_table())
@@ -135,5 +135,5 @@ def neighbours(
 
 
 def _spent(planned: Planned) -> int:
-    """Return the credits that a plan takes of the budget, with what earlier attempts spent."""
+    """Return the credits that a plan takes from the budget, including those spent by earlier attempts."""
     return planned.budget.before + planned.estimate.credit_count

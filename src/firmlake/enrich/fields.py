@@ -1,4 +1,4 @@
-"""Fields of which a run could not read many values: the run is published, but does not end as done."""
+"""Fields with many values that a run could not read: the run is published, but is not done."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from firmlake.tables.number_texts import AMBIGUOUS
 __all__ = ["find_unread"]
 
 _MANY = 0.1
-"""Single odd values are rarer. Where so many do not fit, such as all negative ones, the service writes another form."""
+"""Single odd values are rarer. If this share does not fit, such as all negatives, the service uses another form."""
 _MOST = 0.5
 
 
 def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.LazyFrame]) -> list[Cause]:
-    """Find the fields of whose values more than a tenth were discarded.
+    """Find the fields in which more than a tenth of the values was discarded.
 
-    A field that `contract.values` names is not among them: its values are discarded on purpose.
+    Fields that `contract.values` names are left out, because their values are discarded on purpose.
 
     Args:
-        settings: `run.vanished_records_min` says how many records may always lose a field.
+        settings: `run.vanished_records_min` sets how many records may always lose a field.
         plan: The plan of the run.
         staged: Returns the staged rows of a table.
 
     Returns:
-        One cause for each thing to do, about the field that lost most and the number of others.
+        One cause for each next step, with the field that lost most values and the number of other fields.
     """
     lost = _lost(staged("rejects")).filter(pl.col("count") >= settings.run.vanished_records_min)
     by_step: dict[str, list[str]] = {}
@@ -45,7 +45,7 @@ def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.La
                 text = f"{dataset}.{column} could not be read in {count:,} of {count + read:,} values"
                 by_step.setdefault(step_for(dataset, column, reason), []).append(text)
     return [
-        Cause(texts[0] + (f", and {len(texts) - 1} more fields in many of theirs" if texts[1:] else ""), step)
+        Cause(texts[0] + (f", and many values of {len(texts) - 1} more fields" if texts[1:] else ""), step)
         for step, texts in by_step.items()
     ]
 
@@ -54,7 +54,7 @@ def find_unread(settings: Settings, plan: RunPlan, staged: Callable[[str], pl.La
 
 
 def _lost(rejects: pl.LazyFrame) -> pl.LazyFrame:
-    """Count the discarded values of each field, with a reason that most have: the most frequent differences first."""
+    """Count the discarded values of each field, with a reason that most of them have; the largest counts first."""
     is_ambiguous = pl.col("reason").str.contains(AMBIGUOUS, literal=True)
     ambiguous, others = pl.col("reason").filter(is_ambiguous).min(), pl.col("reason").filter(~is_ambiguous).min()
     values = rejects.filter((pl.col("effect") == "value") & pl.col("value").is_not_null())
@@ -70,6 +70,6 @@ def _lost(rejects: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _columns(dataset: str, path: str) -> list[str]:
-    """Return the columns of a field, or of the fields of an object."""
+    """Return the column of a field, or the columns of all fields inside an object."""
     fields = next(iter(DATASETS[dataset].groups.values())).fields
     return [name for name, field in fields.items() if field.path == path or field.path.startswith(f"{path}.")]

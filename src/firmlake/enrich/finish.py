@@ -38,15 +38,16 @@ def decide_outcome(
     """Decide the outcome of a staged run, and record it.
 
     Args:
-        settings: `run.fail_on` says what share of failed companies still counts as done.
+        settings: `run.fail_on` sets how many companies may fail before the run is not done.
         run: The run.
         manifest: Its staged files.
-        stopped: The reason why fetching stopped early; None if it did not.
+        stopped: Why fetching stopped early; None if it did not.
         now: UTC.
         credits_passed_on: As in `Outcome`.
 
     Raises:
-        DriftError: The run holds a value or field that the settings under `contract` do not allow to be published.
+        DriftError: The run holds a value or field that the settings under `contract` do not allow. Nothing was
+            published.
     """
     letters, rejects = _staged(run, manifest, "dead_letters"), _staged(run, manifest, "rejects")
     drift = _staged(run, manifest, "drift")

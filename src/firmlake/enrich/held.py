@@ -25,14 +25,14 @@ class Held(NamedTuple):
 
     Attributes:
         state: One row per company and dataset ever asked for: company (an integer key, since there may be millions),
-            dataset, is_fresh, is_closing (its paid window ends soon for certain, and it was not asked for in these last
+            dataset, is_fresh, is_closing (its paid window certainly ends soon, and it was not requested in these last
             days), has_failed, is_barred (the dataset was given up), expected_count (records in the last answer).
-        paid: Companies whose paid window outlasts a run: country, company_number.
+        paid: Companies whose paid window lasts longer than a run: country, company_number.
         totals: Up to 199 quantiles of the number of financial periods per company; empty if too few are known.
         runs: Runs in the warehouse, oldest first.
         underway: What has landed of runs that are not in the warehouse.
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
-        spent: Credits spent in this calendar month.
+        spent: Credits spent in the current calendar month.
     """
 
     state: pl.DataFrame
@@ -52,10 +52,10 @@ def read_held(
     underway: Iterable[Underway] = (),
     free_refresh_days: int = 0,
 ) -> Held:
-    """Read what planning needs to know about earlier runs.
+    """Read what planning needs from earlier runs.
 
-    An answer or payment dated in the future was written while the clock was wrong. Its real time is unknown, so the
-    answer does not count as fresh and the company does not count as paid for.
+    A date in the future means that the clock was wrong when an answer or payment was recorded. Its real time is
+    unknown, so the answer does not count as fresh, and the company does not count as paid for.
 
     Args:
         connection: The newest generation, or None before the first.
@@ -66,7 +66,7 @@ def read_held(
         free_refresh_days: How long before the end of its paid window a company is closing; 0 makes none closing.
 
     Raises:
-        DamagedError: A company occurs twice in the warehouse, so what it needs is unknown.
+        DamagedError: A company occurs twice in the warehouse, so its state is ambiguous.
     """
     moment, window, underway = now.replace(tzinfo=None), timedelta(days=window_days), tuple(underway)
     paid = pl.DataFrame(schema=_PAID_SCHEMA)
@@ -142,7 +142,7 @@ def _read_ahead(connection: duckdb.DuckDBPyConnection, latest: datetime) -> tupl
 
 
 def _add_windows(paid: pl.DataFrame, landed: pl.DataFrame, window: timedelta) -> pl.DataFrame:
-    """Add landed answers to the paid windows. An answer inside a window does not begin a new one."""
+    """Add landed answers to the paid windows. An answer inside a window does not start a new one."""
     first, last = pl.col("paid_at").min(), pl.col("paid_at").max()
     both = pl.concat([paid.join(landed, on=_KEY, how="semi"), landed])
     begun = both.group_by(*_KEY).agg(pl.when(last >= first + window).then(last).otherwise(first).alias("paid_at"))

@@ -1,4 +1,4 @@
-"""One company: fetch it in a run of its own, which is landed and published like any other, and read it back."""
+"""Look up one company: fetch it in a run of its own, publish that run like any other, and read the company back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HeldCompany(NamedTuple):
     Attributes:
         tables: The rows of the company, by table.
         rejects: Records and values of this run that did not fit: dataset, path, reason.
-        shortfall: An error that says what the run left undone; None if the answers are complete.
+        shortfall: What the run left undone, as an error; None if the answers are complete.
     """
 
     company: Company
@@ -52,7 +52,7 @@ def fetch_company(
     observer: Observer | None = None,
     now: Callable[[], datetime] = utc_now,
 ) -> HeldCompany:
-    """Fetch a company, even if it is fresh, and publish the answers. Costs a credit outside its paid window.
+    """Fetch a company, even if it is fresh, and publish the answers. This costs a credit outside its paid window.
 
     Raises:
         FirmlakeError: Nothing could be published. Landed answers are kept; the same call resumes from them.
@@ -70,7 +70,7 @@ def fetch_company(
         published = carry_out(
             settings, lambda: plan_companies(settings, frame, name, now()), observer or Observer(), now
         )
-    assert published, "there is somebody to ask"
+    assert published, "a lookup always has a company to ask for"
     return _read(folders, company, datasets, published.run.run_id, shortfall([published]))
 
 

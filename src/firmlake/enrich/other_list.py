@@ -1,8 +1,8 @@
-"""A list that takes the name of another one: files of two folders may have the same name, and so may two pipes.
+"""Detect a list that takes the name of another list: two files or pipes may have the same name.
 
-Folders tell nothing, for a folder may be named after a date. So the companies are compared: a list changes little by
-little from one version to the next. One that only lost companies is the same list; `enrich/refused.py` looks for lines
-that were lost by mistake.
+Their folders do not help, because a folder may be named after a date. So the companies are compared: a list changes
+only gradually from one version to the next. A list that only lost companies is still the same list;
+`enrich/refused.py` looks for lines that were lost by mistake.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["OtherList", "find_other_list"]
 
 
 class OtherList(NamedTuple):
-    """The held version of a list, which has little in common with the file that is to replace it.
+    """The held version of a list that has little in common with the file about to replace it.
 
     Attributes:
         name: The name of the list.
         run_id: The run that read the held version.
         company_count: The companies of the held version.
-        shared_count: Those that the file has too.
+        shared_count: The companies that the file has too.
     """
 
     name: str
@@ -36,10 +36,10 @@ class OtherList(NamedTuple):
 
 
 def find_other_list(settings: Settings, companies: CompanyList) -> OtherList | None:
-    """Find the list that a file would replace although it seems to be another one.
+    """Find the list that a file would replace although the file seems to be a different list.
 
     Returns:
-        The list; None if there is none of that name, or if they share half of the companies of the smaller one.
+        The list; None if no list has that name, or if both share at least half the companies of the smaller one.
     """
     folders, name = Folders.of(settings), settings.run.list_name or list_name_of(companies.path)
     if newest(folders) is None:

@@ -1,4 +1,4 @@
-"""Planning: work out what a run will fetch and cost. A plan writes nothing and sends no request."""
+"""Plan a run: work out what it will fetch and cost, without writing anything or sending a request."""
 
 from __future__ import annotations
 
@@ -39,23 +39,22 @@ __all__ = ["Planned", "forecast", "plan", "plan_companies", "plan_redrive"]
 
 
 class Planned(NamedTuple):
-    """What a run over a company list would do. A plan writes nothing and sends no request.
+    """The plan of a run: what it would do.
 
     Attributes:
-        targets: Targets as returned by `find_targets`. For an unfinished run, the targets still to be asked for.
+        targets: Targets as returned by `find_targets`. For an unfinished run, the targets still to be requested.
         waiting_count: Companies that the budget leaves out.
         unfinished: An earlier run over the same companies that will be resumed; None starts a new run.
-        others: Unfinished runs of other lists, each with the number of planned companies it has answers for.
+        others: Unfinished runs of other lists, each with the number of planned companies that it has answers for.
         ahead: The number of answers dated in the future and the latest such time (UTC); None if there are none.
         whole: What the whole list would cost, if only a sample of it is planned.
         resume: How to resume the run, as in `RunPlan`.
-        waits: What the run has to expect of the allowance; None if that is not known.
+        waits: How long the allowance will make the run wait; None if that is not known.
         budget: The credits that the run may spend.
-        refresh_off: Why no company is refreshed for free; empty if they may.
-        replaced: Unfinished runs that nothing resumes: of earlier versions of the list, with a rest that costs more
-            than the budget, or cut to the budget of an earlier month. What they have fetched is published before this
-            run.
-        other_list: The list that this one would replace although it seems to be another; None if there is none.
+        refresh_off: Why no company is refreshed for free; empty if free refreshes are on.
+        replaced: Unfinished runs that this run replaces: runs of earlier versions of the list, runs whose rest costs
+            more than the budget, or runs cut to the budget of an earlier month. Their answers are published first.
+        other_list: The list that this one would replace although the two seem different; None if there is none.
     """
 
     companies: CompanyList
@@ -151,13 +150,13 @@ def _plan(
     budget = budget_of(settings.run, held.spent, spent_before(settings, folders, companies, unfinished, held, now))
     replaced = find_replaced(settings, companies, held)
     if lost := lost_warehouse(folders, [*replaced, unfinished]):
-        raise lost  # every company would be bought again
+        raise lost  # otherwise every company would be paid for again
     price = partial(estimate, settings.api, known_totals=held.totals, max_requests=settings.run.max_requests)
     if unfinished and (
         0 <= budget.credits < price(targets_left(unfinished, held)).credit_count
         or _waited_for_this_month(settings, unfinished, now)
     ):
-        replaced, unfinished = (*replaced, unfinished), None  # its plan does not fit the budget; another heeds it
+        replaced, unfinished = (*replaced, unfinished), None  # its plan does not fit the budget; a new plan does
     if unfinished:
         targets = targets_left(unfinished, held)
     else:
@@ -183,7 +182,7 @@ def _plan(
 
 
 def _waited_for_this_month(settings: Settings, run: Run, now: datetime) -> bool:
-    """Tell whether a run left companies out because of the budget of an earlier month."""
+    """Return whether a run left companies out because of the budget of an earlier month."""
     return bool(
         run.plan.budget
         and 0 in run.shards()

@@ -1,4 +1,4 @@
-"""Portfolios: divide work into company lists, each with a data folder of its own whose name stays the same."""
+"""Divide work into portfolios: company lists, each with its own data folder."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def divide(settings: Settings, lists: Path) -> tuple[list[Portfolio], int]:
         raise CompanyListError(f"{lists} holds no file", "Put a company list for each portfolio into it")
     name, count = Counter(_name(path) for path in files).most_common(1)[0]
     if count > 1:
-        raise CompanyListError(f"{lists} holds {count} files that would be portfolio {name}", "Give each its own name")
+        raise CompanyListError(
+            f"{lists} holds {count} files for portfolio {name}, because only the name up to the first dot counts",
+            "Rename all but one of them",
+        )
     return [
         Portfolio(_name(path), path.absolute(), sha256_of(path), Folders(home / "portfolios" / _name(path)), intake)
         for path, intake in files.items()

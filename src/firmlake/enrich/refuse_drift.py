@@ -1,4 +1,4 @@
-"""Checks before publishing: refuse a run whose values, new fields or vanished fields the settings do not allow."""
+"""Refuse to publish a run whose values, new fields or vanished fields the settings do not allow."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from firmlake.warehouse.vanished import Vanished
 __all__ = ["refuse_unwanted", "refuse_vanished"]
 
 _ALWAYS = 2.0
-"""A share above every allowed setting: this run is never published, and the next run asks again."""
+"""A share above every allowed setting, so that this run is never published and the next run asks again."""
 
 
 def refuse_unwanted(run: Run, rejects: pl.LazyFrame, drift: pl.LazyFrame, now: datetime) -> None:
-    """Refuse to publish a run that holds a value or field which `contract.values` or `contract.new_fields` forbid.
+    """Refuse to publish a run with a value or field that `contract.values` or `contract.new_fields` forbids.
 
     Args:
         run: The run. If it is refused, its outcome is recorded as refused.
@@ -49,15 +49,15 @@ def refuse_unwanted(run: Run, rejects: pl.LazyFrame, drift: pl.LazyFrame, now: d
     # A pattern cannot spell the brackets of parents[].
     pattern = f"{dataset}.{path.replace('[]', '*')}"
     next_step = (
-        f'Add "{pattern}" = "{helps}" at the end of {setting}, or take out what covers it, and {run.plan.again}; '
-        "within the paid window no company is charged twice"
+        f'Add "{pattern}" = "{helps}" at the end of {setting}, or remove the entry that covers it, and '
+        f"{run.plan.again}; within the paid window no company is charged twice"
     )
     run.finish("refused", reason, now, vanished_share=_ALWAYS, next_step=next_step)
     raise DriftError(f"{reason}; {setting} stops the run, so nothing was published", next_step)
 
 
 def refuse_vanished(settings: Settings, run: Run, now: datetime) -> Callable[[Sequence[Vanished]], None]:
-    """Make the check that a load calls before it replaces rows with rows that lack a field.
+    """Make the check that a load calls before it replaces rows by rows that lack a field.
 
     Args:
         settings: The share and the number of records that may lose a field.

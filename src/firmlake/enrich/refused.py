@@ -1,6 +1,6 @@
-"""Lines of a list that are refused and were not before: the run is published, but does not end as done.
+"""Detect many newly refused lines of a list: the run is published, but is not done.
 
-A column that was renamed or holds something else takes companies off a list, and nobody may be looking.
+A column that was renamed or refilled removes companies from a list, which might go unnoticed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from firmlake.warehouse.lists import held_name
 __all__ = ["find_refused"]
 
 _MANY: Final = 0.1
-"""Share of a list's lines: single wrong lines come and go."""
+"""Ignore fewer newly refused lines than this share of the list: single wrong lines come and go."""
 _FEWEST: Final = 3
-"""In a short list, one or two lines are more than that share."""
+"""Ignore fewer newly refused lines than this: in a short list, one or two lines exceed the share."""
 
 
 def find_refused(settings: Settings, run: Run) -> list[Cause]:
     """Find out whether many more lines are refused than in the held version of the list.
 
-    A list that always has many such lines causes nothing, nor does its first version: a run states their number.
+    There is no cause for the first version of a list, or for a list that always has many refused lines; every run shows
+    their number anyway.
 
     Args:
         settings: The memory for DuckDB.
@@ -41,13 +42,13 @@ def find_refused(settings: Settings, run: Run) -> list[Cause]:
         return []
     return [
         Cause(
-            f"{plan.refused_count:,} of {plan.line_count:,} lines of {plan.list_name} were refused, {before:,} in the "
-            "version before, so companies may have left it by mistake",
-            f"`firmlake list show {quote(name)}` says why; correct the file or map its columns (--map), then run it "
-            "again",
+            f"{plan.refused_count:,} of {plan.line_count:,} lines of {plan.list_name} were refused, but "
+            f"{before:,} in the version before, so companies may be missing by mistake",
+            f"`firmlake list show {quote(name)}` shows the reasons; correct the file or map its columns (--map), then "
+            "run it again",
         )
     ]
 
 
 _HELD = "SELECT count(*), count(*) FILTER (status = 'refused') FROM list_members WHERE lower(list_name) = lower(?)"
-"""Over no lines, `count_if` would return null."""
+"""`count_if` would return null if there are no lines."""

@@ -1,7 +1,7 @@
-"""The runner: carries out an enrichment, for the command line, Prefect and Python alike.
+"""The runner: carry out an enrichment for the command line, Prefect and Python.
 
-It plans, freezes, fetches shard by shard, stages, finishes, publishes and summarises a run. With `run.expand`, each
-expansion step is a run of its own. A shard is staged as soon as it is fetched.
+A run is planned, frozen, fetched and staged shard by shard, finished, published and summarised. With `run.expand`, each
+expansion step is a run of its own.
 """
 
 from __future__ import annotations
@@ -139,11 +139,11 @@ def carry_out(
 
 
 def shortfall(published: Iterable[Published]) -> FirmlakeError | None:
-    """Return the gravest shortfall of published runs as an error; None if nothing was left undone."""
+    """Return the most serious shortfall of published runs as an error; None if nothing was left undone."""
     found: list[FirmlakeError] = []
     for outcome in (each.outcome for each in published):
         if outcome.outcome == "stopped":
-            found.append(Stopped(f"Published what there is, but stopped: {outcome.reason}", outcome.next_step))
+            found.append(Stopped(f"Published what was fetched, but stopped: {outcome.reason}", outcome.next_step))
         elif outcome.outcome == "some_failed":
             found.append(SomeFailedError(f"Published, but {outcome.reason}", outcome.next_step))
     return max(found, key=lambda error: error.exit_code, default=None)
@@ -228,7 +228,7 @@ def _start(
     now: Callable[[], datetime],
     title: str,
 ) -> tuple[Run, int, int] | None:
-    """Plan a run and start it. The plan is not kept: the targets of a million companies take 400 MB.
+    """Plan a run and start it. The plan is then released: the targets of a million companies take 400 MB.
 
     Returns:
         The run, its estimated number of requests, and the credits it may spend (-1: any number); None if there is
@@ -241,7 +241,7 @@ def _start(
             spent = planned.budget.before if is_continued else 0
             observer.step(f"publish run {earlier.run_id}", partial(_publish_replaced, settings, earlier, spent, now))
         replaced += planned.replaced
-        planned = plan()  # what they have fetched is fresh now
+        planned = plan()  # the answers just published are fresh now
     observer.planned(planned._replace(replaced=tuple(replaced)), title)
     if planned.companies.companies.is_empty():
         return None
@@ -252,11 +252,10 @@ def _start(
 
 
 def _publish_replaced(settings: Settings, run: Run, spent: int, now: Callable[[], datetime]) -> None:
-    """Publish what an unfinished run has fetched, without another request; remove the run if that is nothing.
+    """Publish what an unfinished run has fetched, without further requests; remove the run if it has fetched nothing.
 
-    What it spent, and what was spent before it, counts for the run that takes its place.
-
-    If drift keeps it from being published, it stays refused, and the run that replaces it goes on.
+    The credits that it and earlier attempts spent count towards the budget of the run that replaces it. If drift
+    prevents publishing, the run stays refused, and the run that replaces it continues.
     """
     if not spent and not any(list_segments(run.folders.landing(run.run_id, shard)) for shard in run.shards()):
         remove_run(run)
@@ -274,7 +273,7 @@ def _publish(
     now: Callable[[], datetime],
     credits_passed_on: int = 0,
 ) -> Outcome:
-    """Load a run into the next generation of the warehouse, and decide its outcome unless an earlier try did."""
+    """Load a run into the next generation, after deciding its outcome unless an earlier attempt did."""
     manifest, outcome = finish_stage(run, shards), run.outcome()
     if outcome is None or outcome.is_refused:
         outcome = decide_outcome(settings, run, manifest, stopped, now(), credits_passed_on)

@@ -1,4 +1,4 @@
-"""A sample of a company list: its first companies with something to fetch, and what the whole list would cost."""
+"""Take a sample of a company list: its first companies with something to fetch. Also price the whole list."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _KEY = ("country", "company_number")
 
 
 class Whole(NamedTuple):
-    """What a run over a whole list would do, the sample included.
+    """What a run over the whole list would do, including the sample.
 
     Attributes:
-        target_count: Companies that it would ask for.
+        target_count: Companies that the run would ask for.
     """
 
     target_count: int

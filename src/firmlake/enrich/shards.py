@@ -1,6 +1,6 @@
 """Fetch the shards of a run, one after the other, and stage each as soon as it is fetched.
 
-Two at once would take a tenth more CPU and be no faster: reading and sending both need the interpreter's lock.
+Fetching one while staging another would take a tenth more CPU and be no faster: both need the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def fetch_shards(
     """Fetch all shards, and stage each shard once it is completely fetched.
 
     Returns:
-        The reason why fetching stopped early, or None if every company is answered or given up; and the staged shards.
+        Why fetching stopped early (None if every company is answered or given up), and the staged shards.
     """
     staged: dict[int, Manifest] = {}
     advice: list[str] = []
@@ -83,8 +83,8 @@ def _fetching(
 ) -> Iterator[Fetcher]:
     """Open the fetcher of a run. Closing it waits for the requests in flight.
 
-    If the service refuses every request because the settings are wrong, the run is removed: there is nothing to resume.
-    The first successful answer ties the data folder to its service, so a mistaken address does not.
+    If the service refuses every request because the settings are wrong, the run is removed, because there is nothing to
+    resume. Only the first successful answer ties the data folder to the service, so a wrong address does not.
     """
     on_works = partial(service.stamp_service, settings, run.folders)
     fetcher = Fetcher(client, settings, run, on_answer, on_works, now, on_advice)
@@ -99,7 +99,7 @@ def _fetching(
 
 
 def _noting(watch: Watch, told: Callable[[T], object]) -> Callable[[T], object]:
-    """Make a callback that is also a sign of life."""
+    """Wrap a callback so that each call also counts as a sign of life."""
 
     def note(value: T) -> None:
         watch.note()
@@ -111,12 +111,12 @@ def _noting(watch: Watch, told: Callable[[T], object]) -> Callable[[T], object]:
 def _one_by_one(
     work: Callable[[int], None], shards: Sequence[int], stop: threading.Event, watch: Watch | None = None
 ) -> Stopped | None:
-    """Work on all shards in another thread, so that this one hears signals.
+    """Work on all shards in another thread, so that the main thread can handle signals.
 
     When this function returns or raises, no shard is being worked on.
 
     Args:
-        work: Called with the number of a shard, in the caller's context, from which Prefect knows the flow run.
+        work: Called with the number of a shard, in the caller's context, which tells Prefect the flow run.
         shards: The numbers of the shards.
         stop: Set to make the work end early.
         watch: Ends work that has stalled; None watches nothing.

@@ -96,14 +96,14 @@ def _list_tables(settings: Settings, companies: CompanyList, plan: RunPlan) -> t
 
 
 def _how_to_resume(folders: Folders, planned: Planned) -> str:
-    """Return how to resume, as in `RunPlan`: a list from a pipe, a query or a store by its copy."""
+    """Return how to resume, as in `RunPlan`; a list from a pipe, a query or a store is resumed from its copy."""
     path = planned.companies.path
     is_copy = planned.companies.is_file and folders.inputs in path.parents
     return f"run `firmlake run {quote(str(path.absolute()))}` again" if is_copy else planned.resume
 
 
 def _renew_list(settings: Settings, planned: Planned, unfinished: Run) -> Run:
-    """Resume an unfinished run with the list as it is now: the same companies, but other lines and cells."""
+    """Resume an unfinished run with the current list, which has the same companies, but maybe other lines and cells."""
     companies = planned.companies
     changed = msgspec.structs.replace(
         unfinished.plan,

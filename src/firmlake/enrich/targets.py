@@ -1,4 +1,4 @@
-"""Targets: choose what a run asks for by what is already held, and estimate its requests and credits."""
+"""Choose the targets of a run, given what is already held, and estimate their requests and credits."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from firmlake.landing.pages import count_pages
 __all__ = ["FAILED", "Estimate", "count_companies", "estimate", "find_targets"]
 
 ASSUMED_TOTALS = (1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 9, 10, 11, 12, 13, 15, 20)
-"""Assumed numbers of records for companies never asked for: 8 on average, as in the sandbox."""
+"""Assumed numbers of records of companies that were never requested: 8 on average, as in the sandbox."""
 
 FAILED = pl.col("has_failed") | pl.col("is_barred")
-"""What `redrive` asks for, of the columns of `Held.state` or of targets."""
+"""The targets of `redrive`, as a condition on `Held.state` or on targets."""
 
 _DUE = ~pl.col("is_fresh") | pl.col("is_refresh") | (pl.col("has_failed") & pl.col("is_paid"))
 _COUNTED = ("expected_count", "remaining_count")
@@ -32,10 +32,10 @@ class Estimate(NamedTuple):
     """What a run will cost, estimated before its first request.
 
     Attributes:
-        request_counts: Requests by dataset. Exact for datasets without pages; others by known or assumed totals.
-        credit_count: Companies outside their paid window, one credit each.
+        request_counts: Requests by dataset: exact for datasets without pages, otherwise from known or assumed totals.
+        credit_count: Companies outside their paid window, at one credit each.
         minutes: Duration at the allowance; 0 without an allowance.
-        left_out_count: The part of these requests that `max_requests` leaves to a later run.
+        left_out_count: How many of these requests `max_requests` leaves to a later run.
         refresh_count: Companies refreshed for free, because they are in the last days of their paid window.
     """
 
@@ -56,23 +56,23 @@ def find_targets(
     shard_companies: int,
     only_failed: bool = False,
 ) -> pl.DataFrame:
-    """Choose what to ask for.
+    """Choose the companies and datasets to ask for.
 
-    A company whose records do not fit is asked for again while that is free; otherwise its answer counts as any other,
-    because to buy it again would most likely bring the same records.
+    A company whose records do not fit is requested again while that is free. Outside its paid window, its answer counts
+    like any other, because paying again would most likely bring the same records.
 
     Args:
         companies: Accepted companies: country, company_number, in list order.
         datasets: The datasets to fetch for each company.
         state: What is held: company (its key), dataset, is_fresh, is_closing, has_failed, is_barred, expected_count.
         paid: Companies inside their paid window: country, company_number.
-        max_credits: How many companies outside their paid window may be asked for; -1 for all. Those that were given up
-            in all datasets come last, because otherwise they would keep the others waiting for ever.
+        max_credits: How many companies outside their paid window may be requested; -1 for all. Companies that were
+            given up in all datasets come last, because otherwise they could block the others forever.
         shard_companies: Companies per shard.
-        only_failed: Choose what failed, does not fit or was given up, however fresh, and nothing else.
+        only_failed: Choose only what failed, does not fit or was given up, even if it is fresh.
 
     Returns:
-        One row per company and dataset that is not fresh, or that is asked for again for free: shard (from 1; 0 if the
+        One row per company and dataset that is not fresh, or that is requested again for free: shard (from 1; 0 if the
         budget leaves the company out), country, company_number, dataset, expected_count, is_paid, is_refresh (fresh,
         but in the last days of its paid window), has_failed, is_barred; in list order.
     """
@@ -102,10 +102,10 @@ def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int
 
     Args:
         api: Limits of the service.
-        targets: Targets as returned by `find_targets`; shard 0 costs nothing. An optional column remaining_count tells
-            how many records are still to come for a target that has landed in part.
-        known_totals: Numbers of records of companies already held, used for unknown companies. If there are too few,
-            `ASSUMED_TOTALS` is used instead.
+        targets: Targets as returned by `find_targets`; shard 0 costs nothing. The optional column remaining_count has
+            the number of records still to come for a target that has landed in part.
+        known_totals: Numbers of records of companies already held, used for companies without any information. If there
+            are too few, `ASSUMED_TOTALS` is used instead.
         max_requests: Requests that the run may send; -1 for all.
     """
     asked = targets.lazy().filter(pl.col("shard") > 0)
@@ -127,7 +127,7 @@ def estimate(api: ApiSettings, targets: pl.DataFrame, known_totals: Sequence[int
 
 
 def count_companies(targets: pl.DataFrame | pl.LazyFrame) -> int:
-    """Count the companies in targets, in which the rows of a company are adjacent (see `find_targets`)."""
+    """Count the companies in targets, where the rows of a company are adjacent (see `find_targets`)."""
     company = pl.struct("country", "company_number")
     return targets.lazy().select(company.rle_id().max() + 1).collect().item() or 0
 
@@ -140,7 +140,7 @@ def _with_held(
 ) -> pl.DataFrame:
     """Join each company (as its `order` in the list) and dataset with what is held.
 
-    There may be millions of rows. Integer keys, and one join per dataset, keep memory from holding several copies.
+    There may be millions of rows. Integer keys and one join per dataset avoid several copies in memory.
     """
     window = paid.lazy().select(company_key().alias("company"), is_paid=True)
     listed = companies.lazy().select(company_key().alias("company")).with_row_index("order")

@@ -1,4 +1,4 @@
-"""Unfinished runs that matter to a plan: the one it resumes, and those of other versions of the list or other lists."""
+"""Find the unfinished runs that affect a plan: the run to resume, and runs of other versions or other lists."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def find_unfinished(
 ) -> Run | None:
     """Find the newest run over the same companies that can be resumed.
 
-    It must be of the same service, recent enough and not refused, and it must not have treated as fresh what is stale
-    by the current setting.
+    The run must be of the same service, recent enough and not refused. It must not have treated answers as fresh that
+    are stale by the current settings.
     """
     oldest, fresh_days = _oldest(settings, now), settings.run.refresh_after_days
     subject = _subject(settings, companies)
@@ -46,9 +46,9 @@ def spent_before(
     held: Held,
     now: datetime,
 ) -> int:
-    """Count the credits spent by the run to resume, or by the one whose place the next run takes, and before these.
+    """Count the credits spent by the run to resume or to replace, including those of earlier attempts.
 
-    A run that drift keeps from being published is replaced, too: otherwise each run would spend a budget in vain.
+    A run refused for drift counts as replaced: otherwise each further run would spend a whole budget for nothing.
     """
     if (last := unfinished) is None:
         subject, oldest = _subject(settings, companies), _oldest(settings, now)
@@ -63,9 +63,9 @@ def spent_before(
 
 
 def find_replaced(settings: Settings, companies: CompanyList, held: Held) -> tuple[Run, ...]:
-    """Find the unfinished runs of earlier versions of the list. They had other companies, so nothing resumes them.
+    """Find the unfinished runs of earlier versions of the list. They had other companies, so they cannot be resumed.
 
-    A sample has other companies too, but is no version of the list: its whole can still be resumed.
+    A sample replaces nothing: it has other companies, but the run over the whole list can still be resumed.
     """
     if not companies.is_file or settings.run.sample:
         return ()
@@ -87,7 +87,7 @@ def find_others(
     now: datetime,
     replaced: Collection[Run] = (),
 ) -> tuple[tuple[Run, int], ...]:
-    """Find the unfinished runs, except those `replaced`, that already hold answers about the planned companies."""
+    """Find the unfinished runs, except `replaced`, that already hold answers about the planned companies."""
     key = ["country", "company_number"]
     asked = targets.lazy().select(pl.col(key).cast(pl.String))  # lazy: a million companies are not copied
     counts = (
@@ -101,7 +101,7 @@ def find_others(
 
 
 def targets_left(unfinished: Run, held: Held) -> pl.DataFrame:
-    """Read the targets that an unfinished run still has to ask for, and mark those that are paid for by now."""
+    """Read the targets that an unfinished run still has to request, and mark those that are paid for by now."""
     (underway,) = (each for each in held.underway if each.run == unfinished)
     paid = held.paid.select(company_key().alias("key"))["key"]
     return underway.targets_left().with_columns(company_key().is_in(paid.implode()).alias("is_paid"))

@@ -1,4 +1,4 @@
-"""A watch over fetching: a run that is alive but gets no answer for long ends itself and can be resumed."""
+"""Watch over fetching: end a run that gets no answer for a long time, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from firmlake.core.failure import record_failure
 __all__ = ["Watch"]
 
 _GRACE_SECONDS = 60.0
-"""How long the requests in flight have left. The process is ended then, since a thread that hangs keeps it alive."""
+"""Time left for the requests in flight. Then the process is ended, because a hanging thread would keep it alive."""
 
 
 class Watch:
@@ -33,11 +33,11 @@ class Watch:
         self.error: Stopped | None = None
 
     def note(self) -> None:
-        """Note a sign of life: an answer, a shard that is staged, a wait that begins or ends."""
+        """Note a sign of life: an answer, a staged shard, or the start or end of a wait."""
         self._last = self._clock()
 
     def check(self, stop: threading.Event) -> None:
-        """If the run has stalled, ask its threads to stop; if they do not, end the process a minute later."""
+        """If the run has stalled, ask its threads to stop. If they do not, the process ends a minute later."""
         if self.error or not self._minutes or self._clock() - self._last < 60 * self._minutes:
             return
         self.error = Stopped(
@@ -51,7 +51,7 @@ class Watch:
         self._timer = timer
 
     def close(self) -> None:
-        """The threads have stopped: the process need not be ended."""
+        """Cancel the end of the process, because the threads have stopped."""
         if self.error:
             self._timer.cancel()
 

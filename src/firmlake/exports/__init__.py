@@ -1,1 +1,1 @@
-"""Exports: the newest generation as files in a folder or an object store, whole or as changes; lists written back."""
+"""Exports: write the newest generation, or its changes, to a folder or an object store, and write lists back."""

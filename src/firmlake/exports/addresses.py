@@ -17,10 +17,10 @@ def address_for(dialect: str, url: str) -> str:
 
     Snowflake writes `gcs://` for Google's store and `azure://ACCOUNT.blob.core.windows.net/CONTAINER` for Azure's;
     Databricks writes `abfss://CONTAINER@ACCOUNT.dfs.core.windows.net`. An `az://` address does not name the account,
-    which then comes from AZURE_STORAGE_ACCOUNT_NAME, where the export found it too.
+    which then comes from AZURE_STORAGE_ACCOUNT_NAME, as for the export itself.
 
     Raises:
-        UsageError: The account is named nowhere.
+        UsageError: Neither the address nor the environment names the account.
 
     Example:
         >>> address_for("snowflake", "gs://bucket/firmlake")

@@ -1,4 +1,4 @@
-"""Writes a sources file for dbt: the tables of an export with comments, tests of keys and nulls, and freshness."""
+"""Write a sources file for dbt: the tables of an export with comments, tests of keys and nulls, and freshness."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["render_package_sources", "render_sources"]
 
 _AGE_COLUMN = "fetched_at"
 _WARN_DAYS, _ERROR_DAYS = 8, 15
-"""One weekly run late, and two."""
+"""A weekly run is late by one run, or by two."""
 
 
 def render_package_sources() -> str:
-    """Write the sources file of the dbt package, whose tables `firmlake load` writes; docs/make_dbt.py keeps it."""
+    """Write the sources file of the dbt package for tables that `firmlake load` writes; docs/make_dbt.py saves it."""
     lines = [
         "# Made by docs/make_dbt.py from the schema of the tables.",
         "version: 2",
@@ -36,8 +36,8 @@ def render_package_sources() -> str:
 def render_sources(manifest: ExportManifest) -> str:
     """Write the sources file.
 
-    `company_state` tells the age of the data by its newest answer. Every column that is never null has a `not_null`
-    test. A key of one column has a `unique` test, a longer key the corresponding test of the package dbt_utils.
+    Freshness is measured by the newest answer in `company_state`. Every column that is never null has a `not_null`
+    test. A key of one column has a `unique` test; a longer key has the corresponding test of the package dbt_utils.
     """
     return "\n".join(_lines(manifest)) + "\n"
 

@@ -1,4 +1,4 @@
-"""Prints CREATE TABLE with comments, and the statements that load an export, for common warehouses.
+"""Render CREATE TABLE with comments, and the statements that load an export, for common warehouses.
 
 Types come from sqlglot, with corrections (`_MENDED`). A whole export replaces the rows of its tables; an export of
 changes is appended to `<table>_changes`. Every script can be repeated.
@@ -23,7 +23,7 @@ class DdlDialect(NamedTuple):
 
     Attributes:
         inline: Renders a comment inside CREATE TABLE; None if comments need statements of their own.
-        schemes: Where the warehouse can read an export from, as our addresses begin; "" is a folder.
+        schemes: The schemes of addresses from which the warehouse can read an export; "" is a folder.
         format: The file format that it reads.
     """
 

@@ -1,4 +1,4 @@
-"""Decides whether to export anything, whether as changes or whole, and under which name."""
+"""Decide whether to export anything, as changes or whole, and under which name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_follows(
     """Check that a destination holds an earlier state of this data folder.
 
     Raises:
-        FirmlakeError: The destination holds a later generation, or one of another data folder.
+        FirmlakeError: The destination holds a later generation, or an export from another data folder.
     """
     load = last_load(connection)
     if last.published_at > load.published_at:
@@ -36,14 +36,14 @@ def check_follows(
         )
     if not has_loaded(connection, folders, last.run_id):
         raise FirmlakeError(
-            f"{destination.url} holds an export of run {last.run_id}, which is not in {folders.data}: another data "
-            "folder, or a later copy of this one, was exported there",
+            f"{destination.url} holds an export of run {last.run_id}, which is not in {folders.data}: it came from "
+            "another data folder, or from a later copy of this one",
             "Export to another destination, or move that export away first",
         )
 
 
 def holds(last: ExportManifest, load: LastLoad, request: ExportRequest) -> bool:
-    """Tell whether an export has everything that a request asks for."""
+    """Return whether an export has everything that a request asks for."""
     return (
         (last.generation, last.published_at) == (load.generation, load.published_at)
         and last.format == request.format
@@ -66,8 +66,9 @@ def choose_mode(
         connection: The warehouse.
         folders: The data folder.
         request: What to export.
-        last: The last export to the place.
-        is_rebuilt: Whether the generation exported last was rebuilt since then. Changes would not tell what is gone.
+        last: The last export to the destination; None if there is none.
+        is_rebuilt: Whether the generation exported last was rebuilt since then, so that changes would miss what was
+            removed.
 
     Returns:
         The mode, and why it differs from the requested one.
@@ -96,7 +97,7 @@ def choose_mode(
 
 
 def start(request: ExportRequest, mode: str, load: LastLoad, last: ExportManifest | None) -> ExportManifest:
-    """Make the manifest of a new export; its name is derived from everything that goes into it."""
+    """Make the manifest of a new export, whose name is derived from everything that goes into the export."""
     previous = last.export_id if last and mode == "changes" else ""
     content: tuple[object, ...] = (
         request.format,

@@ -1,10 +1,10 @@
-"""Delta Lake: each export adds a version to its tables.
+"""Write Delta Lake tables: each export adds a version.
 
     delta/<table>              overwritten by each whole export
     delta/<table>_changes      appended to by each export of changes
 
-The log of each table records, under our name, the publication time of the generation that was exported last. An export
-that was killed after its commit finds that record and does not commit again.
+The log of each table records, under our name, when the generation exported last was published. An export that was
+killed after its commit finds that record and does not commit again.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def read_batches(where: str) -> Iterator[pa.RecordBatch]:
 
 
 def overwrite(where: str, clean: Callable[[pa.RecordBatch], pa.RecordBatch]) -> int:
-    """Overwrite all rows by what `clean` makes of them, and return the new version. `commit` still finds its record."""
+    """Replace all rows by the result of `clean`, and return the new version. `commit` still finds its record."""
     with _told(where):
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
@@ -113,7 +113,7 @@ def overwrite(where: str, clean: Callable[[pa.RecordBatch], pa.RecordBatch]) -> 
 
 
 def drop_past(destination: Destination, path: str) -> None:
-    """Remove the versions before the last `overwrite`: their files, and their log, which holds values of columns."""
+    """Remove the versions before the last `overwrite`: their files, and their log, which holds column values."""
     where = f"{destination.url}/{path}"
     with _told(where):
         from deltalake import DeltaTable
@@ -139,7 +139,7 @@ def drop_past(destination: Destination, path: str) -> None:
 
 @contextmanager
 def _told(where: str) -> Iterator[None]:
-    """Raise an error of the library as one line: where it happened, what it is, and the next step."""
+    """Turn errors of the library into one line: where it happened, the reason, and the next step."""
     try:
         from deltalake.exceptions import DeltaError
     except ImportError:
@@ -160,11 +160,13 @@ def _counted(source: Source, count: list[int]) -> Iterator[pa.RecordBatch]:
 
 
 def _committed(table: DeltaTable, path: str, moment: int) -> Committed:
-    """Find the version that holds a generation's rows, and how many they are."""
+    """Find the version that holds a generation's rows, and count these rows."""
     for entry in table.history():
         if entry.get(_MOMENT) == str(moment):
             return Committed(path, int(entry["version"]), _row_count(entry))
-    raise FirmlakeError(f"{path}: its log no longer says which version holds the generation", "Name another folder")
+    raise FirmlakeError(
+        f"{path}: the log of the table no longer says which version holds the generation", "Export to another folder"
+    )
 
 
 def _row_count(entry: dict[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Where an export or an archive is written: a local folder or a bucket of an object store, behind one interface.
+"""The destination of an export or archive: a local folder or a bucket of an object store, behind one interface.
 
 s3://bucket/prefix, gs://bucket/prefix, az://container/prefix     credentials from the store's usual environment
 anything else                                                     a folder
@@ -32,7 +32,7 @@ _RETRIES = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 
 
 class StoredFile(NamedTuple):
-    """A small file and its version, which tells whether somebody has replaced the file since."""
+    """A small file and its version, which shows whether somebody has replaced the file since."""
 
     content: bytes
     version: Any
@@ -47,11 +47,11 @@ class Destination(Protocol):
         ...
 
     def put(self, path: str, file: IO[bytes]) -> None:
-        """Write a file, whole or not at all, replacing an earlier one."""
+        """Write a file atomically, replacing an earlier one."""
         ...
 
     def create(self, path: str, content: bytes) -> bool:
-        """Write a file, whole or not at all, unless it exists; return whether it was written."""
+        """Write a file atomically unless it exists; return whether it was written."""
         ...
 
     def sizes(self, folder: str) -> dict[str, int]:
@@ -63,10 +63,10 @@ class Destination(Protocol):
         ...
 
     def replace(self, path: str, content: bytes, known: StoredFile | None) -> None:
-        """Replace a small file, provided that it is still the one that was read (None: there was none).
+        """Replace a small file if it has not changed since it was read as `known` (None: it did not exist).
 
         Raises:
-            FirmlakeError: Somebody else has replaced it since.
+            FirmlakeError: Somebody else has replaced the file since.
         """
         ...
 
@@ -80,11 +80,11 @@ class Destination(Protocol):
 
 
 def open_destination(address: str, readers: int | None = None) -> Destination:
-    """Open the place that an address names.
+    """Open the destination that an address names.
 
     Args:
         address: A folder, or s3://, gs:// or az://.
-        readers: Number of the group that may read files in a folder; None means only the owner.
+        readers: Id of the group that may read files in a folder; None means only the owner.
 
     Raises:
         UsageError: The address has an unknown scheme.
@@ -94,8 +94,8 @@ def open_destination(address: str, readers: int | None = None) -> Destination:
     if not separator or scheme == "file":
         return Folder(Path(address.removeprefix("file://")).absolute(), readers)
     if scheme not in _SCHEMES:
-        raise UsageError(f"{scheme}:// is no place to export to", "Name a folder, or s3://, gs:// or az://")
-    from obstore.store import from_url  # a tenth of a second, which folders need not wait for
+        raise UsageError(f"{scheme}:// is not a supported target", "Name a folder, or s3://, gs:// or az://")
+    from obstore.store import from_url  # here, because importing it takes a tenth of a second
 
     address = address.rstrip("/")
     open_store = cast("Callable[..., ObjectStore]", from_url)
@@ -176,13 +176,13 @@ class Bucket:
         self._store = store
 
     def put(self, path: str, file: IO[bytes]) -> None:
-        """Write an object; a large one in parts, which become visible together."""
+        """Write an object. A large object is written in parts, which become visible together."""
         import obstore
 
         _tried(self._at(path), lambda: obstore.put(self._store, path, file))
 
     def create(self, path: str, content: bytes) -> bool:
-        """Write an object unless there is one: the store itself decides who was first."""
+        """Write an object unless it exists; the store itself decides who was first."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
@@ -255,7 +255,7 @@ class Bucket:
 
 
 def _tried(where: str, action: Callable[[], T]) -> T:
-    """Call a store; shorten its errors to one line, without the signature that an address may contain."""
+    """Call a store, and turn its errors into one line without the signature that an address may contain."""
     from obstore.exceptions import BaseError
 
     try:
@@ -268,4 +268,4 @@ def _tried(where: str, action: Callable[[], T]) -> T:
 
 
 def _replaced(where: str) -> FirmlakeError:
-    return FirmlakeError(f"Another export has replaced {where} meanwhile", "Run again")
+    return FirmlakeError(f"Another export has replaced {where} in the meantime", "Run again")

@@ -1,4 +1,4 @@
-"""Find the columns that an earlier `--out` added, in a list that is a file which was given back."""
+"""Find the columns that an earlier `--out` added, if its file is now used as the list."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _FORMS: Final = {
     "status": "enriched|not found|failed|waiting|not asked|repeated|refused|blank",
     "company": f"({'|'.join(COUNTRIES)}) [0-9]+",
 }
-"""The values of columns that are always added; a list of people's own hardly has columns of both names with these."""
+"""The values of columns that are always added. No other list is likely to have both columns with such values."""
 
 
 def find_earlier(connection: duckdb.DuckDBPyConnection, paths: Mapping[str, str]) -> tuple[str, ...]:
     """Find the columns of a list that an earlier `--out` added.
 
-    There are some if a column named like our `status` and one named like our `company` hold nothing but values of
-    these. What stands left of both is the list's own, and so is what has no name of ours.
+    There are such columns if one is named like our `status`, another like our `company`, and both hold only the values
+    of ours. Columns to the left of both are the list's own, and so are columns with other names than ours.
 
     Args:
         connection: A generation with the lines of the list in `back_lines`.
@@ -42,7 +42,7 @@ def find_earlier(connection: duckdb.DuckDBPyConnection, paths: Mapping[str, str]
 
 
 def given_names(added: AddedColumn) -> tuple[str, str, str]:
-    """Return the names that a column is given in a file: the first that no column of the list has."""
+    """Return the possible names of a column in a file; it gets the first that no column of the list has."""
     return added.name, f"firmlake_{added.name}", f"{added.relation}_{added.name}"
 
 

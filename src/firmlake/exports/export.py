@@ -1,7 +1,7 @@
-"""Exports the newest generation to a destination, in an order that makes a kill at any moment harmless.
+"""Export the newest generation to a destination, in an order that makes a kill at any moment harmless.
 
 Files are written first, then the manifest, then `_SUCCESS`, then `latest.json`. A reader that follows `latest.json`
-sees the previous export or this one, always whole. The name of an export is derived from its content, so that a
+sees either the previous export or this one, always complete. The name of an export is derived from its content, so a
 repeated export finds what is done and resumes.
 """
 
@@ -43,7 +43,7 @@ class Exported(NamedTuple):
 
 
 class _Latest(NamedTuple):
-    """The export that `latest.json` names, and that file as it was read."""
+    """The export that `latest.json` names, and the file as it was read."""
 
     manifest: ExportManifest | None
     file: StoredFile | None
@@ -57,13 +57,13 @@ def export(
     *,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Exported:
-    """Export the newest generation, unless the destination has exactly this export already.
+    """Export the newest generation, unless the destination already has exactly this export.
 
     Args:
         folders: The data folder.
         request: What to export.
-        destination: The place to write to.
-        tell: Receives a line for each table.
+        destination: Where to write.
+        tell: Called with a line for each table.
         now: The clock, UTC.
 
     Raises:
@@ -114,23 +114,23 @@ def export_as_set(
     tell: Callable[[str], object] = lambda line: None,
     company_list: str = "",
 ) -> tuple[Exported, Destination]:
-    """Export as the settings say.
+    """Export as set in the settings.
 
     Args:
-        settings: `export.target` names the place.
+        settings: `export.target` names the destination.
         as_of: A run; empty for the newest state.
-        tell: Receives a line for each table.
+        tell: Called with a line for each table.
         company_list: A list; empty for all companies.
 
     Returns:
         The export, and its destination.
 
     Raises:
-        UsageError: No place is named.
+        UsageError: No destination is named.
         FirmlakeError: As `export`.
     """
     if not settings.export.target:
-        raise UsageError("No place to export to is named", "`firmlake export FOLDER`, or set export.target")
+        raise UsageError("No export target is named", "Run `firmlake export FOLDER`, or set export.target")
     folders = Folders.existing(settings)
     destination = open_destination(settings.export.target, folders.readers)
     return export(folders, request_of(settings, as_of, company_list), destination, tell), destination
@@ -144,4 +144,4 @@ def _read_latest(destination: Destination) -> _Latest:
     if latest is None:
         return _Latest(None, None)
     manifest = read_manifest(destination, latest[0].export_id)
-    return _Latest(manifest, latest[1])  # without its manifest, the next export is whole
+    return _Latest(manifest, latest[1])  # if the manifest is missing, the next export is whole

@@ -1,12 +1,12 @@
-"""Apache Iceberg: each export adds a snapshot to its tables.
+"""Write Apache Iceberg tables: each export adds a snapshot.
 
-    <namespace>.<table>              overwritten by each whole export; earlier snapshots are the warehouse as of then
+    <namespace>.<table>              overwritten by each whole export; earlier snapshots hold earlier states
     <namespace>.<table>_changes      appended to by each export of changes
 
 The catalog is the one that pyiceberg knows as `firmlake`, from ~/.pyiceberg.yaml or the environment
 (PYICEBERG_CATALOG__FIRMLAKE__URI): REST, SQL, Glue or Hive. Without one, an export to a folder keeps a catalog in
-SQLite beside its tables. Each snapshot records, under our name, when the generation that was exported was published. An
-export that was killed after its commit finds that record and does not commit again.
+SQLite beside its tables. Each snapshot records, under our name, when the exported generation was published. An export
+that was killed after its commit finds that record and does not commit again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ROWS: Final = "firmlake.rows"
 _FORGOT: Final = "firmlake.forgot"
 """Marks the snapshots that `firmlake forget` wrote."""
 _ROWS_AT_ONCE: Final = 500_000
-"""Rows of one data file for each country; they are held in memory while it is written."""
+"""Rows of one data file per country; they are held in memory while the file is written."""
 
 
 class Committed(NamedTuple):
@@ -56,7 +56,7 @@ def commit(source: Source, url: str, export_id: str, published_at: datetime, *, 
 
     Args:
         source: The rows.
-        url: The place that is exported to; where the tables lie, unless the catalog says otherwise.
+        url: The destination, which holds the tables unless the catalog puts them elsewhere.
         export_id: Name of the export, kept in the snapshot.
         published_at: When the generation was published, UTC.
         is_whole: Whether the rows replace those of the table.
@@ -90,7 +90,7 @@ def read_batches(url: str, name: str) -> Iterator[pa.RecordBatch]:
 
 
 def overwrite(url: str, name: str, clean: Callable[[pa.RecordBatch], pa.RecordBatch]) -> int:
-    """Overwrite all rows by what `clean` makes of them. `commit` still finds its record.
+    """Replace all rows by the result of `clean`. `commit` still finds its record.
 
     Returns:
         The new snapshot.
@@ -138,7 +138,7 @@ def drop_past(url: str, name: str) -> None:
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """Raise an error of the library as one line: where it happened, what it is, and the next step."""
+    """Turn errors of the library into one line: where it happened, the reason, and the next step."""
     try:
         from pyiceberg.exceptions import NotInstalledError, RESTError
     except ImportError:
@@ -182,8 +182,8 @@ def _open_catalog(url: str) -> Catalog:
 
 
 def _open_table(catalog: Catalog, name: str, source: Source) -> IcebergTable:
-    """Open a table, creating it or adding what is new about its columns."""
-    if not catalog.namespace_exists(CATALOG):  # only then does the login need the right to create it
+    """Open a table; create it, or add new columns, if needed."""
+    if not catalog.namespace_exists(CATALOG):  # checked first, because the login may not be allowed to create it
         catalog.create_namespace_if_not_exists(CATALOG)
     schema = _schema(source)
     if not catalog.table_exists(name):
@@ -219,7 +219,7 @@ def _write(table: IcebergTable, name: str, source: Source, properties: dict[str,
 
 
 def _parts(source: Source, schema: pa.Schema) -> Iterator[tuple[pa.Table, bool, bool]]:
-    """Yield the rows in tables of limited size, each with whether it is the first and the last; at least one."""
+    """Yield the rows in tables of limited size, at least one, with flags for the first and the last."""
     held: list[pa.RecordBatch] = []
     is_first = True
     for batch in source.batches(source.table):
@@ -232,7 +232,7 @@ def _parts(source: Source, schema: pa.Schema) -> Iterator[tuple[pa.Table, bool, 
 
 
 def _schema(source: Source) -> pa.Schema:
-    """Return the schema with comments where Iceberg looks for them."""
+    """Return the schema with comments in the metadata that Iceberg reads."""
     return pa.schema([_documented(field) for field in arrow_schema(source.table)])
 
 

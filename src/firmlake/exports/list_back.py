@@ -1,4 +1,4 @@
-"""A company list with what the warehouse holds of its companies, gathered for writing it to a file."""
+"""Gather a company list and the data of its companies, to write them to a file."""
 
 # ruff: noqa: S608 - statements are put together from our own names and quoted ones
 
@@ -36,7 +36,7 @@ _LINES: Final = """
 """
 
 _COMPANIES: Final = 32_768
-"""Companies of a portion."""
+"""Companies per portion."""
 _RANGES: Final = """
     SELECT portion, country, min(company_number), max(company_number)
     FROM (
@@ -47,11 +47,11 @@ _RANGES: Final = """
 """
 
 _OWNERS: Final = "CREATE TEMP TABLE ultimate_owners AS FROM ultimate_owners"
-"""Takes the place of the view, which each portion would compute for all companies."""
+"""Replaces the view, which each portion would otherwise compute for all companies."""
 
 
 _UNGUARDED: Final = "regexp_replace(cells[{}], " + _text("^'(" + RISKY.removeprefix("^") + ")") + r", '\1')"
-"""A cell of a CSV file that was written back before: without the apostrophe that guards it."""
+"""A cell of a CSV file that an earlier `--out` wrote, without the apostrophe that guards it."""
 
 
 class ListBack(NamedTuple):
@@ -59,12 +59,12 @@ class ListBack(NamedTuple):
 
     Attributes:
         own: The columns of the list itself, in their order.
-        earlier: Columns of the list that an earlier `--out` added; `added` takes their place.
+        earlier: Columns of the list that an earlier `--out` added; `added` replaces them.
         added: The added columns, by their name in the file.
         query: Selects one row for each line, in order: the own columns as text, then the added ones.
         typed_query: The same, but own columns of a Parquet list have their type.
-        cell_query: As `query`; the last column has a letter for each own cell (see `TextTable.has_kinds`), and is empty
-            if cells of the list have no types.
+        cell_query: As `query`, with one more column: a letter for each own cell (see `TextTable.has_kinds`), empty if
+            the cells of the list have no types.
         cells: Selects the own columns alone, in any order.
         refused: Selects line, given and reason of the refused lines.
         delimiter: The delimiter of the list; a comma if it was not delimited text.
@@ -154,7 +154,7 @@ def _read_plan(folders: Folders, run_id: str) -> RunPlan | None:
 
 
 def _read_kinds(folders: Folders, plan: RunPlan | None) -> str:
-    """Return a query of the kinds of cells by line, which only the frozen lines hold."""
+    """Return a query for the kinds of cells by line, which only the frozen plan holds."""
     with suppress(DamagedError):
         members = Run(folders, plan).checked("members") if plan else None
         if members and "kinds" in pq.read_schema(members).names:  # earlier versions kept none
@@ -165,7 +165,7 @@ def _read_kinds(folders: Folders, plan: RunPlan | None) -> str:
 def _gather(
     connection: duckdb.DuckDBPyConnection, lines: str, chosen: Sequence[AddedColumn], values: Sequence[str]
 ) -> None:
-    """Gather the values of all lines in `back_rows`, for one portion of the companies after the other."""
+    """Gather the values of all lines in `back_rows`, one portion of the companies at a time."""
     named = ", ".join(f"{value} AS v{n}" for n, value in enumerate(values))
     relations = dict.fromkeys(each.relation for each in chosen)
     with suppress(duckdb.CatalogException):  # an earlier version of firmlake made the generation
@@ -180,7 +180,7 @@ def _gather(
 
 
 def _portions(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return a condition for each portion of the companies, of constants only, so that DuckDB skips the others."""
+    """Return a condition for each portion of the companies, made of constants, so that DuckDB skips other rows."""
     ranges: dict[int, list[str]] = {0: ["company_number IS NULL"]}
     for portion, country, first, last in connection.execute(_RANGES, [_COMPANIES]).fetchall():
         condition = f"country = {_text(country)} AND company_number BETWEEN {_text(first)} AND {_text(last)}"
@@ -196,7 +196,7 @@ def _source(added: AddedColumn) -> str:
     if added is _UNREAD:
         return "CASE WHEN list_lines.reason LIKE 'number of fields%' THEN list_lines.given END"
     value = f"{added.relation}.{quoted(added.name)}"
-    # A blank line comes back blank, so that it is one again when the file is the next list.
+    # A blank line stays blank, so that it is one again if the file is used as a list.
     return f"CASE WHEN list_lines.status <> 'blank' THEN {value} END" if added in line_columns() else value
 
 

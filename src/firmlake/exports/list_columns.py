@@ -1,4 +1,4 @@
-"""The columns that can be added to a list written back: those of all views with one row for each company."""
+"""The columns that `--out` can add to a list: those of all views with one row for each company."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from firmlake.warehouse.views import create_views, describe_columns
 __all__ = ["AddedColumn", "choose_added", "line_columns", "list_added"]
 
 DEFAULT: Final = "company_figures"
-"""The view whose columns are added where none are chosen."""
+"""The view whose columns are added by default."""
 
 _KEY: Final = ("country", "company_number")
 
@@ -38,18 +38,18 @@ class AddedColumn(NamedTuple):
 
     @property
     def full_name(self) -> str:
-        """The name with that of the view, if the name alone is not unique."""
+        """The name of the view and the column, which is unique."""
         return f"{self.relation}.{self.name}"
 
 
 LINE_COLUMNS: Final = {"status": "VARCHAR", "reason": "VARCHAR", "company": "VARCHAR", "line": "BIGINT"}
-"""What is always added, from the view `list_lines`: what came of the line, why, the company it names, and its number in
-the file that was read, which is not its row in the file that is written if titles stood above the header."""
+"""The columns that are always added, from the view `list_lines`: the status of the line, the reason, the company, and
+the number of the line in the file that was read. With titles above the header, its row in the new file differs."""
 
 
 @cache
 def list_added() -> tuple[AddedColumn, ...]:
-    """List every column that can be added: those of the default view first, then view by view."""
+    """List every column that can be added, by view, starting with the default view."""
     views = [definition for definition in definitions() if is_of_companies(definition)]
     with duckdb.connect() as connection:
         create_tables(connection)
@@ -77,7 +77,7 @@ def choose_added(names: Sequence[str]) -> tuple[AddedColumn, ...]:
 
     Args:
         names: Each is a column (`revenue`), a column of a view (`portfolio.revenue`), all columns of a view
-            (`portfolio.*`) or `default`. Without any it is `default`.
+            (`portfolio.*`) or `default`. No names mean `default`.
 
     Raises:
         UsageError: There is no such column. The message names similar ones.
@@ -102,13 +102,13 @@ def _find(name: str) -> list[AddedColumn]:
     if name == "default":
         return [each for each in known if each.relation == DEFAULT]
     found = [each for each in known if name in (each.full_name, f"{each.relation}.*")]
-    # If several views have the name, the default view wins; otherwise the view must be named too.
+    # If several views have the name, the default view wins. If it is not among them, the view must be named too.
     found = found or [each for each in known if each.name == name]
     if len(found) > 1 and not name.endswith(".*"):
         if found[0].relation == DEFAULT:
             return found[:1]
         raise UsageError(
-            f"--columns {name} stands in several views", f"Say {' or '.join(each.full_name for each in found)}"
+            f"--columns {name}: several views have this column", f"Use {' or '.join(each.full_name for each in found)}"
         )
     if not found:
         names = [*dict.fromkeys(each.name for each in known), *(each.full_name for each in known)]

@@ -18,7 +18,7 @@ def write_csv(path: Path, batches: Iterable[pa.RecordBatch], delimiter: str) -> 
     """Write CSV: UTF-8 with a byte order mark, text in quotes, null as an empty field.
 
     Without a byte order mark, spreadsheet programs read text in the code page of their country. Programs that separate
-    fields by semicolons use a decimal comma, so numbers are written with one. Text is unchanged.
+    fields by semicolons use a decimal comma, so numbers then have a decimal comma. Text is unchanged.
 
     Args:
         path: The file.

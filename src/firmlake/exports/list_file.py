@@ -39,7 +39,7 @@ class FileBack(NamedTuple):
     """A file that a list is to be written to.
 
     Attributes:
-        path: Its ending tells the format: .csv, .parquet or .xlsx.
+        path: The file; its extension sets the format: .csv, .parquet or .xlsx.
         columns: The columns to add, as `choose_added` reads them.
     """
 
@@ -52,8 +52,8 @@ class Written(NamedTuple):
 
     Attributes:
         renamed: Added columns that have another name in the file, because the list has a column of the same name.
-        replaced: Columns of the list that an earlier `--out` added, and that are not in the file.
-        cut_count: Texts that were cut to the longest that a cell can hold.
+        replaced: Columns of the list that an earlier `--out` added and that the new columns replace.
+        cut_count: Texts that were cut to the length limit of a cell.
         refused_count: Lines of the list that were refused.
     """
 
@@ -69,19 +69,19 @@ def check_file_back(wanted: FileBack, company_list: Path | None = None, line_cou
     """Check that a list can be written to a file, before anything is fetched for it.
 
     Raises:
-        UsageError: The ending, the folder, a column or the size does not fit, or the file is the list itself.
+        UsageError: The extension, the folder, a column or the size does not fit, or the file is the list itself.
     """
     path = wanted.path
     if path.suffix.lower() not in _WRITERS:
         raise UsageError(
-            f"--out {path}: a list cannot be written as {path.suffix or 'a file without an ending'}",
-            f"Let its name end with {', '.join(_WRITERS)}; spreadsheet programs open .xlsx",
+            f"--out {path}: a list cannot be written as {path.suffix or 'a file without an extension'}",
+            f"Use one of the extensions {', '.join(_WRITERS)}; spreadsheet programs open .xlsx",
         )
     if path.is_dir() or not path.absolute().parent.is_dir():
         what = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {path.absolute().parent}"
         raise UsageError(f"--out {path} {what}", "Name a file in a folder that exists")
     if company_list is not None and path.exists() and company_list.exists() and path.samefile(company_list):
-        raise UsageError(f"--out {path} is the list itself, which would be lost", "Name another file")
+        raise UsageError(f"--out {path} would overwrite the list itself", "Name another file")
     choose_added(wanted.columns)
     _check_size(path, line_count)
 
@@ -117,7 +117,7 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
         except duckdb.OutOfMemoryException as error:
             raise FirmlakeError(
                 f"{wanted.path} was not written: DuckDB needs more memory than {memory_limit}",
-                "Raise run.duckdb_memory, then `firmlake list export` writes it without a request",
+                "Raise run.duckdb_memory, then write it with `firmlake list export`, which sends no request",
             ) from error
     renamed = {added.name: given for given, added in back.added.items() if given != added.name}
     return Written(wanted.path, back.line_count, renamed, back.earlier, cut, refused)
@@ -129,7 +129,7 @@ def write_list(folders: Folders, name: str, wanted: FileBack, memory_limit: str)
 def _check_size(path: Path, line_count: int) -> None:
     if path.suffix.lower() == ".xlsx" and line_count > SHEET_ROWS:
         raise UsageError(
-            f"--out {path}: the list has {line_count:,} lines, and a sheet holds {SHEET_ROWS:,}",
+            f"--out {path}: the list has {line_count:,} lines, but a sheet holds only {SHEET_ROWS:,}",
             "Write .csv or .parquet, or divide the list",
         )
 
@@ -170,13 +170,13 @@ def _write_xlsx(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Pat
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, back: ListBack) -> dict[str, str]:
-    """Tell which own columns hold numbers as a spreadsheet would write them (no identifiers), or ISO dates.
+    """Find the own columns that hold amounts in a form that spreadsheets write, or ISO dates.
 
-    Numbers are `number`, or `number,` if their decimal sign is a comma. Values without a digit, like `n/a`, may stand
-    among them and stay text; one like `007` or `A10` makes all of them codes.
+    The kind of amounts is `number`, or `number,` if their decimal mark is a comma. Values without a digit, such as
+    `n/a`, may be among them and stay text. One value such as `007` or `A10` makes all of them codes.
 
-    Dates are recognised cell by cell, so it is enough if most values are dates. Where the types of the cells are known,
-    these go before.
+    Dates are recognised cell by cell, so it is enough if most values are dates. If the types of cells are known, they
+    take precedence.
     """
     if not back.own:
         return {}

@@ -29,13 +29,13 @@ _TRUTHS: Final = {"true": True, "false": False}
 _ERRORS: Final = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
 _WIDTHS: Final = (6, 34)
 _SIGNS: Final = 6
-"""What a number format shows beside the digits, at a guess: separators, decimals, a currency."""
+"""Estimated number of characters that a number format adds to the digits: separators, decimals, a currency."""
 _SHARE: Final = re.compile(r"(fraction|growth|margin|cagr)$")
 _ISO_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?")
 _ISO_TIME: Final = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?")
 _DATE_LENGTH: Final = len("2026-09-01")
 _FIRST_YEAR: Final = 1901
-"""A spreadsheet counts days from 1900, and one too many in that year."""
+"""Spreadsheets count days from 1900, and count one day too many in that year."""
 
 _MOMENTS: Final = {date: "yyyy-mm-dd", datetime: "yyyy-mm-dd hh:mm:ss", time: "hh:mm:ss"}
 _STATUS_COLOURS: Final = {
@@ -49,10 +49,10 @@ _STATUS_COLOURS: Final = {
 }
 
 _KINDS: Final = ("number", "number,", "date", *"nbdes")
-_Typed = float | date | time | str  # a truth value is a number, a date with a time is a date, and a text an error
+_Typed = float | date | time | str  # bool counts as float, datetime as date; str is an error such as #N/A
 
 Meanings = Mapping[str, tuple[str, str, str]]
-"""Of each added column: where it is taken from, its type in DuckDB, and what it means."""
+"""For each added column: its source, its type in DuckDB, and its meaning."""
 
 
 def write_workbook(
@@ -78,10 +78,10 @@ def write_workbook(
         formats: Number formats of own columns by kind of cell.
 
     Returns:
-        The number of texts that were cut to the longest that a cell can hold.
+        The number of texts that were cut to the length limit of a cell.
 
     Raises:
-        OSError: There is no room for it.
+        OSError: There is no room for the file.
     """
     with path.open("wb") as file, open_workbook(file, path.absolute().parent) as book:
         book.set_properties({"title": title})
@@ -119,7 +119,7 @@ class _Sheet:
         self.cut_count = 0
 
     def head(self, names: Sequence[str], own: int, formats: Mapping[str, Mapping[str, str | int]] = {}) -> None:
-        """Write the header; the first `own` columns are the list's, with these formats by kind of cell."""
+        """Write the header. The first `own` columns are the list's; `formats` has their formats by kind of cell."""
         self._given = {(n, kind): each for n in range(own) for kind, each in formats.get(names[n], {}).items()}
         for place, name in enumerate(names):
             if name == "reason" and place >= own:
@@ -170,7 +170,7 @@ class _Sheet:
         return len(f"{value:,.0f}") + (3 if "." in column else 0)
 
     def _write_typed(self, place: int, text: str, value: _Typed, given: str | int) -> int:
-        """Write what a text stands for."""
+        """Write the value that a text stands for."""
         if isinstance(value, str):
             self._sheet.write_formula(self._row, place, f"={value}", None, value)
             return len(value)
@@ -215,7 +215,7 @@ def _explain(book: Workbook, meanings: Meanings) -> None:
 
 
 def _kind(name: str, kinds: Mapping[str, str], meanings: Meanings) -> str:
-    """Return how a column is written: a number format, number or date (for texts), status, or text."""
+    """Return how to write a column: a number format, `number` or `date` (for texts), `status`, or `text`."""
     if name not in meanings:
         return kinds.get(name, "text")
     source, type_name, _ = meanings[name]
@@ -234,7 +234,7 @@ def _kind(name: str, kinds: Mapping[str, str], meanings: Meanings) -> str:
 
 
 def _typed(text: str, column: str) -> _Typed | None:
-    """Return what a text of an own column stands for; None if it is text."""
+    """Return the value that a text of an own column stands for; None if it is just text."""
     match column:
         case "number" | "number,":
             return _number(text, column)
@@ -261,7 +261,7 @@ def _number(text: str, column: str) -> float | None:
 
 
 def _moment(text: str) -> date | datetime | time | None:
-    """Read an ISO 8601 date, date with time, or time; None if the text is none, or a spreadsheet cannot hold it."""
+    """Read an ISO 8601 date, date with time, or time; None for other texts and dates that spreadsheets cannot hold."""
     with suppress(ValueError):
         if _ISO_TIME.fullmatch(text):
             return time.fromisoformat(text)

@@ -1,4 +1,7 @@
-"""How each warehouse loads the files of one exported table. Parquet files have the country only in their path."""
+"""Render the statements with which each warehouse loads an exported table.
+
+Parquet files have the country only in their path.
+"""
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
 

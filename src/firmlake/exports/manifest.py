@@ -97,7 +97,7 @@ class ExportManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         mode: `whole` replaces all exports before it; `changes` holds the changes since `previous`; `as_of` holds the
-            state after a run, and `latest.json` never names it.
+            state after a run and is never named by `latest.json`.
         run_id: The last run, overview, plan of contacts or new name of a list that is included.
         generation: The generation it was made from, published at `published_at`, UTC.
         previous: The export that `changes` apply to; empty for the other modes.
@@ -167,10 +167,10 @@ def read_latest(destination: Destination) -> tuple[Latest, StoredFile] | None:
 
 
 def name_latest(destination: Destination, manifest: ExportManifest, known: StoredFile | None) -> None:
-    """Make `latest.json` name an export, provided that the file is still the one that was read.
+    """Make `latest.json` name an export, if the file has not changed since it was read.
 
     Raises:
-        FirmlakeError: Another export has replaced it.
+        FirmlakeError: Another export has replaced the file.
     """
     path = f"{folder_of(manifest.export_id)}/manifest.json"
     found = destination.read(path)
@@ -186,4 +186,6 @@ def _decode(where: str, content: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedError(f"{where} cannot be read: {error}", "Export to another folder, or remove it") from None
+        raise DamagedError(
+            f"{where} cannot be read: {error}", "Export to another folder, or remove this file"
+        ) from None

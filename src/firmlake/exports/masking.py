@@ -1,4 +1,4 @@
-"""Drops or hashes columns of an export, as the setting `export.mask` says for its destination."""
+"""Drop or hash columns of an export, as set by `export.mask`."""
 
 # ruff: noqa: S608 - statements are put together from our own names of tables and columns, never from data
 
@@ -25,7 +25,7 @@ def check_mask(mask: Mapping[str, str]) -> None:
     """Check that each pattern names a kind of personal data or a column of some table.
 
     Raises:
-        SettingsError: A pattern names nothing. A misspelt mask would mask nothing.
+        SettingsError: A pattern names nothing. Correct it, because a misspelt mask would mask nothing.
     """
     for pattern in mask:
         if not any(_fits(pattern, table, column) for table in WAREHOUSE_TABLES.values() for column in table.columns):
@@ -41,13 +41,13 @@ def mask_columns(
 ) -> Selected:
     """Return a table without its dropped columns and with keyed hashes in its hashed ones.
 
-    Equal values of all tables have equal hashes, so that hashed columns can still be joined. If a column of the key is
+    Equal values have equal hashes in all tables, so hashed columns can still be joined. If a column of the key is
     dropped, the table has no key.
 
     Args:
         connection: The connection that will run the query.
         selected: The table as it would be exported.
-        mask: "drop" or "hash" by pattern. Of several patterns that fit a column, `drop` wins.
+        mask: "drop" or "hash" by pattern. If several patterns fit a column, "drop" wins.
         key: The key of the hashes.
     """
     actions = {column.name: _action(mask, selected.table, column) for column in selected.table.columns}

@@ -20,11 +20,11 @@ class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to export.
 
     Attributes:
-        mode: `whole`; `changes` since the last export, or `whole` if these can no longer be told; `as_of`,
-            the state after the run `as_of`.
+        mode: `whole`; `changes` since the last export, or `whole` if these are no longer known; `as_of`, the state
+            after the run `as_of`.
         format: A key of `FORMATS`, or one of `TABLE_FORMATS`.
         file_bytes: Approximate size of a Parquet file.
-        company_list: Name of the list to whose companies the tables are restricted; empty for none.
+        company_list: Restricts the tables to the companies of this list; empty for all companies.
         mask: "drop" or "hash" by pattern of columns; see `masking`.
         privacy: Where the key of the hashes is.
     """
@@ -65,8 +65,13 @@ def check_request(request: ExportRequest) -> None:
     check_mask(request.mask)
     if request.format not in (*FORMATS, *TABLE_FORMATS):
         known = (*FORMATS, *TABLE_FORMATS)
-        raise UsageError(f"There is no format {request.format}", f"There are {', '.join(known)}")
+        raise UsageError(f"There is no format {request.format}", f"Choose one of {', '.join(known)}")
     if request.mode == "changes" and request.company_list:
-        raise UsageError("Changes are not told list by list", "Export the list whole, or the changes of all companies")
+        raise UsageError(
+            "Changes cannot be exported for a single list", "Export the list whole, or the changes of all companies"
+        )
     if request.mode == "as_of" and request.format in TABLE_FORMATS:
-        raise UsageError(f"A table of {TABLE_FORMATS[request.format]} keeps its past itself", "Export it as Parquet")
+        raise UsageError(
+            f"{TABLE_FORMATS[request.format]} tables keep their own history, so --as-of does not apply",
+            "Export as Parquet",
+        )

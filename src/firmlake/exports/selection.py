@@ -1,7 +1,7 @@
-"""Which rows are exported: whole tables, tables as of a run, or the changes between two generations; each as a query.
+"""Select the rows to export, as queries: whole tables, tables as of a run, or the changes between two generations.
 
-Changes are found by comparing the two generations key by key. Applying them to the first generation always gives the
-second, whatever a load, a replay or a later version did in between.
+Changes are found by comparing the two generations key by key. So applying them to the first generation always gives
+the second, whatever a load, a replay or a later version of firmlake did in between.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
@@ -57,7 +57,7 @@ EXPORTED_TABLES = (
     "company_state",
     "runs",
 )
-"""Exported by default: the data, the state of each company, and the runs they come from."""
+"""The tables exported by default: the data, the state of each company, and the runs that they come from."""
 
 
 class Selected(NamedTuple):
@@ -91,7 +91,7 @@ def last_load(connection: duckdb.DuckDBPyConnection, database: str = "") -> Last
         f"SELECT generation, run_id, published_at FROM {prefix}loads ORDER BY generation DESC LIMIT 1"
     ).fetchall()
     if not rows:
-        raise FirmlakeError("The warehouse holds no run yet", "`firmlake run LIST` fetches one")
+        raise FirmlakeError("The warehouse holds no run yet", "Start one with `firmlake run LIST`")
     return LastLoad(*rows[0])
 
 
@@ -111,7 +111,7 @@ def select_as_of(names: Iterable[str], run_id: str, known: Iterable[str]) -> lis
         UsageError: There is no such run or table.
     """
     if run_id not in known:
-        raise UsageError(f"There is no run {run_id} in the warehouse", '`firmlake query "FROM runs"` lists them')
+        raise UsageError(f"There is no run {run_id} in the warehouse", 'List them with `firmlake query "FROM runs"`')
     return [_as_of(_table(name), run_id) for name in names]
 
 
@@ -158,7 +158,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 def _table(name: str) -> Table:
     if name not in WAREHOUSE_TABLES:
-        raise UsageError(f"There is no table {name}", f"There are {', '.join(WAREHOUSE_TABLES)}")
+        raise UsageError(f"There is no table {name}", f"Choose one of {', '.join(WAREHOUSE_TABLES)}")
     return WAREHOUSE_TABLES[name]
 
 

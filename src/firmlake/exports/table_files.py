@@ -1,9 +1,9 @@
-"""Writes the files of a table: Parquet for machines, CSV and XLSX for people. Each format yields its files one by one.
+"""Write the files of a table: Parquet for machines, CSV and XLSX for people. Each format yields its files one by one.
 
-Parquet is split by country, and only the path names the country. We write it with pyarrow rather than with DuckDB's
-COPY, which keeps neither column comments nor NOT NULL, and needs named files that a kill would leave behind. In CSV and
-XLSX, text that a spreadsheet would take for a formula is made harmless; numbers stay as they are. The character NUL,
-which neither databases nor spreadsheets accept, becomes U+FFFD.
+Parquet is split by country, and only the path names the country. It is written with pyarrow because DuckDB's COPY keeps
+neither column comments nor NOT NULL, and needs named files that a kill would leave behind. In CSV and XLSX, text that a
+spreadsheet would run as a formula is made harmless; numbers are unchanged. The character NUL, which neither databases
+nor spreadsheets accept, becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def put_xlsx(file: IO[bytes], scratch: Path, name: str, schema: pa.Schema, batch
 
 
 def row_groups(batches: Iterable[pa.RecordBatch], rows: int = _BATCH_ROWS) -> Iterator[pa.Table]:
-    """Gather batches into tables of at least so many rows; the last one may have fewer."""
+    """Gather batches into tables of at least `rows` rows; the last table may have fewer."""
     rest = iter(batches)
 
     def gather() -> list[pa.RecordBatch]:
@@ -197,7 +197,7 @@ def _parquet_files(source: Source, table: Table, where: str, country: str, total
 
 
 def _is_full(size: int, count: int, wanted: int, rest: int | None) -> bool:
-    """Tell whether to start another file: this one is large enough, and the rest fills at least half a file."""
+    """Return whether to start another file: this one is large enough, and the rest fills at least half a file."""
     return size >= wanted and (rest is None or size / count * rest >= wanted / 2)
 
 
@@ -224,7 +224,7 @@ def _add_sheet(book: Any, name: str, columns: Iterable[str]) -> Any:
 
 
 def _cells(book: Any) -> Callable[[Any, int, int, Any], None]:
-    """Return the function that writes a value into a cell: a number that a sheet cannot hold exactly becomes text."""
+    """Return a function that writes a value into a cell. A number that a sheet cannot hold exactly becomes text."""
     day = book.add_format({"num_format": "yyyy-mm-dd"})
     moment = book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
     quoted = book.add_format({"quote_prefix": True})

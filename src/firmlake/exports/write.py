@@ -1,4 +1,4 @@
-"""Writes an export: the files of its tables or the commits to its Delta Lake or Iceberg tables, then its manifest."""
+"""Write an export: the files of its tables, or commits to its Delta Lake or Iceberg tables, and then its manifest."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write_export(
     started: ExportManifest,
     tell: Callable[[str], object],
 ) -> ExportManifest:
-    """Write all tables of a request, replacing what a killed export left behind.
+    """Write all tables of a request, replacing the remains of a killed export.
 
     Returns:
         `started`, with the tables.
@@ -67,7 +67,7 @@ def write_export(
             make_folder(scratch)
             table = _write_table(source, destination, started)
         except (OSError, duckdb.IOException, duckdb.OutOfMemoryException) as error:
-            what = f"{source.table.name} cannot be written aside in {scratch}: {first_line(error)}"
+            what = f"{source.table.name}: no temporary file can be written in {scratch}: {first_line(error)}"
             raise FirmlakeError(what, "Make room there, then export again") from error
         tell(f"{table.name}: {describe_rows(table)}")
         tables.append(table)

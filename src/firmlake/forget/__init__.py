@@ -1,1 +1,1 @@
-"""Erasure: remove persons, contacts and companies from everything that firmlake wrote, and prove it."""
+"""Remove persons, contacts and companies from everything that firmlake wrote, and prove it."""

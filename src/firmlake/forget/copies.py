@@ -41,7 +41,7 @@ def note_archive(folders: Folders, url: str) -> None:
 
 
 def drop_archive(folders: Folders, url: str) -> None:
-    """Take an archive that is gone for good off the record."""
+    """Remove an archive that no longer exists from the record."""
     write_json(_archives_record(folders), tuple(known for known in known_archives(folders) if known != url))
 
 
@@ -51,7 +51,7 @@ def _archives_record(folders: Folders) -> Path:
 
 
 def clean_archive(destination: Destination, forgotten: Forgotten, *, write: bool) -> list[Place]:
-    """Clean an archive: download it, clean it like a data folder, and upload the changed files, plans last.
+    """Clean an archive: download it, clean it like a data folder, and upload the changed files, with plans last.
 
     Args:
         destination: The archive.
@@ -62,7 +62,7 @@ def clean_archive(destination: Destination, forgotten: Forgotten, *, write: bool
         One place for each object that was changed or removed.
 
     Raises:
-        FirmlakeError: There is no archive any more.
+        FirmlakeError: There is no archive at the address.
     """
     with tempfile.TemporaryDirectory(prefix="firmlake-") as name:
         folders = Folders(Path(name))
@@ -85,7 +85,7 @@ def clean_archive(destination: Destination, forgotten: Forgotten, *, write: bool
         changed = [path for path, digest in after.items() if digest != before.get(path)]
         gone = [path for path in before if path not in after]
         if write and (changed or gone):
-            destination.clear("staged")  # staged tables hold the old values; the next replay makes them again
+            destination.clear("staged")  # these tables hold the old values; the next replay makes them again
             for path in sorted(changed, key=lambda path: path.endswith(_PLANS_LAST)):
                 destination.put(path, io.BytesIO((folders.data / path).read_bytes()))
             for path in gone:
@@ -94,13 +94,13 @@ def clean_archive(destination: Destination, forgotten: Forgotten, *, write: bool
 
 
 def clean_export(destination: Destination, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean every export in a destination, also earlier ones, and update their manifests.
+    """Clean all exports in a destination, including earlier ones, and update their manifests.
 
-    The earlier versions of Delta Lake and Iceberg tables are removed, since their files hold the forgotten values.
+    Earlier versions of Delta Lake and Iceberg tables are removed, because their files hold the forgotten values.
 
     Raises:
-        FirmlakeError: There is no export any more.
-        DamagedError: At the end: some files are not as they were exported. They stay as they are.
+        FirmlakeError: There is no export at the destination.
+        DamagedError: Raised at the end if some files were changed since their export. These files stay unchanged.
     """
     manifests = {
         path: _read_manifest(destination, path) for path in destination.sizes("exports") if path.endswith(_MANIFEST)
@@ -130,11 +130,11 @@ def clean_export(destination: Destination, forgotten: Forgotten, *, write: bool)
         if write and (is_changed or not forgotten.register.is_done):  # a killed call may have cleaned files only
             _renew_manifest(destination, path, manifest, described, versions)
     if unread:
-        raise DamagedError("; ".join(unread), "Export again, and remove them")
+        raise DamagedError("; ".join(unread), "Export again, and remove these files")
 
 
 def has_hashes(destination: Destination) -> bool:
-    """Tell whether an export in a destination holds hashed columns, which tombstones cannot be matched with."""
+    """Return whether an export in a destination holds hashed columns, which cannot be compared with tombstones."""
     manifests = (path for path in destination.sizes("exports") if path.endswith(_MANIFEST))
     return any("hash" in _read_manifest(destination, path).mask.values() for path in manifests)
 

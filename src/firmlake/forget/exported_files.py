@@ -1,6 +1,6 @@
-"""Clean the files of exports: each is read into a table, cleaned as every table is, and written as the export wrote it.
+"""Clean the files of exports: read each into a table, clean it like any table, and write it as the export did.
 
-The manifest tells the types of columns, so that the cells of CSV and XLSX that name nobody come back as they were.
+The manifest has the types of columns, so cells of CSV and XLSX that name nobody do not change.
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ def clean_file(content: bytes, file: ExportedFile, table: ExportedTable, forgott
         forgotten: The forgotten subjects.
 
     Raises:
-        DamagedError: The file is not what an export writes.
+        DamagedError: The file was changed since its export, or has an unknown format.
     """
     ending = PurePosixPath(file.path).suffix
     if ending not in _FORMATS:
-        raise DamagedError(f"{file.path} has an unknown format", "Export again, and remove it")
+        raise DamagedError(f"{file.path} has an unknown format", "Export again, and remove this file")
     read, write = _FORMATS[ending]
     try:
         held = read(content, table)
     except (ValueError, pa.ArrowException, pl.exceptions.PolarsError, fastexcel.FastExcelError):
         # The error would quote the file.
-        raise DamagedError(f"{file.path} is not as it was exported", "Export again, and remove it") from None
+        raise DamagedError(f"{file.path} was changed since its export", "Export again, and remove this file") from None
     before = _framed(held)
     if file.country:
         before = before.with_columns(country=pl.lit(file.country))
@@ -129,7 +129,7 @@ def _write_csv(file: IO[bytes], _name: str, rows: pa.Table) -> None:
 
 
 def _read_xlsx(content: bytes, table: ExportedTable) -> pa.Table:
-    """Read the rows of all sheets. Without its styles, a workbook gives times as numbers, to about a microsecond."""
+    """Read the rows of all sheets. The styles are hidden, so that times are read as numbers, to about a microsecond."""
     schema = _schema(table)
     book = fastexcel.read_excel(content.replace(b"xl/styles.xml", b"xl/unread.xml"))
     kinds = _framed(schema.empty_table()).schema

@@ -1,7 +1,7 @@
 """Forget persons, contacts and companies: write a tombstone for each, then clean every file that names one.
 
-The tombstones alone tell each step what to clean, and each file is replaced in one rename. If `firmlake forget` is
-killed, the next call finishes the work without being given the names again.
+Each step knows what to clean from the tombstones alone, and each file is replaced in one rename. If `firmlake forget`
+is killed, the next call finishes the work without needing the names again.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Forgetting(NamedTuple):
 
     Attributes:
         places: Where a forgotten subject was named. After an interrupted call, only what was left to clean.
-        finished_count: Subjects of earlier, interrupted calls that are forgotten now.
+        finished_count: Subjects of earlier, interrupted calls that are now forgotten.
         out_of_reach: Copies that firmlake cannot change or could not reach, one sentence each, with what to do.
-        failed: Why each recorded copy that was not cleaned was not, by its name. The next call tries again.
+        failed: The reason for each recorded copy that could not be cleaned, by name. The next call tries again.
     """
 
     places: list[Place]
@@ -65,9 +65,9 @@ def forget(
 
     Args:
         settings: The data folder, the key, and the limits of the warehouse. The caller holds the folder's lock.
-        subjects: Whom to forget. If empty, only interrupted calls are finished and restored files cleaned.
+        subjects: The subjects to forget. If empty, only interrupted calls are finished and restored files cleaned.
         now: The clock, UTC.
-        tell: Receives a line for each step.
+        tell: Called with a line for each step.
         is_dry: Find the places, but write nothing.
 
     Raises:
@@ -124,7 +124,7 @@ def clean_restored(folders: Folders, settings: PrivacySettings) -> int:
 
 
 def clean_merged(folders: Folders, settings: PrivacySettings) -> None:
-    """Clean what was fetched and staged from an archive, by the tombstones of the data folder that receives it."""
+    """Clean files fetched and staged from an archive, using the tombstones of the data folder that receives them."""
     if forgotten := open_forgotten(settings, folders):
         for clean in (clean_sources, clean_staged):
             for _ in clean(folders, forgotten, write=True):

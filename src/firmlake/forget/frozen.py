@@ -28,12 +28,12 @@ _DOCUMENTS = (
     "state/*.json", "state/exports/*.json",
 )  # fmt: skip
 _ADDRESSES = ("archives.json", "exports/*.json")
-"""Files of `state/` that say where copies lie. They stay as they are: a cleaned address would lead nowhere."""
+"""Files of `state/` with addresses of copies. They are not cleaned, because a cleaned address would lead nowhere."""
 _INPUTS = ("state/inputs/**/*", "lists/*", "*.log", "*.jsonl", "*.prom", "logs/**/*")
 
 
 def clean_runs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
-    """Clean the plan and the frozen tables of each run. A crash leaves all old files of a run in use, or all new ones.
+    """Clean the plan and the frozen tables of each run. After a crash, either all old or all new files are in use.
 
     Yields:
         A place for each table or plan that names a forgotten subject.
@@ -57,7 +57,7 @@ def documents(folders: Folders) -> list[Path]:
 
 
 def list_addresses(folders: Folders) -> set[Path]:
-    """List the files that say where copies lie, which `forget` leaves as they are."""
+    """List the files with the addresses of copies, which `forget` does not clean."""
     return {path for pattern in _ADDRESSES for path in folders.state.glob(pattern)}
 
 
@@ -82,8 +82,8 @@ def clean_documents(folders: Folders, forgotten: Forgotten, *, write: bool) -> I
 def clean_inputs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iterator[Place]:
     """Clean kept copies of lists that came from a pipe or were divided; lines of forgotten companies are removed.
 
-    A list in another format than text, such as a workbook, is removed if it may name a forgotten subject. The user can
-    supply the list again. Log files and metrics in the data folder are cleaned as text.
+    A list that is not text, such as a workbook, is removed if it may name a forgotten subject; the user can supply it
+    again. Log files and metrics in the data folder are cleaned as text.
     """
     for path in sorted(path for pattern in _INPUTS for path in folders.data.glob(pattern) if path.is_file()):
         content = path.read_bytes()
@@ -126,7 +126,7 @@ def _clean_run(run: Run, forgotten: Forgotten) -> tuple[list[Place], RunPlan, di
             places.append(Place(path, "list" if name != "targets" else name, count_changed(before, after)))
     if "held_hash" in frames.get("targets", pl.DataFrame()).columns:
         targets = frames["targets"]
-        if targets["held_hash"].null_count() < targets.height:  # anybody can test a guess against a hash without a key
+        if targets["held_hash"].null_count() < targets.height:  # without a key, anybody could test a guess
             tables["targets"] = targets.with_columns(pl.lit(None, pl.UInt64).alias("held_hash"))
     content = msgspec.json.encode(run.plan)
     plan = msgspec.json.decode(cleaned := clean_record(content, forgotten), type=RunPlan)
@@ -163,7 +163,7 @@ def _recount(run: Run, plan: RunPlan, frames: dict[str, pl.DataFrame]) -> tuple[
 
 
 def _remove_rests(run: Run) -> None:
-    """Remove frozen tables that a crash left behind and the plan does not name."""
+    """Remove frozen tables that a crash left behind and that the plan does not name."""
     named = {run.plan.files.get(name, f"{name}.parquet") for name in run.plan.sha256}
     for path in run.folder.glob("*.parquet"):
         if path.name not in named:

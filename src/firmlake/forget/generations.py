@@ -1,4 +1,4 @@
-"""Rebuild each generation of the warehouse that names a forgotten subject, from the runs it was made from."""
+"""Rebuild each generation of the warehouse that names a forgotten subject, from the runs that it was made from."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ Step = Callable[[duckdb.DuckDBPyConnection, Load], None]
 def clean_generations(folders: Folders, find: Find, settings: RunSettings, *, write: bool) -> Iterator[Place]:
     """Rebuild every generation that holds data to remove, after its runs were cleaned.
 
-    A rebuilt generation has the same loads, numbers and times as before. If one generation continues another, its
-    rebuild starts from the other's file. Rebuilding all of them then costs little more than one replay.
+    A rebuilt generation has the same loads, numbers and times as before. If a generation continues another, its rebuild
+    starts from the file of the other, so rebuilding all of them costs little more than one replay.
 
     Args:
         folders: The data folder.
@@ -76,7 +76,7 @@ def check_generations(folders: Folders) -> None:
     """Check that each generation can be read.
 
     Raises:
-        DamagedError: One cannot. The message says how to restore it.
+        DamagedError: A generation cannot be read. The message says how to restore it.
     """
     for path in list_generations(folders):
         with _told(path):
@@ -112,7 +112,7 @@ def _told(path: Path) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise DamagedError(
-            f"{path} cannot be read: {error}", "Run `firmlake replay`: it makes the newest generation again"
+            f"{path} cannot be read: {error}", "Rebuild the newest generation with `firmlake replay`"
         ) from None
 
 
@@ -135,13 +135,13 @@ def _read_loads(path: Path) -> list[Load]:
 
 
 def _nearest(clean: list[tuple[Path, list[Load]]], loads: list[Load]) -> tuple[Path | None, list[Load]]:
-    """Find the generation that shares the longest beginning of its loads with this one."""
+    """Find the clean generation whose loads are the longest beginning of these loads."""
     begun = [(path, held) for path, held in clean if held and loads[: len(held)] == held]
     return max(begun, key=lambda each: len(each[1]), default=(None, []))
 
 
 def _find_steps(folders: Folders, names: list[str]) -> dict[str, Step]:
-    """Return how to load each of these runs and overviews, after staging the runs that are not staged."""
+    """Return functions that load each of these runs and overviews, after staging runs that are not staged."""
     known = {path.parent.name for path in folders.runs.glob("*/plan.json")}
     loaded = [name for name in names if name in known]
     steps = {

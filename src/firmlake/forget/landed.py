@@ -65,7 +65,7 @@ def clean_segment(path: Path, forgotten: Forgotten) -> tuple[list[Record], int]:
 
 
 def _clean(header: Header, body: bytes, forgotten: Forgotten, renamed: dict[str, str]) -> Record:
-    """Clean an answer. A request is named by a hash of its companies or contacts, so its name changes with them."""
+    """Clean an answer. The id of a request is a hash of its companies or contacts, so it changes with them."""
     content = clean_json(body, forgotten) if body else body
     companies = tuple(company for company in header.companies if not forgotten.has_company(company))
     if header.dataset == "contacts":

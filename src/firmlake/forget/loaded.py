@@ -45,7 +45,7 @@ def clean_load(
         forgotten: The forgotten subjects.
         settings: The memory limit of DuckDB.
         now: The clock, UTC.
-        remarks: Receives a sentence about deleted rows that the database keeps elsewhere.
+        remarks: Gets a sentence appended about deleted rows that the database keeps elsewhere.
         write: False only finds the places.
 
     Yields:

@@ -1,4 +1,4 @@
-"""Unpack any bytes that firmlake or a user of it may have written, as far as they can be unpacked."""
+"""Unpack the files that firmlake or its users may have written, as far as possible."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def pieces(content: bytes) -> Iterator[bytes]:
 
 
 def may_name(content: bytes, forgotten: Forgotten) -> bool:
-    """Tell whether a list in a binary format may name a forgotten subject. False means that it certainly does not.
+    """Return whether a list in a binary format may name a forgotten subject; False means that it certainly does not.
 
-    A format that cannot be unpacked, such as that of old workbooks, may always name one.
+    A list in a format that cannot be unpacked, such as an old workbook, always may.
     """
     if content[:4] not in (_ZIP, PARQUET, *_ZSTD) and content[:2] not in (_GZIP, *_UTF16):
         return True

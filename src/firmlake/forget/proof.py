@@ -1,4 +1,4 @@
-"""Prove that no file names a forgotten subject: search every byte, also decompressed, and write a receipt."""
+"""Prove that no file names a forgotten subject: search every byte, also after decompression, and write a receipt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Receipt", "prove"]
 
 _READABLE_START, _READABLE_END = re.compile(rb"\A[\t -~\x80-\xff]*"), re.compile(rb"[\t -~\x80-\xff]*\Z")
 _AROUND = 400
-"""Bytes around a word in which the rest of the name is looked for."""
+"""Bytes around a word in which to look for the rest of the name."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +40,12 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
         byte_count: Bytes read from disk.
         content_byte_count: Bytes searched, after decompression.
         tombstones: The mark of each tombstone, and when its subject was forgotten.
-        found: Files that name a forgotten subject. Empty if no file does. A file that says where a copy is counts as
-            "address".
+        found: Files that name a forgotten subject; empty if no file does. A file with the address of a copy has the
+            kind "address".
         unread: Files that could not be read in their format, with the reason.
         copies: The archives, exports and loaded databases that were searched.
-        not_searched: What firmlake cannot search.
-        seal: Keyed hash of all of the above. With the key, one can check that the receipt was not edited.
+        not_searched: Places that firmlake cannot search.
+        seal: Keyed hash of all other fields. With the key, anybody can check that the receipt was not edited.
     """
 
     proved_at: datetime
@@ -109,7 +109,7 @@ def prove(
         copies=tuple(copies.names()) if copies else (),
         not_searched=tuple(copies.out_of_reach()) if copies else (),
     )
-    # Paths and addresses may name the forgotten, but the receipt is kept for good.
+    # Paths and addresses may name forgotten subjects, but the receipt is kept forever.
     receipt = msgspec.json.decode(clean_record(msgspec.json.encode(receipt), forgotten), type=Receipt)
     receipt = msgspec.structs.replace(receipt, seal=forgotten.keyed(msgspec.json.encode(receipt).decode()))
     path = folders.state / "receipts" / f"{now:%Y%m%dT%H%M%SZ}.json"

@@ -1,4 +1,4 @@
-"""The copies outside the data folder that firmlake made: archives, exports and loaded databases."""
+"""Clean the copies that firmlake made outside the data folder: archives, exports and loaded databases."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ _ALWAYS = (
     "Files written by `--out`, `--log`, `--page` and `report --to`, and databases that exports were loaded into",
 )
 _PREFECT = (
-    "Prefect's database {path} keeps log lines, parameters and artifacts: delete the flow runs that name them there"
+    "Prefect's database {path} keeps log lines, parameters and artifacts: delete the flow runs that name a forgotten "
+    "subject there"
 )
 _HASHED = (
-    "Exports in {url} hash columns by `export.mask`, so rows of the forgotten are not found there: export whole again"
+    "Exports in {url} have columns hashed by `export.mask`, in which forgotten subjects cannot be found: export whole "
+    "again"
 )
 _NAMED = (
-    "The address of {name} names a forgotten subject, and is kept to reach it: move it to another address, then {gone}"
+    "The address of {name} names a forgotten subject, and is kept to reach the copy: move the copy to another address, "
+    "then run {gone}"
 )
 _OURS = ("exports", "landing", "runs", "state", "staged")
 """Folders of archives and exports in which only firmlake writes."""
@@ -43,14 +46,14 @@ Clean = Callable[[], Iterator[Place]]
 
 
 class Copies:
-    """The copies recorded in a data folder, and what could not be cleaned in them.
+    """The copies recorded in a data folder, and those that could not be cleaned.
 
     Args:
         folders: The data folder.
         forgotten: The forgotten subjects.
         settings: Limits of DuckDB.
         now: The clock, UTC.
-        tell: Receives a line for each copy.
+        tell: Called with a line for each copy.
     """
 
     def __init__(
@@ -85,20 +88,20 @@ class Copies:
                 places += clean()
             except FirmlakeError as error:
                 why = f"{error.message}. {error.next_step}".removesuffix(". ")
-                self.failed[name] = f"{why}. Then run `firmlake forget`; if it is gone for good, {gone}"
+                self.failed[name] = f"{why}. Then run `firmlake forget`; if the copy no longer exists, run {gone}"
         return places
 
     def names(self) -> list[str]:
-        """Name the copies that the last `clean` could read."""
+        """Return the names of the copies that the last `clean` could read."""
         return [name for name, _, _ in self._all(write=False) if name not in self.failed]
 
     def out_of_reach(self) -> list[str]:
-        """Name what could not be cleaned, and what nobody but the operator can, one sentence each."""
+        """Describe the copies that could not be cleaned, and those that only the operator can clean, in sentences."""
         nested = sorted(self._folders.data.glob("portfolios/*/state"))
         return [
             *(f"{name[0].upper()}{name[1:]} was not cleaned: {why}" for name, why in self.failed.items()),
             *self._remarks,
-            *(f"{path.parent} is a data folder of its own: forget there too, with --data" for path in nested),
+            *(f"{path.parent} is a separate data folder: forget there too, with --data" for path in nested),
             *_logs(),
             *_ALWAYS,
         ]
@@ -106,7 +109,7 @@ class Copies:
     # -----------------------------------------------------------------------------------------------------------------
 
     def _all(self, *, write: bool) -> Iterator[tuple[str, str, Clean]]:
-        """Yield the name of each copy, what to do once it is gone, and the function that cleans it."""
+        """Yield the name of each copy, the command to drop it once it no longer exists, and a function to clean it."""
         for url in known_archives(self._folders):
             gone = f"`firmlake forget --gone {quote(url)}`"
             yield f"the archive {url}", gone, partial(self._archive, url, write=write)
@@ -141,7 +144,7 @@ class Copies:
         )
 
     def _drop_versions(self, destination: Destination, places: list[Place], *, write: bool) -> None:
-        """Delete old versions of objects, also those that a killed call left, and unfinished files in a folder."""
+        """Delete old versions of objects, including those that a killed call left, and unfinished files in a folder."""
         if write and isinstance(destination, Folder):
             unfinished = (path for folder in _OURS for path in (destination.path / folder).rglob("*.part"))
             for path in [*unfinished, *destination.path.glob(".latest.json.*.part")]:
@@ -151,14 +154,14 @@ class Copies:
 
 
 def drop_copy(folders: Folders, address: str) -> None:
-    """Take a copy that is gone for good off the record, so that no forget and no proof looks for it any more.
+    """Remove a copy that no longer exists from the record, so that `forget` and proofs no longer look for it.
 
     Args:
         folders: The data folder.
         address: The address of an archive or an export, or database and schema of a load, as `Copies` names them.
 
     Raises:
-        UsageError: No such copy is recorded. The message names all.
+        UsageError: No such copy is recorded. The next step lists all copies.
     """
     archives, exports = known_archives(folders), [last.target for last in last_exports(folders)]
     if address not in (*archives, *exports):
@@ -171,7 +174,7 @@ def drop_copy(folders: Folders, address: str) -> None:
 
 
 def _logs() -> Iterator[str]:
-    """Name the database of a local Prefect server, if there is one."""
+    """Describe the database of a local Prefect server, if there is one."""
     path = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect") / "prefect.db"
     if path.exists():
         yield _PREFECT.format(path=path)

@@ -1,4 +1,4 @@
-"""Retention: find and remove personal data that is older than `privacy.keep_days` allows."""
+"""Find and remove personal data that is older than `privacy.keep_days` allows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Expired(NamedTuple):
 
 
 def is_lookup(run: Run) -> bool:
-    """Tell whether `firmlake company` started this run."""
+    """Return whether `firmlake company` started this run."""
     return run.plan.list_name.startswith(_LOOKUP)
 
 
@@ -99,7 +99,7 @@ def _is_over(made_at: datetime, days: int, now: datetime) -> bool:
 
 
 def _expired_tables(run: Run, days: KeepDaysSettings, now: datetime) -> dict[str, tuple[pl.DataFrame, str]]:
-    """Return the tables of a run that change, without the data that is too old, and the kinds of data removed."""
+    """Return the tables of a run that change, without data that is too old, and the kind of data removed from each."""
     has_old_refusals = _is_over(run.plan.started_at, days.refused_lines, now)
     has_old_cells = _is_over(run.plan.started_at, days.lists, now)
     found: dict[str, tuple[pl.DataFrame, str]] = {}
@@ -129,7 +129,7 @@ def _same(frame: pl.DataFrame, other: pl.DataFrame) -> int:
 
 
 def _expired_plans(folders: Folders, days: KeepDaysSettings, now: datetime) -> Iterator[tuple[Path, datetime, bool]]:
-    """Yield plans of contacts that are too old, and plans whose refused lines are."""
+    """Yield plans of contacts that are too old, and plans whose refused lines are too old."""
     for path in sorted([*folders.additions.glob("plan=*/plan.json"), *(folders.data / "plans").glob("*.json")]):
         plan = read_json(path, ContactPlan)
         made_at = plan.made_at.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Check and clean the files from which staged tables and the warehouse are made, in a data folder or a copy of one."""
+"""Check and clean the source files of staged tables and warehouse, in a data folder or a copy of one."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["check_sources", "clean_sources"]
 
 
 def check_sources(folders: Folders) -> None:
-    """Check that frozen tables, landed answers and documents are what was written.
+    """Check that frozen tables, landed answers and documents are unchanged.
 
     Raises:
-        DamagedError: One is not. The message names the file and says how to restore it.
+        DamagedError: A file was changed. The message names the file and says how to restore it.
     """
     for run in list_runs(folders):
         for name in run.plan.sha256:

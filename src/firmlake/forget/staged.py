@@ -54,7 +54,7 @@ def stage_again(run: Run) -> None:
 
 
 def replace_staged(run: Run, manifest: Manifest, frames: dict[str, pl.DataFrame]) -> None:
-    """Replace staged files by files with new names. A crash leaves either all old files in use or all new ones."""
+    """Replace staged files by files with new names. After a crash, either all old or all new files are in use."""
     folder, mark = run.folders.staged(run.run_id), secrets.token_hex(3)
     files = []
     for file in manifest.files:
@@ -103,7 +103,7 @@ def _is_current(run: Run, manifest: Manifest) -> bool:
 def _without_hashes(
     run: Run, manifest: Manifest, changes: Mapping[str, tuple[pl.DataFrame, pl.DataFrame]], forgotten: Forgotten
 ) -> dict[str, pl.DataFrame]:
-    """Key the answer hashes of companies whose rows changed, so that a guess cannot be tested without the key."""
+    """Replace the answer hashes of companies whose rows changed by keyed hashes, so that nobody can test a guess."""
     parts = [
         before.join(after, on=before.columns, how="anti", nulls_equal=True).select(_COMPANY)
         for before, after in changes.values()
@@ -131,9 +131,9 @@ def _with_other_names(
     frames: Mapping[str, pl.DataFrame],
     forgotten: Forgotten,
 ) -> dict[str, pl.DataFrame]:
-    """Rename all requests of a run from which a company was removed.
+    """Change the ids of all requests of a run from which a company was removed.
 
-    The name of a request is a hash of its companies. The tables do not tell which requests asked for the company.
+    The id of a request is a hash of its companies, and the tables do not show which requests named the company.
     """
     if not any(before.height > after.height for before, after in changes.values()):
         return {}

@@ -21,7 +21,7 @@ def read_subject(parts: Sequence[str]) -> Subject:
     """Read a subject from its parts: its kind, then a name, an id, or a country and a company number.
 
     Raises:
-        UsageError: The parts are not a valid subject. Logs keep messages, so the message does not repeat the parts.
+        UsageError: The parts are not a valid subject. The message does not repeat them, because logs keep messages.
     """
     kind, *rest = (part.strip() for part in parts)
     if len(rest) not in _NUMBER_OF_PARTS.get(kind, ()) or not all(rest):

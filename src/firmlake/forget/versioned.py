@@ -1,4 +1,4 @@
-"""Clean tables that keep their versions: Delta Lake and Iceberg tables of exports."""
+"""Clean exported tables that keep earlier versions: Delta Lake and Iceberg."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["VersionedTable", "versioned_tables", "with_version"]
 
 
 class VersionedTable(NamedTuple):
-    """A Delta Lake or Iceberg table: its format, its path or name, and the place of its exports."""
+    """A Delta Lake or Iceberg table: its format, its path or name, and its destination."""
 
     format: str
     name: str
@@ -71,7 +71,7 @@ def versioned_tables(destination: Destination, manifest: ExportManifest) -> Iter
 
 
 def with_version(table: ExportedTable, versions: Mapping[str, int]) -> ExportedTable:
-    """Return the description of a table with the version that `firmlake forget` made of it."""
+    """Return the description of a table with the version that `firmlake forget` wrote."""
     if version := versions.get(table.delta_path):
         return msgspec.structs.replace(table, delta_version=version)
     if version := versions.get(table.iceberg_table):

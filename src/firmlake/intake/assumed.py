@@ -1,4 +1,4 @@
-"""Countries that a list only implies: a number without a country is read as one of the register its column names."""
+"""Countries that a list only implies: the register that names a column gives the country of its numbers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["count_assumed", "tell_assumed"]
 
 
 def count_assumed(lines: pl.DataFrame) -> pl.DataFrame:
-    """Count the numbers whose country only the name of their column gives.
+    """Count the numbers whose country follows only from the name of their column.
 
     Args:
         lines: Lines that name a company, from `firmlake.intake.resolve.resolve_lines`.
 
     Returns:
-        One row per column and country: header (position of the column), country, count, example; and other_count and
-        other_example of those that had to be repaired, although they are numbers of another country as they stand.
+        One row per column and country: header (position of the column), country, count, example, and other_count and
+        other_example for numbers that had to be repaired, but are valid numbers of another country unchanged.
     """
     assumed = lines.filter(pl.col("header").is_not_null()).select("line", "header", "country", "given", "repairs")
     was_repaired = pl.col("repairs") > 0
@@ -41,7 +41,7 @@ def count_assumed(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def tell_assumed(parts: Iterable[pl.DataFrame], columns: Sequence[str]) -> tuple[str, ...]:
-    """Say in one sentence which countries were assumed, with the way to override them; nothing if none was.
+    """Describe the assumed countries in one sentence, with the way to override them; empty if there are none.
 
     Args:
         parts: Results of `count_assumed` for the batches of a list, in order.
@@ -66,7 +66,7 @@ def _describe(column: str, row: Mapping[str, Any]) -> str:
 
 
 def _compare(repaired: pl.DataFrame) -> pl.DataFrame:
-    """Tell of each number whether it is one of another country without a repair."""
+    """Add to each number whether it is valid in another country without a repair."""
     is_other = pl.repeat(value=False, n=repaired.height, dtype=pl.Boolean, eager=True)
     for country in COUNTRIES:
         found = identify(repaired["given"], pl.repeat(country, repaired.height, dtype=pl.String, eager=True))

@@ -1,4 +1,4 @@
-"""Check digits of company numbers, as Polars expressions; python-stdnum is the oracle of the tests."""
+"""Check digits of company numbers, as Polars expressions; the tests compare them with python-stdnum."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _siren(number: pl.Expr) -> pl.Expr:
 
 
 def _siret(number: pl.Expr) -> pl.Expr:
-    """Check a SIREN and five digits; for branches of La Poste (not its head office) the digit sum is divisible by 5."""
+    """Check a SIREN and five digits. For branches of La Poste (not its head office), the digit sum must divide by 5."""
     siren = number // 100_000
     is_multiple_of_5 = _sum_of_pairs(number, 7, _DIGIT_SUM) % 5 == 0
     holds = _sum_of_pairs(number, 7, _LUHN_SUM) % 10 == 0

@@ -82,7 +82,7 @@ def _by_position(path: Path, table: TextTable, wanted: Mapping[str, str]) -> Cho
 
 
 def _require(search: Search, synonyms: Synonyms) -> None:
-    """Refuse the file where a column that is needed is missing."""
+    """Refuse the file if a required column is missing."""
     path, table, choice = search.path, search.table, search.choice
     missing = [role for role in synonyms if role not in {COUNTRY, *NUMBER_ROLES} and not choice.get(role)]
     if not any(choice.get(role) for role in NUMBER_ROLES):
@@ -95,8 +95,8 @@ def _require(search: Search, synonyms: Synonyms) -> None:
         raise UndecidedError(
             f"{path}: column {search.name(position)} looks like {ADJECTIVES[country]} company numbers "
             f"({search.examples(position)}), but nothing names their country",
-            f"If it holds them, use --map number={mapped} and set intake.default_country to {country}; if not, map the "
-            "right column, or look the companies up by name with `firmlake match`",
+            f"If it holds company numbers, use --map number={mapped} and set intake.default_country to {country}; if "
+            "not, map the right column, or find the companies by name with `firmlake match`",
         )
     sought = " and ".join(role.replace("_", " ") for role in missing)
     flag = "--map " + " --map ".join(f"{_FLAGS.get(role, role)}=COLUMN" for role in missing)
@@ -108,15 +108,15 @@ def _require(search: Search, synonyms: Synonyms) -> None:
     named = next((name for name in table.names if is_company_name(name)), None)
     if named is not None and _NUMBER in missing:
         raise CompanyListError(
-            f"{path} names companies (column {named!r}), but has no company numbers, by which the service knows them. "
+            f"{path} names companies (column {named!r}), but has no company numbers, which the service needs. "
             f"Its columns are {quoted_names(table.names)}",
-            f"Look them up in a register file of yours: `firmlake match {shlex.quote(str(path))} --register FILE`; or, "
-            f"if a column holds them, {flag}",
+            f"Find the numbers in a register file: `firmlake match {shlex.quote(str(path))} --register FILE`; or, if a "
+            f"column holds them, map it: {flag}",
         )
     raise CompanyListError(
-        f"{path}: no column is known as {sought}. Its columns are {quoted_names(table.names)}",
-        f"Map the right one by its name ({flag}), or set intake.header to no if these are data, or intake.header_row "
-        "to the line with the names",
+        f"{path}: no column looks like a {sought}. Its columns are {quoted_names(table.names)}",
+        f"Map the right column by its name ({flag}). If these are data, set intake.header to no; if the names are on "
+        "another line, set intake.header_row",
     )
 
 

@@ -35,18 +35,18 @@ SEVERAL: Final = {
     "be_nl_number": ("BE", "NL"), "be_fr_number": ("BE", "FR"), "nl_fr_number": ("NL", "FR"),
     "be_nl_fr_number": ("BE", "NL", "FR"),
 }  # fmt: skip
-"""Roles of columns named after several registers (`KBO/KvK`), with the countries of these."""
+"""Roles of columns named after several registers (`KBO/KvK`), with the countries of these registers."""
 
 NUMBER_ROLES: Final = (
     "company_number", *SEVERAL, "enterprise_number", "be_number", "nl_number", "siren", "siret", "vat_number",
 )  # fmt: skip
-"""Roles of columns with company numbers, in order of precedence: the first filled one of a line is read."""
+"""Roles of columns with company numbers, in order of precedence: the first filled column of a line is read."""
 
 COLUMN_COUNTRY: Final = {"be_number": "BE", "nl_number": "NL", "siren": "FR", "siret": "FR"}
 """Countries of roles named after the register of one country, for numbers that have no country of their own."""
 
 FALLBACK_COUNTRY: Final = {"enterprise_number": "BE"}
-"""Countries suggested by a role if nothing else names one: Belgian words that are used for other countries too."""
+"""Countries that a role suggests if nothing else names one. These Belgian words are used for other countries too."""
 
 
 def header_names(*names: str) -> frozenset[str]:
@@ -101,8 +101,8 @@ _ELLIPSIS: Final = re.compile(r"-\s*$")
 def role_of(name: str, synonyms: Synonyms) -> str | None:
     """Return the role of a column by its header name; None if the name is unknown.
 
-    A name in two languages or with a remark (`Land / Pays`, `KvK (8 digits)`) counts by its first part that is known. A
-    name of several registers (`KBO/KvK`) has a role of its own.
+    The first known part of a name in two languages or with a remark decides (`Land / Pays`, `KvK (8 digits)`). A name
+    of several registers (`KBO/KvK`) has a role of its own.
 
     Example:
         >>> role_of("N° d'entreprise / Ondernemingsnr.", COMPANY_COLUMNS), role_of("KBO-nummer", COMPANY_COLUMNS)
@@ -135,16 +135,16 @@ def find_columns(
 ) -> dict[str, tuple[int, ...]]:
     """Return the positions of the columns by role.
 
-    Two columns may have one role (a header name that occurs twice).
+    Several columns may share a role, for example if a header name occurs twice.
 
     Args:
         path: The file, for messages.
         names: Header names in the order of the columns.
         synonyms: The roles sought.
-        mapping: Header names for roles that are not to be found by synonym.
+        mapping: Header names for roles that the user has mapped, instead of synonyms.
 
     Raises:
-        CompanyListError: The mapping names a column that does not exist; the message suggests the nearest.
+        CompanyListError: The mapping names a column that does not exist. The next step suggests a similar name.
     """
     found: dict[str, list[int]] = {}
     for position, name in enumerate(names):

@@ -39,22 +39,22 @@ class CompanyList:
     r"""The companies of one list, with an account of every line.
 
     `line_count` = `header_count` + companies + refused + `repeated_count` + `blank_count`. Lines joined by a quoted
-    field count as one. `line` is the number of its first line in the file (the row in XLSX and Parquet), from 1.
+    field count as one, numbered after the first of them. `line` counts from 1; in XLSX and Parquet it is the row.
 
     Attributes:
         path: The file.
         sha256: Identity of the set of companies: hash of the sorted lines `BE 0403227515\n`. It does not depend on
-            spelling, order, repetitions and refused lines.
+            spelling, order, repetitions or refused lines.
         line_count: Lines of the file.
         header_count: Lines before the data.
         blank_count: Lines without content.
-        repeated_count: Lines whose company an earlier line named.
+        repeated_count: Lines that repeat the company of an earlier line.
         companies: country, company_number, line, given. One row per company, from the first line that names it, in file
             order.
         repaired: line, given, country, company_number, reason. One row per line whose number was repaired,
             repetitions included.
         refused: line, given, reason. One row per line that names no company known to the service.
-        is_file: Whether `path` is a file; False if the companies were known already and `path` is only a name.
+        is_file: Whether `path` is a file; False if the companies come from elsewhere and `path` is only a name.
         guesses: One sentence for each guess about the list, with the way to override it.
     """
 
@@ -72,7 +72,7 @@ class CompanyList:
 
 
 def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()) -> CompanyList:  # noqa: B008 - frozen
-    """Read a company list of any format and spelling; lines that cannot be used are refused one by one.
+    """Read a company list of any format and spelling; each line that cannot be used is refused with a reason.
 
     Args:
         path: CSV, TSV, plain text or NDJSON (also compressed with gzip), XLSX or Parquet; detected by content.
@@ -90,7 +90,7 @@ def read_company_list(path: Path | str, options: IntakeOptions = IntakeOptions()
     parts = [_part(lines) for lines in entries.batches]
     data_count, blank_count = sum(part.line_count for part in parts), sum(part.blank_count for part in parts)
     if data_count == blank_count:
-        content = "a header and no other line" if header_count else "no line with anything on it"
+        content = "only a header" if header_count else "only blank lines"
         raise CompanyListError(f"{path} is empty: it has {content}", "Export the list again")
     named, repaired, refused = (pl.concat(frames) for frames in zip(*(part.frames for part in parts), strict=True))
     if not named.height:
@@ -121,7 +121,7 @@ class _Part(NamedTuple):
 
 
 def choose_from(companies: CompanyList, chosen: pl.DataFrame) -> CompanyList:
-    """Keep only some companies of a list; the account of its lines stays as it is.
+    """Keep only some companies of a list; the counts of its lines do not change.
 
     Args:
         companies: The list.
@@ -132,11 +132,11 @@ def choose_from(companies: CompanyList, chosen: pl.DataFrame) -> CompanyList:
 
 
 def known_companies(companies: pl.DataFrame, name: str) -> CompanyList:
-    """Make a list from known companies instead of a file.
+    """Make a list from companies in normal form instead of a file.
 
     Args:
         companies: country, company_number; each company once, in normal form.
-        name: Name of the list, in place of a path.
+        name: Name of the list, used instead of a path.
     """
     lines = companies.select("country", "company_number", line=pl.int_range(1, pl.len() + 1), given="company_number")
     none = lines.clear().with_columns(reason=pl.lit("", pl.String))
@@ -159,7 +159,7 @@ def identity_of(companies: pl.DataFrame) -> str:
 
 
 def _part(lines: pl.DataFrame) -> _Part:
-    """Split lines into those that name a company, the repaired ones among them, and the refused ones."""
+    """Split lines into those that name a company (and the repaired ones among these) and those that are refused."""
     is_blank = pl.col("problem").eq_missing(pl.lit(BLANK))
     refused = lines.filter(pl.col("problem").is_not_null() & ~is_blank)
     named = lines.filter(pl.col("problem").is_null())

@@ -1,4 +1,4 @@
-"""Examine the values of a list's columns: which are countries, and which are valid company numbers."""
+"""Examine the columns of a list for values that are countries or valid company numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Evidence", "column_texts", "country_shares", "number_evidence"]
 
 _MOST_CELLS: Final = 200_000
 _MOST_COLUMNS: Final = 40
-"""Most columns examined closely: the leftmost of those that look like numbers."""
+"""Examine at most this many columns closely: the leftmost that look like numbers."""
 
 _LIKE_A_NUMBER: Final = r"^(?:[^0-9]*[0-9]){7,14}[^0-9]*$"
 _LIKE_A_DATE: Final = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
@@ -29,7 +29,7 @@ class Evidence(NamedTuple):
     Attributes:
         share: Share of filled cells that are valid company numbers.
         valid_count: Number of valid company numbers.
-        is_checked: Whether most of them have a check digit or a prefix, so that they are unlikely to be anything else.
+        is_checked: Whether most of the valid numbers have a check digit or a prefix, so they are hardly anything else.
         companies: The company of each row, null if there is none.
         examples: The first valid texts.
     """
@@ -68,8 +68,8 @@ def number_evidence(
         sample: Rows with `fields`, a list of texts.
         roles: Role by position, for columns that may be chosen.
         country: `BE`, `NL`, `FR` or null for each row.
-        default_country: Country of numbers without any other; None if there is no default.
-        is_register: Whether only numbers of the register of their role count, whatever the country of a row.
+        default_country: Country of numbers without another country; None if there is no default.
+        is_register: Whether only numbers of the register named by their role count, whatever the country of a row.
     """
     looks = _cells(sample).filter(pl.col("text").str.contains(_LIKE_A_NUMBER))["position"].unique().sort()
     likely = [position for position in looks if position in roles][:_MOST_COLUMNS]

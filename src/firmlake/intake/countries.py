@@ -46,5 +46,5 @@ def country_codes(cells: pl.Series) -> pl.Series:
 
 
 def is_country(text: str) -> bool:
-    """Tell whether a text is the name or code of a country known to the service."""
+    """Return whether a text is the name or code of a country known to the service."""
     return fold(text) in _CODE_OF

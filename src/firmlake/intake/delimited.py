@@ -27,14 +27,14 @@ _NO_DELIMITER: Final = "\x1f"
 _NO_DELIMITERS: Final = ('"', "\n", "\r")
 _FEWEST_ALIKE: Final = 0.5
 _MAX_LINES: Final = 1_000
-"""Most lines of a quoted field. More of them mean that a quotation mark was left open and swallowed lines."""
+"""Most lines of a quoted field. More lines mean that a quotation mark was left open and swallowed them."""
 
 _SEPARATOR_LINE: Final = re.compile(r"sep=(.)", re.IGNORECASE)
 """First line by which spreadsheets declare the delimiter."""
 
 
 class _Layout(NamedTuple):
-    """How the lines of one file are read; `start` is the first line that is."""
+    """How to read the lines of a file; `start` is the first line to read."""
 
     file: TextFile
     delimiter: str
@@ -72,7 +72,7 @@ def open_delimited(file: TextFile, options: IntakeSettings, synonyms: Synonyms) 
 
 
 def _first_records(layout: _Layout) -> pl.DataFrame:
-    """Give some first records that are not blank."""
+    """Return the first records that are not blank, at most `SAMPLE_ROWS`."""
     is_data = ~pl.col("text").str.contains(_blank(layout.delimiter)) & (pl.col("line") >= layout.start)
     for records in _records(layout):
         data = records.filter(is_data).head(SAMPLE_ROWS)
@@ -93,7 +93,7 @@ def _count_above(layout: _Layout) -> int:
 
 
 def _find_delimiter(path: Path, sample: pl.DataFrame, options: IntakeSettings, synonyms: Synonyms) -> str:
-    """Return the delimiter that gives the header known names or, failing that, most lines equally many fields."""
+    """Return the delimiter that yields known header names or, failing that, the same number of fields on most lines."""
     best, best_rank = _NO_DELIMITER, (0, _FEWEST_ALIKE, 1)
     for delimiter in _DELIMITERS:
         records, _ = join_quoted_lines(sample, delimiter)
@@ -133,7 +133,7 @@ def _refuse_open_quote(path: Path, records: pl.DataFrame) -> None:
     if records.height:
         raise CompanyListError(
             f"{path}: the quotation mark that opens on line {records['line'][0]} is not closed",
-            "Close or remove it, and check whether the file was truncated",
+            "Close or remove the mark, and check whether the file was truncated",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
+from shlex import quote
 from typing import Final, Literal
 
 from firmlake.core.errors import CompanyListError
@@ -43,11 +44,11 @@ _NO_LIST: Final = {
 
 
 def find_format(path: Path, options: IntakeSettings) -> Format:
-    """Return the format of a list; everything that is not binary is text, also inside gzip.
+    """Return the format of a list. Everything that is not a known binary format is text, including gzip.
 
     Raises:
-        CompanyListError: The file is missing, unreadable, empty, cut, damaged, encrypted or no list at all; correct the
-            path or save the list in another format.
+        CompanyListError: The file is missing, unreadable, empty, truncated, damaged, encrypted or not a list. Correct
+            the path, or save the list in another format.
     """
     if path.is_dir():
         return "folder"
@@ -58,11 +59,11 @@ def find_format(path: Path, options: IntakeSettings) -> Format:
     if start[8:12] == b"DUCK":
         raise CompanyListError(
             f"{path} is a DuckDB database, not a list",
-            "Name the query that gives the list: --sql 'FROM my_table', with this file as LIST",
+            "Keep this file as LIST, and give a query that returns the list: --sql 'FROM my_table'",
         )
     if start.startswith(_OLE):
         if _ENCRYPTED in path.read_bytes():
-            raise CompanyListError(f"{path} is protected with a password", "Save it without one")
+            raise CompanyListError(f"{path} is protected with a password", "Save it without a password")
         return "workbook"
     if start.startswith(_PARQUET):
         return _whole_parquet(path)
@@ -92,7 +93,7 @@ def _first_bytes(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():
             raise CompanyListError(
-                f"{path} is not a regular file", f"Read it as standard input: `firmlake run - < {path}`"
+                f"{path} is not a regular file", f"Read it as standard input: `firmlake run - < {quote(str(path))}`"
             )
         with path.open("rb") as file:
             start = file.read(16)
@@ -110,7 +111,7 @@ def _whole_parquet(path: Path) -> Format:
         file.seek(-len(_PARQUET), 2)
         if file.tell() >= 2 * len(_PARQUET) and file.read() == _PARQUET:
             return "parquet"
-    raise CompanyListError(f"{path} is a Parquet file that was cut: its end is missing", "Copy or export it again")
+    raise CompanyListError(f"{path} is a truncated Parquet file: its end is missing", "Copy or export it again")
 
 
 def _whole_archive(path: Path, options: IntakeSettings) -> Format:
@@ -121,12 +122,12 @@ def _whole_archive(path: Path, options: IntakeSettings) -> Format:
             if sum(part.file_size for part in archive.infolist()) > limit << 20:
                 raise too_large(path, limit, "MB", "intake.max_inflated_megabytes")
             if any(part.flag_bits & 1 for part in archive.infolist()):
-                raise CompanyListError(f"{path} is protected with a password", "Save it without one")
+                raise CompanyListError(f"{path} is protected with a password", "Save it without a password")
             kind = _archive_kind(path, archive)
             damaged = archive.testzip()
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
         raise CompanyListError(
-            f"{path} is a ZIP or XLSX file that was cut or damaged", "Copy or export it again"
+            f"{path} is a truncated or damaged ZIP or XLSX file", "Copy or export it again"
         ) from error
     if damaged:
         raise CompanyListError(f"{path} is damaged in {damaged}", "Copy or export it again")

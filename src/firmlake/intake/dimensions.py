@@ -1,7 +1,7 @@
 """Measure how much memory the worksheets of an XLSX file need, before any is loaded.
 
-A reader allocates the whole rectangle that encloses all cells, so a single cell at XFD1048576 takes 549 GB. The
-dimensions that a sheet declares cannot be trusted, so the cells themselves are scanned.
+A reader allocates the rectangle that encloses all cells, so a single cell at XFD1048576 takes 549 GB. The dimensions
+that a sheet declares cannot be trusted, so the cells themselves are scanned.
 """
 
 from __future__ import annotations
@@ -111,6 +111,6 @@ def read_head(archive: zipfile.ZipFile, part: str, max_bytes: int = _MAX_INDEX_B
 
 
 def attribute(tag: str, name: str) -> str:
-    """Return the value of an attribute of a tag as it is written; empty if the tag has none of this name."""
+    """Return the value of an attribute of a tag as written; empty if the tag has no such attribute."""
     found = re.search(rf"""(?:^|\s){name}\s*=\s*(["'])(.*?)\1""", tag)
     return found[2] if found else ""

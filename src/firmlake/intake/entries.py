@@ -1,4 +1,4 @@
-"""Read the lines of a list, each with its company; used for company lists and contact lists."""
+"""Read the lines of a company list or contact list, each with its company."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def read_entries(
         synonyms: Header names by role: `COMPANY_COLUMNS`, and those of other roles.
         mapping: Columns of these other roles, if they cannot be detected: header name, or position from 1 if there is
             no header.
-        with_cells: Whether batches also hold the text of every column (`field(n)` for `table.columns[n]`), in `text`
-            the whole line if it cannot be split into fields, and `KINDS` if the table has them.
+        with_cells: Whether batches also hold the text of every column (`field(n)` for `table.columns[n]`), the whole
+            line in `text` if it cannot be split into fields, and `KINDS` if the table has them.
 
     Raises:
         CompanyListError: The file cannot be used, now or while its batches are read. Follow the next step.

@@ -8,16 +8,16 @@ from firmlake.intake.checks import NO_CHECK, REFUSED
 
 __all__ = ["EMPTY", "FORMS", "Form"]
 
-EMPTY: Final = "no company number: fill it in, or take the line out"
+EMPTY: Final = "no company number: fill it in, or remove the line"
 
 _MOD97: Final = "wrong check digits (mod 97): the last two do not fit the first eight; look for a typing mistake"
 _LUHN: Final = "wrong check digit (Luhn): look for a typing mistake or swapped digits"
-_VAT: Final = "wrong VAT number: its key or the SIREN in it does not hold; look for a typing mistake"
+_VAT: Final = "wrong VAT number: its key or its SIREN is not valid; look for a typing mistake"
 _ABROAD: Final = "a number of another country: the service knows BE, NL and FR only"
 _BE_LENGTH: Final = "wrong form: a Belgian enterprise number has 10 digits and begins with 0 or 1"
 _NL_LENGTH: Final = "wrong length: a Dutch KVK number has 8 digits"
-_FR_LENGTH: Final = "wrong length: a French SIREN has 9 digits (a SIRET 14, a VAT number 11 behind FR)"
-_FR_SHORT: Final = f"{_FR_LENGTH}; with a zero in front its check digit does not hold"
+_FR_LENGTH: Final = "wrong length: a French SIREN has 9 digits (a SIRET 14, a VAT number 11 after FR)"
+_FR_SHORT: Final = f"{_FR_LENGTH}; with a leading zero, its check digit is wrong"
 
 _ZERO: Final = "leading zero restored"
 _SIRET_TO_SIREN: Final = "SIRET shortened to its SIREN"
@@ -51,7 +51,7 @@ FORMS: Final = {
     "BE": (
         _NOTHING,
         Form(r"^[01][0-9]{9}$", "enterprise number", _MOD97),
-        Form(r"^[0-9]{9}$", "enterprise number", f"{_BE_LENGTH}; with a zero in front its check digits do not hold",
+        Form(r"^[0-9]{9}$", "enterprise number", f"{_BE_LENGTH}; with a leading zero, its check digits are wrong",
              _ZERO, lost_zero=True),
         Form(r"^[2-8][0-9]{9}$", REFUSED,
              "a Belgian establishment unit, not a company: give the number of the enterprise it belongs to"),
@@ -64,8 +64,9 @@ FORMS: Final = {
         Form(r"^[0-9]{8}$", NO_CHECK, ""),
         Form(r"^[0-9]{7}$", NO_CHECK, "", _ZERO, lost_zero=True),
         Form(r"^[0-9]{9}B[0-9]{2}$", REFUSED,
-             "a Dutch VAT number, by which no company is found: give the KVK number (8 digits)"),
-        Form(r"^[0-9]{9}$", REFUSED, f"{_NL_LENGTH}; 9 digits are an RSIN, by which no company is found"),
+             "a Dutch VAT number, which does not identify a company to the service: give the KVK number (8 digits)"),
+        Form(r"^[0-9]{9}$", REFUSED,
+             f"{_NL_LENGTH}; 9 digits are an RSIN, which does not identify a company to the service"),
         Form(r"^[0-9]{12}$", REFUSED,
              "a Dutch branch number (vestigingsnummer), not a company: give the KVK number (8 digits)"),
         _FOREIGN,
@@ -78,7 +79,7 @@ FORMS: Final = {
         Form(r"^[0-9]{8}$", "SIREN", _FR_SHORT, _ZERO, lost_zero=True),
         Form(r"^[0-9]{14}$", "SIRET", f"not a SIRET: {_LUHN}", _SIRET_TO_SIREN),
         Form(r"^[0-9]{13}$", "SIRET", _FR_SHORT, f"{_ZERO}; {_SIRET_TO_SIREN}", lost_zero=True),
-        Form(r"^[0-9A-Z]{2}000[0-9]{6}$", REFUSED, "a VAT number of Monaco, by which no French company is found"),
+        Form(r"^[0-9A-Z]{2}000[0-9]{6}$", REFUSED, "a VAT number of Monaco, which does not identify a French company"),
         Form(r"^[0-9]{11}$", "VAT", _VAT, _VAT_TO_SIREN, start=2),
         Form(r"^[0-9A-HJ-NP-Z]{2}[0-9]{9}$", "VAT with letters", _VAT, _VAT_TO_SIREN, start=2),
         _FOREIGN,
@@ -90,7 +91,7 @@ FORMS: Final = {
              "nothing names its country: add a country column or a prefix, or set intake.default_country to BE, NL "
              "or FR"),
         _FOREIGN,
-        Form(r"", REFUSED, "not a company number: look whether the right column is read"),
+        Form(r"", REFUSED, "not a company number: check that the right column is read"),
     ),
 }  # fmt: skip
 """Forms by country; None is for numbers without a country. The first form whose pattern matches decides."""

@@ -1,4 +1,4 @@
-"""Guess the columns of a list for country and company number, by the names of the columns and their values."""
+"""Guess which columns of a list hold the country and the company number, from their names and values."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _MOST: Final = 0.5
 """Share of a column's filled cells that must be valid numbers (or countries) for the column to be chosen."""
 
 _FEWEST: Final = 2
-"""Valid numbers that tell a column whose name says nothing: one of a hundred numbers has Belgian check digits."""
+"""Valid numbers needed in a column whose name says nothing: one number in a hundred has Belgian check digits."""
 
 _BY_EVIDENCE: Final = {"be_number": "BE", "siren": "FR", "nl_number": "NL"}
-"""Roles of numbers and their countries; first those that a number is least often taken for by chance."""
+"""Roles of numbers and their countries, ordered by how rarely another number fits by chance."""
 
 _REGISTER: Final = 2
 """Strength of a hint that names a register or a country."""
@@ -54,7 +54,7 @@ class Search:
     choice: Choice
     guesses: list[str] = field(default_factory=list)
     likely: tuple[int, str] | None = None
-    """A column that may hold numbers of this country, though too little says so."""
+    """A column, and the country whose numbers it may hold without enough evidence."""
 
     def name(self, position: int) -> str:
         """Return the name of a column for messages, as it can be given to `--map`."""
@@ -66,7 +66,7 @@ class Search:
 
 
 def guess_country(search: Search) -> None:
-    """Choose the column whose values are countries; its name must suggest it, because language codes look the same."""
+    """Choose the column whose values are countries. Its name must suggest so, because language codes look the same."""
     names = search.table.names
     if search.choice.get(COUNTRY):
         return
@@ -84,13 +84,13 @@ def guess_country(search: Search) -> None:
             raise _ambiguous(search, ranked, "country")
         search.guesses.append(
             f"Countries are read from column {search.name(best)} ({search.examples(best)}); "
-            "another one: --map country=COLUMN"
+            "to choose another column: --map country=COLUMN"
         )
     search.choice[COUNTRY] = (best,)
 
 
 def guess_number(search: Search) -> None:
-    """Choose the column with numbers by name and values, if no known name exists or the known columns hold none."""
+    """Choose the number column by name and values, if no name is known or the columns with known names hold none."""
     sample, choice = search.table.sample, search.choice
     if not sample.height:
         return
@@ -115,14 +115,15 @@ def guess_number(search: Search) -> None:
     if names is not None:
         search.guesses.append(
             f"Company numbers are read from column {search.name(best)} ({', '.join(weighed[best].examples)}); "
-            "another one: --map number=COLUMN"
+            "to choose another column: --map number=COLUMN"
         )
 
 
 def _guess_country_of_numbers(search: Search, by_name: Mapping[int, str]) -> None:
-    """Choose the column most of whose values have Belgian check digits, whatever its name; others are only likely.
+    """Choose the column in which most values have Belgian check digits, whatever its name.
 
-    Columns with a known name are preferred.
+    Columns with a known name are preferred. A column that may hold Dutch or French numbers is not chosen; it only
+    becomes `Search.likely`.
     """
     for role, country in _BY_EVIDENCE.items():
         found = _weigh(search, {}, role)
@@ -139,7 +140,7 @@ def _guess_country_of_numbers(search: Search, by_name: Mapping[int, str]) -> Non
             search.choice[role] = (best,)
             search.guesses.append(
                 f"Belgian company numbers are read from column {search.name(best)} ({search.examples(best)}), "
-                "told by their check digits; another one: --map number=COLUMN"
+                "recognised by their check digits; to choose another column: --map number=COLUMN"
             )
             return
         # One in ten numbers has the check digit of a SIREN, and a KVK number has none.
@@ -148,7 +149,7 @@ def _guess_country_of_numbers(search: Search, by_name: Mapping[int, str]) -> Non
 
 
 def _weigh(search: Search, by_name: Mapping[int, str], assumed: str | None = None) -> dict[int, Evidence]:
-    """Give the columns most of whose values are valid numbers; of the role `assumed`, where it is given."""
+    """Return the columns in which most values are valid numbers; with `assumed`, all columns have this role."""
     names, choice, sample = search.table.names, search.choice, search.table.sample
     roles = {}
     for position in range(search.table.width):
@@ -169,7 +170,7 @@ def _weigh(search: Search, by_name: Mapping[int, str], assumed: str | None = Non
 
 
 def _add_registers(search: Search, by_name: Mapping[int, str]) -> None:
-    """Also read a column named after a register if it fills gaps of the columns with known names."""
+    """Also read a column named after a register if it fills gaps in the columns with known names."""
     names = search.table.names or ()
     hints = {position: hint for position, name in enumerate(names) if (hint := hint_of(name)).strength == _REGISTER}
     beside = [n for n, hint in hints.items() if n not in by_name and hint.role in NUMBER_ROLES]
@@ -186,7 +187,7 @@ def _add_registers(search: Search, by_name: Mapping[int, str]) -> None:
             search.choice[role] = (*search.choice.get(role, ()), position)
             search.guesses.append(
                 f"Company numbers are also read from column {search.name(position)} ({search.examples(position)}); "
-                "to read another one alone: --map number=COLUMN"
+                "to read only one column: --map number=COLUMN"
             )
 
 
@@ -199,7 +200,7 @@ def _leave_out(search: Search, weighed: Mapping[int, Evidence], by_name: Mapping
     for position in empty:
         if values := search.examples(position):
             search.guesses.append(
-                f"Column {search.name(position)} is not read: its values are no company numbers ({values}); "
+                f"Column {search.name(position)} is not read, because its values are not company numbers ({values}); "
                 "to read it: --map number=COLUMN"
             )
 
@@ -227,6 +228,6 @@ def _ambiguous(search: Search, positions: list[int], role: str) -> UndecidedErro
     what = "company numbers" if role == "number" else "countries"
     first = search.name(min(positions)).strip("'\"")
     return UndecidedError(
-        f"{search.path}: columns {columns} hold {what} alike",
+        f"{search.path}: columns {columns} all hold {what}",
         f"Name the right one: --map {role}={shlex.quote(first)} (the setting intake.{role}_column)",
     )

@@ -1,4 +1,4 @@
-"""Find the header of a list, by its names and by the lines below it."""
+"""Find the header of a list from its names and the lines below it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from firmlake.intake.table import SAMPLE_ROWS
 __all__ = ["describe_header", "find_header", "first_data_line", "known_names"]
 
 _MOST_ROWS: Final = 31
-"""Rows in which the header is searched; rows above it are titles."""
+"""Search the header in this many rows; rows above it are titles."""
 
 _FEWEST_DIGITS: Final = 7
 """Digits of the shortest company number: a KVK number without its leading zero."""
@@ -47,7 +47,7 @@ def find_header(
     """Find the row that names the columns, among the first rows that are not blank.
 
     The header is the row with the most known names above the first company number. If no row has a known name, the
-    header is the last row above the data that fills about as many columns as they do.
+    header is the last row above the data that fills about as many columns as the data.
 
     Args:
         path: The file, for messages.
@@ -106,7 +106,7 @@ def _by_data(rows: Sequence[Sequence[str]]) -> HeaderPosition:
 
 
 def first_data_line(header: HeaderPosition, lines: pl.Series) -> int:
-    """Give the line of the first row of data; blank lines above it are part of the header, like the titles."""
+    """Return the line of the first row of data; blank lines above it count as part of the header, like titles."""
     return int(lines[header.data] if header.data < len(lines) else lines[-1] + 1)
 
 
@@ -115,11 +115,11 @@ def describe_header(header: HeaderPosition, lines: pl.Series, names: Sequence[st
     if header.data <= 1:
         return ()
     if names is None:
-        return (f"The data begin on line {lines[header.data]}; if there is a header, set intake.header_row",)
+        return (f"The data begins on line {lines[header.data]}; if there is a header, set intake.header_row",)
     shown = quoted_names([name for name in names if name.strip()], 3)
     return (
-        f"The header is on line {lines[header.row or 0]} ({shown}), and the data begin below line "
-        f"{lines[header.data - 1]}; another one: intake.header_row",
+        f"The header is on line {lines[header.row or 0]} ({shown}), and the data begins below line "
+        f"{lines[header.data - 1]}; to choose another line: intake.header_row",
     )
 
 
@@ -143,7 +143,7 @@ def _filled(row: Sequence[str]) -> int:
 
 
 def _is_number(cell: str) -> bool:
-    """Tell whether a cell looks like a company number: enough digits, few letters, no date."""
+    """Return whether a cell looks like a company number: enough digits, few letters, not a date."""
     if sum(map(str.isdigit, cell)) < _FEWEST_DIGITS or _DATE.search(cell):
         return False
     return sum(map(str.isalpha, cell)) <= _MOST_LETTERS

@@ -1,4 +1,4 @@
-"""Guess the role of a column from words in its name, if the whole name is unknown; its values must confirm it."""
+"""Guess the role of a column from words in its name if the whole name is unknown; its values must confirm the role."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REGISTERS: Final = {
     "vat_number": ("vat", "btw", "tva", "stceg"),
     "enterprise_number": ("onderneming", "enterprise", "entreprise"),
 }
-"""Words that name a register; longer words with such a beginning (`kvknr`, `ondernemingsnummer`) count too."""
+"""Words that name a register; longer words that start with one (`kvknr`, `ondernemingsnummer`) count too."""
 
 _NUMBERS: Final = frozenset(
     ("number", "numbers", "nummer", "nummers", "numero", "num", "nr", "no", "nbr", "n", "reg", "regno", "regnr",
@@ -65,7 +65,7 @@ def hint_of(name: str) -> Hint:
 
 
 def is_company_name(name: str) -> bool:
-    """Tell whether a column is likely to hold the names of companies."""
+    """Return whether a column is likely to hold company names."""
     return any(word in _NAMES for word in _words(name))
 
 

@@ -15,7 +15,7 @@ from firmlake.intake.repair import CLEANING_REPAIRS, clean_numbers
 
 __all__ = ["CONTRADICTION", "REPAIRS", "identify", "read_company"]
 
-CONTRADICTION: Final = "the number names another country than its line or column does: correct one of them"
+CONTRADICTION: Final = "the number names a different country than its line or column: correct one of them"
 
 REPAIRS: Final = (
     *CLEANING_REPAIRS,
@@ -25,7 +25,7 @@ REPAIRS: Final = (
 
 
 def identify(text: pl.Series, country: pl.Series, column_country: str | None = None) -> pl.DataFrame:
-    """Identify the company of each number, or the reason why there is none.
+    """Identify the company of each number, or state why there is none.
 
     The country comes from a prefix or label of the number (`BE 0403...`, `KvK 1708...`), then from `column_country`,
     then from `country`. A prefix that contradicts `column_country` is refused.
@@ -68,7 +68,9 @@ def read_company(country: str, text: str) -> Company:
     """
     row = identify(pl.Series([text]), pl.Series([country]), None).row(0, named=True)
     if row["problem"] is not None or row["country"] != country:
-        raise UsageError(f"{country} {text}: {row['problem'] or 'a number of another country'}", "Correct the number")
+        raise UsageError(
+            f"{country} {text}: {row['problem'] or 'this is a number of another country'}", "Correct the number"
+        )
     return Company(row["country"], row["company_number"])
 
 

@@ -30,7 +30,7 @@ _SCHEMA = pl.Schema(
     }
 )
 _ROWS = 50_000
-"""Lines written at once; cells as JSON take several times as much memory as in the file."""
+"""Lines written at once; as JSON, cells take several times as much memory as in the file."""
 
 _COMPRESSED = (".gz", ".zip", ".zst")
 
@@ -40,8 +40,8 @@ class Members(NamedTuple):
 
     Attributes:
         columns: Names of the kept columns, in file order.
-        types: See `TextTable.types`; by column name.
-        formats: See `TextTable.formats`; by column name.
+        types: As `TextTable.types`, but by column name.
+        formats: As `TextTable.formats`, but by column name.
         delimiter: See `TextTable.delimiter`.
         batches: Frames with one row per line after the header, in file order: line, country, company_number, status
             (accepted, refused or blank), reason (of the refusal or repair), given, columns (a JSON object with the
@@ -109,7 +109,7 @@ def write_members(path: Path, members: Members, expected: int) -> None:
                 writer.write_table(part.to_arrow())
     if count != expected:
         raise CompanyListError(
-            f"The list changed while it was read: it had {expected:,} lines, and now {count:,}", "Run it again"
+            f"The list changed while it was read: it had {expected:,} lines, and now has {count:,}", "Run again"
         )
 
 
@@ -137,7 +137,7 @@ def _shaped(
 
 
 def _given(options: IntakeSettings) -> pl.Expr:
-    """Return the given text: a whole line only if all columns are kept, and nothing if none is."""
+    """Return the given text: a whole line only if all columns are kept, and nothing if no column is."""
     if options.keeps_none:
         return pl.lit(None, pl.String)
     if options.keeps_all:

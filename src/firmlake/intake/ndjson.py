@@ -22,7 +22,7 @@ def open_ndjson(file: TextFile) -> TextTable:
     """Open NDJSON; the columns are the keys of the first objects.
 
     Raises:
-        CompanyListError: None of the first lines is an object, or, while reading, the last line is truncated.
+        CompanyListError: None of the first lines is an object, or, while batches are read, the last line is truncated.
     """
     first = next(line_blocks(file)).head(SAMPLE_ROWS)
     path, keys = file.path, dict[str, None]()
@@ -33,7 +33,8 @@ def open_ndjson(file: TextFile) -> TextTable:
             continue  # the batches refuse this line, with its number
     if not keys:
         raise CompanyListError(
-            f"{path} looks like JSON, but has no object on a line", "Write one object on each line (NDJSON)"
+            f"{path} looks like JSON, but none of its first lines is an object",
+            "Write one object on each line (NDJSON)",
         )
     sample = first.select(fields=pl.concat_list(_value(key).fill_null("") for key in keys))
     return TextTable(tuple(keys), len(keys), 0, sample, partial(_batches, file, tuple(keys)))
@@ -48,7 +49,7 @@ def _batches(file: TextFile, keys: Sequence[str], positions: Sequence[int]) -> I
     for lines in line_blocks(file):
         last = lines.select(text.filter(~is_blank).last()).item() or last
         rows = lines.with_columns(**values)
-        # If nothing was found, the keys may be missing, or the line may not be an object.
+        # A line without any of the values may lack the keys, or may not be an object.
         doubtful = rows.filter(~is_blank & pl.all_horizontal(pl.col(name).is_null() for name in values))
         broken = doubtful.filter(~_is_object(doubtful["text"]))["line"]
         defect = (
@@ -56,7 +57,7 @@ def _batches(file: TextFile, keys: Sequence[str], positions: Sequence[int]) -> I
         )
         yield rows.with_columns(defect=defect, text=pl.when(defect.is_not_null()).then("text"))
     if not last.rstrip().endswith("}") and not _is_object(pl.Series([last])).all():
-        raise CompanyListError(f"{path} was cut: its last line is not complete", "Copy or export it again")
+        raise CompanyListError(f"{path} is truncated: its last line is incomplete", "Copy or export it again")
 
 
 def _is_object(text: pl.Series) -> pl.Series:

@@ -1,4 +1,4 @@
-"""Find how an XLSX sheet shows its numbers and dates, which the reader of its cells does not tell."""
+"""Find the formats in which an XLSX sheet shows its numbers and dates, which the reader of its cells omits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST_CODE: Final = 164
 _NONE: Final = (0, "", "General")
 _SAMPLE_BYTES: Final = 2**20
 _CELL: Final = re.compile(r"<c\s([^<>]*[^<>/])>")
-"""A cell with content. No tag holds `<`, so a search for its end stops there: a comment may hold a million starts."""
+"""A cell with content. The match stops at `<`, which no tag contains: a comment may hold a million `<c `."""
 
 _PLACE: Final = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _CODE: Final = re.compile(r"<numFmt\s[^<>]*>")
@@ -40,8 +40,8 @@ def find_formats(path: Path, name: str, kinds: pl.Series, width: int) -> dict[in
         width: Number of its columns.
 
     Returns:
-        By position of the column; a column without a format of its own is left out. Nothing if the first rows do not
-        tell which column comes first.
+        Formats by column position, without columns that have no format of their own. Empty if the first rows do not
+        show which column comes first.
     """
     try:
         with zipfile.ZipFile(path) as archive:

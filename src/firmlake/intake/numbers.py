@@ -11,11 +11,11 @@ from firmlake.intake.identifiers import identify
 
 __all__ = ["header_country", "identify_column"]
 
-_AMBIGUOUS: Final = "a number of several countries by its form: add a country column or a prefix"
+_AMBIGUOUS: Final = "a number that is valid in several countries: add a country column or a prefix"
 
 
 def header_country(role: str, default_country: str | None) -> str | None:
-    """Return the country that a column's name gives to numbers without one; None if it names none."""
+    """Return the country that a column's name implies for numbers without one; None if it implies none."""
     return COLUMN_COUNTRY.get(role) or (None if default_country else FALLBACK_COUNTRY.get(role))
 
 
@@ -24,15 +24,15 @@ def identify_column(
 ) -> pl.DataFrame:
     """Identify the company of each number in a column.
 
-    The country of a line goes before the one that the column's name implies.
+    The country of a line takes precedence over the one that the column's name implies.
 
     Args:
         numbers: Texts of the column, null if empty.
         country: Country of each line: `BE`, `NL`, `FR` or null.
         role: Role of the column, one of `firmlake.intake.columns.NUMBER_ROLES`.
-        default_country: Country of numbers without any other; None if there is no default.
-        is_register: Whether the column holds numbers of the register in its name only, whatever the country of a line:
-            what contradicts it is refused.
+        default_country: Country of numbers without another country; None if there is no default.
+        is_register: Whether the column holds only numbers of the register in its name, whatever the country of a line.
+            Numbers of other countries are then refused.
 
     Returns:
         The result of `identify`.
@@ -45,7 +45,7 @@ def identify_column(
 
 
 def _of_several(numbers: pl.Series, country: pl.Series, countries: tuple[str, ...]) -> pl.DataFrame:
-    """For numbers without a country, take the only one of these countries whose forms the number has."""
+    """For numbers without a country, take the one among these countries in which the number is valid."""
     tried = {code: identify(numbers, country.fill_null(code)) for code in countries}
     holds = [found["problem"].is_null() for found in tried.values()]
     count = pl.select(pl.sum_horizontal(*(pl.lit(each).cast(pl.Int8) for each in holds))).to_series()

@@ -129,7 +129,7 @@ def _batches(
 
 
 def _read(part: _Part, names: Sequence[str], batch_rows: int) -> Iterator[pl.DataFrame]:
-    """Yield columns of one file and of its folders; a column that the file lacks is null."""
+    """Yield columns of a file and of its folders; a column that the file lacks is null."""
     try:
         with pq.ParquetFile(part.path) as file:
             schema = file.schema_arrow
@@ -158,7 +158,7 @@ def _check_size(path: Path, batch: Any) -> None:
             size += longest * len(column)
     if size > _MAX_BATCH_BYTES:
         raise CompanyListError(
-            f"{path} has such long texts that {len(batch):,} lines take {size >> 20:,} MB",
+            f"{path} has very long texts: {len(batch):,} lines take {size >> 20:,} MB",
             "Check that the file is a list, or remove the column with the long texts",
         )
 
@@ -174,7 +174,7 @@ def _text(column: pl.Series) -> pl.Series:
     if isinstance(column.dtype, pl.BaseExtension):
         return _text(column.ext.storage())
     if column.dtype.is_nested():
-        # Polars panics at bytes within nested values.
+        # Polars panics on bytes inside nested values.
         texts = [None if value is None else _json(value) for value in column.to_list()]
         return pl.Series(column.name, texts, pl.String)
     return column.cast(pl.String)
@@ -195,7 +195,7 @@ def _letter(kind: Any) -> str:
 
 
 def _type_name(kind: Any) -> str:
-    """Return the type of DuckDB to which texts of a type can be cast without loss; empty if there is none."""
+    """Return the DuckDB type to which texts of an Arrow type can be cast without loss; empty if there is none."""
     is_exact = _letter(kind) != "s" or pa.types.is_timestamp(kind)
     is_exact &= not (pa.types.is_float16(kind) or pa.types.is_decimal256(kind))  # DuckDB has neither
     return str(duckdb.from_arrow(pa.schema({"": kind}).empty_table()).types[0]) if is_exact else ""
@@ -206,11 +206,11 @@ def _why_unusable(path: Path, column: Any) -> tuple[str, str] | None:
     kind = column.type
     if kind in {pa.float32(), pa.float16()}:
         return (
-            f"{path}: column {column.name!r} is {kind}, which holds 7 digits: the last ones are lost",
-            "Write it as text from where it comes from",
+            f"{path}: column {column.name!r} is {kind}, which holds only 7 digits: the last digits are lost",
+            "Export the column as text",
         )
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return f"{path}: column {column.name!r} is {kind}, not text", "Write it as text"
+        return f"{path}: column {column.name!r} is {kind}, not text", "Export the column as text"
     return None
 
 

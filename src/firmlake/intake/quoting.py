@@ -56,7 +56,7 @@ def join_quoted_lines(lines: pl.DataFrame, delimiter: str) -> tuple[pl.DataFrame
 
 
 def is_well_formed(delimiter: str) -> pl.Expr:
-    """Tell whether every quoted field of `text` ends at its closing mark.
+    """Return whether every quoted field of `text` ends at its closing mark.
 
     `"a" b` is harmless on one line. Over several lines it means that an open mark swallowed the following lines.
     """

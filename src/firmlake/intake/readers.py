@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 from firmlake.core.errors import CompanyListError
 from firmlake.core.settings import IntakeSettings
@@ -62,10 +63,11 @@ def _open_text(path: Path, options: IntakeSettings, synonyms: Synonyms) -> TextT
     if start.startswith("<"):
         raise CompanyListError(
             f"{path} is an HTML or XML document, whatever its name says",
-            "Open it in a spreadsheet program, and save it as XLSX",
+            "Open it in a spreadsheet program and save it as XLSX",
         )
     if start in {"[{", "[]"}:
         raise CompanyListError(
-            f"{path} is a JSON array", f"Write one object on each line (NDJSON): jq -c '.[]' {path} > list.ndjson"
+            f"{path} is a JSON array",
+            f"Write one object on each line (NDJSON): jq -c '.[]' {quote(str(path))} > list.ndjson",
         )
     return open_delimited(file, options, synonyms)

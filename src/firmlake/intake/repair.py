@@ -1,4 +1,4 @@
-"""Undo what people and spreadsheets do to company numbers, step by step, with a reason for each step."""
+"""Undo the damage that people and spreadsheets do to company numbers, with a reason for each step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WIDENED: Final = "full-width characters replaced"
 _DATE: Final = "this is a date, not a company number: map the column that holds the numbers"
 
 _LOSSLESS: Final = "|".join(rf"([0-9]{{{n}}})E\+?0?{n}" for n in range(6, 14))
-"""The exponent is the number of digits after the first; if all of them are shown, nothing was rounded away."""
+"""The exponent is the number of digits after the first; if all of them are shown, no digit was lost."""
 
 _STEPS: Final = (
     _Step("invisible characters removed", r"\p{Cf}"),
@@ -34,8 +34,8 @@ _STEPS: Final = (
     _Step("decimal zero of a spreadsheet removed", r"^([0-9]{7,14})[.,]0+$", "$1"),
     _Step(_SCIENTIFIC, rf"^([0-9])[.,](?:{_LOSSLESS})$", "$1$2$3$4$5$6$7$8$9"),
     _Step(
-        "scientific notation shows fewer digits than the number has and the others are lost: "
-        "format the column as text where the list comes from and export it again",
+        "scientific notation has lost some digits of the number: "
+        "format the column as text in the source and export the list again",
         r"^[0-9]+([.,][0-9]+)?E[+-]?[0-9]{1,2}$",
         None,
     ),
@@ -56,7 +56,7 @@ _LABELS: Final = {"KBO": "BE", "BCE": "BE", "CBE": "BE", "KVK": "NL", "SIREN": "
 
 _ANY_LABEL: Final = "|".join(_LABELS)
 _WIDE: Final = {chr(code + 0xFEE0): chr(code) for code in range(0x21, 0x7F)}
-"""Full-width letters, digits and marks of East Asian keyboards, and the ASCII characters they stand for."""
+"""Full-width letters, digits and marks of East Asian keyboards, and the ASCII characters that they stand for."""
 
 CLEANING_REPAIRS: Final = tuple(
     dict.fromkeys((_WIDENED, *(step.reason for step in _STEPS if step.replacement is not None), _PREFIX))
@@ -64,7 +64,7 @@ CLEANING_REPAIRS: Final = tuple(
 """All repairs of `clean_numbers`; bit n of `repairs` stands for entry n."""
 
 SPELLINGS: Final = sum(1 << CLEANING_REPAIRS.index(reason) for reason in (_SEPARATORS, _PREFIX))
-"""Bits of the repairs that are nothing wrong: people write numbers with dots, spaces and a prefix."""
+"""Bits of repairs that correct no mistake: people write numbers with dots, spaces and a prefix."""
 
 
 def clean_numbers(text: pl.Series) -> pl.DataFrame:

@@ -20,8 +20,8 @@ from firmlake.intake.table import field
 
 __all__ = ["resolve_lines"]
 
-_ABROAD: Final = "another country, or no country: the service knows BE, NL and FR only"
-_DISAGREEING: Final = "disagreeing columns: they name different companies or countries; correct one of them"
+_ABROAD: Final = "another country, or not a country: the service knows only BE, NL and FR"
+_DISAGREEING: Final = "two columns disagree: they name different companies or countries; correct one of them"
 _VAT_PREFIX: Final = rf"^\W*({'|'.join(COUNTRIES)})[\W_]*[0-9]"
 _LONGEST_GIVEN: Final = 200
 _REAL: Final = pl.lit(0xFFFF_FFFF ^ SPELLINGS, pl.UInt32)
@@ -31,13 +31,14 @@ _REAL: Final = pl.lit(0xFFFF_FFFF ^ SPELLINGS, pl.UInt32)
 def resolve_lines(
     batch: pl.DataFrame, choice: Choice, default_country: str | None, kept: Sequence[str] = ()
 ) -> pl.DataFrame:
-    """Resolve the company of each line of a batch, or the reason why there is none.
+    """Resolve the company of each line of a batch, or state why there is none.
 
-    The country comes from the first of: a prefix of the number, the country column, the prefix of a VAT number beside
-    it if the number is one of that country, the register named by its column, `default_country`, a word in the column's
-    name. A line is refused if a prefix contradicts the country column. If columns are named after registers of several
-    countries, each holds numbers of its own register: what contradicts it is refused. The first filled number counts,
-    in the order of `NUMBER_ROLES`. A further number refuses the line only if it identifies another company.
+    The first of these gives the country: a prefix of the number; the country column; the prefix of a VAT number on the
+    same line, if the number is valid in that country; the register in the name of its column; `default_country`; a word
+    in the name of its column. A line is refused if a prefix contradicts the country column. If columns are named after
+    registers of several countries, each holds only numbers of its own register; others are refused. The first filled
+    number counts, in the order of `NUMBER_ROLES`. A further number refuses the line only if it identifies another
+    company.
 
     Args:
         batch: Lines from a `firmlake.intake.table.Table`.
@@ -53,8 +54,8 @@ def resolve_lines(
           be split into fields. Cut at 200 characters.
         - `country`, `company_number`: the company in normal form; null if there is a problem.
         - `repairs`: bits of `firmlake.intake.identifiers.REPAIRS`, without those of `SPELLINGS`.
-        - `problem`: what is wrong and what to do about it; `BLANK` for a blank line; null if all is well.
-        - `header`: the position of the column whose name alone gave the country; null if the line names it.
+        - `problem`: what is wrong and what to do about it; `BLANK` for a blank line; null if there is no problem.
+        - `header`: the position of the column if its name alone gave the country; null if the line names a country.
         - the text of every other role of `choice`.
         - the columns `kept`.
     """
@@ -88,7 +89,7 @@ def resolve_lines(
 
 
 def _first_country(columns: list[pl.Series], height: int) -> pl.DataFrame:
-    """Return the first filled country of each line: its text, its code, and whether another column disagrees."""
+    """Return the first filled country cell of each line: its text, its code, and whether another column disagrees."""
     nothing = pl.repeat(None, height, dtype=pl.String)
     codes = [country_codes(cells) for cells in columns]
     code = pl.coalesce(nothing, *codes)
@@ -116,7 +117,7 @@ def _read_numbers(batch: pl.DataFrame, choice: Choice, known: pl.Series, default
 
 
 def _vat_country(known: pl.Series, vat_numbers: list[pl.Series]) -> pl.Series:
-    """Return the country of each line: where none is known, by the prefix of its VAT number."""
+    """Return the country of each line; where none is known, the prefix of its VAT number."""
     prefixes = [cells.str.to_uppercase().str.extract(_VAT_PREFIX) for cells in vat_numbers]
     return pl.select(pl.coalesce(known, *prefixes)).to_series()
 
@@ -124,7 +125,7 @@ def _vat_country(known: pl.Series, vat_numbers: list[pl.Series]) -> pl.Series:
 def _named(
     numbers: pl.Series, country: pl.Series, prefixed: pl.Series, identify: Callable[..., pl.DataFrame]
 ) -> pl.DataFrame:
-    """Identify the numbers of one column; keep the texts as given, and whether nothing in the line names a country."""
+    """Identify the numbers of one column; add the given texts, and whether no cell of the line names a country."""
     found = identify(numbers, prefixed)
     if not country.equals(prefixed):
         other = identify(numbers, country)

@@ -1,9 +1,9 @@
 """Load the cells of worksheets as text, in a process with a memory limit if they may be too large.
 
-A text cell is read as shown. A date is in ISO 8601, without a time if it has none. A number is rounded to 15 digits:
-spreadsheets show no more, and keep no more of what is typed. So 123456789.12 is read as such, and 0.1 + 0.2 as 0.3.
-A number with more than 15 digits before its point has lost some. It is read in scientific notation
-(1.23456789012346E+18), so it cannot be mistaken for an identifier. An error is read as shown, in English: #N/A.
+A text cell is read as shown. A date is read in ISO 8601, without a time if it has none. A number is rounded to 15
+digits, because spreadsheets neither show nor keep more. So 123456789.12 stays the same, and 0.1 + 0.2 becomes 0.3. A
+number with more than 15 digits before its point has lost some of them. It is read in scientific notation
+(1.23456789012346E+18), so it cannot be mistaken for an identifier. An error is read as shown in English: #N/A.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _DAY_ZERO: Final = r"^1899-12-3[01] "
 """The day that a time without a date has in a spreadsheet."""
 
 _TYPED: Final = rf"{_MOMENT}|^(-?[0-9][0-9.]*(E[+-]?[0-9]+)?|true|false)$"
-"""Each number, truth value and date, and some texts."""
+"""Matches every number, truth value and date, and some texts."""
 
 _ERROR: Final = re.compile(r"Error\((\w+)\)")
 _ERRORS: Final = {
     "Div0": "#DIV/0!", "NA": "#N/A", "Name": "#NAME?", "Null": "#NULL!", "Num": "#NUM!", "Ref": "#REF!",
     "Value": "#VALUE!",
 }  # fmt: skip
-"""Errors of cells, as the reader calls them and as they are shown."""
+"""Errors of cells: the name that the reader gives them, and the text that spreadsheets show."""
 
 _BASE_BYTES: Final = 2 * 2**30
 """Address space that the interpreter and its libraries reserve."""
@@ -67,7 +67,7 @@ class Sheet(NamedTuple):
 
     Attributes:
         cells: Its cells as text, from the first row on.
-        kinds: Of each row, the kinds of its cells (see `TextTable.has_kinds`).
+        kinds: The kinds of the cells of each row; see `TextTable.has_kinds`.
     """
 
     name: str
@@ -105,7 +105,7 @@ def sheet_names(path: Path) -> list[str]:
 
 
 def load_guarded(path: Path, wanted: str, max_cells: int) -> Iterator[Sheet]:
-    """Run `load_sheets` in a process whose memory is limited to what so many cells need.
+    """Run `load_sheets` in a process whose memory is limited to the need of `max_cells` cells.
 
     Raises:
         SheetDamagedError: The workbook cannot be read.
@@ -169,10 +169,10 @@ def _errors(failed: Any) -> dict[int, dict[int, str]]:
 def _refine(
     cells: pl.DataFrame, errors: Mapping[int, Mapping[int, str]], load: Callable[[str], pl.DataFrame]
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Write numbers and dates as stated above, and find `Sheet.kinds`; `load` reads the cells as another type."""
+    """Format numbers and dates as the module states, and find `Sheet.kinds`; `load` reads the cells as another type."""
     booleans = moments = cells.clear(cells.height)
     if _occurs(_TYPED, cells):
-        booleans = load("boolean")  # a text cell has none, nor has a date
+        booleans = load("boolean")  # null for texts and dates
         moments = load("datetime") if _occurs(_MOMENT, cells) else moments
         if any(column.count() for column in booleans):
             cells = _write_numbers(cells, _inexact(cells, load("float")), booleans)
@@ -199,7 +199,7 @@ def _occurs(pattern: str, cells: pl.DataFrame) -> bool:
 
 
 def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
-    """Write dates without a time as dates, and times without a date as times; text that reads like them stays."""
+    """Drop midnight from dates without a time, and the date from times; text cells that look alike stay unchanged."""
     for text in cells:
         is_moment = text.str.contains(_MOMENT) & moments[text.name].is_not_null()
         short = text.str.replace(_DAY_ZERO, "").str.replace(" 00:00:00$", "")
@@ -208,7 +208,7 @@ def _shorten_dates(cells: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
 
 
 def _inexact(cells: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
-    """Keep the numbers whose text has too many digits, or too few: it is cut after nine decimals."""
+    """Keep the numbers whose text has too many digits, or too few because the reader cuts after nine decimals."""
     kept = []
     for text in cells:
         read, number = text.cast(pl.Float64, strict=False), numbers[text.name]
@@ -218,7 +218,7 @@ def _inexact(cells: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
 
 
 def _write_numbers(cells: pl.DataFrame, numbers: pl.DataFrame, booleans: pl.DataFrame) -> pl.DataFrame:
-    """Write these numbers anew, except in text cells: they have no boolean."""
+    """Format these numbers again, except in text cells, whose boolean is null."""
     written = []
     for number in numbers:
         if number.count():

@@ -1,6 +1,7 @@
 """Lists that are not local files: standard input, a query, a DuckDB table, an object in a store.
 
-Each is copied to a local file first, because a list is read more than once, but a query or a pipe only once.
+Each is copied to a local file first: a list is read more than once, but a pipe can be read only once, and the result of
+a query may change.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def local_list(source: str, sql: str, settings: Settings, keep_in: Path | None =
     if sql and source and not is_database:
         raise CompanyListError(
             f"{source} is not a DuckDB database, so --sql cannot query it",
-            f"Leave LIST out and name the file in the query: --sql \"FROM '{source}'\"",
+            f"Omit LIST and name the file in the query: --sql \"FROM '{source}'\"",
         )
     with tempfile.TemporaryDirectory(prefix="firmlake-") as folder:
         if sql or is_database:
@@ -88,12 +89,12 @@ def _run_query(database: Path | None, sql: str, settings: Settings, target: Path
             query = sql or f"FROM {_only_table(connection, where)}"
             relation = connection.sql(query)
             if relation is None:
-                raise CompanyListError("--sql gives no rows", "Name a query: --sql 'SELECT ... FROM ...'")
+                raise CompanyListError("--sql is not a query", "Write one: --sql 'SELECT ... FROM ...'")
             relation.limit(settings.intake.max_rows + 1).write_parquet(str(target))
     except duckdb.Error as error:
         first = first_line(error)
         raise CompanyListError(
-            f"--sql fails on {where}: {first}", "Correct the query, or close the database"
+            f"{database or '--sql'}: the query failed: {first}", "Correct the query, or close the database"
         ) from error
 
 
@@ -103,9 +104,9 @@ def _only_table(connection: duckdb.DuckDBPyConnection, where: str) -> str:
     if len(names) == 1:
         return names[0]
     if not names:
-        raise CompanyListError(f"{where} holds no table", "Name another file")
+        raise CompanyListError(f"{where} has no table", "Name another file")
     raise CompanyListError(
-        f"{where} holds {len(names)} tables: {', '.join(names[:10])}{' and more' if len(names) > 10 else ''}",
+        f"{where} has {len(names)} tables: {', '.join(names[:10])}{' and more' if len(names) > 10 else ''}",
         f"Name the one with the list: --sql 'FROM {names[0]}'",
     )
 
@@ -116,7 +117,7 @@ def _download(address: str, scheme: str, settings: Settings, target: Path) -> No
         raise CompanyListError(
             f"{scheme}:// is not a supported source of lists", "Name a file, or s3://, gs:// or az://"
         )
-    import obstore  # a tenth of a second, which lists of other kinds need not wait for
+    import obstore  # here, because importing it takes a tenth of a second
     from obstore.exceptions import BaseError
     from obstore.store import from_url
 

@@ -34,19 +34,19 @@ class TextTable:
         width: Number of columns.
         header_count: Lines before the data: titles, the header, the `sep=;` line of a spreadsheet.
         sample: First rows of data, with `fields` as a list of texts.
-        batches: Yields, for given column positions, frames with one row per line after the header, in file order:
+        batches: Yields frames for the given column positions, with one row per line after the header, in file order:
 
             - `line`: the line number, from 1.
             - `field(position)` for each position: the text, null if empty. A line with more filled fields than the
-              header has a defect; its first fields are returned nevertheless.
+              header has a defect, but its first fields are still returned.
             - `defect`: why the line cannot be split into fields; `BLANK` for a blank line; null if all is well.
             - `text`: the whole line if it has a defect, or null.
         guesses: One sentence for each guess about the file, with the way to override it.
         unusable: Message and next step for columns that cannot hold numbers, by position.
-        delimiter: What separates the fields of delimited text; empty for other formats and for a single column.
-        has_kinds: Whether cells have types, as in workbooks and Parquet. Batches then have a column `KINDS`, with a
-            letter for each cell of a line: number, boolean, date (also with a time, or a time alone), error, or string
-            (also if empty).
+        delimiter: The delimiter of delimited text; empty for other formats and for a single column.
+        has_kinds: Whether cells have types, as in workbooks and Parquet. Batches then have a column `KINDS` with a
+            letter for each cell of a line: n (number), b (boolean), d (date, time or both), e (error) or s (text, or
+            empty).
         types: Types of Parquet columns as DuckDB spells them, by position, if their text can be cast to them.
         formats: Number formats of XLSX columns by kind of cell, by position.
     """

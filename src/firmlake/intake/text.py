@@ -1,4 +1,4 @@
-"""Read text files of any encoding, line end and compression as numbered lines."""
+"""Read text files of any encoding, line ending and compression as numbered lines."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def line_blocks(file: TextFile) -> Iterator[pl.DataFrame]:
     """
     first, begun = 1, ""
     for block, is_last in _with_last(_blocks(file)):
-        # The end of the file ends its last line, which thus belongs to the same block as the lines before it.
+        # The end of the file ends its last line, so that line belongs to the same block as the lines before it.
         whole, end, begun = (begun + block, "\n", "") if is_last else (begun + block).rpartition("\n")
         if len(begun) > MAX_LINE_CHARACTERS:
             raise CompanyListError(
@@ -142,8 +142,8 @@ def _blocks(file: TextFile) -> Iterator[str]:
                 yield block
     except UnicodeError as error:
         raise CompanyListError(
-            f"{file.path} is not {file.encoding} all through: cut, or in another encoding",
-            "Export it again or set intake.encoding",
+            f"{file.path} is not {file.encoding} throughout: it is truncated, or in another encoding",
+            "Export it again, or set intake.encoding",
         ) from error
 
 
@@ -171,7 +171,7 @@ def _open(file: TextFile) -> Iterator[BinaryIO]:
             else:
                 yield raw
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise CompanyListError(f"{path} is a gzip file that was cut or damaged", "Copy or export it again") from error
+        raise CompanyListError(f"{path} is a truncated or damaged gzip file", "Copy or export it again") from error
     except OSError as error:
         raise CompanyListError(
             f"{path} cannot be read: {error.strerror}", "Check the path and its permissions"
@@ -179,7 +179,7 @@ def _open(file: TextFile) -> Iterator[BinaryIO]:
 
 
 class _Bounded(io.RawIOBase):
-    """Decompressed bytes, limited in number because a small file may inflate to any size."""
+    """Decompressed bytes, limited because a small file may inflate to any size."""
 
     def __init__(self, stream: gzip.GzipFile, file: TextFile) -> None:
         self._stream = stream

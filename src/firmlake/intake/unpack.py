@@ -1,4 +1,4 @@
-"""Open the only file of a ZIP archive; it stays unpacked while it is read."""
+"""Open the only file of a ZIP archive, which stays unpacked while it is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["open_member"]
 
 
 class _Folder:
-    """A temporary folder that is removed when nothing refers to it any more."""
+    """A temporary folder that is removed when nothing refers to it."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="firmlake-"))

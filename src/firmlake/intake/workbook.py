@@ -36,7 +36,7 @@ from firmlake.intake.words import ERROR
 __all__ = ["open_workbook"]
 
 _BLANK: Final = rf"^\s*$|{ERROR}"
-"""A cell that says nothing: formulas filled in below the last line leave whole lines of errors."""
+"""A cell without information: formulas copied below the last line leave whole lines of errors."""
 
 
 def open_workbook(path: Path, options: IntakeSettings, synonyms: Synonyms, *, is_xlsx: bool) -> TextTable:
@@ -109,13 +109,16 @@ def _choose(path: Path, options: IntakeSettings, synonyms: Synonyms, sheets: Ite
         raise _no_sheet(path, options.sheet)
     if not tables:
         hidden = [sheet.name for sheet in seen if not sheet.is_visible]
-        hint = f"Hidden worksheets are read only if named: {quoted_names(hidden)}" if hidden else "Save it again"
-        raise CompanyListError(f"{path} is empty: no worksheet holds anything", hint + " (intake.sheet)" * bool(hidden))
+        hint = "Save the workbook again"
+        if hidden:
+            hint = f"To read a hidden worksheet, name it in intake.sheet: {quoted_names(hidden)}"
+        empty = f"worksheet {options.sheet!r} is empty" if options.sheet else "all visible worksheets are empty"
+        raise CompanyListError(f"{path}: {empty}", hint)
     return tables[0][1]
 
 
 def _with_numbers(path: Path, sheets: Iterator[Sheet], options: IntakeSettings, synonyms: Synonyms) -> list[str]:
-    """Name those of the other visible worksheets that hold company numbers too, such as those of another country."""
+    """Return the names of other visible worksheets with company numbers, such as those of another country."""
     found = []
     with suppress(SheetDamagedError, SheetTooLargeError):
         for sheet in sheets:
@@ -130,9 +133,9 @@ def _with_numbers(path: Path, sheets: Iterator[Sheet], options: IntakeSettings, 
 def _described(table: TextTable, name: str, before: Sequence[str], later: Sequence[str]) -> TextTable:
     if not before and not later:
         return table
-    has_none = [f"{quoted_names(before)} has no company numbers"] if before else []
+    has_none = [f"no company numbers in {quoted_names(before)}"] if before else []
     has_too = [f"company numbers in {quoted_names(later)} are not read"] if later else []
-    guess = f"Worksheet {name!r} is read: {'; '.join(has_none + has_too)}; another one: intake.sheet"
+    guess = f"Worksheet {name!r} is read ({'; '.join(has_none + has_too)}); to choose another: intake.sheet"
     return replace(table, guesses=(guess, *table.guesses))
 
 

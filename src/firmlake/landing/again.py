@@ -1,4 +1,4 @@
-"""What to ask for next after a page failed, so that the companies that make it fail cost no others their answer."""
+"""Plan the requests after a failed page, so that companies that make it fail cost no others their answer."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["ask_again"]
 
 
 def ask_again(limits: ApiSettings, sent: Sent, shard: Shard, standing: Standing, sender: Sender) -> list[Ask]:
-    """Return what to ask for after a page was sent: nothing if it was answered or nothing can be done.
+    """Return the requests to send after a page: none if it was answered or nothing can be done.
 
-    A failed request is halved to find the companies that make it fail, in at most 2 log2(companies) requests. One that
-    failed by chance costs only the two halves, because both are answered.
+    A failed page is halved again and again, so one company that makes it fail is found in at most 2 log2(companies)
+    requests. A page that failed by chance costs only two requests, because both halves are answered.
     """
     page, error = sent.ask.page, sent.error
     if isinstance(error, OutOfCreditsError):
@@ -32,18 +32,18 @@ def ask_again(limits: ApiSettings, sent: Sent, shard: Shard, standing: Standing,
     assert isinstance(error, ServiceError)
     is_outage, is_apart = getattr(error, "is_outage", False), shard.is_apart(page)
     if is_apart and is_outage:
-        # It failed before and nothing is answered now: what it may be worth is for another run to see.
+        # These companies failed before, and the service is down now: another run asks for them.
         sender.give_up(page.dataset, page.companies, error.message, shard)
         return []
     wanted = page._replace(companies=shard.unanswered(page))
-    if is_empty(sent) and wanted == page:  # all may be left out
+    if is_empty(sent) and wanted == page:  # the service may leave out all these companies
         beside = list(accompany(limits, [page], shard.witness(page.dataset, standing.refusal)))
         if beside != [page]:
             return [Ask(each, sent.ask.tries) for each in beside]
     if len(wanted.companies) > 1:
         return halve(wanted)
     if is_outage:
-        return [sent.ask]  # nobody is to blame; the circuit breaker waits, and at last ends the dataset
+        return [sent.ask]  # no company is to blame; the circuit breaker waits, and finally ends the dataset
     kind = "unknown" if names_unknown(limits, sent) else "given_up"
     sender.give_up(page.dataset, wanted.companies, error.message, shard, kind)
     return []

@@ -1,4 +1,4 @@
-"""What a run asks for, counted in the scopes that a token may or may not ask about."""
+"""Count the companies of a run by scope: the companies that a token may or may not ask about."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Asked", "Scope", "count_asked"]
 
 
 class Scope(NamedTuple):
-    """Companies of a country in a dataset: a token may as a rule ask about all of them, or about none.
+    """The companies of a country in a dataset: a token may usually ask about all of them or none.
 
     Attributes:
         dataset: The dataset.
         country: The country.
-        was_barred: Whether they were given up when they were last requested. These are a scope of their own, which is
-            asked for apart from the others of their country, because one refusal shows that nothing has changed.
+        was_barred: Whether the companies were given up when last requested. They form a scope of their own, apart from
+            the other companies of their country, because one refusal shows that nothing has changed for them.
     """
 
     dataset: str
@@ -32,8 +32,9 @@ class Asked(NamedTuple):
 
     Attributes:
         counts: Companies by scope.
-        whole: Datasets that the run asks for about every company on its list. If all of these are refused, the token
-            may not use the dataset; otherwise other companies were answered not long ago, or will be asked for later.
+        whole: Datasets that the run requests for every company on its list. If all these companies are refused, the
+            token may not use the dataset. For other datasets, some companies were answered earlier or are left for
+            later, so the run cannot know.
     """
 
     counts: dict[Scope, int]
@@ -41,7 +42,7 @@ class Asked(NamedTuple):
 
 
 def count_asked(run: Run) -> Asked:
-    """Count the targets of a run, without those that a budget left out. A redrive asks for no whole list."""
+    """Count the targets of a run, without those that a budget left out. A redrive never covers a whole list."""
     frame = pl.scan_parquet(run.checked("targets"), glob=False).filter(pl.col("shard") > 0)
     was_barred = pl.col("is_barred") if "is_barred" in frame.collect_schema() else pl.lit(value=False)
     key = [pl.col("dataset").cast(pl.String), pl.col("country").cast(pl.String), was_barred.alias("was_barred")]

@@ -1,6 +1,6 @@
-"""Charges that a run must not go on with: for a free refresh, or beyond its budget.
+"""Charges that stop a run: a charge for a free refresh, or charges beyond the budget.
 
-After a charge for a free refresh no run refreshes for free any more: the paid window is shorter than we assume.
+After a charge for a free refresh, no run refreshes for free: the paid window is shorter than we assumed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def mark_charged(run: Run, page: Page, credit_count: int) -> Stopped:
     Args:
         run: The run.
         page: The request, which named only companies inside their paid window.
-        credit_count: The credits that it was charged.
+        credit_count: The credits that the service charged for it.
     """
     days = run.plan.credit_window_days
     mark = _Mark(run.run_id, days, credit_count, len(page.companies))
@@ -48,23 +48,23 @@ def overspent(credit_count: int, budget: int) -> Stopped:
     """Return the error that stops a run because the service charged more than the run may spend.
 
     Args:
-        credit_count: The credits that the service reports it charged, or by which its balance fell.
-        budget: The credits that the run could still spend. Its companies cost no more by our ledger.
+        credit_count: The credits that the service charged according to its headers, or by which the balance fell.
+        budget: The credits that the run could still spend. By our count, its companies cost no more than that.
     """
     return Stopped(
-        f"The service charged {credit_count:,} credits, more than the {budget:,} that were left to this run",
-        "Unless others use the same credits, ask it what it charges for and how long a company stays free "
-        "(run.credit_window_days); `FROM requests` has every charge. To go on, raise run.max_credits",
+        f"The service charged {credit_count:,} credits, more than the {budget:,} that this run could still spend",
+        "If nobody else uses these credits, ask the service what it charges for and how long a company stays free "
+        "(run.credit_window_days); the table requests lists every charge. To continue, raise run.max_credits",
     )
 
 
 def with_refresh_off(run: RunSettings, folders: Folders) -> RunSettings:
-    """Return the settings that hold: without free refreshes if they are off."""
+    """Return the settings, without free refreshes if a charge has turned them off."""
     return msgspec.structs.replace(run, free_refresh_days=0) if refresh_off(run, folders) else run
 
 
 def refresh_off(run: RunSettings, folders: Folders) -> str:
-    """Explain why no company may be refreshed for free; empty if they may."""
+    """Explain why no company is refreshed for free; empty if free refreshes are on."""
     path = folders.state / _NAME
     if not run.free_refresh_days or not path.exists():
         return ""
@@ -80,6 +80,6 @@ def refresh_off(run: RunSettings, folders: Folders) -> str:
 
 def _next_step(folders: Folders, days: int) -> str:
     return (
-        f"Ask the service how long a company stays free and correct run.credit_window_days (now {days}); to try again "
-        f"as it is, remove {folders.state / _NAME}"
+        f"Ask the service how long a company stays free, and correct run.credit_window_days (now {days}); to try again "
+        f"unchanged, remove {folders.state / _NAME}"
     )

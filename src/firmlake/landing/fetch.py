@@ -1,4 +1,4 @@
-"""Fetch a shard: send, land, find what is still missing, until every company is answered or given up."""
+"""Fetch a shard: send requests and land answers until every company is answered or given up."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ __all__ = ["Fetcher"]
 class Fetcher:
     """Fetches the shards of one run through one client, one after the other.
 
-    If the service forbids a dataset or does not answer it, the dataset is given up for this run; others are fetched.
-    Companies that it forbids are given up too.
+    A dataset that the service forbids or does not answer is given up for this run; the other datasets are still
+    fetched. Companies that the token may not ask about are given up too.
 
     Args:
         client: Client of the service.
@@ -64,7 +64,7 @@ class Fetcher:
         on_answer: Called from any thread after each answer has landed.
         on_works: Called once, at the first usable answer.
         now: Returns the current time in UTC.
-        on_advice: Called with a sentence for people if settings should be changed before the next run.
+        on_advice: Called with a sentence to show to the user if a setting should change before the next run.
     """
 
     def __init__(
@@ -95,13 +95,14 @@ class Fetcher:
     def fetch_shard(self, number: int) -> ShardResult:
         """Fetch everything that a shard still lacks.
 
-        When the credits run out, as many companies are asked for as credits are left for, and companies that are
-        already paid for.
+        When the credits run out, the remaining credits are spent first. Companies that are already paid for are still
+        requested.
 
         Raises:
             Stopped: A budget or the credits ran out, or the service asked for a long pause. Landed answers are kept.
             AuthorizationError: The token is refused, or every dataset is forbidden.
-            RequestRefusedError: The service refuses the first request whatever its companies. Correct the settings.
+            RequestRefusedError: The service refuses the first request, whichever companies it names. Correct the
+                settings.
             ServiceError: The service is down. Run again later.
         """
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
@@ -176,9 +177,9 @@ class Fetcher:
     def _send_all(self, asks: deque[Ask], shard: Shard) -> Generator[Sent, None, None]:
         """Send pages, a bounded number at once, and yield each result as soon as it is complete.
 
-        Until a dataset is answered for the first time, its requests go one by one, and so do those for companies that
-        were given up before. So a wrong token costs one request, and a wrong setting about ten for a page of a hundred
-        companies.
+        Requests go one by one until their dataset is answered for the first time, and again for companies that were
+        given up before. A wrong token therefore costs one request, and a wrong setting about ten for a page of a
+        hundred companies.
 
         Args:
             asks: Pages to send; the caller may add more during iteration.
@@ -203,10 +204,13 @@ class Fetcher:
     def _send_first(self, asks: deque[Ask], shard: Shard) -> list[Sent]:
         """Send the next page of a dataset that has not been answered yet.
 
-        If companies may be the reason for a failure, smaller and smaller parts of the page are sent to find out. If no
-        company is to blame, the dataset is given up. If, moreover, nothing was ever answered and the service refuses
-        everything, the run ends; after a 404, only if no other dataset is answered either. If the page was too large,
-        the run goes on with smaller ones, planned anew. New companies that get empty answers fail.
+        If the page fails, smaller and smaller parts of it are sent to find the reason:
+
+        - Some companies make it fail: only these are given up.
+        - Every part fails: the dataset is given up. If the service refuses every request of the run, the run ends;
+          after a 404, only once the other datasets have failed too.
+        - The page was too large: the rest of the run is planned with smaller pages.
+        - Every answer is empty and the companies are new: these companies fail.
         """
         standing, scope = self._standing, _first_scope(asks, shard)
         if probe := standing.take_probe(scope):
@@ -218,17 +222,18 @@ class Fetcher:
         send = partial(self._sender.send, shard=shard)
         divided, parts = find_reason(first, send)
         if any(names_unknown(self._settings.api, each) for each in parts):
-            standing.answered(scope.dataset, [])  # the endpoint is there: it speaks of a company
+            standing.answered(scope.dataset, [])  # the endpoint exists, because its message is about a company
             return [*divided, *parts]
         if is_size(first, parts):
             asks.clear()
-            self._sender.note_limits(ask.page, size_of(parts[0].ask.page), shard)  # in case the run is killed before
+            # Recorded at once in case the run is killed before it finds the exact limits.
+            self._sender.note_limits(ask.page, size_of(parts[0].ask.page), shard)
             sent, limits = find_limits(self._limits, first, parts[0], send)
             self._keep_to(self._sender.note_limits(ask.page, limits, shard))
             return [*divided, *parts, *sent]
         if is_nobodys_fault(parts):
             assert first.error
-            is_earlier = standing.is_understood and not standing.has_worked  # the service answered earlier runs only
+            is_earlier = standing.is_understood and not standing.has_worked  # only earlier runs were answered
             if is_earlier and all(map(is_empty, parts)) and shard.give_up_new(ask.page):
                 return [part._replace(error=None) for part in (*divided, *parts)]
             if isinstance(first.error, RequestRefusedError) and not standing.has_worked:
@@ -239,16 +244,16 @@ class Fetcher:
         return [*divided, *parts]
 
     def _keep_to(self, header: Header) -> None:
-        """Plan the rest of the run no larger than a header of kind `LIMITS` says, and advise to set that."""
+        """Plan the rest of the run within the limits of a header of kind `LIMITS`, and advise the user to set them."""
         if limits := lower_limits(self._limits, header):
             self._limits = msgspec.structs.replace(self._limits, **limits)
             advised = " and ".join(f"api.{key} = {most}" for key, most in limits.items())
-            self._on_advice(f"{header.error}, and the run went on with smaller requests: set {advised}")
+            self._on_advice(f"{header.error}, so the run continued with smaller requests. Set {advised}")
 
     def _probe(self, asks: deque[Ask], tries: int | None, shard: Shard) -> Sent:
         """Ask for one company of the next page, to see whether its dataset or country is available again."""
         page = asks[0].page
-        # The choice varies from run to run, so that a company that always fails cannot block the others.
+        # Each run picks another company, so that one that always fails cannot block the others.
         company = page.companies[crc32(self._run.run_id.encode()) % len(page.companies)]
         probe = Ask(page._replace(companies=(company,)), tries or self._settings.api.tries)
         sent = self._sender.send(probe, shard, is_patient=False)

@@ -1,8 +1,8 @@
-"""Find out whom a 403 is about: everybody, the companies of a country, or single companies.
+"""Find out whether a 403 is about a dataset, the companies of a country, or single companies.
 
-The service answers 403 for a whole request, even if the token may not ask about only one of its companies. As a rule it
-is a country that a token may not ask about. So one or two companies of each country in the request are asked for alone;
-only if these are answered, the request is halved.
+The service answers 403 for a whole request even if the token may not ask about just one of its companies. Usually the
+token is limited by country. So one or two companies of each country in the request are requested alone first. The
+request is halved only if these are answered.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["leave_out_forbidden"]
 
 
 def leave_out_forbidden(sent: Sent, shard: Shard, standing: Standing, send: Callable[[Ask], Sent]) -> list[Ask]:
-    """Return what to ask for after a 403: the page without the companies that are forbidden, or else its halves.
+    """Return the requests after a 403: the page without its forbidden companies, or its halves if none was found.
 
     Args:
-        sent: The page, and the 403; without an answer if the page was not sent, because of what is known by now.
-        shard: The shard of the page. It takes in the answers to further requests.
+        sent: The page and the 403. There is no answer if the page was not sent because it is known to be forbidden.
+        shard: The shard of the page. It absorbs the answers to further requests.
         standing: Records what the token may not ask about.
         send: Sends a request.
     """
@@ -36,7 +36,8 @@ def leave_out_forbidden(sent: Sent, shard: Shard, standing: Standing, send: Call
     tracks = shard.progress.datasets[page.dataset]
     before = {company: tracks[company].next_offset for company in page.companies}
     if sent.landed and any(tracks[company].status == "answered" for company in page.companies):
-        # Without the witness they get an empty answer, and with another the same refusal: not for ever.
+        # The page had a witness. Its companies get an empty answer without one and a refusal with one: count a miss,
+        # so that this ends.
         for company in page.companies:
             tracks[company].miss(LEFT_OUT)
     if sent.landed and len(page.companies) == 1:
@@ -59,10 +60,10 @@ def leave_out_forbidden(sent: Sent, shard: Shard, standing: Standing, send: Call
 def _sample(
     page: Page, shard: Shard, standing: Standing, ask_alone: Callable[[Company], ForbiddenError | None]
 ) -> None:
-    """Ask for companies alone until it is known of each country in a page whether it is forbidden.
+    """Request companies alone until each country in a page is known to be forbidden or not.
 
-    If the dataset was never answered, and one company of each of several countries is refused, all are forbidden.
-    Otherwise it takes two of a country.
+    If the dataset was never answered and the first company of each of several countries is refused, all these countries
+    are forbidden. Otherwise it takes two companies of a country.
     """
     unknown: defaultdict[Scope, list[Company]] = defaultdict(list)
     for company in page.companies:
@@ -81,7 +82,7 @@ def _sample(
 def _send_alone(
     company: Company, page: Page, shard: Shard, standing: Standing, send: Callable[[Ask], Sent]
 ) -> ForbiddenError | None:
-    """Ask for a company of a page; return the error if that is forbidden."""
+    """Request one company of a page; return the error if it is forbidden."""
     sent = send(Ask(page._replace(companies=(company,)), 1))
     shard.absorb(sent.landed)
     if not isinstance(sent.error, ForbiddenError):

@@ -26,7 +26,7 @@ def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, 
     Args:
         run: The run.
         shard: Number of the shard.
-        targets: Targets of the shard, if they were read already; None reads them.
+        targets: Targets of the shard; None reads them from the frozen plan.
         keep_records: Whether records are kept for staging; otherwise they are only counted.
     """
     targets = run.targets(shard) if targets is None else targets
@@ -41,7 +41,7 @@ def load_progress(run: Run, shard: int, *, targets: pl.DataFrame | None = None, 
 
 
 def _by_dataset(targets: pl.DataFrame) -> Iterator[tuple[str, list[Company], list[int | None]]]:
-    """Yield each dataset with its companies and their expected counts. As a rule all datasets share the companies."""
+    """Yield each dataset with its companies and their expected counts. Datasets usually share one list of companies."""
     key, companies = pl.DataFrame(), list[Company]()
     for of_dataset in targets.partition_by("dataset", maintain_order=True):
         own = of_dataset.select(Company._fields)

@@ -1,4 +1,4 @@
-"""Narrow a failed request down to the companies that make it fail, or find that none of them does."""
+"""Narrow a failed request down to the companies that make it fail, or show that none does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _TRIES_ALONE = 2
-"""Tries for a company that is asked for alone before it is given up: one failure may be the service's."""
+"""Tries for a single company before it is given up: one failure may be the fault of the service."""
 
 
 class Ask(NamedTuple):
@@ -40,7 +40,7 @@ class Ask(NamedTuple):
 
     Attributes:
         page: The page.
-        tries: Tries that may fail.
+        tries: How often to try before the request counts as failed.
     """
 
     page: Page
@@ -56,7 +56,7 @@ class Sent(NamedTuple):
 
     @property
     def is_spoilt(self) -> bool:
-        """Whether the request failed and some of its companies may be the reason."""
+        """Whether the request failed and one of its companies may be the reason."""
         return isinstance(self.error, RequestRefusedError | RequestFailedError)
 
 
@@ -72,11 +72,12 @@ def halve(page: Page) -> list[Ask]:
 def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], list[Sent]]:
     """Send smaller and smaller parts of a dataset's first request, which failed, to find the reason.
 
-    If companies are the reason, some part is answered and another of the same size is not. If the settings or the
+    If companies are the reason, one part is answered and another of the same size is not. If the settings or the
     service are the reason, all parts fail, even single companies. If the page was too large, all parts are answered.
 
-    After a refusal, parts ask for one record of each company: if only the records were too many, no company is asked
-    for alone, where one that is left out could not be told from one that fails.
+    After a refusal, each part asks for one record per company. If the request only had too many records, the first
+    such part is answered, and no company is requested alone. For a single company, an answer that leaves it out could
+    not be told from a failure.
 
     Returns:
         The larger requests that were divided, without their errors, and the last parts, which show the reason.
@@ -100,7 +101,7 @@ def find_reason(first: Sent, send: Callable[[Ask], Sent]) -> tuple[list[Sent], l
 
 
 def size_of(page: Page) -> dict[str, int]:
-    """Return the settings of `api` under which no request is larger than a page."""
+    """Return the settings of `api` that make no request larger than a page."""
     count = len(page.companies)
     return {"companies_per_request": count} | ({"records_per_request": count * page.limit} if page.limit else {})
 
@@ -110,8 +111,9 @@ def find_limits(
 ) -> tuple[list[Sent], dict[str, int]]:
     """Find how large requests may be after one was refused only for its size.
 
-    The companies of the part that was answered are asked for with fewer and fewer records, until they are answered. If
-    one of them alone is refused with more, not the request but its page was too large.
+    The companies of the answered part are requested with fewer and fewer records, until the service answers. Then one
+    of them alone is requested with more records. If that is refused, the limit is on the records of each company
+    (`page_limit_max`), not on those of the request.
 
     Args:
         api: The limits so far.
@@ -146,36 +148,36 @@ def find_limits(
 
 
 def is_nobodys_fault(parts: list[Sent]) -> bool:
-    """Tell from the last parts whether every request fails, whatever its companies."""
+    """Return whether the last parts show that every request fails, whichever companies it names."""
     return _are_spoilt(parts) and (len(parts) > 1 or isinstance(parts[0].error, RequestRefusedError))
 
 
 def is_size(first: Sent, parts: list[Sent]) -> bool:
-    """Tell from the last parts whether the first request was refused only because it was too large."""
+    """Return whether the last parts show that the first request was refused only for its size."""
     return isinstance(first.error, RequestRefusedError) and all(part.error is None for part in parts)
 
 
 def lower_limits(api: ApiSettings, header: Header) -> dict[str, int]:
-    """Return the limits of a header of kind `LIMITS` that are lower than those so far; 0 means that there is none."""
+    """Return the limits of a header of kind `LIMITS` that are lower than the current ones, where 0 means no limit."""
     limits = {key: most for key, most in header.limits.items() if not 0 < getattr(api, key) <= most}
     records = limits.get("records_per_request", api.companies_per_request)
     return {"companies_per_request": records} | limits if records < api.companies_per_request else limits
 
 
 def is_empty(sent: Sent) -> bool:
-    """Tell whether the last answer was an empty array."""
+    """Return whether the last answer was an empty array."""
     return bool(sent.landed) and sent.landed[-1][0].is_success and sent.landed[-1][1].split() in ([b"[]"], [b"[", b"]"])
 
 
 def is_no_such_place(refused: Sent) -> bool:
-    """Tell whether a refusal says that the endpoint is not there: another dataset may be offered all the same."""
+    """Return whether a refusal means that the endpoint does not exist; other datasets may still be offered."""
     return refused.landed[-1][0].status in NO_SUCH_PLACE
 
 
 def names_unknown(api: ApiSettings, refused: Sent) -> bool:
-    """Tell whether a refusal says that the service does not know the only company of a request.
+    """Return whether a refusal says that the service does not know the only company of a request.
 
-    A 404 is also what a wrong address gives. So its message must be the one for unknown companies, or name the company.
+    A wrong address gets a 404 too, so the message must be the one for unknown companies or name the company.
     """
     error, companies = refused.error, refused.ask.page.companies
     if not isinstance(error, RequestRefusedError) or len(companies) > 1 or refused.landed[-1][0].status != NOT_FOUND:
@@ -184,15 +186,15 @@ def names_unknown(api: ApiSettings, refused: Sent) -> bool:
 
 
 def misfit(refused: Sent) -> RequestRefusedError:
-    """Return the error for a refusal that no company causes, with the settings to look at."""
+    """Return the error for a refusal that no company causes, with the settings to check."""
     assert isinstance(refused.error, ServiceError)
     keys = ["api.companies_per_request", "records_per_request", "page_limit_max", "api.names"]
     keys += ["api.base_url"] * is_no_such_place(refused)
     return RequestRefusedError(
         refused.error.message,
-        f"`firmlake check LIST --write FILE` finds settings that fit, to run with --config FILE. By hand, look at "
-        f"{', '.join(keys[:-1])} and {keys[-1]}; if some companies are the reason, a lower api.companies_per_request "
-        "finds out which",
+        f"Run `firmlake check LIST --write FILE` to find settings that fit, then run with --config FILE. Or correct "
+        f"{', '.join(keys[:-1])} or {keys[-1]} by hand; if only some companies are the reason, a lower "
+        "api.companies_per_request shows which",
     )
 
 

@@ -1,4 +1,4 @@
-"""Plan bulk requests: which companies and which slice of their records each one asks for."""
+"""Plan bulk requests: the companies of each request, and the slice of their records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Wanted(NamedTuple):
     Attributes:
         company: The company.
         offset: Records that have landed already.
-        remaining: Records still to come; None before the first page has told the total.
+        remaining: Records still to come; None before the first page, which has the total.
         expected: Records that an earlier run found, used if `remaining` is None; None if unknown.
     """
 
@@ -51,12 +51,14 @@ class Page(NamedTuple):
 def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list[Page]:
     """Plan the requests for the next records of companies.
 
-    A request asks for at most `companies_per_request` companies and, if the service has such a limit, for
-    `records_per_request` records. The number of a company's records is unknown at first. So the first request asks for
-    as many companies as fit and a few records of each; its answer tells the totals, and the remaining records are
-    packed by length, longest first. If an earlier run found at most twice as many records as the first request asks
-    for, all of them and one more, which may be new, are requested at once, because that is cheaper than two requests.
-    For more records, or without the additional one, this would cost more than it saves.
+    A request asks for at most `companies_per_request` companies and, if the service has such a limit, for at most
+    `records_per_request` records. The number of a company's records is unknown at first. The first request therefore
+    asks for as many companies as fit and a few records of each. Its answer has the totals, and the remaining records
+    are packed by length, longest first.
+
+    If an earlier run found at most twice as many records as the first request asks for, all of them are requested at
+    once, with one more that may be new: that is cheaper than two requests. For more records, or without the additional
+    one, it would cost more than it saves.
 
     References:
         docs/service_gaps.md, "records in a bulk request" and "paging parameters".
@@ -79,11 +81,11 @@ def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list
 
 
 def accompany(api: ApiSettings, pages: Iterable[Page], witness: Company | None) -> Iterator[Page]:
-    """Add a company that was answered to first pages of companies that were left out of an answer.
+    """Add a witness, a company that was answered before, to the first pages of companies that an answer left out.
 
-    If the service answers the witness and leaves the others out again, it is their absence that means something. Alone
-    they would get an empty array, which a service in trouble may give too. Pages pass unchanged without a witness, or
-    if no other company fits into a request.
+    If the service answers the witness and leaves the others out again, it does not know them. Without a witness the
+    answer would be an empty array, which a service in trouble may send too. Pages stay unchanged if there is no
+    witness, or if a request has room for one company only.
     """
     for page in pages:
         most = _size(api, page.limit) if page.limit else api.companies_per_request
@@ -131,7 +133,7 @@ def _first_limit(api: ApiSettings) -> int:
 
 
 def _likely(api: ApiSettings, expected: int | None) -> int | None:
-    """Return the records to request at once for a company that had so many; None to learn the total first."""
+    """Return the number of records to request at once, given the expected number; None to ask for the total first."""
     first, likely = _first_limit(api), (expected or 0) + 1
     return likely if first < likely <= 2 * first and likely == _limit(api, likely) else None
 

@@ -22,7 +22,7 @@ from firmlake.landing.track import LEFT_OUT, OTHER_MESSAGE, Track, is_beyond_pag
 __all__ = ["LIMITS", "NOT_SENT", "PROVEN", "Progress", "check_answer"]
 
 PROVEN = "proven"
-"""Kind of a header without companies: an answer of the shard showed that totals of the dataset count all records."""
+"""Kind of a header without companies: an answer proved that totals of the dataset count all records."""
 LIMITS = "limits"
 """Kind of a header without companies: the service refused a request for its size, and the run keeps to smaller ones."""
 NOT_SENT = frozenset([*ENDS, PROVEN, LIMITS])
@@ -33,19 +33,19 @@ class Progress:
     """The progress of a shard: one track for each company and dataset.
 
     Args:
-        wanted: For each dataset its companies, in the order of the company list, and `expected` of each.
+        wanted: Each dataset with its companies, in the order of the company list, and their values of `Track.expected`.
         names: The messages and headers of the service.
         free: Companies inside their paid window before this run.
         keep_records: Whether records are kept for staging; otherwise they are only counted.
         doubts_totals: Whether a full page whose total equals its length is doubted; see `settle`.
 
     Attributes:
-        free: As given.
+        free: Companies inside their paid window before this run.
         datasets: Tracks by dataset, then company, in the order of the company list.
         headers: Headers of all landed records, in landing order.
         foreign: Elements about companies that were not asked for, with the header of their answer.
         unknown: Paths of fields that are not in the contract, with the header of their answer.
-        cut: Companies with fewer records than their total tells in a dataset that has no pages, with the header.
+        cut: Companies with fewer records than their total in a dataset without pages, with the header of their answer.
     """
 
     def __init__(
@@ -78,7 +78,12 @@ class Progress:
                 yield company, dataset, track
 
     def is_paid(self, company: Company, before: datetime | None = None) -> bool:
-        """Tell whether a company is free: paid for before this run, or by an answer of this run, before a time."""
+        """Return whether a company is paid for: before this run, or by an answer of this run.
+
+        Args:
+            company: The company.
+            before: Counts only answers of this run before this time; None counts all.
+        """
         tracks = (tracks.get(company) for tracks in self.datasets.values())
         times = (track.first_at for track in tracks if track and track.first_at)
         return company in self.free or any(before is None or at < before for at in times)
@@ -89,14 +94,14 @@ class Progress:
         return {company: track for company, track in self.datasets[dataset].items() if track.status == "pending"}
 
     def settle(self) -> None:
-        """Take the companies as answered whose totals were doubted and have proven right.
+        """Mark companies as answered whose totals were doubted and are now proven.
 
-        Some services write the length of the page where the total belongs. Then a company whose first page is full
-        would seem complete. A total beyond its page proves that totals are none of these, for the whole dataset; as a
-        rule the first answer has one, and no further request is needed. Without proof, a full page is asked for again
-        with twice the limit, until it is not full. Call this once everything that has landed so far is absorbed.
+        Some services report the length of the page as the total, so a company with a full first page would seem
+        complete. One total larger than its page proves that the totals of the dataset are real. The first answer
+        usually has one, so no further request is needed. Without proof, a full page is requested again with twice the
+        limit, until a page is not full. Call this once everything that has landed so far is absorbed.
 
-        That the proof was seen lands too: `firmlake forget` may remove the company whose answer gave it.
+        The proof is recorded too (`PROVEN`), because `firmlake forget` may remove the answer that gave it.
         """
         for dataset in self._proven:
             for track in self.datasets[dataset].values():
@@ -104,7 +109,7 @@ class Progress:
                     track.status, track.wider = "answered", 0
 
     def unnoted(self) -> list[str]:
-        """Return the datasets whose totals are proven by an answer only, which may be forgotten."""
+        """Return the datasets whose totals are proven, but whose proof is not recorded yet."""
         return sorted(self._proven - self._noted) if self._doubts else []
 
     def follow(self, headers: Iterable[Header]) -> None:
@@ -152,7 +157,7 @@ class Progress:
         try:
             elements = elements or check_answer(header.dataset, body)
         except UnusableAnswerError as error:
-            # The answer tells nothing about any company. One may be the reason, so it is no miss of the others.
+            # The answer says nothing about any company. One company may be the reason, so none gets a miss.
             self._note_charged(header, asked)
             for _, track in asked:
                 track.reason = error.message
@@ -164,7 +169,7 @@ class Progress:
     ) -> None:
         if header.dataset not in self._proven and any(is_beyond_page(header, element) for element in elements):
             self._proven.add(header.dataset)
-        if [element.company for element in elements] == [company for company, _ in asked]:  # as a rule, and faster
+        if [element.company for element in elements] == [company for company, _ in asked]:  # usual, and faster
             said = elements
         else:
             said = self._match(header, asked, elements)
@@ -188,11 +193,11 @@ class Progress:
             self.cut += [(header, cut) for element in elements if (cut := _cut(element))]
 
     def _tells(self, element: Element) -> bool:
-        """Tell whether an element holds the records of its company."""
+        """Return whether an element holds the records of its company."""
         return element.records is not None and (element.message or "").casefold() in ("", self._fine)
 
     def _note_paid(self, header: Header, asked: Sequence[tuple[Company, Track]], body: bytes) -> None:
-        """Note the companies that the answer to a question of `firmlake check` tells of, as a bulk answer or alone."""
+        """Mark as paid the companies that an answer to `firmlake check` covers, in bulk or for one company."""
         try:
             elements = read_answer(header.dataset, body if body.lstrip().startswith(b"[") else b"[%b]" % body)
         except UnusableAnswerError:
@@ -204,19 +209,20 @@ class Progress:
                 track.first_at = track.first_at or header.fetched_at
 
     def _note_charged(self, header: Header, asked: Sequence[tuple[Company, Track]]) -> None:
-        """Take the companies of a request without a readable answer as paid for, if that is certain.
+        """Mark as paid the companies of a request without a readable answer, if all of them were charged for.
 
-        It is if none was paid for before and as many credits were charged. Fewer do not tell whose they are.
+        That is certain only if none was paid for before and one credit was charged for each. With fewer credits, it
+        is unknown which companies they paid for.
         """
         charged, at = credits_in(header, self._names.credits_charged_header), header.fetched_at
         if charged == len(header.companies) and not any(self.is_paid(each, before=at) for each in header.companies):
             for _, track in asked:
-                track.first_at = min(track.first_at or at, at)  # answers are not absorbed in the order they came
+                track.first_at = min(track.first_at or at, at)  # answers are not absorbed in the order of arrival
 
     def _match(
         self, header: Header, asked: Sequence[tuple[Company, Track]], elements: Sequence[Element]
     ) -> list[Element]:
-        """Find the element of each company that was asked for, and note the elements about any others."""
+        """Find the element of each requested company, and note the elements about other companies."""
         said = {element.company: element for element in elements}
         if len(said) < len(elements):
             said |= _contradictions(elements)
@@ -227,10 +233,10 @@ class Progress:
 
 
 def check_answer(dataset: str, body: bytes) -> list[Element]:
-    """Read a bulk answer and make sure that it tells something about a company.
+    """Read a bulk answer and check that it names a company.
 
     Raises:
-        UnusableAnswerError: The answer is not readable or names no company. Ask again.
+        UnusableAnswerError: The answer cannot be read or names no company. Ask again.
     """
     elements = read_answer(dataset, body)
     if elements and all(element.company is None for element in elements):
@@ -241,7 +247,7 @@ def check_answer(dataset: str, body: bytes) -> list[Element]:
 
 
 def _cut(element: Element) -> str:
-    """Tell how many records are missing; empty if none are, or no total is told."""
+    """Describe how many records are missing; empty if none are, or if there is no total."""
     count = sum(map(len, (element.records or {}).values())) if element.total else 0
     return f"{element.company}: {count} of {element.total}" if element.total and count < element.total else ""
 

@@ -59,11 +59,11 @@ _COMPRESSION = zstandard.ZstdCompressionParameters.from_level(
 
 
 GIVEN_UP = {"given_up": "failed", "forbidden": "forbidden", "unavailable": "unavailable"}
-"""Kinds of headers that give companies up, and the resulting status: the company failed, the token may not use the
-dataset, or the service does not answer the dataset."""
+"""Kinds of headers that give companies up, and the resulting status: the company failed, the token may not ask for it,
+or the service does not answer the dataset."""
 ENDS = {**GIVEN_UP, "unknown": "not_found"}
-"""Kinds of headers after which companies get no further request in this run, and the resulting status. `unknown` says
-that the service knows no such company, although no element of an answer says so."""
+"""Kinds of headers after which companies get no further request in this run, and the resulting status. `unknown`: the
+service does not know the company, although no answer says so explicitly."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,9 +75,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             no further request in this run; `error` says why); "proven" (see `Progress.settle`); or "limits" (the
             service refused a request for its size; `error` says how large it was).
         companies: Companies of the request, in its order.
-        limits: Of a header of kind "limits": the settings of `api` that the rest of the run keeps to.
-        original: Keyed hash of the checksum that the body had before `firmlake forget` changed it; empty if it is as
-            received.
+        limits: For kind "limits", the settings of `api` that apply to the rest of the run.
+        original: Keyed hash of the body's checksum before `firmlake forget` changed the body; empty if unchanged.
     """
 
     kind: str = "answer"
@@ -102,7 +101,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_success(self) -> bool:
-        """Whether the status says that this is the answer."""
+        """Whether the status means success."""
         return is_success(self.status)
 
 
@@ -121,7 +120,7 @@ def answered(header: Header, answer: Answer) -> Header:
 
 
 def credits_in(header: Header, name: str) -> int | None:
-    """Read a number of credits from the headers of an answer; None if it has none."""
+    """Read a number of credits from the response header of that name; None if there is none."""
     return read_credits(header.headers.get(name.lower(), ""))
 
 
@@ -145,7 +144,7 @@ class Landed(NamedTuple):
         except zstandard.ZstdError as error:
             raise _damaged(self.path, self.position, str(error)) from None
         if hashlib.sha256(content).hexdigest() != self.header.body_sha256:
-            raise _damaged(self.path, self.position, "the body has another checksum")
+            raise _damaged(self.path, self.position, "the body does not match its checksum")
         return content
 
 
@@ -161,7 +160,7 @@ class SegmentWriter:
         try:
             make_folder(folder)
             self.path, self._file = _create_next(folder)
-            sync_folder(folder)  # a record is durable only if the name of its file is
+            sync_folder(folder)  # a record is durable only if its file's directory entry is
         except OSError as error:
             raise _failed(folder, error) from None
         self._end = 0
@@ -210,7 +209,7 @@ class SegmentWriter:
 
 
 def rewrite_segment(path: Path, records: Iterable[tuple[Header, bytes]]) -> None:
-    """Replace a segment, whole or not at all. Only forgetting does this; whatever else lands stays as it came.
+    """Replace a segment atomically. Only `firmlake forget` does this; landed records never change otherwise.
 
     Args:
         path: The segment.
@@ -234,7 +233,7 @@ def list_segments(folder: Path) -> list[Path]:
 def read_segment(path: Path) -> Iterator[Landed]:
     """Yield a segment's records in the order they were written.
 
-    A truncated record at the end of the file is left by a crash. It never landed, so it is ignored.
+    A truncated record at the end of the file was left by a crash. It never landed, so it is ignored.
 
     Raises:
         DamagedError: A record does not match its checksum; the message names the file and the byte.
@@ -254,7 +253,7 @@ def read_segment(path: Path) -> Iterator[Landed]:
         if end > len(content):
             return
         if zlib.crc32(memoryview(content)[start:end]) != checksum:
-            raise _damaged(path, position, "the record has another checksum")
+            raise _damaged(path, position, "the record does not match its checksum")
         header = _HEADER.decode(decompressor.decompress(content[start : start + header_size]))
         yield Landed(header, path, position, content[start + header_size : end])
         position = end
@@ -282,7 +281,7 @@ def _frame(compressor: zstandard.ZstdCompressor, *parts: bytes) -> bytes:
 
 
 def _create_next(folder: Path) -> tuple[Path, int]:
-    """Create the first segment name that does not exist yet."""
+    """Create the segment file with the next free number."""
     number = 1 + max((int(path.stem) for path in list_segments(folder)), default=0)
     while True:
         path = folder / f"{number:05}.zst"

@@ -83,13 +83,14 @@ class Sender:
         self.out_of_credits: OutOfCreditsError | None = None
         self.credits_left: int | None = None
         self.charged: Stopped | None = None
-        # Credits: charged, the first balance, by how much it fell, as headers tell; and due for the pages sent.
+        # Credits according to response headers: charged, the first balance, and how far it fell since. `_due` is what
+        # the pages sent so far should cost.
         self._spent: int | None = None
         self._first_left: int | None = None
         self._fallen = self._due = 0
         self._lock = threading.Lock()
-        # Once the service charged more than was due, a run with a budget sends one page at a time, so that no more than
-        # one can exceed the budget.
+        # Once the service has charged more than was due, a run with a budget sends one page at a time, so that at most
+        # one page can exceed the budget.
         self._is_overcharged = False
         self._in_turn = threading.Lock()
         self._has_met_others = False
@@ -126,7 +127,7 @@ class Sender:
             if not (self._standing.is_understood or shard.is_apart(page)):
                 self._recognise(page, read_answer(page.dataset, body))
             elements = check_answer(page.dataset, body)
-            if landed[-1][1] is body:  # not if it was cleaned, or is of a probe: that is checked for what it repeats
+            if landed[-1][1] is body:  # false if the body was cleaned, or if the last answer was to a probe
                 landed[-1] = (landed[-1][0], body, elements)
 
         is_patient = not shard.is_apart(page) if is_patient is None else is_patient
@@ -145,11 +146,11 @@ class Sender:
         return Sent(ask, landed, None)
 
     def _recognise(self, page: Page, elements: list[Element]) -> None:
-        """Make sure that an answer tells of companies that were asked for, as long as none has.
+        """Check that the first answers are about companies that were requested.
 
         Raises:
-            UnusableAnswerError: It tells of several others instead. Ask again.
-            ServiceError: So did the answer before. Every other request would be paid in vain.
+            UnusableAnswerError: The answer is about several other companies instead. Ask again.
+            ServiceError: A second answer is, too. Stop: further requests would cost credits for nothing.
         """
         others = [element for element in elements if element.company not in page.companies]
         known = [element for element in elements if element.company in page.companies and not self._is_unknown(element)]
@@ -158,12 +159,12 @@ class Sender:
         if known or len(others) < 2:
             return
         what = others[0].problem or f"{others[0].company} was not asked for"
-        message = f"The answer for {page.dataset} tells of none of {len(page.companies)} companies: {what}"
+        message = f"The answer for {page.dataset} covers none of the {len(page.companies)} companies requested: {what}"
         if not self._has_met_others:
             self._has_met_others = True
             raise UnusableAnswerError(message)
         raise ServiceError(
-            message, "`firmlake check LIST` shows how the service names the companies that it is asked for"
+            message, "Run `firmlake check LIST` to see how the service writes the identifiers of companies"
         )
 
     def _is_unknown(self, element: Element) -> bool:
@@ -171,7 +172,7 @@ class Sender:
         return says_unknown(self._run.plan.names, element.company, element.message or "")
 
     def _note_credits(self, header: Header, page: Page, due: int, shard: Shard) -> None:
-        """Count what was charged: by the balance only if no header tells it, because others may spend from it too."""
+        """Count the credits charged. The balance is used only without a header for charges: others may spend too."""
         names, budget = self._settings.api.names, self._settings.run.max_credits
         charged = credits_in(header, names.credits_charged_header)
         left = credits_in(header, names.credits_remaining_header)
@@ -191,9 +192,9 @@ class Sender:
             self.charged = self.charged or overspent(spent, budget)
 
     def afford(self, sent: Sent, shard: Shard) -> list[Ask]:
-        """Ask for as many companies of a page as there are credits left; for half of them if the service does not say.
+        """Plan a smaller page that the remaining credits pay for; half the page if the service does not report them.
 
-        A service that refuses a page of 100 companies for want of one credit would otherwise keep the other 99.
+        Otherwise one missing credit would cost a page of 100 companies the other 99 answers.
         """
         page = sent.ask.page
         unpaid = [company for company in page.companies if not shard.progress.is_paid(company)]
@@ -215,7 +216,7 @@ class Sender:
         self._note(dataset, companies, shard, kind=kind, error=reason)
 
     def give_up_refused(self, shard: Shard) -> None:
-        """Record the companies that get no request: their dataset was given up, or the token may not ask about them."""
+        """Give up the companies whose dataset was given up or that the token may not ask about."""
         for dataset in self._run.plan.datasets:
             refused: defaultdict[tuple[str, str], list[Company]] = defaultdict(list)
             for company in shard.progress.pending(dataset):
@@ -226,12 +227,12 @@ class Sender:
                 self.give_up(dataset, companies, reason, shard, kind)
 
     def note_proofs(self, shard: Shard) -> None:
-        """Record which datasets have told totals that count all records."""
+        """Record the datasets whose totals are proven to count all records; see `Progress.settle`."""
         for dataset in shard.progress.unnoted():
             self._note(dataset, (), shard, kind=PROVEN)
 
     def note_limits(self, refused: Page, limits: dict[str, int], shard: Shard) -> Header:
-        """Record how large requests may be after a page was refused for its size; the last such record counts."""
+        """Record how large requests may be after a page was refused for its size; the latest record wins."""
         error = f"The service refused {refused}"
         return self._note(refused.dataset, (), shard, kind=LIMITS, error=error, limits=limits)
 
@@ -257,7 +258,7 @@ class Sender:
 
 
 def request_id(run_id: str, page: Page, language: str) -> str:
-    """Name a request by what it asks for, so that all its attempts have one name."""
+    """Return a hash of what a request asks for, so that all its attempts share one identifier."""
     return hashlib.blake2b(msgspec.json.encode((run_id, *page, language)), digest_size=12).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""A shard while it is fetched, and its result."""
+"""The state of a shard while it is fetched, and its result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Targets = defaultdict[str, set[Company]]
 
 
 _FEW = 0.05
-"""Of the known companies, so many may be left out because they ceased to exist."""
+"""The share of known companies that answers may leave out because these companies ceased to exist."""
 
 
 class ShardResult(NamedTuple):
@@ -55,19 +55,19 @@ class ShardResult(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """A shard while it is fetched.
+    """The state of a shard while it is fetched.
 
     Attributes:
         number: Number of the shard.
         progress: What has landed so far.
         writer: Writes the shard's answers.
-        refreshed: Companies by dataset in the last days of their paid window; they are requested separately, so that a
+        refreshed: Companies by dataset in the last days of their paid window. They are requested separately, so that a
             charge for them is noticed.
-        apart: Companies by dataset that failed in an earlier run; they are requested separately, so that they fail no
-            others.
+        apart: Companies by dataset that failed in an earlier run. They are requested separately, so that they make no
+            other company fail.
         barred: Companies by dataset that were given up in an earlier run, because they or their dataset were forbidden,
             or the dataset was not available.
-        unpaid: Companies that we believed paid for, but that the service refuses without credits.
+        unpaid: Companies that count as paid for here, but that the service refuses without credits.
     """
 
     number: int
@@ -92,15 +92,15 @@ class Shard(NamedTuple):
         return {self.scope(page.dataset, company) for company in page.companies}
 
     def is_apart(self, page: Page) -> bool:
-        """Tell whether all targets of a page failed before, so that another refusal says nothing about the settings."""
+        """Return whether all companies of a page failed before; a refusal then says nothing about the settings."""
         return self.apart[page.dataset].issuperset(page.companies)
 
     def is_refresh(self, page: Page) -> bool:
-        """Tell whether all targets of a page are refreshed for free, so that any charge for it is a mistake."""
+        """Return whether all companies of a page are refreshed for free; any charge for the page is then a mistake."""
         return self.refreshed[page.dataset].issuperset(page.companies)
 
     def give_up_new(self, page: Page) -> bool:
-        """Ask no more for the companies of a page if they are all of the dataset, and new; tell whether they are."""
+        """Give up a page of new companies that holds the whole dataset of the shard; return whether it was given up."""
         tracks = self.progress.datasets[page.dataset]
         is_new = self.progress.free.isdisjoint(tracks) and not any(track.expected for track in tracks.values())
         if not is_new or not tracks.keys() <= set(page.companies):
@@ -110,15 +110,15 @@ class Shard(NamedTuple):
         return True
 
     def is_known(self, company: Company) -> bool:
-        """Tell whether the service has told of a company, in this run or in an earlier one."""
+        """Return whether the service has sent data about a company, in this run or an earlier one."""
         tracks = (tracks.get(company) for tracks in self.progress.datasets.values())
         return company in self.progress.free or any(track and (track.first_at or track.expected) for track in tracks)
 
     def doubts_silence(self, dataset: str) -> bool:
-        """Tell whether a company of which answers say nothing may be known all the same.
+        """Return whether the service may know a company although its answers leave the company out.
 
-        An element said of another company that it is unknown; or no company was found at all; or more than a few known
-        companies are left out too.
+        That is so if answers name unknown companies explicitly, if no company was found at all, or if more than a few
+        known companies are left out too.
         """
         tracks = [track for _, _, track in self.progress.tracks()]
         if any(track.status == "not_found" and track.ended_at is None for track in tracks):
@@ -133,20 +133,20 @@ class Shard(NamedTuple):
 
         Args:
             dataset: The dataset.
-            refusal: Tells of a company whether the token may no longer ask about it.
+            refusal: Returns a reason if the token may no longer ask about a company.
         """
         tracks = self.progress.datasets[dataset].items()
         answered = (company for company, track in tracks if track.status == "answered")
         return next((one for one in answered if not refusal(self.scope(dataset, one), one)), None)
 
     def unanswered(self, page: Page) -> tuple[Company, ...]:
-        """Return the companies of a page without a witness."""
+        """Return the companies of a page that are not answered yet; a witness is."""
         tracks = self.progress.datasets[page.dataset]
         return tuple(company for company in page.companies if tracks[company].status != "answered")
 
 
 def open_shard(run: Run, number: int, writer: SegmentWriter) -> Shard:
-    """Open a shard at the state given by its targets and landed answers."""
+    """Restore the state of a shard from its targets and landed answers."""
     targets = run.targets(number)
     return Shard(
         number,
@@ -160,7 +160,7 @@ def open_shard(run: Run, number: int, writer: SegmentWriter) -> Shard:
 
 
 def _of_datasets(targets: pl.DataFrame, mark: str) -> Targets:
-    """Return the companies of the targets with a mark, by dataset."""
+    """Return the companies of marked targets, by dataset."""
     found: Targets = defaultdict(set)
     for country, number, dataset in targets.filter(mark).select("country", "company_number", "dataset").iter_rows():
         found[dataset].add(Company(country, number))

@@ -1,10 +1,13 @@
 """What a run has learnt about the service and its token.
 
-Each dataset is answered, not yet known, or given up. Within it, each `Scope`, the companies of a country, is open, not
-yet known, or closed, because the token may not ask about it. A scope is open once a company of it is answered. It is
-closed once two of its companies are refused alone; or one, if they were given up before; or ten in a row, if it was
-open. Companies that are refused alone are given up in any case. A dataset whose scopes are all closed is given up, and
-a run whose datasets are all forbidden ends.
+Each dataset is answered, unknown, or given up. Each `Scope` of a dataset (the companies of one country) is open,
+unknown, or closed because the token may not ask about it.
+
+- A scope opens when one of its companies is answered.
+- A scope closes when two of its companies are refused, each in a request of its own. One is enough if the companies
+  were given up in an earlier run; it takes ten in a row if the scope was open.
+- A company that is refused in a request of its own is given up in any case.
+- A dataset is given up when all its scopes are closed. The run ends when all its datasets are forbidden.
 """
 
 from __future__ import annotations
@@ -28,11 +31,11 @@ from firmlake.landing.asked import Asked, Scope
 __all__ = ["PARTLY", "Standing"]
 
 PARTLY = "The token may not ask about"
-"""Beginning of the reasons that are about some companies and not about a whole dataset."""
+"""Beginning of the reasons that concern some companies rather than a whole dataset."""
 _REFUSED_MAX = 2
-"""So many companies of a scope that are refused alone close it, as long as none was answered."""
+"""Close a scope after this many of its companies were refused alone, as long as none was answered."""
 _REFUSED_IN_A_ROW_MAX = 10
-"""So many of them close it later: the service no longer answers about it, and these are no single companies."""
+"""Close an open scope after this many refusals in a row: so many are no longer single companies."""
 
 
 class Standing:
@@ -45,10 +48,10 @@ class Standing:
         is_understood: The first value of the attribute.
 
     Attributes:
-        ended: By dataset that was given up, the reason.
+        ended: The reason for each dataset that was given up.
         has_worked: Whether any dataset was ever answered.
-        is_understood: Whether an answer ever had something to say about a company that was asked for, other than that
-            it is unknown. Until then, one that tells of others instead shows that we cannot read its identifiers.
+        is_understood: Whether any answer held data about a requested company. Until then, an answer about other
+            companies suggests that we misread the service's identifiers.
         misfit: The error that ends the run if no dataset is ever answered; None while the settings seem to fit.
     """
 
@@ -76,22 +79,22 @@ class Standing:
         self.misfit: FirmlakeError | None = None
 
     def works(self, dataset: str) -> bool:
-        """Tell whether a dataset is answered; until then its requests go one by one."""
+        """Return whether a dataset is answered; until then its requests go one by one."""
         return dataset in self._works
 
     def is_known(self, scope: Scope) -> bool:
-        """Tell whether it has turned out if the token may ask about a scope."""
+        """Return whether it is known if the token may ask about a scope."""
         return scope in self._open or scope in self._closed
 
     def must_wait(self, scope: Scope) -> bool:
-        """Tell whether requests about a scope go one by one, because the next answer decides about the others."""
+        """Return whether requests about a scope go one by one, because each answer decides how to continue."""
         return scope.dataset not in self._works or (scope.was_barred and not self.is_known(scope))
 
     def take_probe(self, scope: Scope) -> tuple[int | None] | None:
-        """Claim the probe of a dataset or scope, which asks for one company before any others. Only one caller gets it.
+        """Claim the probe of a dataset or scope: a request for one company before all others. Only one caller gets it.
 
         Returns:
-            A tuple with the tries for the probe (None is the usual number); or None if no probe is needed.
+            A tuple with the number of tries for the probe (None: the usual number), or None if no probe is needed.
         """
         with self._lock:
             if scope.dataset in self.ended:
@@ -103,7 +106,7 @@ class Standing:
             return (tries,) if is_due else None
 
     def answered(self, dataset: str, scopes: Iterable[Scope]) -> None:
-        """Record that a dataset is answered, about companies of these scopes."""
+        """Record that a dataset is answered for companies of these scopes."""
         with self._lock:
             is_first, self.has_worked = not self.has_worked, True
             self.open(scopes)
@@ -119,7 +122,7 @@ class Standing:
             self._in_a_row[scope] = 0
 
     def refuse(self, scope: Scope, company: Company, error: ForbiddenError) -> None:
-        """Record that the token may not ask about a company of a scope, which was asked for alone."""
+        """Record that the token may not ask about a company, which was requested alone."""
         self._refused[scope.dataset, company] = _about("this company", error)
         self._in_a_row[scope] += 1
         most = _REFUSED_IN_A_ROW_MAX if scope in self._open else 1 if scope.was_barred else _REFUSED_MAX
@@ -129,7 +132,7 @@ class Standing:
     def close(self, scope: Scope, error: ForbiddenError) -> None:
         """Record that the token may not ask about a scope; give up the dataset if it may not ask about any.
 
-        A country that is forbidden is so for companies that were given up before, too, but not the other way round.
+        Closing a country also closes its scope of companies that were given up before, but not the other way round.
         """
         whom = "these companies" if scope.was_barred else "companies"
         for each in (scope, scope._replace(was_barred=True)):
@@ -139,12 +142,12 @@ class Standing:
             self.end(scope.dataset, error)
 
     def refusal(self, scope: Scope, company: Company | None = None) -> FirmlakeError | None:
-        """Return why a scope, or a company of it, gets no request; None if it may be asked for."""
+        """Return why a scope, or one of its companies, gets no request; None if it may be requested."""
         refused = self._refused.get((scope.dataset, company)) if company else None
         return self.ended.get(scope.dataset) or self._closed.get(scope) or refused
 
     def end(self, dataset: str, error: FirmlakeError) -> None:
-        """Give up a dataset. If it is down, the others must be probed too, because the whole service may be down."""
+        """Give up a dataset. If it is unavailable, probe the others too, because the whole service may be down."""
         with self._lock:
             if dataset in self.ended:
                 return
@@ -157,12 +160,12 @@ class Standing:
             self._works.discard(dataset)
 
     def check(self) -> None:
-        """Make sure that at least one dataset is not given up.
+        """Check that at least one dataset is not given up.
 
         Raises:
             AuthorizationError: Every dataset is forbidden. Get a token that may use them.
-            PausedByServiceError: No dataset is available, one because the service wants a long pause. Run again later.
-            RequestRefusedError: No dataset was ever answered, and the first is refused. Correct the settings.
+            PausedByServiceError: No dataset is available, and the service asked for a long pause. Run again later.
+            RequestRefusedError: No dataset was ever answered, and the first was refused. Correct the settings.
             ServiceError: No dataset is available. Run again later.
         """
         with self._lock:
@@ -179,6 +182,8 @@ class Standing:
 
 
 def _about(whom: str, error: ForbiddenError) -> ForbiddenError:
-    """Say whom a 403 is about, with the words of the service, which come in parentheses."""
+    """Name the companies that a 403 is about, and keep the service's own words, which are in parentheses."""
     said = error.message.partition(" (")[2]
-    return ForbiddenError(f"{PARTLY} {whom} ({said}", "Get a token that may, or leave these companies out of the list")
+    return ForbiddenError(
+        f"{PARTLY} {whom} ({said}", "Get a token that may ask about them, or leave them out of the list"
+    )

@@ -1,4 +1,4 @@
-"""The progress of one company and dataset: the pages received, and what is still to ask for."""
+"""The progress of one company and dataset: the pages received and the records still missing."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from firmlake.landing.segments import ENDS, Header
 __all__ = ["LEFT_OUT", "MISSES_MAX", "OTHER_MESSAGE", "WRONG_PAGE", "Part", "Track", "is_beyond_page"]
 
 MISSES_MAX = 3
-"""A company is given up for this run after so many 200 answers in a row without anything usable about it."""
+"""Give up a company for this run after this many successful answers in a row with nothing usable about it."""
 LEFT_OUT = "the answer says nothing about it"
-"""Reason of a miss; also why a company counts as unknown that no answer tells of."""
+"""Reason of a miss, and the reason why a company that every answer leaves out counts as unknown."""
 WRONG_PAGE, OTHER_MESSAGE = "wrong page", "the service says"
-"""Beginnings of reasons that a setting removes."""
+"""Beginnings of reasons that a setting can correct."""
 RESTARTS_MAX = 5
-"""A company is given up for this run after its pages were inconsistent so many times."""
+"""Give up a company for this run after its pages were inconsistent this many times."""
 
 
 class Part(NamedTuple):
@@ -37,20 +37,20 @@ class Track(msgspec.Struct, gc=False):
     """The progress of one company and dataset.
 
     Attributes:
-        expected: Records that an earlier run found.
+        expected: Number of records that an earlier run found; None if unknown.
         status: "pending", "answered", "not_found", or another status of `ENDS`.
         next_offset: Records received so far, which is the offset of the next page.
         total: Records that the service holds; None before the first page.
-        wider: Records to ask for at once from the first on, because the last page was full and nothing proves that it
-            holds all, or because pages did not fit together; 0 otherwise.
-        digests: Hashes of the records received so far, until all are there.
+        wider: Limit of the next request, which starts at the first record again: the last page was full and may not
+            hold all records, or the pages were inconsistent. 0 otherwise.
+        digests: Hashes of the records received so far; empty once all are there.
         misses: Answers in a row without anything usable about the company.
-        left_out: Answers in a row that tell of other companies, but not of this one.
+        left_out: Answers in a row that cover other companies but not this one.
         restarts: Restarts from the first page because pages were inconsistent.
         reason: The last problem; if the company failed, the reason.
         attempts: Requests that named the company.
-        first_at: Time of the first page, of an answer to `firmlake check`, or of one that could not be read but was
-            charged for; from then on the company is paid for.
+        first_at: Time of the first answer that paid for the company: its first page, an answer to `firmlake check`, or
+            an unreadable answer that was charged for.
         answered_at: Time of the last page.
         ended_at: Time at which the company was given up.
         parts: The pages, if records are kept.
@@ -77,31 +77,31 @@ class Track(msgspec.Struct, gc=False):
 
     @property
     def is_given_up(self) -> bool:
-        """Whether asking again in this run would be pointless."""
+        """Whether another request in this run would be pointless."""
         return self.status == "pending" and (self.misses >= MISSES_MAX or self.restarts >= RESTARTS_MAX)
 
     @property
     def remaining(self) -> int | None:
-        """Records still to ask for, at least one; None before the first page.
+        """The number of records to request next, at least one; None before the first page.
 
-        Without a total, as many as there are already, until a page is not full.
+        Without a total, it is the number received so far, until a page is not full.
         """
         return self.wider or (self.next_offset or None if self.total is None else max(1, self.total - self.next_offset))
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether all records came as far as the total tells, but the total may count those of the page only."""
+        """Whether the records match the total, but the total may count only those of the page."""
         return self.status == "pending" and 0 < self.next_offset == self.total
 
     def add_page(self, header: Header, element: Element, *, keeps: bool, doubts: bool, compares: bool) -> None:
-        """Take in the records of a page that was asked for; one that does not fit is a miss.
+        """Add the records of a requested page; a page that does not fit counts as a miss.
 
         Args:
             header: The header of the answer.
             element: The part of the answer about the company, with records.
             keeps: Whether to keep the records, or only to count them.
             doubts: Whether to doubt a total that equals the length of a full first page; see `Progress.settle`.
-            compares: Whether a page that repeats records of an earlier one does not fit; earlier versions took it.
+            compares: Whether to reject a page that repeats records of an earlier page. Earlier versions accepted it.
         """
         records = element.records or {}
         count, offset, total, is_whole = sum(map(len, records.values())), header.offset or 0, element.total, True
@@ -131,11 +131,11 @@ class Track(msgspec.Struct, gc=False):
         return None
 
     def _follows(self, offset: int, element: Element, digests: set[int]) -> bool:
-        """Tell whether a page continues the earlier ones; otherwise restart, or count a miss."""
+        """Return whether a page continues the earlier ones; otherwise restart, or count a miss."""
         if element.offset not in (None, offset):
             reason = f"{WRONG_PAGE}: records from {element.offset} on, where those from {offset} on were asked for"
             if offset and self.total and not self.restarts:
-                self.restart(reason, self.total)  # the limit may be understood all the same
+                self.restart(reason, self.total)  # the service may still respect the limit
             else:
                 self.miss(reason)
             return False
@@ -151,11 +151,11 @@ class Track(msgspec.Struct, gc=False):
         return True
 
     def restart(self, reason: str, wider: int | None = None) -> None:
-        """Restart from the first page, because the pages received so far do not fit together.
+        """Restart from the first page, because the pages received so far are inconsistent.
 
         Args:
-            reason: What does not fit.
-            wider: Records to ask for at once, if known: a single page has no other to contradict it.
+            reason: The inconsistency.
+            wider: Number of records to request at once, if known: a single page cannot be inconsistent.
         """
         self.parts, self.next_offset, self.total, self.wider, self.digests = [], 0, None, wider or 0, set()
         self.restarts += 1
@@ -168,7 +168,7 @@ class Track(msgspec.Struct, gc=False):
             self.reason = reason
 
     def end(self, header: Header) -> None:
-        """End as a header of a kind of `ENDS` says; a company that was found before has failed."""
+        """Set the final status from a header of a kind in `ENDS`. A company that was found before cannot be unknown."""
         if self.status == "pending":
             self.status, self.reason, self.ended_at = ENDS[header.kind], header.error, header.fetched_at
             if self.status == "not_found" and self.first_at:
@@ -178,9 +178,9 @@ class Track(msgspec.Struct, gc=False):
 
 
 def is_beyond_page(header: Header, element: Element) -> bool:
-    """Tell whether a total exceeds what its page may hold, so that it counts more than the records of the page.
+    """Return whether a total exceeds what its page can hold, which proves that it counts more than that page.
 
-    A service may make pages longer than was asked for; then what came is what the page may hold.
+    A page can hold what was requested, or what it actually holds if the service sent more.
     """
     if header.limit is None or not element.total:
         return False
@@ -192,7 +192,7 @@ def is_beyond_page(header: Header, element: Element) -> bool:
 
 
 def _page_size(header: Header, element: Element) -> int:
-    """Return the records that were asked for, as far as is known."""
+    """Return the number of records requested per company; 0 if unknown."""
     return header.limit or element.limit or 0
 
 
@@ -202,6 +202,6 @@ def _is_full(header: Header, element: Element, count: int) -> bool:
 
 
 def _is_cut(header: Header, element: Element, wanted: int) -> bool:
-    """Tell whether a page cannot be longer: the service used a lower limit, or our settings allow no higher one."""
+    """Return whether a page is as long as possible: the service or our settings allow no higher limit."""
     size = _page_size(header, element)
     return (element.limit or size) < size or size < wanted

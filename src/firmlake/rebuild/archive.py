@@ -1,4 +1,4 @@
-"""The archive: landed answers of one or several data folders on an object store, where any machine can flatten them.
+"""Archive the landed answers of one or several data folders in an object store, where any machine can flatten them.
 
     runs/<run>/plan.json                          written first: reserves the name
     landing/run=<run>/shard=00001/00001.zst       segments, byte for byte
@@ -9,8 +9,8 @@
     staged/<replay>/run=<run>/<table>/shard=00001.<sha256>.parquet
     staged/<replay>/run=<run>/shard=00001.json    written last: marks the shard as staged
 
-Every object is created once and never changed: the store refuses a second object of the same name. A worker that comes
-second, after a crash or in parallel, uses the object of the first.
+Every object is created once and never changed: the store refuses a second object with the same name. A second worker,
+after a crash or in parallel, uses the object of the first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Archived(NamedTuple):
     """What one call added to an archive.
 
     Attributes:
-        damaged: Runs that were left out, by name. The error says what is wrong and what to do.
+        damaged: Runs that were skipped, by name. The error says what is wrong and what to do.
     """
 
     runs: list[str]
@@ -55,8 +55,8 @@ class Archived(NamedTuple):
 def archive(folders: Folders, destination: Destination, tell: Callable[[str], object] = lambda line: None) -> Archived:
     """Add published runs, overviews of service lists and contacts that the archive lacks. Call again to resume.
 
-    A run that has ended but is not published may still change its outcome, so it is archived later. A run is left out
-    if it is damaged, if it differs from the archived run of the same name, or if it was pruned before.
+    A run that has ended but is not published may still change its outcome, so it is archived later. A run is skipped if
+    it is damaged, if it differs from the archived run of the same name, or if it was pruned.
 
     Args:
         folders: The data folder. The caller holds its lock; see `lock`.
@@ -99,11 +99,11 @@ def _published(folders: Folders) -> list[str]:
 
 
 def _check(run: Run) -> None:
-    """Check that a run is complete and that its files are what was written."""
+    """Check that a run is complete and that its files are unchanged."""
     if run.is_pruned:
         raise DamagedError(
-            f"Run {run.run_id} cannot be archived: its landed answers were pruned",
-            "Archive before you prune; to leave the run out, archive from a copy without its folder in runs",
+            f"Run {run.run_id} cannot be archived, because its landed answers were pruned",
+            "Archive before you prune; to omit this run, archive from a copy without its folder in runs",
         )
     for name in run.plan.sha256:
         run.checked(name)
@@ -152,7 +152,7 @@ def read_object(destination: Destination, name: str) -> bytes:
     """Read an archived object.
 
     Raises:
-        DamagedError: It is missing; restore it, or archive again.
+        DamagedError: The object is missing. Restore it, or archive again.
     """
     found = destination.read(name)
     if found is None:
@@ -164,5 +164,5 @@ def object_differs(destination: Destination, name: str) -> DamagedError:
     """Return the error for an object that differs from the data folder's file of the same name."""
     return DamagedError(
         f"{destination.url}/{name} differs from the file of the same name in the data folder",
-        "Find out which of the two is intact; an archive takes data folders of one service, and each run once",
+        "Find out which of the two is intact. An archive holds data folders of one service, and each run once",
     )

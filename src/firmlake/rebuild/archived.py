@@ -1,4 +1,4 @@
-"""Reading an archive: fetch its runs, flatten their shards into the archive, and collect the staged tables."""
+"""Read an archive: fetch its runs, flatten their shards into the archive, and collect the staged tables."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ __all__ = ["collect_staged", "fetch_runs", "stage_archived"]
 
 
 def fetch_runs(destination: Destination, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
-    """Fetch what a machine needs to load the warehouse besides staged tables: plans, outcomes, answers about lists.
+    """Fetch everything but staged tables that a load into the warehouse needs: plans, outcomes, answers about lists.
 
     Args:
         destination: The archive.
-        folders: A data folder for this purpose only. Its runs count as pruned, since the archive has their answers.
+        folders: A data folder for this purpose only. Its runs count as pruned, because the archive has their answers.
 
     Returns:
-        The runs, oldest first; and by name the runs whose plan, outcome or targets are not what was archived. A damaged
-        run leaves nothing in the data folder.
+        The runs, oldest first; and, by name, the runs whose plan, outcome or targets were changed in the archive. A
+        damaged run leaves nothing in the data folder.
 
     Raises:
-        UsageError: The data folder has runs of its own, or the archive holds no run or runs of several services. The
-            message says which, and what to do.
+        UsageError: The data folder has its own runs, or the archive has no run or runs of several services. The message
+            says which, and what to do.
     """
     if own := next((folders.data / "landing").glob("run=*"), None):
-        raise UsageError(f"{own} is a run of this data folder's own", "Name another folder in paths.data")
+        raise UsageError(
+            f"{own}: this data folder already has its own runs", "Name an empty folder for the replay in paths.data"
+        )
     there = destination.sizes("runs")
     for name in {path.split("/")[1] for path in there if path.endswith(f"/{WRITTEN_LAST}")}:
         _fetch(destination, folders, [path for path in there if path.startswith(f"runs/{name}/")], last=WRITTEN_LAST)
@@ -62,11 +64,11 @@ def fetch_runs(destination: Destination, folders: Folders) -> tuple[list[Run], d
 
 
 def stage_archived(address: str, replay: str, run_id: str, shard: int) -> Manifest:
-    """Flatten a shard of an archived run into the archive, unless it is staged there already. Safe on any machine.
+    """Flatten a shard of an archived run into the archive, unless it is already staged there. Safe on any machine.
 
     Args:
         address: The address of the archive, as given to `open_destination`.
-        replay: A name for one replay with one version of the code. What is staged under this name is reused.
+        replay: A name for one replay with one version of the code. Shards staged under this name are reused.
         run_id: The run.
         shard: The number of the shard.
 
@@ -113,7 +115,7 @@ def collect_staged(destination: Destination, replay: str, run: Run, shards: Sequ
 
 
 def _read_fetched(destination: Destination, folders: Folders) -> tuple[list[Run], dict[str, DamagedError]]:
-    """Read the fetched runs. The folder of a damaged run is removed, so that the restored run is fetched again."""
+    """Read the fetched runs. The folder of a damaged run is removed, so that the run is fetched again once restored."""
     runs, damaged = read_runs(folders)
     for run in runs:
         try:
@@ -143,7 +145,7 @@ def _name_change(destination: Destination, path: str) -> NameChange:
 
 @contextmanager
 def _fetched(destination: Destination, run_id: str, shard: int) -> Iterator[Run]:
-    """Fetch a shard of a run for the time of the context. Files of the whole run are kept for its next shard."""
+    """Fetch a shard of a run while the context is open. Files of the whole run are kept for its next shard."""
     run = _fetch_run(destination.url, run_id)
     folders = run.folders
     landing = folders.landing(run_id, shard)
@@ -178,6 +180,6 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _in_archive(destination: Destination, folders: Folders, error: DamagedError) -> DamagedError:
-    """Name the file in the archive instead of its local copy in an error about damage."""
+    """Return the error with the file in the archive instead of its local copy."""
     where = error.message.replace(str(folders.data), destination.url)
     return DamagedError(where, "Restore it in the archive, from the data folder or a copy")

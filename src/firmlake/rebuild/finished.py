@@ -16,8 +16,8 @@ def finished_runs(folders: Folders, loaded: Sequence[str] = ()) -> list[tuple[Ru
     """List the runs that have ended: first the loaded runs in the order of loading, then the others by their end.
 
     Raises:
-        DamagedError: A run that was loaded or has landed answers has lost its plan or its outcome. Without this check
-            its answers would be left out unnoticed. The message says how to restore it.
+        DamagedError: A run that was loaded or has landed answers has lost its plan or outcome, so its answers would be
+            missing unnoticed. The message says how to restore the file.
     """
     runs, damaged = read_finished(folders, loaded)
     for error in damaged.values():
@@ -28,7 +28,7 @@ def finished_runs(folders: Folders, loaded: Sequence[str] = ()) -> list[tuple[Ru
 def read_finished(
     folders: Folders, loaded: Sequence[str] = ()
 ) -> tuple[list[tuple[Run, Outcome]], dict[str, DamagedError]]:
-    """List the runs as `finished_runs` does, and return damaged runs by name instead of raising an error."""
+    """List the runs as `finished_runs` does, but return errors of damaged runs by name instead of raising them."""
     runs, unreadable = read_runs(folders)
     landed = {path.name.removeprefix("run=") for path in (folders.data / "landing").glob("run=*")}
     damaged: dict[str, DamagedError] = {}

@@ -1,4 +1,4 @@
-"""Pruning: remove what is old and no longer needed.
+"""Prune a data folder: remove what is old and no longer needed.
 
 Pruning always keeps
 
@@ -8,8 +8,8 @@ Pruning always keeps
     both of a run     if the one that would stay is damaged
     a kept list       if an unfinished run has its name
 
-Either the landed answers or the staged tables of a run stay, so that `firmlake replay` gives the same result. Landed
-answers are what was paid for, and only they can be flattened by a later version: copy them before you prune them.
+Either the landed answers or the staged tables of a run stay, so that `firmlake replay` gives the same result. Copy
+landed answers before you prune them: they are what was paid for, and only they can be flattened by a later version.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from firmlake.warehouse.loads import loaded_runs
 __all__ = ["Pinned", "Removable", "find_pinned", "find_removable", "prune"]
 
 _GOING = ".going-"
-"""Prefix of a folder that is being removed, so that no other process takes it for a run."""
+"""Prefix of a folder that is being removed, so that no other process mistakes it for a run."""
 
 
 class Removable(NamedTuple):
     """Something that can be removed.
 
     Attributes:
-        kind: "generation", "staged", "landed", "list" for a kept copy of a list that was no file, or "rest" for what a
-            killed command left.
+        kind: "generation", "staged", "landed", "list" for a kept copy of a list that was not a file, or "rest" for the
+            remains of a killed command.
         byte_count: Its size on disk.
         ended_at: When its run ended, UTC; None if it belongs to no run.
     """
@@ -56,7 +56,7 @@ class Pinned(NamedTuple):
     """An old generation that is kept only because an export or a load starts from it.
 
     Attributes:
-        target: The place, or the database and the schema.
+        target: The target of the export, or database and schema of the load.
         record: The file that records the export or load. Without it, nothing is kept.
     """
 
@@ -67,7 +67,7 @@ class Pinned(NamedTuple):
 
 
 def find_pinned(folders: Folders, *, keep_generations: int) -> list[Pinned]:
-    """List the generations beyond those to keep that exports and loads start from, with each place."""
+    """List the old generations that are kept because an export or a load starts from them, with its target."""
     needed = _needed(folders, keep_generations)
     old = {generation_number(path): path for path in list_generations(folders) if path not in needed}
     return [
@@ -92,14 +92,14 @@ def find_removable(
         folders: The data folder.
         now: UTC.
         keep_generations: The number of newest generations to keep.
-        staged_days: Remove staged tables of runs that ended more days ago, and copies of lists that were made more days
-            ago; None keeps all.
-        landed_days: Remove landed answers of runs that ended more days ago; None keeps all. If a run is old enough for
-            both, only its landed answers are removed.
-        landed_days_of: The same for single runs; None leaves it to `landed_days`.
+        staged_days: Remove staged tables of runs that ended more than this many days ago, and copies of lists made more
+            than this many days ago; None keeps all.
+        landed_days: Remove landed answers of runs that ended more than this many days ago; None keeps all. If a run is
+            old enough for both, only its landed answers are removed.
+        landed_days_of: Overrides `landed_days` for single runs; None means no override.
 
     Returns:
-        What can be removed; and by name the runs in the warehouse that are kept whole because they are damaged.
+        What can be removed; and, by name, the runs in the warehouse that are kept whole because they are damaged.
     """
     found = list(_generations(folders, keep_generations))
     found += [_measured("rest", path) for path in _rests(folders)]
@@ -114,9 +114,7 @@ def find_removable(
     for run_id in loaded - unreadable.keys() - {run.run_id for run in runs}:
         if (landed := folders.landing(run_id, 1).parent).exists():
             plan = folders.run(run_id) / "plan.json"
-            damaged[run_id] = DamagedError(
-                f"{plan} is missing, without which {landed} cannot be read", "Restore it from a copy"
-            )
+            damaged[run_id] = DamagedError(f"{plan} is missing, so {landed} cannot be read", "Restore it from a copy")
     for run in runs:
         outcome = run.outcome()
         if run.run_id in loaded and outcome:
@@ -131,7 +129,7 @@ def find_removable(
 
 
 def prune(folders: Folders, removable: Iterable[Removable]) -> None:
-    """Remove what `find_removable` found. If the process is killed, the next prune removes what is half gone."""
+    """Remove what `find_removable` found. If the process is killed, the next prune finishes half-removed folders."""
     for each in removable:
         if each.kind == "landed":
             open_run(folders, each.path.name.removeprefix("run=")).mark_pruned()
@@ -176,7 +174,7 @@ def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bo
     kind = "landed" if is_landed_old and manifest else "staged" if is_staged_old and staged.exists() else ""
     if not kind:
         return
-    for name in run.plan.sha256:  # what stays is read with these
+    for name in run.plan.sha256:  # needed to read what stays
         run.checked(name)
     if manifest:
         (check_staged if kind == "landed" else check_landed)(run, manifest)
@@ -184,7 +182,7 @@ def _of_run(run: Run, ended_at: datetime, is_staged_old: bool, is_landed_old: bo
 
 
 def _rests(folders: Folders) -> Iterator[Path]:
-    """List what a killed prune or verification left."""
+    """List the remains of killed prunes and verifications."""
     yield from folders.data.glob(f"*/{_GOING}*")
     yield from folders.data.glob(".verify-*")
 

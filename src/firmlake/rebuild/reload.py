@@ -29,12 +29,12 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class Content(NamedTuple):
-    """What a generation is made from.
+    """The content of a new generation.
 
     Attributes:
         staged: The staged runs.
         overviews: Overviews of the service lists.
-        loads: What was loaded before, in this order. Other runs and overviews follow, by the time they ended.
+        loads: Earlier loads, whose order is kept. Other runs and overviews follow, ordered by their end.
     """
 
     staged: list[tuple[Run, Outcome, Manifest]]
@@ -65,7 +65,7 @@ def load_staged(
         The new generation.
 
     Raises:
-        DamagedError: A staged file is missing or was changed; nothing was published. Restore the file.
+        DamagedError: A staged file is missing or was changed. Nothing was published. Restore the file.
     """
     runs = [(run, outcome) for run, outcome in finished_runs(folders) if run.run_id not in without]
     staged = [(run, outcome, read_pruned(run)) for run, outcome in runs]
@@ -74,7 +74,7 @@ def load_staged(
 
 
 def find_overviews(folders: Folders, loads: Sequence[Load], *, only_loaded: bool) -> list[Overview]:
-    """List the overviews to load: those loaded before, and later ones. An older one would overwrite newer state."""
+    """List the overviews to load: those loaded before, and later ones. Older ones would overwrite newer state."""
     landed, names = list_overviews(folders), {load.name for load in loads}
     last = max((one.finished_at for one in landed if one.plan.overview_id in names), default=NEVER)
     return [
@@ -125,7 +125,7 @@ def publish_content(
         if applied is not None:
             moment = now()
             load_additions(connection, folders, Load(number, applied, moment, moment), until)
-        if until is None:  # a verification compares tables only and needs no views
+        if until is None:  # a verification compares only tables, so it needs no views
             create_views(connection)
 
     return publish(folders, load, memory_limit=memory_limit, keep=keep, storage_version=storage_version)

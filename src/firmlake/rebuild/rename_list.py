@@ -1,4 +1,4 @@
-"""Company lists are renamed or removed: in the log of names, and in the next generation of the warehouse."""
+"""Rename or remove company lists, in the log of names and in the next generation of the warehouse."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _NAME_MAX = 100
 
 
 def change_name(folders: Folders, settings: RunSettings, name: str, new_name: str, now: Callable[[], datetime]) -> str:
-    """Give a list another name, or remove it.
+    """Rename a list, or remove it.
 
-    The log is written first: where the work ends before the warehouse follows, the same command does the rest.
+    The log is written first. If the command is interrupted before the warehouse is changed, run it again.
 
     Args:
         folders: The data folder, locked.
@@ -38,15 +38,15 @@ def change_name(folders: Folders, settings: RunSettings, name: str, new_name: st
         The name that it had.
 
     Raises:
-        UsageError: There is no such list, or another one has the new name.
+        UsageError: There is no such list, or the new name is taken or not valid.
     """
     with open_warehouse(folders) as connection:
         old_name = find_named_list(connection, name).name
         others = [other for other in list_names(connection) if other != old_name]
     if new_name and (new_name.strip() != new_name or not new_name.isprintable() or len(new_name) > _NAME_MAX):
-        raise UsageError(f"{new_name!r} cannot be the name of a list", f"Take up to {_NAME_MAX} printable characters")
+        raise UsageError(f"{new_name!r} cannot be the name of a list", f"Use up to {_NAME_MAX} printable characters")
     if new_name.lower() in map(str.lower, others):
-        raise UsageError(f"There is a list {new_name} already", "Take another name, or remove that list first")
+        raise UsageError(f"There is already a list {new_name}", "Use another name, or remove that list first")
     moment = now()
     log_name_change(folders, NameChange(at=moment, name=old_name, new_name=new_name))
 

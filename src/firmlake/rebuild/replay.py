@@ -1,4 +1,4 @@
-"""Replay: rebuild tables and warehouse from the landed answers, without a request."""
+"""Replay: rebuild tables and warehouse from the landed answers, without sending requests."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def replay(
         on_run: Called with each run before it is staged.
         processes: The number of processes that stage shards in parallel.
         storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one.
-        contract: Read all answers by these settings; None reads each run by the settings it was frozen with.
+        contract: Read all answers with these settings; None reads each run with the settings in its frozen plan.
 
     Returns:
-        The new generation. Apart from `loads` it equals the generation before, unless `contract` changes the result.
+        The new generation. Except for `loads` it equals the previous one, unless `contract` changes the result.
 
     Raises:
-        FirmlakeError: There is nothing to replay yet; run a company list first.
-        DamagedError: A landed answer was changed; nothing was published. Restore the file that is named.
+        FirmlakeError: There is nothing to replay yet. Run a company list first.
+        DamagedError: A landed answer was changed. Nothing was published. Restore the file that the message names.
     """
     _restore_outcomes(folders)
     loaded, loads = _loaded(folders)
@@ -63,7 +63,7 @@ def replay(
     staged = [(run, outcome, restage(run, on_run, processes)) for run, outcome in runs]
     content = Content(staged, find_overviews(folders, loads, only_loaded=False), loads)
     if not (staged or content.overviews or newest_applied(folders)):
-        raise FirmlakeError(f"{folders.data} holds nothing to replay", "`firmlake run LIST` fetches something")
+        raise FirmlakeError(f"{folders.data} holds nothing to replay", "Fetch a list first with `firmlake run LIST`")
     return publish_content(folders, content, now, memory_limit, keep, storage_version=storage_version)
 
 
@@ -73,7 +73,7 @@ def replay(
 def _loaded(folders: Folders) -> tuple[list[str], list[Load]]:
     """List the runs, and all loads, of the newest generation.
 
-    Both lists are empty if the generation cannot be read, since replay is the remedy for that.
+    Both lists are empty if the generation cannot be read, because a replay is the remedy for that.
     """
     try:
         with open_warehouse(folders, of_any_version=True) as connection:
@@ -91,7 +91,7 @@ def _restore_outcomes(folders: Folders) -> None:
             known = Outcome(
                 run_id=row["run_id"],
                 outcome=row["outcome"],
-                reason=row.get("reason") or "",  # a warehouse of schema version 2 does not tell
+                reason=row.get("reason") or "",  # missing in schema version 2
                 next_step=row.get("next_step") or "",
                 finished_at=row["finished_at"].replace(tzinfo=UTC),
             )

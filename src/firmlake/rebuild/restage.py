@@ -1,4 +1,4 @@
-"""Restaging: stage a run again from its landed answers."""
+"""Stage a run again from its landed answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, proces
         processes: The number of processes that stage shards in parallel.
 
     Raises:
-        DamagedError: Landed answers that were staged before are missing or changed. Nothing was removed; the message
+        DamagedError: Landed answers that were staged before are missing or changed. Nothing was removed. The message
             says what to restore.
     """
     on_run(run)
@@ -37,13 +37,13 @@ def restage(run: Run, on_run: Callable[[Run], object] = lambda run: None, proces
         return read_pruned(run)
     if recorded := read_manifest(run):
         check_landed(run, recorded)
-    for name in run.plan.sha256:  # checked first: staged tables are only removed if they can be made again
+    for name in run.plan.sha256:  # checked first, because staged tables are removed only if they can be made again
         run.table(name)
     for marker in run.folders.staged(run.run_id).glob("*.json"):
         marker.unlink()
     try:
         return finish_stage(run, stage_shards(run, processes))
-    except DamagedError as error:  # only a landed answer can be damaged here: all else was checked above
+    except DamagedError as error:  # it must be a landed answer, because everything else was checked above
         raise DamagedError(error.message, answers_lost(run)) from None
 
 
@@ -57,7 +57,7 @@ def read_pruned(run: Run) -> Manifest:
     recorded = read_manifest(run)
     if recorded is None or recorded.schema_version != SCHEMA_VERSION:
         raise DamagedError(
-            f"Run {run.run_id} cannot be staged again: its landed answers were pruned",
+            f"Run {run.run_id} cannot be staged again, because its landed answers were pruned",
             f"Restore {run.folders.data / 'landing'} from a copy and remove {run.folder / 'pruned.json'}",
         )
     check_staged(run, recorded)

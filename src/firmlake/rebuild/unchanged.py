@@ -1,4 +1,4 @@
-"""A check that files are as they were written, which takes seconds where a replay takes minutes."""
+"""Check that no file has changed since it was written, which takes seconds instead of the minutes of a replay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Unchanged", "check_unchanged"]
 
 
 class Unchanged(NamedTuple):
-    """What was read and found as it was written: runs, and files of answers, staged tables and the warehouse."""
+    """The unchanged files that were read: number of runs, files and bytes."""
 
     runs: int
     files: int
@@ -30,7 +30,7 @@ class Unchanged(NamedTuple):
 
 
 def check_unchanged(folders: Folders, *, memory_limit: str) -> Unchanged:
-    """Compare every landed and staged file, and the newest generation, with the checksums written beside or in it.
+    """Compare every landed and staged file, and the newest generation, with their checksums.
 
     Args:
         folders: The data folder.
@@ -62,7 +62,7 @@ def check_unchanged(folders: Folders, *, memory_limit: str) -> Unchanged:
 
 
 def _manifest(run: Run) -> Manifest | None:
-    """Return what is recorded of a run's files; None if it has landed answers only."""
+    """Return the manifest of a run's files; None if it has only landed answers."""
     if run.is_pruned:
         return read_pruned(run)
     return required_manifest(run) if run.folders.staged(run.run_id).exists() else None

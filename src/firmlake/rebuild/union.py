@@ -1,4 +1,4 @@
-"""The runner that builds one warehouse from an archive, to which several data folders may have added runs."""
+"""Build one warehouse from an archive, to which several data folders may have added runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Replayed(NamedTuple):
     """The warehouse built from an archive.
 
     Attributes:
-        damaged: The runs that were left out, by name.
+        damaged: The runs that were skipped, by name.
     """
 
     warehouse: Path
@@ -70,23 +70,23 @@ def replay_archive(
     now: Callable[[], datetime] = utc_now,
     clean: Callable[[Folders], object] = lambda folders: None,
 ) -> Replayed:
-    """Build one warehouse in `paths.data` from all runs in an archive; damaged runs are left out.
+    """Build one warehouse in `paths.data` from all runs in an archive; damaged runs are skipped.
 
     Args:
-        settings: The data folder, which holds no run of its own, and the limits of the warehouse.
+        settings: The data folder, which has no runs of its own, and the limits of the warehouse.
         destination: The archive.
-        name: The name of this replay. The same name, with the same code, resumes a replay that did not end.
+        name: The name of this replay. The same name, with the same code, resumes an interrupted replay.
         holder: The text that others see if they find the data folder locked.
-        stage_all: Stages all shards, on any number of machines. Gets the archive, the name and the data folder.
+        stage_all: Stages all shards, on any number of machines. Called with the archive, the name and the data folder.
         now: The clock, UTC.
-        clean: Removes what is forgotten from the fetched and staged files before they are loaded; see
+        clean: Removes forgotten subjects from the fetched and staged files before they are loaded; see
             `firmlake.forget.forget.clean_merged`.
 
     Raises:
         UsageError: The data folder has runs of its own, or the archive holds no run or runs of several services. The
             message says which, and what to do.
-        DamagedError: Every run is damaged; restore the archive.
-        FirmlakeError: A shard could not be staged; nothing was published. Run again with the same name to resume.
+        DamagedError: Every run is damaged. Restore the archive.
+        FirmlakeError: A shard could not be staged. Nothing was published. Run again with the same name to resume.
     """
     folders = Folders.of(settings)
     with lock(folders, holder):
@@ -130,6 +130,6 @@ def _sort(shards: Iterable[StagedShard]) -> tuple[dict[str, list[Manifest]], dic
         else:
             raise FirmlakeError(
                 f"Shard {shard} of run {run_id} was not staged: {type(result).__name__}: {result}",
-                "Check the workers, their memory first; then run again with the same name",
+                "Check the workers, first of all their memory; then run again with the same name",
             ) from result
     return staged, damaged

@@ -1,4 +1,4 @@
-"""Verification: prove that landed answers, staged tables and warehouse agree, without a request."""
+"""Prove that landed answers, staged tables and warehouse agree, without sending requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from firmlake.warehouse.macros import as_of_columns
 __all__ = ["TableCheck", "content_hashes", "verify"]
 
 _DIFFERS_BY_NATURE = ("loads",)
-"""Tables that a replay changes: landed answers do not tell when and as which generation a run was published."""
+"""Tables that a replay changes, because landed answers do not say when and in which generation a run was published."""
 
 
 class TableCheck(NamedTuple):
@@ -66,8 +66,8 @@ def verify(
         on_run: Called with each run before it is replayed.
 
     Returns:
-        One check per table of the newest generation, and one per `_as_of` macro, which as of the last run must return
-        the rows of its table.
+        One check per table of the newest generation, and one per `_as_of` macro, which must return the rows of its
+        table as of the last run.
 
     Raises:
         DamagedError: A landed or staged file was changed, or staged rows differ from the landed answers.
@@ -78,7 +78,7 @@ def verify(
         aside = Folders(folders.data, made=Path(name))
         with open_warehouse(folders, memory_limit=memory_limit) as warehouse:
             loaded, loads, until = loaded_runs(warehouse), read_loads(warehouse), lists_loaded_at(warehouse)
-            # Before anything else, so that a damaged generation is named as such.
+            # Read first, so that a damaged generation is reported as such.
             expected, pasts = content_hashes(warehouse), _check_as_of(warehouse)
         staged = []
         for run, outcome in finished_runs(aside, loaded):
@@ -119,7 +119,7 @@ def _compare_staged(run: Run, again: Manifest, aside: Folders) -> None:
             file.sha256 != made[file.path].sha256
             and not pl.read_parquet(old, glob=False).equals(pl.read_parquet(new, glob=False))
         ):
-            raise DamagedError(f"{old} differs from the landed answers", "`firmlake replay` makes it again")
+            raise DamagedError(f"{old} differs from the landed answers", "Rebuild it with `firmlake replay`")
 
 
 def _check_as_of(connection: duckdb.DuckDBPyConnection) -> list[TableCheck]:

@@ -1,1 +1,1 @@
-"""The second pipeline: the service's own lists, read into the warehouse, and contacts added to static ones."""
+"""The second pipeline: read the service's own lists into the warehouse, and add contacts to static lists."""

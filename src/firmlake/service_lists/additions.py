@@ -1,8 +1,8 @@
 """Additions: the status of every contact that was sent to a service list, read from landed answers.
 
-The same code reads answers while they arrive, when an apply resumes, and when the table is made. A contact is added
-only when the service said so. Until then its status is unknown, and it is sent again: the service accepts a contact
-twice without harm.
+The same code reads answers while they arrive, when an apply resumes, and when the table is made. A contact counts as
+added only once the service says so. Until then its status is unknown and it is sent again, which is harmless: the
+service accepts the same contact twice.
 
     landing/contacts/plan=<plan>/plan.json       the plan as applied, whole
                                  00001.zst ...   "sending": the contacts of a request, before it is sent; then its
@@ -47,7 +47,7 @@ class ContactStatus(NamedTuple):
         status: `added`, `failed` (the message says why), `company_failed` (the message says why the whole company
             failed) or `unknown` (no answer mentions the contact).
         sent_count: Requests that carried the contact, repeats included.
-        lost_count: Requests whose answer was lost or does not say what was done.
+        lost_count: Requests whose answer was lost or cannot be read.
         changed_at: When the status became known or, if it is unknown, when the contact was last sent; UTC.
     """
 
@@ -75,8 +75,8 @@ class Applied:
 
     Attributes:
         standings: The status of each contact that was sent.
-        in_list: Contacts that any plan added to the list; filled in by whoever looked them up.
-        remarks: Answers that name contacts we did not send, or state another count.
+        in_list: Contacts that any plan added to the list; the caller fills this in.
+        remarks: Differences from the contract, such as answers about contacts that were not sent.
     """
 
     def __init__(self, plan: ContactPlan) -> None:
@@ -108,7 +108,7 @@ class Applied:
         ]
 
     def absorb(self, header: Header, body: bytes) -> None:
-        """Take in one landed record, in landing order."""
+        """Update the statuses from one landed record. Call this in landing order."""
         if header.kind == "sending":
             self._sent[header.request_id] = list(spread(_ENTRIES.decode(body)))
             self._open.add(header.request_id)
@@ -185,7 +185,7 @@ def list_applied(folders: Folders, until: datetime | None = None) -> list[Applie
 
 
 def read_applied(folders: Folders, until: datetime | None = None) -> tuple[list[Applied], dict[str, DamagedError]]:
-    """Read the progress of every applied plan, and by plan name the error of each whose landed files are damaged."""
+    """Read the progress of every applied plan; plans with damaged files are returned by name, with their error."""
     applied, damaged = [], {}
     for path in sorted(folders.additions.glob("plan=*/plan.json")):
         try:
@@ -199,7 +199,7 @@ def read_applied(folders: Folders, until: datetime | None = None) -> tuple[list[
 
 
 def merge_standings(applied: Iterable[Applied]) -> dict[tuple[int, Contact], ContactStatus]:
-    """Merge the status of each contact of each list over all plans: added wins, otherwise the latest status does."""
+    """Merge the statuses of each contact of each list across all plans: added wins, otherwise the latest status."""
     merged: dict[tuple[int, Contact], ContactStatus] = {}
     for progress in applied:
         for contact, standing in progress.standings.items():

@@ -1,4 +1,4 @@
-"""Apply a plan: note each request, send it, land the answer, and only then update the status of its contacts."""
+"""Apply a plan: record each request, send it, land the answer, and only then update the status of its contacts."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = ["apply_plan", "request_id"]
 
 _REFUSALS_MAX = 3
 """If this many single contacts are refused before any request succeeds, the settings do not fit the service."""
-_LIST_GONE = "`firmlake service-lists --type STATIC` shows the lists there are; plan for one of them"
+_LIST_GONE = "Run `firmlake service-lists --type STATIC` to see the existing lists, and plan for one of them"
 _REFUSES_ALL = (
-    "Look whether the list takes contacts, and whether api.names and the limits under api are those of the service "
+    "Check that the list accepts contacts, and that api.names and the limits under api fit the service "
     "(docs/service_gaps.md); then apply the plan again"
 )
 _NAME_MAX = 80
 _UNCLEAR_MAX = 3
-"""After this many contacts in a row whose own answer does not mention them, no more are sent alone."""
+"""Stop sending contacts alone after this many in a row whose answer does not mention them."""
 _TRIES_ALONE = 2
 
 
@@ -53,8 +53,8 @@ def apply_plan(
 ) -> Applied:
     """Send the contacts of a plan that are not settled yet, and publish the result.
 
-    If an error ends it early, what has landed is published, and the same call resumes. A contact that another plan
-    added meanwhile is not sent again.
+    If an error ends the call early, what has landed is published, and the same call resumes. Contacts that another plan
+    has added in the meantime are not sent again.
 
     Args:
         settings: Limits, and how old a plan may be.
@@ -86,7 +86,7 @@ def apply_plan(
         with SegmentWriter(folders.additions / f"plan={plan.plan_id}") as writer:
             settled_count = sum(1 for _ in plan.contacts()) - sum(map(len, todo))
             sender = _Sender(client, settings, progress, writer, now, on_answer, settled_count)
-            for is_again in (False, True):  # what is unknown after both, the next apply sends
+            for is_again in (False, True):  # the next apply sends what is still unknown after both
                 for contacts in todo:
                     sender.send(contacts, apart=is_again)
                 todo = _todo(folders, progress)
@@ -96,7 +96,7 @@ def apply_plan(
 
 
 def request_id(plan_id: str, body: bytes) -> str:
-    """Name a request by its plan and the contacts in it, as noted."""
+    """Return a hash of a plan and the contacts of a request, as identifier of that request."""
     return hashlib.blake2b(plan_id.encode() + body, digest_size=12).hexdigest()
 
 
@@ -143,7 +143,7 @@ class _Sender:
         except (RequestRefusedError, RequestFailedError) as error:
             answer = getattr(error, "answer", None)
             if answer is not None and answer.status in (404, 410) and not self._blames(error, contacts):
-                raise self._name(error, contacts, _LIST_GONE) from error  # and so for every contact
+                raise self._name(error, contacts, _LIST_GONE) from error  # every other contact would fail too
             if len(contacts) > 1 and not getattr(error, "is_outage", False):
                 self._send_halves(contacts, 1, apart=apart)
             elif isinstance(error, RequestRefusedError):
@@ -158,7 +158,7 @@ class _Sender:
         return [one for one in contacts if self._progress.standings[one].status not in SETTLED]
 
     def _helps_apart(self, contacts: Sequence[Contact], unclear: Sequence[Contact]) -> bool:
-        """Tell whether to send apart the contacts that an answer left unknown."""
+        """Return whether to send the contacts that an answer left unknown in smaller requests."""
         if len(unclear) < len(contacts):
             self._unclear_alone = 0
         elif len(contacts) == 1:
@@ -166,7 +166,7 @@ class _Sender:
         return bool(unclear) and len(contacts) > 1 and self._unclear_alone < _UNCLEAR_MAX
 
     def _note(self, contacts: Sequence[Contact]) -> Header:
-        """Land the contacts that are about to be sent, so that a lost answer leaves them unknown and not forgotten."""
+        """Land the contacts before they are sent, so that they are on record even if the answer is lost."""
         entries = as_entries(contacts)
         body = msgspec.json.encode(entries)
         plan = self._progress.plan
@@ -195,7 +195,7 @@ class _Sender:
         self._client.send(request, read_addition, tries=tries, on_answer=land)
 
     def _blames(self, error: FirmlakeError, contacts: Sequence[Contact]) -> bool:
-        """Tell whether a refusal is about a contact or its company, and not about the list."""
+        """Return whether a refusal is about a contact or its company, not about the list."""
         said = getattr(error, "said", "")
         ids = {one.contact_id for one in contacts} - {str(self._progress.plan.list_id)}
         return (
@@ -205,7 +205,7 @@ class _Sender:
         )
 
     def _give_up(self, sending: Header, error: RequestRefusedError, contacts: Sequence[Contact]) -> None:
-        """Record that the service refuses a contact even alone."""
+        """Record that the service refuses a contact even in a request of its own."""
         is_unknown = says_not_found(error.said, self._api.names)
         is_present = self._progress.plan.says_present(error.said)
         if not (self._has_answers or is_unknown or is_present):
@@ -239,7 +239,7 @@ def _todo(folders: Folders, progress: Applied) -> list[list[Contact]]:
 
 
 def _publish(settings: Settings, folders: Folders, progress: Applied, now: Callable[[], datetime]) -> None:
-    """Load the additions into the warehouse, unless the warehouse has all of this plan already."""
+    """Load the additions into the warehouse, unless it already has everything from this plan."""
     last = max((one.changed_at for one in progress.standings.values()), default=None)
     if last is None:
         return

@@ -31,19 +31,21 @@ CONTACT_COLUMNS: Final[Synonyms] = {
 _EXAMPLES: Final = 3
 _LONGEST: Final = 64
 _EMPTY: Final = "no contact id: fill it in, or take the line out"
-_ROUNDED: Final = "a contact id that a spreadsheet has rounded: format the column as text and export it again"
-_NO_ID: Final = "no contact id, but a date, a truth value or several values: give the id as text"
-_UNPRINTABLE: Final = f"no contact id: it holds spaces or control characters, or more than {_LONGEST} of any"
+_ROUNDED: Final = "a contact id that a spreadsheet has rounded: format the column as text and export the list again"
+_NO_ID: Final = "a date, a truth value or several values instead of a contact id: write the id as text"
+_UNPRINTABLE: Final = (
+    f"not a contact id: it has spaces, control characters or more than {_LONGEST} characters; correct the id"
+)
 
 
 class ContactList(NamedTuple):
-    """The contacts of one list, and an account of all its lines but blank ones and the header.
+    """The contacts of one list, and an account of all its lines except the header and blank lines.
 
     Attributes:
-        contacts: Each once, in file order.
-        refused: Lines that name no company or no contact.
+        contacts: Each contact once, in file order.
+        refused: Lines without a valid company number or contact id.
         repaired_count: Lines whose company number or contact id was not in normal form.
-        repeated_count: Lines that name a contact which an earlier line named.
+        repeated_count: Lines that repeat the contact of an earlier line.
         guesses: One sentence for each guess about the list, with the way to override it.
     """
 
@@ -56,11 +58,11 @@ class ContactList(NamedTuple):
 
 
 def read_contact_list(path: Path, options: IntakeSettings) -> ContactList:
-    """Read a list of contacts of any format; company numbers are repaired and refused as in a list of companies.
+    """Read a contact list of any format; company numbers are repaired and refused as in a company list.
 
     Args:
-        path: CSV, TSV, text or NDJSON (also compressed with gzip), XLSX or Parquet; told by its content.
-        options: How to read it; by default everything is found.
+        path: CSV, TSV, text or NDJSON (also compressed with gzip), XLSX or Parquet; detected by content.
+        options: How to read the list; by default everything is detected.
 
     Raises:
         CompanyListError: The file cannot be used at all, or every line is refused.

@@ -23,7 +23,7 @@ class Contact(NamedTuple):
 
     @property
     def company(self) -> Company:
-        """Whose contact it is."""
+        """The company of the contact."""
         return Company(self.country, self.company_number)
 
 
@@ -44,16 +44,16 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class ContactPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Which contacts are to be added to which list: all that `apply` needs and a person wants to review.
+    """The contacts to add to a list: everything that `apply` needs and that a person wants to review.
 
     Attributes:
         service: The service that the plan was made for.
         source: File name of the contact list; `redrive` for contacts that failed before.
-        list_name: Like list_type, list_company_count and list_updated_at, as it was when the plan was made.
+        list_name: The name when the plan was made; so are list_type, list_company_count and list_updated_at.
         already_added: Contacts of the source that were added before.
         repeated_count: Lines that repeat a contact of an earlier line.
-        requests: The companies of each request, each once.
-        present_message: What the service says of a contact that the list has already; "" is not known.
+        requests: The companies of each request; a request names each company once.
+        present_message: The service's message for a contact that the list already has; "" if unknown.
     """
 
     plan_id: str
@@ -74,7 +74,7 @@ class ContactPlan(msgspec.Struct, frozen=True, kw_only=True):
     present_message: str = ""
 
     def says_present(self, message: str) -> bool:
-        """Tell whether a refusal says that the list has the contact already."""
+        """Return whether a refusal says that the list already has the contact."""
         return bool(self.present_message) and self.present_message.casefold() in message.casefold()
 
     def contacts(self) -> Iterator[Contact]:

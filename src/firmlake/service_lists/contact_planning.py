@@ -1,4 +1,4 @@
-"""Make and check plans of contacts: which contacts go to which list, written down before anything is sent."""
+"""Make and check contact plans, which state the contacts to add to a list before anything is sent."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ __all__ = [
 ]
 
 REDRIVE = "redrive"
-"""In place of the name of a file: the contacts that failed."""
-_PLAN_AGAIN = "Plan again: `firmlake contacts plan` knows what was added already"
+"""The source of a plan for failed contacts, instead of a file name."""
+_PLAN_AGAIN = "Plan again with `firmlake contacts plan`, which leaves out the contacts already added"
 
 
 def plan_contacts(
     settings: Settings, client: Client, contacts: ContactList, list_id: int, now: Callable[[], datetime]
 ) -> ContactPlan:
-    """Plan which contacts of a contact list to add to a service list; nothing is sent to the list.
+    """Plan which contacts of a contact list to add to a service list. Nothing is added yet.
 
     Raises:
         UsageError: There is no such list, or it is not static.
@@ -60,10 +60,10 @@ def plan_contacts(
 def plan_redrive(
     settings: Settings, client: Client, list_id: int, now: Callable[[], datetime], *, also_not_found: bool = False
 ) -> ContactPlan | None:
-    """Plan to send failed contacts of a list again; None if there are none.
+    """Plan to send the failed contacts of a list again; None if there are none.
 
-    Everything is retried except contacts and companies the service does not know: they fail until somebody creates
-    them.
+    Contacts that the service does not know, or whose company it does not know, are left out unless `also_not_found`:
+    they fail until somebody creates them.
 
     Raises:
         UsageError: There is no such list, or it is not static.
@@ -83,24 +83,24 @@ def plan_redrive(
 
 
 def is_not_found(standing: ContactStatus, names: NameSettings) -> bool:
-    """Tell whether a contact failed because it or its company does not exist."""
+    """Return whether a contact failed because it or its company does not exist."""
     return standing.status in ("failed", "company_failed") and says_not_found(standing.message, names)
 
 
 def says_not_found(message: str, names: NameSettings) -> bool:
-    """Tell whether a message says that a contact or its company does not exist."""
+    """Return whether a message says that a contact or its company does not exist."""
     return message.casefold() in (names.not_found_message.casefold(), names.contact_not_found_message.casefold())
 
 
 def name_next_step(progress: Applied, names: NameSettings) -> str:
-    """Say what to do about the contacts that a plan did not add; empty if it added all."""
+    """Return what to do about the contacts that a plan did not add; empty if it added all."""
     lacking = [standing for _, standing in progress.lacking()]
     if any(standing.status == "unknown" for standing in lacking):
-        return "Apply the plan again to settle what is unknown"
+        return "Apply the plan again to settle the unknown contacts"
     redrive = f"firmlake contacts redrive --service-list {progress.plan.list_id}"
     if lacking and all(is_not_found(standing, names) for standing in lacking):
-        return f"Once the service has them, `{redrive} --also-not-found` plans them again"
-    return f"`{redrive}` plans what is worth trying again" if lacking else ""
+        return f"Once the service has them, plan them again with `{redrive} --also-not-found`"
+    return f"Plan the failed contacts again with `{redrive}`" if lacking else ""
 
 
 def find_service_list(settings: Settings, client: Client, list_id: int, now: Callable[[], datetime]) -> ListEntry:
@@ -115,23 +115,23 @@ def find_service_list(settings: Settings, client: Client, list_id: int, now: Cal
     if seen is None:
         raise UsageError(
             f"The service has no list {list_id} among its {len(overview.lists)}",
-            "`firmlake service-lists` shows them all",
+            "Run `firmlake service-lists` to see all of them",
         )
     entry = seen.listed.entry
     if entry.type.upper() != "STATIC":
         raise UsageError(
-            f"List {list_id} ({one_line(entry.name or '', 80)}) is {one_line(entry.type.lower(), 20)}; "
-            "contacts can be added to static lists only",
-            "`firmlake service-lists --type STATIC` shows those",
+            f"List {list_id} ({one_line(entry.name or '', 80)}) is {one_line(entry.type.lower(), 20)}, but "
+            "contacts can only be added to static lists",
+            "Run `firmlake service-lists --type STATIC` to see the static lists",
         )
     return entry
 
 
 def pack_requests(contacts: Iterable[Contact], api: ApiSettings) -> tuple[tuple[Entry, ...], ...]:
-    """Pack contacts into as few requests as the limits allow, each company once in a request.
+    """Pack contacts into as few requests as the limits allow. A request names each company at most once.
 
-    A company with more contacts than fit is cut into pieces. All pieces are dealt out to the requests in turn, so that
-    those of one company, which follow each other, come to different ones.
+    A company with more contacts than a request allows is cut into pieces. The pieces are dealt to the requests in turn,
+    so that consecutive pieces of one company go to different requests.
     """
     most = api.contacts_per_company
     pieces = [
@@ -145,7 +145,7 @@ def pack_requests(contacts: Iterable[Contact], api: ApiSettings) -> tuple[tuple[
 
 
 def write_plan(path: Path, plan: ContactPlan) -> None:
-    """Write a plan with its checksum, whole or not at all."""
+    """Write a plan with its checksum, atomically."""
     write_json(path, plan)
 
 
@@ -153,7 +153,7 @@ def read_plan(path: Path) -> ContactPlan:
     """Read a plan.
 
     Raises:
-        UsageError: It cannot be read, or was changed.
+        UsageError: The file cannot be read or was changed. Plan again.
     """
     try:
         return read_json(path, ContactPlan)
@@ -173,21 +173,22 @@ def check_plan(settings: Settings, plan: ContactPlan, now: datetime) -> None:
     age = now - plan.made_at
     if not timedelta(0) <= age <= timedelta(hours=settings.lists.plan_max_age_hours):
         raise UsageError(
-            f"The plan was made at {plan.made_at:%Y-%m-%d %H:%M} UTC, and lists.plan_max_age_hours is "
+            f"The plan was made at {plan.made_at:%Y-%m-%d %H:%M} UTC, but lists.plan_max_age_hours is "
             f"{settings.lists.plan_max_age_hours:g}",
             _PLAN_AGAIN,
         )
 
 
 def check_list(plan: ContactPlan, entry: ListEntry) -> None:
-    """Refuse a plan whose list has been renamed. Growth is no reason to refuse: the plan itself may have caused it.
+    """Refuse a plan whose list was renamed. A list that grew is fine, because the plan itself may be the reason.
 
     Raises:
         UsageError: Plan again.
     """
     if (entry.name or "") != plan.list_name:
         raise UsageError(
-            f"List {plan.list_id} was {plan.list_name!r} when the plan was made, and is {entry.name!r} now", _PLAN_AGAIN
+            f"List {plan.list_id} was named {plan.list_name!r} when the plan was made, and is named {entry.name!r} now",
+            _PLAN_AGAIN,
         )
 
 
@@ -223,7 +224,7 @@ def _make(
 
 
 def _without_text(refused: Iterable[Refused]) -> list[Refused]:
-    """Keep of refused lines only what `intake.keep_columns` allows: their number and the reason."""
+    """Drop the text of refused lines, because `intake.keep_columns` does not allow all of it; keep line and reason."""
     return [msgspec.structs.replace(one, given="") for one in refused]
 
 

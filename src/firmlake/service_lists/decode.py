@@ -27,8 +27,8 @@ class Listed(NamedTuple):
 
     Attributes:
         unknown: Fields that the contract does not know, and known fields whose values do not fit, as one JSON object;
-            None if there are none. The entry lacks them.
-        differences: One for each unknown, unfitting or absent field.
+            None if there are none. `entry` does not have them.
+        differences: One for each unknown or absent field, and for each value that does not fit.
     """
 
     entry: ListEntry
@@ -41,8 +41,8 @@ class ListedPage(NamedTuple):
 
     Attributes:
         lists: In the order of the answer.
-        total: Lists that the service says it has; None if it does not tell.
-        limit: Largest page, as the service understood it; None if it does not tell.
+        total: Number of lists according to the service; None if the answer does not say.
+        limit: Page size according to the service; None if the answer does not say.
     """
 
     lists: list[Listed]
@@ -70,16 +70,16 @@ def read_list_page(body: bytes) -> ListedPage:
     """Read a page of the overview of service lists.
 
     Raises:
-        UnusableAnswerError: The body is no such page, or one of its lists has no id or type. Without that list the
-            overview would report it as gone.
+        UnusableAnswerError: The body is not such a page, or a list has no id or type. Skipping that list would report
+            it as gone.
     """
     try:
         page = _PAGE.decode(body)
     except _UNREADABLE as error:
-        raise UnusableAnswerError(f"it is no overview of lists: {error}") from None
+        raise UnusableAnswerError(f"it is not an overview of lists: {error}") from None
     told = page.pagination or ListPagination()
     if page.data is None and told.total != 0:
-        raise UnusableAnswerError("it is no overview of lists: data is null")
+        raise UnusableAnswerError("it is not an overview of lists: data is null")
     return ListedPage([_read_list(raw, place) for place, raw in enumerate(page.data or ())], told.total, told.limit)
 
 
@@ -131,7 +131,7 @@ def _read_list(raw: Raw, place: int) -> Listed:
     try:
         fields = _FIELDS.decode(raw)
     except _UNREADABLE:
-        raise UnusableAnswerError(f"it is no overview of lists: element {place} of data is no object") from None
+        raise UnusableAnswerError(f"it is not an overview of lists: element {place} of data is not an object") from None
     values, odd, texts = {}, {}, {}
     for field, decoder in _LIST_VALUES:
         if field.encode_name not in fields and not field.required:
@@ -143,7 +143,7 @@ def _read_list(raw: Raw, place: int) -> Listed:
             if field.required:
                 which = f"list {_text(fields['id'])}" if "id" in fields else f"element {place} of data"
                 raise UnusableAnswerError(
-                    f"it is no overview of lists: {field.encode_name} of {which[:_SHOWN]}: {error}"
+                    f"it is not an overview of lists: {field.encode_name} of {which[:_SHOWN]}: {error}"
                 ) from None
             odd[field.encode_name] = value
         else:
@@ -157,7 +157,7 @@ def _read_list(raw: Raw, place: int) -> Listed:
 
 
 def _differences(fields: dict[str, Raw], shape: type[msgspec.Struct], path: str) -> list[Difference]:
-    """Find the fields that a shape does not know (all as one difference) and those that are absent (one each)."""
+    """Find unknown fields (all in one difference) and absent fields (one difference each)."""
     known, inside = _names(shape), f"{path}." if path else ""
     unknown = {name: value for name, value in fields.items() if name not in known}
     new = [Difference("new_field", path or "$", _as_object(unknown))] if unknown else []

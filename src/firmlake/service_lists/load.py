@@ -1,6 +1,7 @@
-"""Load what has landed about service lists: an overview with its history and events, and the additions.
+"""Load landed answers about service lists: an overview with its history and events, and the additions.
 
-The table of additions is small, so each load replaces it. The row in `loads` says up to when answers are included.
+The table of additions is small, so each load replaces it. The row in `loads` has the time up to which answers are
+included.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
@@ -95,7 +96,7 @@ def read_list_changes(connection: duckdb.DuckDBPyConnection, overview_id: str) -
 
 
 def newest_applied(folders: Folders) -> str | None:
-    """Name the newest plan that was applied; None if there is none."""
+    """Return the name of the newest plan that was applied; None if there is none."""
     return max((path.name.partition("=")[2] for path in folders.additions.glob("plan=*")), default=None)
 
 
@@ -104,7 +105,7 @@ def load_overview(connection: duckdb.DuckDBPyConnection, overview: Overview, loa
 
     Args:
         connection: A generation in the making, in a transaction.
-        overview: A complete overview: a list that it lacks is gone.
+        overview: A complete overview; a list that it lacks no longer exists.
         load: The row that marks it as loaded.
     """
     tables, name, counts = overview_tables(overview), overview.plan.overview_id, {}
@@ -137,7 +138,7 @@ def load_additions(
         connection: A generation in the making, in a transaction.
         folders: The data folder.
         load: The row that marks them as loaded; None if another row does.
-        until: Only answers that had landed by then; None takes all.
+        until: Take only answers that had landed by then; None takes all.
     """
     connection.execute("DELETE FROM contact_additions")
     connection.execute("DELETE FROM drift WHERE dataset = 'contacts'")
@@ -150,7 +151,7 @@ def load_additions(
 # ---------------------------------------------------------------------------------------------------------------------
 
 # Each list that changed, before and after. A list seen for the first time raises an event only for new results.
-# A value that an overview leaves out raises no event, and neither does its return.
+# A value that an overview leaves out raises no event, and none when it comes back.
 _PAIRS = """
     CREATE OR REPLACE TEMP TABLE list_pairs AS
     SELECT list_id, b.list_id IS NOT NULL AS was, a.list_id IS NOT NULL AS is_there, a.type,

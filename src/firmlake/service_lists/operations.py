@@ -1,4 +1,4 @@
-"""The runner for the service's lists: read the overview, plan contacts and add them, for every entry point."""
+"""The operations on service lists that every entry point offers: read the overview, plan contacts, add them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def plan(
         contacts: The file.
         list_id: The list.
         holder: The text that others see if they find the data folder locked.
-        on_guess: Is told each guess about the file. The plan does not keep them: they quote the file.
+        on_guess: Called with each guess about the file. The plan does not keep guesses, because they quote the file.
 
     Raises:
         UsageError: The file cannot be used; there is no such list, or it is not static.
@@ -82,7 +82,7 @@ def plan(
 
 
 def redrive(settings: Settings, list_id: int, holder: str, *, also_not_found: bool = False) -> ContactPlan | None:
-    """Plan to send failed contacts of a list again; None if there are none worth trying.
+    """Plan to send the failed contacts of a list again; None if there are none worth trying.
 
     Raises:
         UsageError: There is no such list, or it is not static.
@@ -133,7 +133,7 @@ def _held(settings: Settings, holder: str) -> Iterator[None]:
 
 @contextmanager
 def _connected(settings: Settings) -> Iterator[Client]:
-    """Open a client; a signal waits for the request in flight."""
+    """Open a client; a signal to stop takes effect after the request in flight."""
     with graceful() as stop, service.connect(settings, stop) as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""Read from one answer the status of each contact of its request."""
+"""Read the status of each contact of a request from its answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Outcomes(NamedTuple):
 
 
 class _Failures(NamedTuple):
-    """The failures of an answer, sorted by what they say.
+    """The failures of an answer, sorted by what they identify.
 
     Attributes:
         statuses: Contacts that a failure names.
@@ -51,20 +51,20 @@ def read_outcomes(
 ) -> Outcomes:
     """Work out the status of each contact of a request from its answer, without guessing.
 
-    - A contact that a failure names has failed, or was added if the list has it already.
+    - A contact that a failure names has failed, or counts as added if the list already has it.
     - If the answer is a success and every failure can be read, all other contacts were added.
-    - If the answer is no success and names no failure at all, every contact has failed. If its message says that the
-      list has a contact already, one contact alone counts as added; several stay unknown, and are sent apart.
-    - If the answer is no success and names some failures, the others were added if the message says that so many
-      contacts were added, and nothing else. Otherwise they stay unknown: any other number may count what was undone or
-      left out. They are sent again without the failed ones and get an answer of their own.
-    - If a failure matches no contact we sent, every contact it could mean stays unknown. A request of one contact
-      leaves no doubt which one is meant.
+    - If the answer is not a success and names no failure, every contact has failed. If its message says that the list
+      already has a contact, a single contact counts as added; several stay unknown and are sent separately.
+    - If the answer is not a success and names some failures, the other contacts were added only if the message states
+      exactly their number as added. Otherwise they stay unknown, because another number may count contacts that were
+      undone or left out. They are sent again without the failed ones and get an answer of their own.
+    - If a failure matches no contact that was sent, every contact that it could mean stays unknown. In a request of one
+      contact there is no doubt which one is meant.
 
     Args:
         sent: The contacts of the request.
-        answer: Its answer, of status 200.
-        says_present: Tells whether a failure says that the list has the contact already.
+        answer: The successful answer to it.
+        says_present: Returns whether a message says that the list already has the contact.
     """
     failures = _read_failures(sent, answer, says_present)
     statuses = {
@@ -110,7 +110,10 @@ def _read_failures(sent: Sequence[Contact], answer: AddedContacts, says_present:
 def _sort_failure(
     entry: FailedEntry, named: str, contacts: list[Contact], failures: _Failures, *, is_present: bool
 ) -> None:
-    """Sort the failure of a company that was sent with these contacts; `is_present` if the list has one of them."""
+    """Sort the failure of a company that was sent with these contacts.
+
+    `is_present`: whether the failure says that the list already has one of them.
+    """
     if not entry.contacts:
         is_clear = len(contacts) == 1 or not is_present
         if is_clear and (entry.contacts is None or entry.message):
@@ -128,7 +131,7 @@ def _sort_failure(
 
 
 def _counts_rest(answer: AddedContacts, failures: _Failures, rest: Sequence[Contact]) -> bool:
-    """Tell whether an answer that is no success says how many it added, and these are all that did not fail."""
+    """Return whether an answer that is not a success states as added exactly the number of contacts without failure."""
     is_sure = bool(failures.statuses) and not (failures.vague or failures.foreign)
     told = _ADDED.fullmatch(answer.message.strip())
     return is_sure and told is not None and int(told[1]) == len(rest)

@@ -1,10 +1,10 @@
-"""Read the overview of service lists page by page, completely even if lists change meanwhile.
+"""Read the overview of service lists page by page, completely even if lists change in the meantime.
 
 A list can slip through between two pages: if an earlier list vanishes, the next one moves to a page already read. An
 overview of more than one page is therefore read again from the start, until two sweeps in a row find the same lists
-and as many as the service states. If no two sweeps agree, the lists of the last two sweeps count: a list that was
-there all the time is hardly ever missed twice in a row. A service that states no total, or only that of a page, is read
-until a page has nothing new.
+and as many as the service states. If no two sweeps agree, the lists of the last two sweeps count, because two sweeps
+in a row hardly ever miss the same list. If the service states no total, or only the length of a page, pages are read
+until one has nothing new.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["Overview", "OverviewPlan", "list_overviews", "take_overview"]
 
 SWEEPS_MAX = 5
 _TOO_FEW = (
-    "No list was changed; run again later. If it stays so, set api.names.limit and api.names.offset to the names that "
-    "the service pages by"
+    "No list was changed, so run again later. If that does not help, set api.names.limit and api.names.offset to the "
+    "service's paging parameters"
 )
 _REFUSED = (
-    "If the pages are too long for the service, lower api.page_limit_max; if it knows other names, set api.names.limit "
-    "and api.names.offset"
+    "If the pages are too long for the service, lower api.page_limit_max; if its paging parameters have other names, "
+    "set api.names.limit and api.names.offset"
 )
 _PAGES_MAX = 10_000
 
@@ -54,9 +54,9 @@ class OverviewPlan(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     firmlake_version: str
     is_look: bool = False
-    """Whether it only looks a list up, and is not loaded into the warehouse."""
+    """Whether the overview only looks up a list and is not loaded into the warehouse."""
     doubts_totals: bool = False
-    """Whether the total of a full page is doubted if it does not exceed the page; earlier versions believed it."""
+    """Whether to doubt the total of a full page if it does not exceed the page. Earlier versions trusted it."""
 
 
 class Seen(NamedTuple):
@@ -93,7 +93,7 @@ def take_overview(
     *,
     is_look: bool = False,
 ) -> Overview:
-    """Ask for all service lists; every answer lands before anything is decided from it.
+    """Request all service lists; every answer lands before anything acts on it.
 
     Args:
         client: The service.
@@ -102,11 +102,11 @@ def take_overview(
         service: The service's name.
         kind: `OVERVIEW` is static and smart lists.
         now: The clock, UTC.
-        is_look: Only to look a list up.
+        is_look: Whether to look up a list only; see `OverviewPlan`.
 
     Raises:
         FirmlakeError: As `Client.send`.
-        ServiceError: The service announces more lists than it shows.
+        ServiceError: The service states more lists than its pages hold. Run again later.
     """
     conceal, clean = concealer(settings.lists, folders), answer_filter(settings.privacy, folders)
     began = now()
@@ -140,7 +140,7 @@ def take_overview(
                 raise RequestRefusedError(error.message, error.next_step or _REFUSED) from error
     found = sweeps.result()
     if found is None:
-        raise ServiceError(f"The service announces {sweeps.total} lists, but shows {sweeps.shown_count}", _TOO_FEW)
+        raise ServiceError(f"The service states {sweeps.total} lists, but pages hold {sweeps.shown_count}", _TOO_FEW)
     return found
 
 
@@ -179,7 +179,7 @@ class _Sweeps:
         return None if self._is_over else (len(self._found), self._offset)
 
     def absorb(self, header: Header, body: bytes) -> None:
-        """Take in one landed answer, in landing order; an unusable one is skipped, and its page asked for again."""
+        """Add one landed answer, in landing order. An unusable answer is skipped, and its page requested again."""
         if self._is_over or header.kind != "answer" or not header.is_success:
             return
         if (header.shard, header.offset) != self.next_page():
@@ -217,7 +217,7 @@ class _Sweeps:
         return {number: seen for sweep in counted for number, seen in sweep.items()}
 
     def _learn_total(self, page: ListedPage, has_news: bool) -> None:
-        """Take the total of a page; one that has lists beyond it counts its page alone, and is none."""
+        """Read the total of a page. A total that new lists exceed counts only its page, so no total is known then."""
         if self._offset and not page.lists:
             return  # beyond the last list, a total may be 0
         if page.total is None or (has_news and self._offset >= page.total):

@@ -1,11 +1,10 @@
 """Replace the maker of a list, which is personal data, before an answer lands.
 
 Only the value is replaced, whatever its shape; the rest of the answer lands byte for byte. If addresses remain anywhere
-but in list names, or the answer cannot be read, everything that looks like an address is replaced too. If a list lacks
-the field, the service may have renamed it: texts whose unknown key suggests a person are replaced. Reading the landed
-answers later needs no key.
-
-The guess by key stays because a renamed field would otherwise land addresses that no later version can take back.
+except in list names, or the answer cannot be read, everything that looks like an address is replaced too. If a list
+lacks the field, the service may have renamed it. Then all texts whose unknown key suggests a person are replaced: a
+renamed field would otherwise land addresses, and landed answers are never rewritten. The landed answers can be read
+without the secret key.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ __all__ = ["concealer"]
 
 _FIELD = re.compile(rb'"%b"\s*:\s*' % CREATED_BY.encode())
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{\[]|[}\]]|[^\s"{}\[\],:]+', re.DOTALL)
-"""A text, also where the answer was cut within it; a bracket; or anything else that is a value."""
+"""A text, even if the answer was cut inside it; a bracket; or any other value."""
 _LETTER = rb"(?:[^\s\"\\@<>(),;:\[\]{}]|\\u(?!0040)[0-9a-fA-F]{4})"
 _ADDRESS = re.compile(rb"((?:\\[^u])?)(%b{1,320}+(?:@|\\u0040)%b{1,320}+)" % (_LETTER, _LETTER))
-"""What looks like an e-mail address inside of JSON, and an escape before it, which is none of it."""
+"""Something that looks like an e-mail address inside JSON, and an escape before it, which is not part of it."""
 _KNOWN = {field.encode_name for field in msgspec.structs.fields(ListEntry)}
 _HASH_DIGITS = 32
 
 
 def concealer(settings: ListSettings, folders: Folders) -> Callable[[bytes], bytes]:
-    """Return the function that replaces the makers' addresses in an answer, as `lists.created_by` says.
+    """Return a function that replaces the makers' addresses in an answer, as set by `lists.created_by`.
 
     The keyed hash (HMAC-SHA256, cut to 128 bits) of a person is the same in every answer, whatever the case of the
-    address. Without the key nobody can test a list of addresses against it. The key is made when it is first needed,
-    readable by its owner alone.
+    address. Without the key, nobody can compare it with a list of addresses. The key is created when first needed,
+    readable only by its owner.
 
     Raises:
         SettingsError: The key cannot be read or made.
@@ -77,7 +76,7 @@ def _conceal(body: bytes, in_field: Callable[[bytes], bytes], elsewhere: Callabl
 
 
 def _value_end(body: bytes, start: int) -> int:
-    """Find where a JSON value ends; the end of an answer that was cut within it."""
+    """Find where a JSON value ends; if the answer was cut inside the value, return the end of the answer."""
     depth = 0
     for token in _TOKEN.finditer(body, start):
         depth += (token[0] in (b"{", b"[")) - (token[0] in (b"}", b"]"))
@@ -111,7 +110,7 @@ def _conceal_persons(body: bytes, in_field: Callable[[bytes], bytes]) -> bytes:
 
 def _texts(body: bytes) -> Iterator[tuple[list[str], int, int]]:
     """Yield each text value of a JSON document: the keys that lead to it, its start and its end."""
-    stack: list[str | None] = []  # of each open object the key it is at, "" before it has one; None for an array
+    stack: list[str | None] = []  # current key of each open object, "" before its first key; None for an array
     for token in _TOKEN.finditer(body):
         text = token[0]
         if text in (b"{", b"["):
@@ -129,7 +128,7 @@ def _texts(body: bytes) -> Iterator[tuple[list[str], int, int]]:
 
 
 def _is_about_person(keys: list[str]) -> bool:
-    """Tell whether an unknown key suggests a person, or the text is the name in an unknown object of a list."""
+    """Return whether an unknown key suggests a person, or the text is a name inside an unknown object of a list."""
     unknown = [key for key in keys if key not in _KNOWN]
     if any(speaks_of_person(key, even_by_id=True) for key in unknown):
         return True

@@ -74,7 +74,7 @@ def _list_drift(seen: list[Seen], overview: str) -> Iterator[Row]:
         for kind, path, example in one.listed.differences:
             found[kind, path].append(example)
     for (kind, path), examples in sorted(found.items()):
-        if kind != "vanished_field" or len(examples) == len(seen):  # one list may well lack what others have
+        if kind != "vanished_field" or len(examples) == len(seen):  # a field counts as vanished if every list lacks it
             yield "service_lists", kind, path, examples[0], len(examples), first, overview
 
 

@@ -1,1 +1,1 @@
-"""Landed answers become typed tables: pure functions, exact to the cent."""
+"""Turn landed answers into typed tables with pure functions, exact to the cent."""

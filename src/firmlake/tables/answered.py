@@ -1,4 +1,4 @@
-"""The records of many companies as one frame, each row with the company and the page it came from."""
+"""The records of many companies as one frame, in which each row has its company and the page that it came from."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Gathered(NamedTuple):
 
 
 def gather(dataset: str, group: str, answers: Iterable[Answered], contract: ContractSettings) -> Gathered:
-    """Read one group's records of many companies together, since reading company by company is slow."""
+    """Read one group's records of many companies together, because reading company by company is slow."""
     answers = list(answers)
     records = [part.records[group] for answer in answers for part in answer.parts]
     raws = list(chain.from_iterable(records))
@@ -125,7 +125,7 @@ def payload_hash(heads: Iterable[tuple[str, bytes]], parts: Iterable[Part]) -> s
 
 
 def moments(values: Iterable[datetime | None]) -> pl.Series:
-    """Make a column of UTC times without a zone. Few differ, so each is converted once."""
+    """Make a column of UTC times without a zone. Each distinct time is converted once, because there are few."""
     values = list(values)
     places = {value: place for place, value in enumerate(dict.fromkeys(values))}
     distinct = pl.Series([value and value.replace(tzinfo=None) for value in places], dtype=pl.Datetime("us"))

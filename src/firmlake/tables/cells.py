@@ -42,12 +42,12 @@ __all__ = [
 DECIMALS = {kind: (each.precision, each.scale) for kind, each in KIND_TYPES.items() if isinstance(each, pl.Decimal)}
 """Precision and scale of the kinds that are decimals."""
 CENT_NOISE = Decimal("0.0001")
-"""An amount nearer than this to a whole cent is that cent: a service that computes with floats sends 12.340000001."""
+"""Read an amount closer than this to a whole cent as that cent: services that use floats may send 12.340000001."""
 FRACTION_MAX = Decimal(1)
-"""More is no share of a whole. A service that states per cent is off by a factor of 100, which a sum would not show."""
+"""More is not a share of a whole. Percentages would be off by a factor of 100, which a sum would not show."""
 
 BEYOND_ONE = "is more than 1, where a share of a whole was expected"
-"""Why a fraction does not fit; `contract.scales` says what the service states for 1."""
+"""The reason why a fraction does not fit; `contract.scales` sets the number that the service sends for 1."""
 
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_HALF_EVEN)
 _INT64 = 2**63
@@ -75,7 +75,7 @@ _MANY = b"0" * 30
 
 
 class MisfitError(ValueError):
-    """A value does not fit; the text says why."""
+    """A value does not fit; the message says why."""
 
 
 def read_columns(leaves: Sequence[Leaf], columns: Sequence[Sequence[Raw]]) -> list[pl.Series] | None:
@@ -209,7 +209,7 @@ def _finish(leaf: Leaf, values: pa.Array, count: int) -> pl.Series | None:
     if leaf.shift:
         values = pa.Array.from_buffers(pa.decimal128(38, DECIMALS[leaf.kind][1]), len(values), values.buffers())
     raw = pl.Series(leaf.name, values)
-    column = raw.cast(KIND_TYPES[leaf.kind], strict=False)  # what is too big becomes null
+    column = raw.cast(KIND_TYPES[leaf.kind], strict=False)  # a value that is too big becomes null
     is_whole = len(column) == count and column.null_count() == raw.null_count()
     return column if is_whole and fits(leaf, column) else None
 

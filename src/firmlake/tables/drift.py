@@ -1,4 +1,4 @@
-"""Drift: where answers differ from the known contract, counted by place."""
+"""Count the differences between answers and the known contract (drift), by place."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def new_values(dataset: str, frame: pl.DataFrame) -> list[Drift]:
 
 
 def discarded_values(dataset: str, rejects: pl.DataFrame) -> list[Drift]:
-    """Count the values that did not fit, by place; records that were rejected are counted elsewhere."""
+    """Count the values that did not fit, by place; rejected records are counted elsewhere."""
     counts = (
         rejects.filter(pl.col("effect") != "record")
         .group_by("path", maintain_order=True)
@@ -49,7 +49,7 @@ def discarded_values(dataset: str, rejects: pl.DataFrame) -> list[Drift]:
 
 
 def other_scales(dataset: str, gathered: Gathered) -> list[Drift]:
-    """Find fields with values beyond 1 where fractions of 1 were expected: the service may state per cent."""
+    """Find fields with values above 1 where fractions of 1 were expected: the service may send percentages."""
     beyond = gathered.rejects.filter(pl.col("reason").str.contains(BEYOND_ONE, literal=True))
     parts = [beyond.select("path", "value", "fetched_at")]
     if "score" in gathered.frame:

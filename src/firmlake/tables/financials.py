@@ -40,7 +40,7 @@ def flatten_financials(
 
 def _filing_numbers(periods: pl.DataFrame) -> pl.Series:
     """Number the filings of each period: 0 is the one received first."""
-    is_repeated = periods.select(_PERIOD).is_duplicated()  # few are, and to rank all costs ten times as much
+    is_repeated = periods.select(_PERIOD).is_duplicated()  # few are, and ranking all would cost ten times as much
     received = pl.struct(pl.col("date_received").fill_null(date.min), -pl.col("position"))
     numbers = periods.filter(is_repeated).select((received.rank("ordinal").over(_PERIOD) - 1).cast(pl.Int64))
     return pl.zeros(len(periods), pl.Int64, eager=True).scatter(is_repeated.arg_true(), numbers.to_series())

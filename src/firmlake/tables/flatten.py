@@ -160,7 +160,7 @@ def _dead_letters(progress: Progress) -> Iterable[dict[str, Any]]:
 
 
 def _requests(run: Run, progress: Progress) -> Iterable[dict[str, Any]]:
-    """Everything that was sent; the same request may be sent again after a crash, and its attempts are counted on."""
+    """Yield a row for each request sent. A request may be sent again after a crash; its attempts then count on."""
     attempts: Counter[str] = Counter()
     for header in progress.headers:
         if header.kind not in NOT_SENT:
@@ -209,5 +209,5 @@ def _drift_of_envelopes(progress: Progress) -> list[Drift]:
 
 
 def _utc(moment: Any) -> Any:
-    """Timestamps in tables are UTC without saying so."""
+    """Drop the zone: timestamps in tables are UTC."""
     return moment and moment.replace(tzinfo=None)

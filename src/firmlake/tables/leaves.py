@@ -1,4 +1,4 @@
-"""The fields of the contract under the settings of a run: types, scales, and how values that do not fit are treated."""
+"""The fields of the contract with the settings of a run: types, scales, and the treatment of values that do not fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def leaves_of(dataset: str, group: str, contract: ContractSettings) -> list[Leaf]:
-    """List the fields of a group as they are to be read."""
+    """List the fields of a group with the settings by which to read them."""
     return [_leaf(dataset, name, field, contract) for name, field in DATASETS[dataset].groups[group].fields.items()]
 
 
@@ -38,7 +38,7 @@ def setting_of(patterns: Mapping[str, T], dataset: str, *names: str) -> T | None
 
 
 def check_contract(contract: ContractSettings) -> None:
-    """Check that every pattern names a field it can be applied to.
+    """Check that every pattern names a field to which it can apply.
 
     Raises:
         SettingsError: A pattern names no such field and would have no effect; correct it.
@@ -54,7 +54,7 @@ def check_contract(contract: ContractSettings) -> None:
                 if kinds is None or field.kind in kinds
             ):
                 raise SettingsError(
-                    f"contract.{name}: {pattern!r} names no field that this can be said of",
+                    f"contract.{name}: {pattern!r} names no field to which this setting can apply",
                     "Name it as dataset.column, such as financials.employee_count; docs/data_dictionary.md lists them",
                 )
 

@@ -17,13 +17,13 @@ from firmlake.tables.reading import Observation, Records, Reject, Unknown
 __all__ = ["EFFECTS", "NOT_THERE", "UNREADABLE", "Notes", "read_text", "shown"]
 
 NOT_THERE = "missing or null, but a record without it says nothing"
-"""Why a record is rejected that lacks a required value."""
+"""The reason why a record without a required value is rejected."""
 WHOLE = "value"
-"""Key in `extra_json` of a record that is no object."""
+"""Key in `extra_json` of a record that is not an object."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What reading JSON raises, however odd the JSON is."""
+"""The exceptions that reading any JSON may raise."""
 EFFECTS = {"discard_value": "value", "discard_record": "record", "stop": "stop"}
-"""What each mode does to a value that does not fit, the mildest first."""
+"""The effect of each mode on a value that does not fit, the mildest first."""
 
 _ENCODE = msgspec.json.Encoder().encode
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -122,5 +122,5 @@ def read_text(text: bytes) -> str:
 
 
 def shown(value: Raw | bytes) -> str:
-    """Return the beginning of a value's JSON, for a person."""
+    """Return the beginning of a value's JSON, for messages."""
     return bytes(value).decode("utf-8", "replace")[:_SHOWN_MAX]

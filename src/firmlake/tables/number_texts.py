@@ -1,4 +1,4 @@
-"""Numbers in texts: a text is read as a number if there is one way to read it."""
+"""Read numbers in texts: a text counts as a number if there is exactly one way to read it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["AMBIGUOUS", "MARKS", "is_ambiguous", "number_in", "readings"]
 MARKS = ".,"
 """The marks that separate decimals."""
 AMBIGUOUS = "may be decimals or thousands"
-"""Why a text with two readings does not fit; `contract.decimal_mark` decides between them."""
+"""The reason why a text with two readings does not fit; `contract.decimal_mark` decides between them."""
 
 _JSON = re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"')
 _CLEAR = re.compile(rb'"(?!-?[1-9][0-9]{0,2}\.[0-9]{3}")' + _JSON.pattern[1:])
@@ -20,7 +20,7 @@ _CLEAR = re.compile(rb'"(?!-?[1-9][0-9]{0,2}\.[0-9]{3}")' + _JSON.pattern[1:])
 _SMALL = ("ratio", "fraction", "score")
 """Kinds whose numbers have many decimals and hardly ever reach a thousand: 1.234 is read as JSON spells it."""
 _APART = " '\u2019\u00a0\u2009\u202f"
-"""What else than a mark stands between thousands: blanks and quotes of several widths."""
+"""Separators of thousands other than marks: blanks and quotes of several widths."""
 _DECODE = msgspec.json.Decoder(str).decode
 
 
@@ -49,7 +49,7 @@ def number_in(cell: bytes, kind: str, marks: str = MARKS) -> bytes | None:
 
 
 def is_ambiguous(cell: bytes) -> bool:
-    """Tell whether a JSON value is a string that holds a number with two readings."""
+    """Return whether a JSON value is a string that holds a number with two readings."""
     return len(_readings_in(cell, MARKS)) > 1
 
 

@@ -10,7 +10,7 @@ __all__ = ["with_normal_numbers"]
 
 
 def with_normal_numbers(frame: pl.DataFrame, country: str, number: str) -> pl.DataFrame:
-    """Bring two columns, country and company number, into normal form; what is no company of ours stays as received."""
+    """Bring two columns, country and company number, into normal form; values that are not companies stay unchanged."""
     value, code = pl.col(number), pl.col(country)
     has_digits_only = value.str.contains(r"^[0-9]+$")
     is_odd = code.is_not_null() & value.is_not_null() & ~(has_digits_only & code.is_in(COUNTRIES))

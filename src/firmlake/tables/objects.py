@@ -1,4 +1,4 @@
-"""The shape of a group's records: their nested objects, and the keys in each."""
+"""The shape of a group's records: their nested objects and the keys of each object."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Object(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The shape of a group, worked out once; the record itself is the first of its objects."""
+    """The shape of a group, computed once; the record itself is the first of its objects."""
 
     group: Group
     leaves: tuple[Leaf, ...]

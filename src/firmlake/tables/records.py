@@ -1,4 +1,4 @@
-"""Convert raw records to a frame by the contract: all at once where they are regular, else value by value.
+"""Convert raw records to a frame by the contract: all at once if they are regular, otherwise value by value.
 
 Records that differ only in their digits go through `regular.py`, whether or not they leave out nulls or have unknown
 fields. All others go through `tolerant.py`, which takes two to three times as long. Both return the same frame.
@@ -26,15 +26,15 @@ __all__ = ["read_records"]
 _DEFAULT = ContractSettings()
 
 _BATCH, _PIECE = 8000, 1000
-"""Records read at once: so many cost least; where one of them is odd, only its thousand is read value by value."""
+"""Records read at once, for the least cost; if a record is irregular, only its piece is read value by value."""
 
 
 def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: ContractSettings = _DEFAULT) -> Records:
     """Read records of one group of a dataset: valid JSON, as extracted by `firmlake.api.answers`.
 
     A value is exact, or null if it does not fit. A record is rejected only if a field that identifies it does not fit.
-    Fractions, ratios and decimals of more digits than their type are rounded half to even, and that is an observation
-    ("rounded_value").
+    Fractions, ratios and decimals with more digits than their type are rounded half to even, which is recorded as an
+    observation ("rounded_value").
     """
     shape = _shape(dataset, group, msgspec.json.encode(contract))
     parts = list(_read_batches(shape, raws))
@@ -55,7 +55,7 @@ def _shape(dataset: str, name: str, contract: bytes) -> Shape:
 
 
 def _read_batches(shape: Shape, raws: Sequence[Raw]) -> Iterator[Records]:
-    """Read batches as fast as possible: only thousands of records with something irregular are read the slow way."""
+    """Read batches as fast as possible: only pieces with an irregular record are read value by value."""
     for start in range(0, len(raws), _BATCH):
         batch = raws[start : start + _BATCH]
         if whole := read_regular(shape, batch, start):

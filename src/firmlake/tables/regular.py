@@ -1,9 +1,9 @@
-"""The fastest way to read records: if they differ only in their digits, their values are read as a CSV.
+"""Read records in the fastest way: if they differ only in their digits, their values are read as a CSV.
 
 It takes two passes over the bytes. The first removes the digits; the rest of a record is its skeleton. Thousands of
 records share a few skeletons, and each skeleton is compared with the contract once: known keys in their order, none
 repeated, numbers bare, dates and texts quoted, texts of letters and digits only. A key may be absent, and unknown keys
-may stand where a sample of the records has them. A blank may follow a comma or colon.
+may occur where a sample of the records has them. A blank may follow a comma or colon.
 
 The second pass removes quotes, braces and blanks, and letters unless they are part of a value. A colon becomes a comma,
 so that a column precedes each value and shows keys that contain a digit. Arrow's CSV reader converts the result to

@@ -24,7 +24,7 @@ def flatten_relationships(
 
 
 def _of_kind(part: Gathered) -> pl.DataFrame:
-    """Say of each related party what it is."""
+    """Return the kind of each related party."""
     misread = part.rejects.filter(pl.col("path").str.contains(_WHO))["record"]
     of_other_shape = part.rejects.filter(pl.col("path").str.ends_with("[]"))["record"]
     return part.frame.with_columns(

@@ -1,10 +1,10 @@
-"""Staging: a shard's landed answers become Parquet files, with a manifest of what they hold and came from.
+"""Stage a shard: turn its landed answers into Parquet files, with a manifest of their content and origin.
 
     staged/run=<id>/<table>/shard=00001.parquet     typed rows
-    staged/run=<id>/shard=00001.json                a shard is staged when this is there
-    staged/run=<id>/manifest.json                   a run is staged when this is there
+    staged/run=<id>/shard=00001.json                a shard is staged once this exists
+    staged/run=<id>/manifest.json                   a run is staged once this exists
 
-The files depend on the landed answers and the frozen plan alone, so staging again gives the same content.
+The files depend only on the landed answers and the frozen plan, so staging again gives the same content.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def stage_shards(run: Run, processes: int = 1) -> list[Manifest]:
         try:
             return list(pool.map(partial(stage_shard, run), shards))
         except BrokenProcessPool:
-            raise FirmlakeError("A process that staged was ended from outside", "Run again with fewer") from None
+            raise FirmlakeError(
+                "A staging process was killed, probably for lack of memory", "Run again with fewer --processes"
+            ) from None
 
 
 def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
@@ -163,7 +165,7 @@ def required_manifest(run: Run) -> Manifest:
     if manifest := read_manifest(run):
         return manifest
     folder = run.folders.staged(run.run_id)
-    raise DamagedError(f"{folder} has no manifest, or a damaged one", "`firmlake replay` makes it again")
+    raise DamagedError(f"{folder} has no manifest, or a damaged one", "Rebuild it with `firmlake replay`")
 
 
 def check_landed(run: Run, manifest: Manifest) -> None:
@@ -181,13 +183,13 @@ def check_landed(run: Run, manifest: Manifest) -> None:
 def answers_lost(run: Run) -> str:
     """Return the next step for a run that has ended and whose landed answers cannot be read."""
     return (
-        "Restore it from a copy, then `firmlake replay`. Without one its answers are lost, and the next run asks for "
-        f"them again: remove it and {Folders(run.folders.data).staged(run.run_id)}, then `firmlake replay`"
+        "Restore it from a copy, then run `firmlake replay`. Without a copy, its answers are lost, and the next run "
+        f"requests them again: remove it and {Folders(run.folders.data).staged(run.run_id)}, then run `firmlake replay`"
     )
 
 
 def is_staged(run: Run, manifest: Manifest) -> bool:
-    """Tell whether every file of a manifest exists and is unchanged."""
+    """Return whether every file of a manifest exists and is unchanged."""
     folder = run.folders.staged(run.run_id)
     return all(
         (folder / file.path).exists() and sha256_of(folder / file.path) == file.sha256 for file in manifest.files
@@ -204,7 +206,7 @@ def check_staged(run: Run, manifest: Manifest) -> None:
     for file in manifest.files:
         path = folder / file.path
         if not path.exists() or sha256_of(path) != file.sha256:
-            raise DamagedError(f"{path} is missing or was changed", "`firmlake replay` makes it again")
+            raise DamagedError(f"{path} is missing or was changed", "Rebuild it with `firmlake replay`")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Structs of JSON values: the fastest way to take many records apart whose keys are known."""
+"""Structs of JSON values, the fastest way to take many records with known keys apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that are not in the warehouse: the companies they paid for, and the targets they have left."""
+"""Read runs that are not in the warehouse: the companies that they paid for, and the targets that they have left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Underway(NamedTuple):
         begun: Shards for which an answer has landed.
         pending: Targets of these shards without a complete answer: country, company_number, dataset, remaining_count
             (records still to come; null if unknown).
-        charges: What answers of any kind, also unusable ones, say that they cost: fetched_at (UTC), credits_charged.
+        charges: The charges that answers report, including unusable answers: fetched_at (UTC), credits_charged.
     """
 
     run: Run
@@ -46,11 +46,11 @@ class Underway(NamedTuple):
 
     @property
     def credit_count(self) -> int:
-        """The credits that the run has spent: what the answers tell, or our ledger counts, whichever is more."""
+        """The credits that the run has spent: those that answers report or those that we count, whichever is more."""
         return max(int(self.charges["credits_charged"].sum()), self.bought.height)
 
     def targets_left(self) -> pl.DataFrame:
-        """Read the frozen targets still to be asked for or left out by a budget, with remaining_count."""
+        """Read the frozen targets that are still to be requested or left out by a budget, with remaining_count."""
         targets = self.run.targets()
         if self.run.is_fetched:
             targets = targets.filter(pl.col("shard") == 0)
@@ -64,7 +64,7 @@ class Underway(NamedTuple):
 
 
 def is_recent(plan: RunPlan, run: RunSettings, now: datetime) -> bool:
-    """Tell whether what landed for a run may still matter: it can be fresh, in its paid window, or of this month."""
+    """Return whether answers of a run may still matter because they are fresh, in a paid window, or of this month."""
     return plan.started_at > now - timedelta(days=1 + run.refresh_after_days + max(run.credit_window_days, _MONTH))
 
 
@@ -72,9 +72,9 @@ def read_underway(run: Run) -> Underway:
     """Read what has landed for a run. A completely staged shard is read from its tables, which is faster.
 
     Raises:
-        DamagedError: A landed answer or the targets were changed since they were written; restore them from a copy.
+        DamagedError: A landed answer or the targets were changed. Restore them from a copy.
     """
-    run.checked("targets")  # which say later what was bought, and what is left
+    run.checked("targets")  # read later to find out what was paid for and what is left
     shards = range(1, run.plan.shard_count + 1)
     begun = tuple(shard for shard in shards if list_segments(run.folders.landing(run.run_id, shard)))
     paid, pending = [pl.DataFrame(schema=_PAID)], [pl.DataFrame(schema=_PENDING)]

@@ -17,7 +17,7 @@ def show_alerts(alerts: Sequence[Alert], *, has_rules: bool) -> None:
 
     Args:
         alerts: The alerts.
-        has_rules: Whether the settings name a file of rules; without one, the output says how to begin.
+        has_rules: Whether the settings name a file of rules; otherwise the output says how to set one.
     """
     if alerts:
         rows = [
@@ -30,7 +30,9 @@ def show_alerts(alerts: Sequence[Alert], *, has_rules: bool) -> None:
     closed = f", {len(alerts) - open_count:,} closed" if len(alerts) > open_count else ""
     echo(f"{count_of(open_count, 'open alert')}{closed}")
     if not has_rules:
-        echo('No file of rules is set: paths.alert_rules = "config/watch.toml" takes those that come with firmlake')
+        echo(
+            'No file of rules is set. To use the rules that come with firmlake: paths.alert_rules = "config/watch.toml"'
+        )
 
 
 def _state(alert: Alert) -> str:

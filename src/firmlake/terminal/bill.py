@@ -1,4 +1,4 @@
-"""The output about the bill: this month, what was saved, and the next four weeks by day."""
+"""The output about the bill: this month, the credits saved, and the next four weeks by day."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def describe_bill(bill: Bill) -> Iterator[str]:
     if bill.free_refreshes:
         yield (
             f"Refreshed for free: {count_of(bill.month_free_refreshes, 'company')} this month, "
-            f"{bill.free_refreshes:,} in all: as many credits saved"
+            f"{bill.free_refreshes:,} in all, each saving a credit"
         )
     dues = [f"{each.day:%a %d %b} {each.credits:,}" for each in bill.days if each.credits]
     by_day = f", by the day they fall due: {', '.join(dues)}" if dues else ""

@@ -20,8 +20,8 @@ def describe_asking(settings: Settings, asking: Asking, request_max: int, expose
     stranger = f", and for {asking.stranger}, which does not exist" if asking.stranger else ""
     return (
         f"Asks {settings.api.base_url} for {names}{stranger}: at most {count_of(asking.credit_count, 'credit')} and "
-        f"{request_max} requests. Nothing is written at the service: lists are only read. A service that charges for "
-        f"every request is noticed by its headers; without such headers it may charge about {exposed_max} credits"
+        f"{request_max} requests. Nothing is changed at the service: lists are only read. If the service charges for "
+        f"every request, its headers show that; without such headers it may charge about {exposed_max} credits"
     )
 
 

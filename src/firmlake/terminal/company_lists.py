@@ -1,4 +1,4 @@
-"""The output about company lists: all lists, the lines of one list, and the file it was written to."""
+"""The output about company lists: all lists, the lines of one list, and the file that a list is written to."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def describe_written(written: Written) -> Iterator[str]:
     """Describe the written file, and the columns that had to be renamed in it."""
     if written.replaced:
         yield (
-            f"The list was written by an earlier --out: its figures ({count_of(len(written.replaced), 'column')} from "
+            f"An earlier --out wrote this list: its figures ({count_of(len(written.replaced), 'column')} from "
             f"{written.replaced[0]} on) are replaced; columns with other names are kept"
         )
     if written.renamed:
         pairs = ", ".join(f"{name} is {given}" for name, given in written.renamed.items())
-        yield f"The list already has columns of these names, so the added columns are renamed: {pairs}"
+        yield f"The list already has columns with these names, so the added columns are renamed: {pairs}"
     if written.cut_count:
         yield f"{count_of(written.cut_count, 'text')} cut at 32,767 characters, the limit of a cell; .csv has no limit"
     has_sheet = written.refused_count and written.path.suffix.lower() == ".xlsx"
@@ -43,14 +43,14 @@ def show_addable(columns: Sequence[AddedColumn]) -> None:
         rows = [(each.name, each.meaning) for each in columns if each.relation == relation]
         title = f"{relation}{', the default' if relation == columns[0].relation else ''}"
         show_rows(("column", "meaning"), rows, title)
-    echo('"Null" in a meaning says when the cell is empty')
+    echo('"Null:" in a meaning says when the cell is empty')
     echo("Choose with --columns revenue,portfolio.days_to_file,company_status.* ; `default` means the default columns")
 
 
 def show_company_lists(rows: Sequence[dict[str, Any]]) -> None:
     """Print all lists."""
     if not rows:
-        echo("No list was run yet: `firmlake run LIST`")
+        echo("No list has been run yet. Run one with `firmlake run LIST`")
         return
     shown = [
         (
@@ -66,7 +66,7 @@ def show_company_lists(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def show_company_list(content: dict[str, Any]) -> None:
-    """Print the status of the lines of a list, and the companies that joined or left it last."""
+    """Print the status of the lines of a list, and the companies that joined or left it in its last version."""
     echo(f"{content['list_name']}: {content['file_name']}, {count_of(content['line_count'], 'line')}")
     show_rows(("status", "lines"), list(content["statuses"].items()))
     lines = [(each["line"], each["given"], each["status"], each["reason"]) for each in content["problems"]]

@@ -1,4 +1,4 @@
-"""Printing: the only module that prints, so that no text from outside controls the terminal or shows the token."""
+"""Print. No other module prints, so that no text from outside can control the terminal or reveal the token."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def echo_json(content: Any) -> None:
 
 
 class Cleaned(io.StringIO):
-    """Stderr for messages that click prints, cleaned like all others."""
+    """A stream for messages that click prints; they go to stderr, cleaned like all others."""
 
     def write(self, text: str) -> int:
         """Print a part of a message."""

@@ -1,4 +1,4 @@
-"""Show what a forget changed, and what a search for the forgotten found."""
+"""The output of `firmlake forget`, and of a search for forgotten subjects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["show_forgetting", "show_receipt"]
 
 
 def show_forgetting(done: Forgetting, *, is_dry: bool) -> None:
-    """Print each place that named somebody, and the copies that are out of reach."""
+    """Print each place that named a subject, and the copies that are out of reach."""
     if done.places:
         rows = [(str(place.path), place.what, f"{place.row_count:,}") for place in done.places]
         show_rows(("place", "what", "rows"), rows)
@@ -22,15 +22,15 @@ def show_forgetting(done: Forgetting, *, is_dry: bool) -> None:
     if is_dry:
         echo(f"{places} would be cleaned for {subjects}; nothing was changed")
     else:
-        finished = f", and {done.finished_count} that an earlier call began" if done.finished_count else ""
-        echo(f"{places} cleaned for {subjects}{finished}. `firmlake verify --forgotten` proves it")
+        finished = f", and {done.finished_count} from an interrupted call" if done.finished_count else ""
+        echo(f"{places} cleaned for {subjects}{finished}. Prove it with `firmlake verify --forgotten`")
     echo("Out of reach:")
     for line in done.out_of_reach:
         echo(f"  {line}")
 
 
 def show_receipt(receipt: Receipt, path: Path | None) -> None:
-    """Print what was read and found."""
+    """Print what a search read and found."""
     for place, what, count in receipt.found:
         echo(f"{place}: {what}, {count:,}")
     for place, why in receipt.unread:

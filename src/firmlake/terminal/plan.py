@@ -1,4 +1,4 @@
-"""The output about a company list and the plan for it."""
+"""The output about a company list and its plan."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     """Describe what a run will fetch and cost."""
     if planned.unfinished:
         before = planned.budget.before
-        spent = f", which has spent {count_of(before, 'credit')}; run.max_credits counts these too" if before else ""
+        spent = f", which has spent {count_of(before, 'credit')} of run.max_credits" if before else ""
         yield (
             f"Continuing run {planned.unfinished.run_id} of {planned.unfinished.plan.started_at:%Y-%m-%d %H:%M} UTC"
             f"{spent}"
@@ -60,17 +60,14 @@ def describe_plan(planned: Planned) -> Iterator[str]:
             f"{duration(whole.minutes * 60)} at the allowance"
         )
     if count := content["free_refreshes"]:
-        yield (
-            f"Refreshed for free, in the last days of their paid window: {count_of(count, 'company')} of "
-            "these, which saves as many credits"
-        )
+        yield (f"Of these, {count_of(count, 'company')} in the last days of their paid window, refreshed for free")
     if planned.refresh_off:
         yield planned.refresh_off
     if other := planned.other_list:
         yield (
             f"Warning: the list {shown(other.name)} had {count_of(other.company_count, 'company')} "
-            f"(run {other.run_id}), of which this file has {other.shared_count:,}. A run makes it the new version of "
-            "that list; if it is another list, give it a name of its own with --list-name NAME (run.list_name)"
+            f"(run {other.run_id}), but this file has only {other.shared_count:,} of them. A run makes it the new "
+            "version of that list. If it is a different list, name it with --list-name NAME (run.list_name)"
         )
     if line := planned.budget.tell(content["credits"]):
         yield line
@@ -83,7 +80,7 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         count, latest = planned.ahead
         yield (
             f"{count_of(count, 'answer has a time', 'answers have times')} in the future, up to "
-            f"{latest:%Y-%m-%d %H:%M} UTC: the clock was wrong then, so these do not count as fresh or paid for"
+            f"{latest:%Y-%m-%d %H:%M} UTC, because the clock was wrong; they do not count as fresh or paid for"
         )
     yield from _describe_unfinished(planned)
 
@@ -122,9 +119,9 @@ def plan_content(planned: Planned) -> dict[str, Any]:
 
 
 def describe_refused(companies: CompanyList, name: str) -> Iterator[str]:
-    """Describe the first refused lines of a list, and how to see all of the list `name`."""
+    """Describe the first refused lines of a list, and the command that shows all of them for the list `name`."""
     for line, given, reason in companies.refused.select("line", "given", "reason").head(_REFUSED_NAMED).rows():
-        text = "" if given is None else f"{one_line(given, _GIVEN_MAX) or '(empty)'}: "  # a forgotten line has no text
+        text = "" if given is None else f"{one_line(given, _GIVEN_MAX) or '(empty)'}: "  # null for a forgotten company
         yield f"  line {line}: {text}{reason}"
     if companies.refused.height > _REFUSED_NAMED:
         yield f"  and {companies.refused.height - _REFUSED_NAMED:,} more: firmlake list show {shlex.quote(name)}"
@@ -148,14 +145,13 @@ def _describe_unfinished(planned: Planned) -> Iterator[str]:
         outcome = run.outcome()
         then = f"refused ({outcome.reason})" if outcome and outcome.is_refused else "published first"
         yield (
-            f"Run {run.run_id} was interrupted, and its list has changed or its rest costs more than the budget: what "
-            f"it fetched is {then}"
+            f"Run {run.run_id} was interrupted and is not resumed, because its list has changed or its rest costs more "
+            f"than the budget; its answers are {then}"
         )
     for run, count in planned.others:
         yield (
             f"Run {run.run_id} of {run.plan.list_name} is unfinished and has paid for "
-            f"{count_of(count, 'company')} of these: {run.plan.again} first, so that they are not fetched "
-            "twice"
+            f"{count_of(count, 'company')} of this list. To avoid fetching them twice, first {run.plan.again}"
         )
 
 
@@ -171,7 +167,7 @@ def _whole_content(whole: Whole | None) -> dict[str, Any] | None:
 
 
 def _describe_waits(planned: Planned) -> Iterator[str]:
-    """Say what the run has to expect of the allowance, if that is less than the settings allow."""
+    """Describe how the allowance slows the run down, if it does."""
     if waits := planned.waits:
         if waits.why:
             yield f"The first request is sent in {duration(waits.wait_seconds)}: {waits.why}"

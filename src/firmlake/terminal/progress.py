@@ -29,7 +29,7 @@ class Counter:
     Args:
         expected: The number of requests, or of `unit`, that the plan expects.
         api: The allowance, and the names of the response headers that report credits.
-        unit: What is counted instead of requests; `count` is then told how many are done.
+        unit: What to count instead of requests; the caller then passes the number done to `count`.
         clock: Returns seconds.
 
     Attributes:
@@ -67,7 +67,7 @@ class Counter:
             self._remaining = answer.headers.get(self._remaining_header, self._remaining)
 
     def line(self) -> str:
-        """Describe why fetching waits, the time left and the progress; the most important part comes first."""
+        """Describe the reason for waiting, the time left and the progress, in this order of importance."""
         if self.done > self.expected:
             of = f"{self.done:,} {self._unit or 'requests'}, more than the {self.expected:,} expected"
         else:
@@ -77,9 +77,9 @@ class Counter:
         return f"{self.why}; {line}" if self.why else line
 
     def seconds_left(self) -> float:
-        """Estimate the time left at the measured pace or the allowance, whichever is slower; 0 if it is unknown.
+        """Estimate the time left at the measured pace or the allowance, whichever is slower; 0 if unknown.
 
-        It goes down while no answer comes, as between a burst and the next window of the allowance.
+        The estimate goes down even while no answer arrives, as between a burst and the next window of the allowance.
         """
         pace = self._seconds() / self.done if self.done else 0.0
         allowed = 60 / self._per_minute if self._per_minute else 0.0
@@ -87,7 +87,7 @@ class Counter:
         return max(left - (self._clock() - self._last), 1.0) if left else 0.0
 
     def share(self) -> float:
-        """Return the share done, below 1 while the run lasts, because more may come than expected."""
+        """Return the share done. It stays below 1, because more requests may come than expected."""
         return min(self.done / max(self.expected, 1), 0.99)
 
     def summary(self) -> str:

@@ -43,7 +43,7 @@ class QueryResult(NamedTuple):
 
 
 def show_result(columns: Sequence[str], rows: Rows) -> None:
-    """Print a result: up to a thousand rows so that they fit the screen; of more, on a terminal, the first fifty."""
+    """Print a result so that it fits the screen; of more than a thousand rows, a terminal shows the first fifty."""
     number, rest = 0, _with_plain_years(columns, rows)
     first = list(islice(rest, SHOWN_MAX + 1))
     if len(first) <= SHOWN_MAX:
@@ -52,7 +52,7 @@ def show_result(columns: Sequence[str], rows: Rows) -> None:
     elif sys.stdout.isatty():
         number = len(first) + sum(1 for _ in rest)
         _show_fitting(QueryResult(list(columns), first[:SHOWN_FIRST]))
-        echo(f"Shown: the first {SHOWN_FIRST}; --out FILE writes all")
+        echo(f"Only the first {SHOWN_FIRST} are shown; --out FILE writes all")
     else:
         number = show_long_table(columns, chain(first, rest))
     echo(count_of(number, "row"))
@@ -93,14 +93,14 @@ FORMATS: dict[str, Callable[[Sequence[str], Rows], Iterator[str]]] = {
     "json": as_json,
     "markdown": as_markdown,
 }
-"""The text formats of a result. Parquet is not among them, since it is written in batches."""
+"""The text formats of a result. Parquet is not one of them, because it is written in batches."""
 
 
 def write_parquet(path: Path, connection: duckdb.DuckDBPyConnection, sql: str) -> int:
     """Write the result of a query as Parquet, batch by batch, and return the number of rows.
 
     Raises:
-        UsageError: The statement returns no rows; write a query instead.
+        UsageError: The statement returns no rows. Write a query instead.
     """
     count, relation = 0, connection.sql(sql)
     if relation is None:

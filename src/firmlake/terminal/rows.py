@@ -26,9 +26,9 @@ __all__ = [
 
 _WIDTH_ELSEWHERE: Final = 120
 SHOWN_MAX: Final = 1000
-"""Rows that are shown as a table; they decide how wide the columns of a longer one are."""
+"""Most rows shown as a table; of a longer result, they determine the widths of the columns."""
 SHOWN_FIRST: Final = 50
-"""Of a longer table, the rows that a terminal shows."""
+"""Rows of a longer result that a terminal shows."""
 
 
 def show_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
@@ -49,7 +49,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str
 
 
 def show_long_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
-    """Print rows as they come: as a table if there are few, else one row on each line. Return how many there were."""
+    """Print rows as they arrive, as a table or, if there are many, one per line; return the number of rows."""
     rest = iter(rows)
     first = list(islice(rest, SHOWN_MAX + 1))
     if len(first) <= SHOWN_MAX:
@@ -57,7 +57,7 @@ def show_long_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> in
         return len(first)
     widths = [max(len(text_of(value)) for value in column) for column in zip(columns, *first, strict=True)]
     lines = (_line(row, widths) for row in chain([columns], first, rest))
-    count = -1  # the header is none
+    count = -1  # the header is not a row
     while some := list(islice(lines, SHOWN_MAX)):
         echo("\n".join(some))
         count += len(some)
@@ -83,7 +83,7 @@ def text_of(value: Any) -> str:
 
 class _Screen(Console):
     def on_broken_pipe(self) -> None:
-        """Raise the error, which rich turns into the end of the process."""
+        """Raise the error; by default, rich would end the process."""
         raise BrokenPipeError
 
 

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resumed: bool = False) -> None:
-    """Print the result of a run; after the first one that left nothing undone, also a first query."""
+    """Print the result of a run; after a complete first run, also suggest a query."""
     statuses = shown_statuses(summary.datasets)
     rows = [[dataset, *(counts.get(status, 0) for status in statuses)] for dataset, counts in summary.datasets.items()]
     show_table(("companies by dataset", *(status.replace("_", " ") for status in statuses)), rows)
@@ -39,7 +39,7 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resu
     all_in = " in all" if is_resumed else ""
     echo(f"Requests{all_in}: {summary.request_count:,}   Credits{all_in}: {spent}   {unfit}")
     if summary.free_refresh_count:
-        echo(f"Refreshed for free: {count_of(summary.free_refresh_count, 'company')}, as many credits saved")
+        echo(f"Refreshed for free: {count_of(summary.free_refresh_count, 'company')}, each saving a credit")
     if summary.unexplained_bill:
         echo(summary.unexplained_bill)
     if summary.drift:
@@ -47,7 +47,7 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resu
     if failed:
         rows = [[f.dataset, f.company_count, f.reason, ", ".join(_examples(f))] for f in failed]
         show_table(("failed dataset", "companies", "because", "such as"), rows)
-        echo("`firmlake query 'FROM dead_letters'` has every one of them")
+        echo("`firmlake query 'FROM dead_letters'` lists all of them")
     if summary.alerts:
         echo(f"Alerts: {describe_counts(summary.alerts)}; `firmlake alerts` lists them")
     for line in summary.doubts:
@@ -68,7 +68,8 @@ def first_query(summary: RunSummary) -> str:
 def show_company(found: HeldCompany) -> None:
     """Print the data of one company."""
     if not found.is_found:
-        echo(f"{found.company}: the service knows no such company")
+        what = "no answer to show" if found.shortfall else "the service does not know this company"
+        echo(f"{found.company}: {what}")
         return
     echo(f"{found.company}: {found.name or '-'}, {found.place or '-'}")
     for table, columns in _COMPANY_COLUMNS.items():
@@ -81,7 +82,7 @@ def show_company(found: HeldCompany) -> None:
 
 
 def show_changes(events: Iterable[Event]) -> None:
-    """Print events: all of them, or on a terminal the number of each kind and the first ones if there are many."""
+    """Print all events; if there are many, a terminal shows the first ones and the number of each kind."""
     kinds: Counter[str] = Counter()
     events = _counted(events, kinds)
     columns = ("found", "name", "number", "event", "about", "change")
@@ -95,7 +96,7 @@ def show_changes(events: Iterable[Event]) -> None:
             deque(events, maxlen=0)  # counts the rest
             show_table(("event", "events"), [(kind.replace("_", " "), count) for kind, count in kinds.most_common()])
             echo(
-                f"Shown: the first {SHOWN_FIRST}. --kind, --company, --list and --since choose others; "
+                f"Only the first {SHOWN_FIRST} are shown. --kind, --company, --list and --since choose others; "
                 "--out FILE.csv writes all"
             )
     echo(count_of(kinds.total(), "event"))

@@ -69,7 +69,7 @@ def _unread(overview: Overview) -> Iterator[str]:
 
 
 def describe_overview(overview: Overview) -> str:
-    """Describe how many lists there are and how often they were read."""
+    """Describe how many lists there are, and how often they were read."""
     kinds = [seen.listed.entry.type for seen in overview.lists.values()]
     by_kind = ", ".join(f"{kinds.count(kind):,} {kind.lower()}" for kind in sorted(set(kinds), reverse=True))
     moved = "" if overview.is_consistent else "; they kept changing, so the lists of the last two sweeps count"
@@ -101,7 +101,7 @@ def show_contact_plan(plan: ContactPlan, guesses: Iterable[str]) -> None:
 
 
 def plan_facts(plan: ContactPlan | None) -> dict[str, Any]:
-    """Convert a plan to plain values for JSON, without its contacts; where there is none, all are empty, 0 or null."""
+    """Convert a plan to plain values for JSON, without its contacts; without a plan, values are empty, 0 or null."""
     if plan is None:
         return _NO_FACTS
     entries = [entry for request in plan.requests for entry in request]
@@ -139,7 +139,7 @@ def progress_content(progress: Applied) -> dict[str, Any]:
 
 
 def show_progress_of(progress: Applied) -> None:
-    """Print the result of a plan: counts, contacts that were not added, and other remarks in the answers."""
+    """Print the result of a plan: counts, contacts that were not added, and unexpected content of the answers."""
     plan = progress.plan
     show_applied([progress])
     failed = [
@@ -150,15 +150,15 @@ def show_progress_of(progress: Applied) -> None:
     show_rows(("country", "number", "contact", "status", "because"), failed[:_ROWS_MAX], title)
     for remark in progress.remarks[:_ROWS_MAX]:
         example = remark.example or remark.kind.replace("_", " ")
-        echo(f"An answer also says, in {remark.path}: {one_line(example, _EXAMPLE_MAX)}")
+        echo(f"Unexpected in an answer, {remark.path}: {one_line(example, _EXAMPLE_MAX)}")
     again = sum(one.sent_count > 1 for one in progress.standings.values())
     if again:
-        echo(f"Sent more than once, which does no harm: {count_of(again, 'contact')}")
+        echo(f"Sent more than once, which is harmless: {count_of(again, 'contact')}")
     echo(f"Plan {plan.plan_id}, list {plan.list_id}: {one_line(plan.list_name, _NAME_MAX)}")
 
 
 def describe_lacking(progress: Applied) -> str:
-    """Describe how many contacts were not added and for how many this is unknown; empty if all were added."""
+    """Describe how many contacts were not added, and for how many that is unknown; empty if all were added."""
     counts = progress.counts()
     failed, unknown = counts["failed"] + counts["company_failed"], counts["unknown"]
     parts = (

@@ -1,4 +1,4 @@
-"""The output about a data folder: its state, what pruning removes, and whether its parts agree."""
+"""The output about a data folder: its state, what `prune` removes, and whether its parts agree."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def show_status(status: Status, now: datetime) -> None:
             * bool(last.refused_count)
         )
     else:
-        echo("Last run: none was published yet")
+        echo("Last run: none has been published yet")
     for line in _remarks(last) if last else ():
         echo(line)
     if status.failure:
         failure, when = status.failure, "Failed since" if last else "Failed"
-        mended = ". The token was replaced since" if failure.is_mended else ""
+        mended = ". The token has been replaced since" if failure.is_mended else ""
         echo(f"{when}: {failure.what}, {moment(failure.at)}, exit code {failure.exit_code}: {failure.line}{mended}")
     echo(f"Running: {status.running or 'nothing'}")
     for run_id, list_name, count in status.unfinished:
@@ -54,7 +54,7 @@ def show_status(status: Status, now: datetime) -> None:
         echo(f"Not published: {run_id} over {list_name}: {reason}")
     for run_id, line, next_step in status.damaged:
         echo(f"Damaged: {run_id}: {line}. {next_step}")
-    statuses = [name for name in shown_statuses(status.companies) if name != "fresh"]  # which is a matter of a run
+    statuses = [name for name in shown_statuses(status.companies) if name != "fresh"]  # it has a meaning in runs only
     rows = [[dataset, *(counts.get(s, 0) for s in statuses)] for dataset, counts in status.companies.items()]
     show_rows(("companies by dataset", *(s.replace("_", " ") for s in statuses)), rows)
     if status.companies:
@@ -75,22 +75,22 @@ def show_status(status: Status, now: datetime) -> None:
 
 
 def show_checks(checks: Sequence[TableCheck], runs: Sequence[Run]) -> None:
-    """Print whether the warehouse and a replay of all runs agree, table by table, and what they were replayed from."""
+    """Print, table by table, whether the warehouse and a replay of all runs agree, and what the replay read."""
     rows = [(c.table, c.rows, c.replayed_rows, "same" if c.agrees else "DIFFERENT") for c in checks]
     show_table(("table", "rows in the warehouse", "rows in a replay", "content"), rows)
     pruned = sum(run.is_pruned for run in runs)
     landed, are_pruned = len(runs) - pruned, f"{count_of(pruned, 'run')}, whose landed answers were pruned,"
     proof = f"The landed answers of {count_of(landed, 'run')}" if landed else f"The staged tables of {are_pruned}"
     if all(check.agrees for check in checks):
-        rest = f". Of {are_pruned} only the staged tables were compared" if landed and pruned else ""
+        rest = f". For {are_pruned} only the staged tables were compared" if landed and pruned else ""
         echo(f"{proof} and the warehouse agree in all {count_of(len(checks), 'table')}{rest}")
 
 
 def show_unchanged(found: Unchanged) -> None:
-    """Print how many files were found as they were written."""
+    """Print how many files are unchanged."""
     echo(
         f"{count_of(found.files, 'file')} ({_megabytes(found.bytes):,} MB) of {count_of(found.runs, 'run')} and the "
-        "warehouse: none has changed since it was written. Without --files, `verify` also proves that they agree"
+        "warehouse: none has changed since it was written. To prove that they also agree, run it without --files"
     )
 
 
@@ -99,18 +99,19 @@ def show_removable(
 ) -> None:
     """Print what was removed, or would be in a dry run: files, and personal data older than `privacy.keep_days`.
 
-    First comes what is kept only for an export or a load.
+    The generations that are kept only for an export or a load come first.
     """
     show_rows(
         ("kept for the next export or load", "of", "MB", "record"),
         [(one.generation.name, one.target, _megabytes(one.byte_count), one.record) for one in pinned],
     )
     if pinned:
-        echo("If one of these is gone for good, delete its record. `firmlake forget` then no longer cleans it either")
+        echo("If a target no longer exists, delete its record. `firmlake forget` then no longer cleans it either")
     if expired:
         rows_of = [(each.kind, f"{each.ended_at:%Y-%m-%d}", each.row_count, each.path) for each in expired]
         show_rows(("personal data", "from", "rows", "folder or file"), rows_of)
-        echo(f"{'Would be' if is_dry else 'Was'} removed there, and from staged tables and generations")
+        done = "would be" if is_dry else "was"
+        echo(f"This personal data {done} removed there, and from staged tables and generations")
     if not removable and expired:
         return
     if not removable:
@@ -122,7 +123,7 @@ def show_removable(
     ]
     show_rows(("kind", "run ended", "MB", "folder or file"), rows)
     total = f"{_megabytes(sum(each.byte_count for each in removable)):,} MB"
-    echo(f"Would free {total}; run it without --dry-run to remove them" if is_dry else f"Freed {total}")
+    echo(f"Would free {total}; to remove these files, run it without --dry-run" if is_dry else f"Freed {total}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ def _show_bill(status: Status) -> None:
 
 
 def _remarks(last: RunSummary) -> Iterator[str]:
-    """Yield what a person should know of the last run, beyond how it ended."""
+    """Yield what a person should know about the last run, besides its outcome."""
     if last.unexplained_bill:
         yield last.unexplained_bill
     if last.alerts:

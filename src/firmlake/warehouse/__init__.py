@@ -1,1 +1,1 @@
-"""The warehouse: load staged tables into a DuckDB file that analysts read while the next one is made."""
+"""The warehouse: load staged tables into a DuckDB file, which analysts read while the next one is made."""

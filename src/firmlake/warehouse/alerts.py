@@ -1,8 +1,9 @@
-"""Alerts: evaluate the rules of a run on what it loaded; open an alert, keep it open, or close it.
+"""Evaluate the rules of a run, and open, continue or close alerts.
 
-A company that meets a rule has one open alert of that rule. The run that first finds it opens the alert, and the run
-that no longer does closes it; if the company meets the rule again later, that is another alert. All of it follows from
-the rows of the warehouse, the rules frozen with the run and the end of the run, so that a replay makes the same alerts.
+A company that meets a rule has one open alert of that rule. The first run in which the company meets the rule opens the
+alert; the first run in which it no longer does closes it. If the company meets the rule again later, that is another
+alert. Alerts follow only from the rows of the warehouse, the rules frozen with the run and the time of its end, so a
+replay makes the same alerts.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ def raise_alerts(connection: duckdb.DuckDBPyConnection, rules: Sequence[AlertRul
     """Evaluate the rules of a run, and open, continue and close alerts.
 
     Args:
-        connection: The connection of a load, after the run was loaded. What was loaded before is checkpointed.
-        rules: The rules of the run. Alerts of other rules are closed. None leaves all alerts as they are.
-        run_id: The run. Alerts are dated by the last answer that the warehouse holds, and so is what depends on a day.
+        connection: The connection of a load, after the run was loaded. Everything loaded before is checkpointed.
+        rules: The rules of the run. Alerts of other rules are closed. None leaves all alerts unchanged.
+        run_id: The run. Alerts, and figures that depend on a day, are dated by the last answer in the warehouse.
 
     Returns:
         The number of alerts that the run opened.
@@ -77,7 +78,7 @@ _MEMBERS = """
     )
 """
 _PERIODS = ("accounts_from", "accounts_to", "accounts_to_before", "start_date", "end_date")
-"""Columns that say which periods the figures are of: part of the evidence where the relation has them."""
+"""Columns with the periods of the figures, which are part of the evidence if the relation has them."""
 
 # Every open alert and every hit; both in one row where a company still meets a rule.
 _ALERTS = """
@@ -117,7 +118,7 @@ _ALERTS = """
 
 
 def _find(connection: duckdb.DuckDBPyConnection, rule: AlertRule, position: int, run_id: str) -> None:
-    """Add a rule and the companies that meet it. A rule whose columns an earlier version had counts as removed."""
+    """Add a rule and the companies that meet it. A rule with columns that no longer exist counts as removed."""
     relation = "watched" if rule.view == WATCHED else rule.view
     found = connection.execute("SELECT column_name FROM duckdb_columns() WHERE table_name = ?", [relation]).fetchall()
     columns = {name for (name,) in found}

@@ -1,9 +1,9 @@
-"""Changes: record what a run found changed as typed events, while the run is loaded.
+"""Record the changes that a run found as typed events, while the run is loaded.
 
 Each kind of event is a query in `kinds`. It compares two states of the companies whose answers changed: before the run
 (`before_<table>`) and after it (`after_<table>`).
 
-- A company seen for the first time causes one event, its appearance. A company that disappears causes one event.
+- A company seen for the first time causes one event: it appeared. A company that disappears causes one event too.
 - A company that returns is compared with its last answer before it disappeared.
 - A dataset that is fetched for the first time causes no events.
 - A filing that returns after the service removed it does not count as new.
@@ -24,7 +24,7 @@ __all__ = ["record_changes"]
 
 
 def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> int:
-    """Write the events of a run that has just been loaded, from the rows that `supersede` closed and table `changed`.
+    """Write the events of a run that was just loaded, using the rows that `supersede` closed and the table `changed`.
 
     Args:
         connection: The connection of the load, after all tables of companies were replaced.
@@ -39,7 +39,7 @@ def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> int:
     if has_rows:
         _pair_rows(connection, plan)
     connection.execute(_NONE_YET)
-    for number, (name, kind) in enumerate(KINDS.items()):  # one by one, so that only one result must fit into memory
+    for number, (name, kind) in enumerate(KINDS.items()):  # one by one, so that only one result is in memory
         if has_rows or not kind.compares_rows:
             connection.execute(
                 f"INSERT INTO events BY NAME SELECT {number} AS kind_number, '{name}' AS kind, * FROM ({kind.query})"
@@ -50,7 +50,7 @@ def record_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> int:
 
 
 def _pair_rows(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> None:
-    """Make the relations that compare rows before and after, see `kinds`."""
+    """Make the relations that compare rows before and after; see `kinds`."""
     for dataset, tables in COMPANY_TABLES.items():
         for table in tables:
             connection.execute(_AFTER.format(table=table, dataset=dataset))
@@ -64,7 +64,7 @@ def _pair_rows(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> None:
 
 # --- before and after ------------------------------------------------------------------------------------------------
 
-# An empty hash means that the company was not found, null that there was never an answer.
+# An empty hash means that the company was not found; null means that there was never an answer.
 _STATES = """
     CREATE OR REPLACE TEMP VIEW states AS
     SELECT country, company_number, dataset, true AS is_before, payload_hash <> '' AS is_found
@@ -163,8 +163,8 @@ _VIEWS = (
     """,
 )
 
-# A filing is paired with the filing of the same period that was received on the same day. The rest is paired in order,
-# since the service may change the date of a filing. A filing without a counterpart may have had one in an earlier run.
+# A filing is paired with the filing of the same period that was received on the same day. The others are paired in
+# order, because the service may change the date of a filing. A filing without a counterpart may have one in history.
 _DATES = "country, company_number, start_date, end_date"
 
 _FILINGS = f"""

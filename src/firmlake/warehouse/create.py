@@ -19,7 +19,7 @@ __all__ = ["create_tables", "widen"]
 
 
 def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create missing tables, with comments on tables and columns, and the macros; nothing if they are there already.
+    """Create missing tables, with comments on tables and columns, and the macros, unless all of them exist.
 
     Raises:
         FirmlakeError: The tables have the shape of another version of firmlake; the message says what to do.
@@ -38,7 +38,7 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def widen(connection: duckdb.DuckDBPyConnection, run: Run) -> None:
-    """Widen integer columns that the run reads as decimals. Only a replay makes them integers again."""
+    """Widen integer columns that the run reads as decimals. Only a replay can make them integers again."""
     for dataset, of_dataset in DATASETS.items():
         for leaf in (leaf for group in of_dataset.groups for leaf in leaves_of(dataset, group, run.plan.contract)):
             if leaf.kind == "decimal":

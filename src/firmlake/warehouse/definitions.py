@@ -10,13 +10,13 @@ A file begins with its kind, name and description. After an empty comment line i
     SELECT ...
 
 Kinds: `function` (a scalar macro), `table` (made at load), `view`, `macro` (a table macro; `example` is a call of it)
-and `check` (a query for rows of `findings`, with a severity instead of parameters). A column without a description in
-the file takes that of the column with the same name in the relations that the file reads; where these differ, the file
-must describe it. A column is null only where its description says what null means.
+and `check` (a query for rows of `findings`, with a severity instead of parameters). A column without a description
+takes the description of the column with the same name in the relations that the file reads; if these differ, the file
+must describe the column. A column can be null only if its description says what null means.
 
-DuckDB substitutes a macro's arguments into its text, where a table or column may have the same name as a parameter. So
-each parameter is used only in a SELECT without FROM (`asked`) or as the argument of a macro, in a WITH of its own or
-first in a FROM, so no column can capture the parameter's name. Prefer FROM: DuckDB 1.4.0 cannot read WITH in a macro.
+DuckDB substitutes a macro's arguments into its text, so a column could capture the name of a parameter. Use each
+parameter only in a SELECT without FROM (`asked`), or as the argument of a macro. Put that into a WITH of its own or
+first in a FROM; prefer FROM, because DuckDB 1.4.0 cannot read WITH in a macro.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from firmlake.tables.schemas import WAREHOUSE_TABLES
 __all__ = ["GRAVITY", "SEVERITIES", "Definition", "definitions", "is_of_companies"]
 
 SEVERITIES = ("error", "warning", "note")
-"""The severities of findings, the gravest first: the figures cannot be right, are unlikely, need a second look."""
+"""The severities of findings, most serious first: the figures cannot be right, are unlikely, need a second look."""
 
 GRAVITY = f"list_position({list(SEVERITIES)}, severity)"
-"""SQL by which findings are sorted, the gravest first."""
+"""SQL that sorts findings, most serious first."""
 
 
 class Definition(NamedTuple):
@@ -48,7 +48,7 @@ class Definition(NamedTuple):
         parameters: The parameters of a function or macro; the severity of a check.
         example: A call of a macro; the name of any other relation.
         columns: The meanings of the columns that the file describes.
-        reads: The tables and definitions that the file reads, in the order in which it names them.
+        reads: The tables and definitions that the file reads, in the order of their first use.
     """
 
     kind: str
@@ -63,7 +63,7 @@ class Definition(NamedTuple):
 
 @cache
 def definitions() -> tuple[Definition, ...]:
-    """Read all files, ordered so that each definition comes after those it reads."""
+    """Read all files, ordered so that each definition comes after those that it reads."""
     heads = [_read(path.read_text("utf-8")) for path in sorted(_FOLDER.rglob("*.sql"))]
     heads += _gather_checks([head for head in heads if head.kind == "check"])
     known = {head.name for head in heads if head.kind != "check"} | set(WAREHOUSE_TABLES)
@@ -73,7 +73,7 @@ def definitions() -> tuple[Definition, ...]:
 
 
 def is_of_companies(definition: Definition) -> bool:
-    """Tell whether a view has one row for each company, by the first words of its description."""
+    """Return whether a view has one row for each company, according to the first words of its description."""
     return definition.kind in ("view", "table") and bool(_OF_COMPANIES.match(definition.meaning))
 
 
@@ -115,7 +115,7 @@ def _read_columns(text: str) -> dict[str, str]:
 
 
 def _gather_checks(found: list[Definition]) -> Iterator[Definition]:
-    """Define two views over all checks: `findings` shows what they find, `checks` explains them."""
+    """Define two views over all checks: `findings` has their results, and `checks` explains them."""
     yield Definition(
         "view",
         "findings",

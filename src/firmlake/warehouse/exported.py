@@ -1,4 +1,4 @@
-"""The last export or load to each place. Its generation is kept, since the next export of changes starts from it."""
+"""Records of the last export or load to each target. Its generation is kept, because the next changes start from it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _DATABASES = ("postgres://", "postgresql://", "snowflake://", "bigquery://", "du
 
 
 class LastExport(msgspec.Struct, frozen=True, kw_only=True):
-    """The last export to a place, or the last load into a schema of a database.
+    """The last export to a target, or the last load into a schema of a database.
 
     Attributes:
-        target: The place; for a load, the database without credentials and the schema, with a space between them.
+        target: The destination; for a load, the database without credentials, a space, and the schema.
         made_at: Time and size of the file of the generation, which `firmlake forget` may rebuild under the same number.
         address: For a load, the address of the database; empty in records of earlier versions.
     """
@@ -55,23 +55,23 @@ class LastExport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_export(folders: Folders, last: LastExport) -> None:
-    """Record an export. It replaces the record of the previous export to the same place."""
+    """Record an export, replacing the record of the previous export to the same target."""
     write_json(export_record(folders, last.target), last)
 
 
 def export_record(folders: Folders, target: str) -> Path:
-    """Return the file that records the last export or load to a place."""
+    """Return the file that records the last export or load to a target."""
     return _folder(folders) / f"{_name(target)}.json"
 
 
 def made_at(folders: Folders, generation: int) -> str:
-    """Identify the file of a generation by time and size, because `firmlake forget` may rebuild it."""
+    """Return time and size of the file of a generation, which `firmlake forget` may rebuild under the same number."""
     status = (folders.warehouse / f"gen_{generation:06}.duckdb").stat()
     return f"{status.st_mtime_ns}-{status.st_size}"
 
 
 def was_rebuilt(folders: Folders, target: str) -> bool:
-    """Tell whether the generation that was exported to a place was rebuilt since then; False if nobody knows."""
+    """Return whether the generation exported to a target was rebuilt since then; False if that is unknown."""
     path = export_record(folders, target)
     last = _read(path) if path.exists() else None
     file = last and folders.warehouse / f"gen_{last.generation:06}.duckdb"
@@ -79,12 +79,12 @@ def was_rebuilt(folders: Folders, target: str) -> bool:
 
 
 def lock_name(target: str) -> str:
-    """Name the lock that exports to a place take."""
+    """Return the name of the lock for exports to a target."""
     return f"exports/{_name(target)}.lock"
 
 
 def last_exports(folders: Folders) -> list[LastExport]:
-    """List the last export to each place, sorted by place.
+    """List the last export to each target, sorted by target.
 
     Raises:
         DamagedError: A record was changed. Remove it; the next export writes it again.

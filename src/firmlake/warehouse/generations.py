@@ -3,8 +3,8 @@
     warehouse/gen_000007.duckdb      never written again
     warehouse/firmlake.duckdb ->     the newest; replaced in one step
 
-A DuckDB file has either one writer or many readers. So a published file is never written: readers keep the generation
-they opened, and the next reader that opens the link gets the new generation, complete.
+A DuckDB file has either one writer or many readers. So a published file is never written. Readers keep the generation
+that they opened; whoever opens the link later gets the new generation, complete.
 """
 
 from __future__ import annotations
@@ -53,29 +53,29 @@ _DAMAGE = ("Corrupt database file", "not a valid DuckDB database file", "Could n
 def newest(folders: Folders) -> Path | None:
     """Find the newest generation; None before the first publish.
 
-    The link names it. If the folder was copied without its link, it is the generation with the highest number.
+    The link names it. If the folder was copied without the link, it is the generation with the highest number.
 
     Raises:
-        DamagedError: The link names a missing file. Using an older generation instead would go unnoticed; replay.
+        DamagedError: The link names a missing file. Replay: using an older generation instead would go unnoticed.
     """
     link = folders.warehouse / LINK
     while link.is_symlink():
         name = link.readlink()
         if (folders.warehouse / name).exists():
             return (folders.warehouse / name).resolve()
-        if link.readlink() == name:  # otherwise the next generation was published meanwhile
-            raise DamagedError(f"{folders.warehouse / name} is missing", "`firmlake replay` makes it again")
+        if link.readlink() == name:  # otherwise the next generation was published in the meantime
+            raise DamagedError(f"{folders.warehouse / name} is missing", "Rebuild it with `firmlake replay`")
     if link.exists():
         return link
     return max(folders.warehouse.glob(PATTERN), key=generation_number, default=None)
 
 
 def lost_warehouse(folders: Folders, unpublished: Collection[Run | None] = ()) -> DamagedError | None:
-    """Return an error if there is no generation although runs have ended; None if there is one, or nothing to put in.
+    """Return an error if there is no generation although runs have ended; otherwise None.
 
     Args:
         folders: The data folder.
-        unpublished: Runs about to be published: they may have been killed between fetching and the first publish.
+        unpublished: Runs that are about to be published, which do not count: a kill may have come before their publish.
 
     Raises:
         DamagedError: The link names a missing file.
@@ -88,7 +88,7 @@ def lost_warehouse(folders: Folders, unpublished: Collection[Run | None] = ()) -
     return DamagedError(
         f"{folders.warehouse} holds no warehouse, although run {ended[-1].run_id} over {ended[-1].plan.list_name} has "
         "ended",
-        "`firmlake replay` rebuilds it from the landed answers, without a request",
+        "Rebuild it with `firmlake replay`, which sends no request",
     )
 
 
@@ -119,15 +119,15 @@ def open_warehouse(
         locked: Restrict SQL to the generation: no other file, no network, no extension, no Python variable, no change
             of settings. DuckDB shares the settings of a file within a process, so all connections of this process to
             the same generation are locked until the last of them is closed.
-        memory_limit: Memory limit of DuckDB, such as "512MB"; None uses DuckDB's default. DuckDB spills beside the
-            warehouse; where it cannot write, its default is used as well.
+        memory_limit: Memory limit of DuckDB, such as "512MB"; None uses DuckDB's default, and so does a folder that
+            cannot be written, where DuckDB cannot spill to disk.
         company_list: Restrict all tables and views to the companies of this list; empty shows all companies.
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.
         FirmlakeError: Nothing was published yet, another version made the generation, or a query needs more memory. The
             message says what to do.
-        DamagedError: The file was changed; replay.
+        DamagedError: The file was changed. Replay.
     """
     path = newest(folders)
     memory_limit = memory_limit if is_writable(folders.warehouse) else None
@@ -144,8 +144,8 @@ def open_warehouse(
                 _release(error)
                 raise
     except duckdb.OutOfMemoryException as error:
-        next_step = "Raise run.duckdb_memory" if memory_limit else "Ask for less at once"
-        raise FirmlakeError(f"DuckDB needs more memory than {memory_limit or 'there is'}", next_step) from error
+        next_step = "Raise run.duckdb_memory" if memory_limit else "Query fewer rows at once"
+        raise FirmlakeError(f"DuckDB needs more memory than {memory_limit or 'it may use'}", next_step) from error
     except duckdb.Error as error:
         raise explain_damage(path, error) or error from None
 
@@ -158,7 +158,7 @@ def ask(
     Args:
         folders: The data folder.
         sql: The query.
-        locked: Restrict SQL to the generation; False lets it read and write whatever this process may.
+        locked: Restrict SQL to the generation; False lets it read and write everything that this process may.
         company_list: Restrict all tables and views to the companies of this list; empty shows all companies.
 
     Raises:
@@ -178,12 +178,12 @@ def asking(
     with opened as connection:
         try:
             if not connection.extract_statements(sql):
-                raise UsageError("The SQL holds no query", "For example: firmlake query 'FROM companies LIMIT 10'")
+                raise UsageError("The SQL is empty", "Write a query, such as: firmlake query 'FROM companies LIMIT 10'")
             yield connection
         except duckdb.PermissionException as error:
             raise UsageError(
                 f"SQL may only read the warehouse: {first_line(error)}",
-                "If you trust the SQL, `firmlake query --allow-files` lets it use files",
+                "If you trust the SQL, allow it to use files with `firmlake query --allow-files`",
             ) from None
         except duckdb.Error as error:
             raise explain_damage(newest(folders), error) or explain_rejected(sql, error) from None
@@ -193,7 +193,7 @@ def asking(
 
 
 def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
-    """Connect to the newest generation, and retry if it was removed because newer ones were published meanwhile."""
+    """Connect to the newest generation; retry if it was removed because newer ones were published in the meantime."""
     while path := newest(folders):
         try:
             return duckdb.connect(path, read_only=True)
@@ -202,13 +202,13 @@ def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
                 raise
     if lost := lost_warehouse(folders):
         raise lost
-    raise FirmlakeError(f"{folders.warehouse / LINK} does not exist yet", "`firmlake run LIST` makes it")
+    raise FirmlakeError(f"{folders.warehouse / LINK} does not exist yet", "Create it with `firmlake run LIST`")
 
 
 def _release(error: BaseException | None) -> None:
-    """Drop what the frames of an error hold, such as readers of rows.
+    """Drop the objects that the frames of an error hold, such as readers of rows.
 
-    Who keeps the error would keep the generation open by them, and DuckDB 2.0 waits for ever when the same process then
+    Otherwise code that keeps the error would keep the generation open, and DuckDB 2.0 hangs if the same process then
     opens it again.
     """
     while error is not None:
@@ -217,7 +217,7 @@ def _release(error: BaseException | None) -> None:
 
 
 def _restrict(connection: duckdb.DuckDBPyConnection, locked: bool, memory_limit: str | None) -> None:
-    """Apply settings, unless another connection of this process has locked the generation already."""
+    """Apply settings, unless another connection of this process has already locked the generation."""
     (is_locked,) = connection.execute("SELECT current_setting('lock_configuration')").fetchall()[0]
     if not is_locked:
         limit = (f"SET memory_limit = '{memory_limit}'",) if memory_limit else ()
@@ -226,7 +226,7 @@ def _restrict(connection: duckdb.DuckDBPyConnection, locked: bool, memory_limit:
 
 
 def explain_damage(path: Path | None, error: duckdb.Error) -> DamagedError | None:
-    """Return an error if DuckDB's message says that the file is damaged; DuckDB has no exception class for that."""
+    """Return an error if DuckDB's message means that the file is damaged; DuckDB has no exception class for that."""
     if path is None or not any(words in str(error) for words in _DAMAGE):
         return None
-    return DamagedError(f"{path} is damaged ({error})", "`firmlake replay` makes it again")
+    return DamagedError(f"{path} is damaged ({error})", "Rebuild it with `firmlake replay`")

@@ -1,7 +1,7 @@
-"""History: the only code that replaces rows. It keeps every replaced row, so that the past can be queried.
+"""Replace rows, and keep every replaced row, so that the past can be queried. No other code replaces rows.
 
 A row of a table is valid from the run in `valid_from_run`. The run that finds it changed or gone moves it into
-`<table>_history` and writes its own name into `valid_to_run`: the row was valid until before that run.
+`<table>_history` and writes its own name into `valid_to_run`; the row was valid until just before that run.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
@@ -16,7 +16,7 @@ from firmlake.warehouse.publish import checkpoint
 __all__ = ["compare", "count_rows", "merge", "supersede"]
 
 _STRETCH = 4_000_000
-"""Deletes are written after each stretch of this many rows: until a checkpoint each deleted row takes 8 bytes."""
+"""Write deletes after each stretch of this many rows, because a deleted row takes 8 bytes of memory until then."""
 
 
 def supersede(
@@ -30,10 +30,10 @@ def supersede(
     *,
     is_all_answered: bool = False,
 ) -> int:
-    """Replace rows of a table by staged rows, for the keys that were really answered.
+    """Replace rows of a table by staged rows, for the keys that were answered.
 
-    A row stays if the answer has an equal one. The origin of a row and the volatile columns of the table do not count;
-    volatile columns of rows that stay are updated. Equal rows that occur several times are matched one to one.
+    A row stays if the answer has an equal one. The comparison ignores the origin of a row and the volatile columns;
+    volatile columns of rows that stay are updated. Rows that occur several times are matched one to one.
 
     Args:
         connection: A connection in a transaction. What was loaded before is checkpointed.
@@ -43,7 +43,7 @@ def supersede(
             a snapshot of a whole table, these are all keys that are held or staged.
         staged: A relation with the table's columns except `valid_from_run`. Rows of other keys are ignored.
         run_id: The run that the staged rows come from.
-        retained: An SQL condition on held rows `h`: these stay although the answer lacks them, because a part of the
+        retained: An SQL condition on held rows `h` that stay although the answer lacks them, because a part of the
             answer could not be read.
         is_all_answered: Whether all staged rows belong to answered keys; a first load then skips comparing keys.
 
@@ -103,9 +103,9 @@ def compare(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> No
 
 
 def merge(connection: duckdb.DuckDBPyConnection, table: str, run_id: str) -> None:
-    """Replace the rows that `compare` found to differ, as `supersede` does; update volatile columns of the others."""
+    """Replace the rows that `compare` found different, as `supersede` does, and update volatile columns of the rest."""
     columns = ", ".join(column.name for column in TABLES[table].columns)
-    # Rows that stay are deleted and inserted too: an update of millions of rows would have to fit into memory.
+    # Rows that stay are deleted and inserted too, because an update of millions of rows would not fit into memory.
     for statement in (_CLOSED_BY_MERGE, _KEEP_CLOSED, _DELETE_MERGED, _INSERT_MERGED, _DROP_MERGED):
         connection.execute(statement.format(table=table, columns=columns, run_id=run_id))
 
@@ -151,7 +151,7 @@ _DELETE = """
         WHERE NOT ({retained}) AND held_row BETWEEN {first} AND {last})
 """
 
-# The position of unreadable rows in the answer is unknown, so retained rows move behind all others.
+# The position of unreadable rows in the answer is unknown, so retained rows move after all others.
 _MAKE_ROOM = """
     UPDATE {table} t SET position = t.position + o.height
     FROM (SELECT {scope}, max(position) + 1 AS height FROM {staged} GROUP BY {scope}) o
@@ -163,7 +163,7 @@ _INSERT_ALL = """
     INSERT INTO {table} BY NAME SELECT {columns}, ? AS valid_from_run FROM {staged} s {among}
 """
 
-# Two inserts, and the keys in a table of their own, so that each join fits into memory beside the rows it writes.
+# Two inserts and a separate table for the keys, so that each join fits into memory together with the rows it writes.
 _UNHELD = """
     CREATE OR REPLACE TEMP TABLE unheld AS
     SELECT {scope} FROM {answered} a ANTI JOIN held USING ({scope})
@@ -198,7 +198,7 @@ _DROP_MERGED = "DROP VIEW merged_{table}; DROP TABLE IF EXISTS compared_{table}"
 
 
 def _nth(table: Table) -> str:
-    """Return the SQL that numbers equal rows, which exist only if a volatile column is part of the key."""
+    """Return SQL that numbers equal rows; there are such rows only if a volatile column is part of the key."""
     volatile = [name for name in table.key if name in (table.volatile or ())]
     return (
         f"row_number() OVER (PARTITION BY {', '.join(table.content)} ORDER BY {', '.join(volatile)})"
@@ -231,7 +231,7 @@ def _refresh(connection: duckdb.DuckDBPyConnection, table: Table, rows: str) -> 
 
 
 def _make_room(connection: duckdb.DuckDBPyConnection, table: Table, staged: str, scope: tuple[str, ...]) -> None:
-    """Move retained rows behind the offered rows, so that no two rows have the same position."""
+    """Move retained rows after the offered rows, so that no two rows have the same position."""
     if "position" in (table.volatile or ()):
         same = " AND ".join(f"t.{name} = o.{name}" for name in scope)
         connection.execute(_MAKE_ROOM.format(table=table.name, staged=staged, scope=", ".join(scope), same=same))

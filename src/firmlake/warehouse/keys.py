@@ -1,4 +1,4 @@
-"""The check that each company, and each company and dataset, has one row: what is paid for depends on it."""
+"""Check that each company, and each company and dataset, has one row, because payments depend on that."""
 
 # ruff: noqa: S608 - statements are put together from our own table names, never from data
 
@@ -31,6 +31,6 @@ def check_keys(connection: duckdb.DuckDBPyConnection) -> None:
         ).fetchall():
             count, example = found[0]
             raise DamagedError(
-                f"The warehouse has {count:,} rows of {table} more than once, such as {' '.join(example)}",
-                "`firmlake replay` makes it again from the landed answers, without a request",
+                f"The table {table} has several rows for {count:,} of its keys, such as {' '.join(example)}",
+                "Rebuild the warehouse with `firmlake replay`, which sends no request",
             )

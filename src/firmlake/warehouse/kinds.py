@@ -34,7 +34,7 @@ _PARTY = "country, company_number, direction, party"
 _PARTY_COLUMNS = "country, company_number, direction, related_country, related_company_number, related_name"
 _LOOKALIKE = "country, company_number, related_country, related_company_number"
 
-# Unknown fields are left out: they may come and go for all companies at once, which is drift and no change.
+# Unknown fields are left out: they may come and go for all companies at once, which is drift, not a change.
 _FIELDS = [name for name in TABLES["financials"].content if name not in (*_PERIOD.split(", "), "extra_json")]
 _PAIRS = ", ".join(f"{{'field': '{name}', 'old': b.{name}::VARCHAR, 'new': a.{name}::VARCHAR}}" for name in _FIELDS)
 _DIFFER = " OR ".join(f"b.{name} IS DISTINCT FROM a.{name}" for name in _FIELDS)

@@ -1,7 +1,7 @@
 """The log of renamed and removed company lists.
 
-A run keeps the name under which its list was frozen. This log, beside the runs, records what happened to names since,
-so that a replay gives each list its current name.
+A run keeps the name under which its list was frozen. This log records later changes of names, so that a replay gives
+each list its current name.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def log_name_change(folders: Folders, change: NameChange) -> None:
 
 
 def write_name_changes(folders: Folders, changes: Iterable[NameChange]) -> None:
-    """Write the log anew, oldest change first; without any change, write nothing."""
+    """Write the whole log, oldest change first; without changes, write nothing."""
     if ordered := sorted(changes, key=lambda change: change.at):
         write_json(folders.list_names, tuple(ordered))
 
 
 def current_name(name: str, planned_at: datetime, changes: Sequence[NameChange]) -> str:
-    """Return the current name of the list of a run; empty if the list was removed since.
+    """Return the current name of the list of a run; empty if the list was removed since then.
 
     Args:
         name: The name under which the run was frozen.

@@ -1,4 +1,4 @@
-"""Company lists in the warehouse: load their lines and versions, and create a view of each in the schema `lists`."""
+"""Load the lines and versions of company lists, and create a view of each list in the schema `lists`."""
 
 # ruff: noqa: S608 - statements are put together from our own names and quoted names of lists
 
@@ -21,10 +21,10 @@ _TABLES = ("company_lists", "list_members")
 
 
 def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
-    """Replace the held version of a list by that of a run, unless the run was planned earlier.
+    """Replace the held version of a list by the version of a run, unless the run was planned earlier.
 
     Args:
-        connection: An unpublished generation, in a transaction. What was loaded before is checkpointed.
+        connection: An unpublished generation, in a transaction. Everything loaded before is checkpointed.
         run: The run.
 
     Returns:
@@ -58,7 +58,7 @@ def load_members(connection: duckdb.DuckDBPyConnection, run: Run) -> int:
 
 
 def held_name(run: Run) -> str:
-    """Return the current name of the list of a run; empty if it has none or was removed since."""
+    """Return the current name of the list of a run; empty if it has no list or the list was removed since then."""
     plan = run.plan
     changes = read_name_changes(run.folders) if plan.company_list else ()
     return current_name(plan.company_list, plan.started_at, changes)
@@ -120,7 +120,7 @@ _STAGED_MEMBERS = """
     FROM read_parquet({members})
 """
 
-# A view, so that figures fetched by a later run show without another load of the list.
+# A view, so that it shows figures fetched by later runs without loading the list again.
 _VIEW = """
     SELECT l.* EXCLUDE (list_name, columns), f.* EXCLUDE (country, company_number), l.columns
     FROM list_lines l LEFT JOIN company_figures f USING (country, company_number)

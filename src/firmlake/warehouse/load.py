@@ -1,8 +1,8 @@
-"""Loading: apply a staged run to a copy of the newest generation, table by table. Readers see only the finished copy.
+"""Load a staged run into a copy of the newest generation, table by table. Readers see only the finished copy.
 
-The rows of a company are replaced only if the service really answered and its records changed. A failed answer, or one
-older than what is held, replaces nothing. If records of an answer could not be read, held rows that these may
-correspond to are kept. The row in `loads` is the commit mark: a run is in the warehouse if it has a row there.
+The rows of a company are replaced only if the service answered and its records changed. A failed answer, or one older
+than the held answer, replaces nothing. If some records of an answer could not be read, the held rows that may
+correspond to them are kept. A run is in the warehouse if `loads` has a row for it.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table names and paths, never from data
@@ -39,12 +39,12 @@ _IDENTITIES = {
     "lookalikes": (("lookalike_country", "lookalike_company_number"), ("rank",)),
     "relationships": (("direction", "related_country", "related_company_number", "related_name"),),
 }
-"""The fields that identify a record: a new record replaces the held one with the same values."""
+"""The fields that identify a record: a new record replaces the held record with the same values."""
 AHEAD = timedelta(hours=1)
-"""Clocks differ by minutes. A time more than this in the future was written while the clock was wrong."""
+"""Clocks differ by minutes. A time further in the future than this was written while the clock was wrong."""
 _LARGE_BYTES: Final = 256 * 2**20
-"""Staged bytes from which two threads load: a million companies in 47 s instead of 77 for 8 % more CPU time, 100,000 in
-5.1 s instead of 6.4 for 17 % more. Fewer gain nothing."""
+"""Load with two threads from this many staged bytes: a million companies take 47 s instead of 77 with 8 % more CPU
+time; 100,000 take 5.1 s instead of 6.4 with 17 % more. Smaller loads gain nothing."""
 _OF_A_RUN = ("dead_letters", "rejects", "refused_lines", "drift", "requests")
 
 
@@ -108,10 +108,10 @@ def load_run(
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# A free refresh that was not made leaves the held answer fresh; nothing waits for it.
-# A run that was killed before its publish may resume after another run has fetched newer answers. If an attempt failed
-# or was not made, the row still describes the answer held; only status and run are those of the attempt. An answer with
-# a time in the future is replaced by any other, because a wrong clock wrote it.
+# - A free refresh that was not made leaves the held answer fresh, so its row does not change.
+# - A run that was killed before its publish may resume after another run has fetched newer answers.
+# - If an attempt failed or was not made, the row still describes the held answer; only status and run are new.
+# - An answer dated in the future is replaced by any other answer, because a wrong clock dated it.
 _STATE = """
     SELECT s.country, s.company_number, s.dataset, s.status,
            if(answered, s.record_count, c.record_count) AS record_count,
@@ -155,8 +155,8 @@ _COMPANIES = """
                                      AND (s.fetched_at < c.fetched_at OR s.fetched_at > {latest}), false) AS is_older)
 """
 
-# Companies that this run found outside every window already paid for: one credit each. Runs may be loaded in another
-# order than they paid: `paid_before` is what the plan knew of payments by runs that are not loaded yet.
+# Companies that cost a credit because no paid window covers them. Runs may be loaded in another order than they paid:
+# `paid_before` holds the payments that the plan knew of by runs that are not loaded yet.
 _BOUGHT = """
     SELECT count(*) FROM staged_windows s LEFT JOIN companies c USING (country, company_number)
     WHERE s.paid_at IS NOT NULL
@@ -172,8 +172,8 @@ _WINDOWS = """
 
 _ASKED_FREE = "CREATE OR REPLACE TEMP VIEW refreshed AS SELECT country, company_number, dataset FROM {source}"
 
-# Companies refreshed for free that were answered, without those that were charged after all. Their requests, which name
-# no other companies, are found by the time of the answer, as in `windows.UNSURE`.
+# Companies answered in a free refresh, without those that were charged after all. Requests for free refreshes name no
+# other companies; they are found by the time of the answer, as in `windows.UNSURE`.
 _REFRESHED = """
     WITH answered AS (
         SELECT *, (country, company_number, dataset) IN (FROM refreshed) AS is_refresh FROM staged_company_state
@@ -195,7 +195,7 @@ _DRIFT = """
     FROM staged_drift GROUP BY dataset, kind, path, run_id
 """
 
-# What the service charged beyond our ledger may have been for companies that were forgotten since.
+# Credits charged beyond our own count may be for companies that were forgotten since then.
 _RUN = """
     INSERT INTO runs BY NAME
     SELECT ? AS run_id, ? AS list_name, ? AS list_sha256, ? AS service, ? AS language, ? AS datasets,
@@ -249,7 +249,7 @@ def _replace_changed(
 
 
 def _not_staged(dataset: str) -> str:
-    """Return an SQL condition: the record of held row `h` is not among the readable records of the answer."""
+    """Return an SQL condition that is true if the record of held row `h` is not among the readable records."""
     return " AND ".join(
         f"NOT EXISTS (FROM staged_{dataset} s WHERE "
         + " AND ".join(f"s.{name} IS NOT DISTINCT FROM h.{name}" for name in (*_COMPANY, *identity))
@@ -277,7 +277,7 @@ def _add_run(
 
 
 def _drop_workings(connection: duckdb.DuckDBPyConnection) -> None:
-    """Drop all temporary tables. A weekly run of a million companies leaves 700 MB of them, 24 MB of it in memory."""
+    """Drop all temporary tables. After a weekly run of a million companies they take 700 MB, 24 MB of it in memory."""
     for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall():
         connection.execute(f"DROP TABLE {name}")
 

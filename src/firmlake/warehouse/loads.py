@@ -22,7 +22,7 @@ class Load(NamedTuple):
         generation: Number of the generation.
         name: The run, overview or plan.
         published_at: When the generation was published, UTC.
-        loaded_at: When this was first loaded, UTC. A replay repeats what was decided then.
+        loaded_at: When this was first loaded, UTC. A replay repeats the decisions of that time.
     """
 
     generation: int
@@ -32,7 +32,7 @@ class Load(NamedTuple):
 
 
 def read_loads(connection: duckdb.DuckDBPyConnection) -> list[Load]:
-    """Read what is in a generation, in the order it was loaded. An earlier firmlake left out `loaded_at`."""
+    """Read the loads of a generation, in their order. Earlier versions of firmlake left out `loaded_at`."""
     rows = connection.execute(_LOADS).fetchall()
     return [
         Load(number, name, published_at.replace(tzinfo=UTC), loaded_at.replace(tzinfo=UTC))
@@ -47,9 +47,9 @@ def loaded_runs(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def has_loaded(connection: duckdb.DuckDBPyConnection, folders: Folders, name: str) -> bool:
-    """Tell whether a data folder ever loaded a run, overview or plan; where another place holds it, it came from here.
+    """Return whether a data folder ever loaded a run, overview or plan. If so, a copy elsewhere came from this folder.
 
-    A replay, a prune and a restored archive keep these names, so no other mark of the folder is needed.
+    A replay, a prune and a restored archive keep these names, so the folder needs no other mark.
     """
     is_plan = (folders.additions / f"plan={name}").exists()  # a replay loads only the newest plan
     return is_plan or name in {load.name for load in read_loads(connection)}

@@ -1,4 +1,4 @@
-"""Macros that return a table as it was known at a time.
+"""Macros that return a table as it was known at a given time.
 
     FROM financials_as_of('20260105T120000Z-0001')      what this warehouse held after that run
     FROM financials_as_of(TIMESTAMP '2026-01-31')       ... and at that time, UTC
@@ -51,7 +51,7 @@ def as_of_columns(table: Table) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# Each load, and the time from which its content was known: when it and all loads before it had their last answers, so
+# Each load, and the time from which its content was known: the last answer of this load and all loads before it, so
 # that a run that was loaded late is not dated back. Other loads, such as an overview, have the time in their name.
 _KNOWN = """
     SELECT run_id, generation, max(ended_at) OVER (ORDER BY generation) AS known_at
@@ -95,9 +95,9 @@ _AS_OF = """
     ANTI JOIN {began} ended ON ended.loaded = valid_to_run AND ended.first_generation <= newest
 """
 
-# Versions of a period compete, and so do overlapping periods that were never in one answer, since correcting the dates
-# closes one and adds the other. The version received last wins. Of versions received on the same day, the one held on
-# the day asked for wins, or else the one first seen after it. Only closed rows can have such a successor.
+# Versions of a period compete. So do overlapping periods that were never in the same answer, because correcting the
+# dates closes one period and adds another. The version received last wins. Of versions received on the same day, the
+# one held on the requested day wins, or else the one first seen after it. Only closed rows can have such a successor.
 _KNOWN_ON = """
     WITH asked AS (SELECT day::DATE AS last_day),
     ended AS (

@@ -1,7 +1,7 @@
 """Marks in a generation: hashes of the definitions that its tables and views were made from.
 
-A generation starts as a copy of the one before. If its mark is that of the definitions at hand, its relations need not
-be made or compared again: making them takes longer than loading a few thousand companies.
+A generation starts as a copy of the previous one. If its mark matches the current definitions, its relations need not
+be made again, which would take longer than loading a few thousand companies.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Mark:
 
         Args:
             name: Name of the macro.
-            definitions: Returns all that the relations are made from, when a generation is first opened. Equal
-                definitions have equal representations.
+            definitions: Returns everything that the relations are made from; called when a generation is first opened.
+                Equal definitions have an equal `repr`.
         """
         self.name = name
         self._definitions = definitions
@@ -35,8 +35,8 @@ class Mark:
         return "Hash of the definitions from which firmlake made this database; it makes them again when they differ."
 
     def is_set(self, connection: duckdb.DuckDBPyConnection) -> bool:
-        """Tell whether the generation, as last committed, was made from these definitions by this version of DuckDB."""
-        with connection.cursor() as apart:  # a name that DuckDB does not find aborts the transaction that asks for it
+        """Return whether the last commit of a generation was made from these definitions by this version of DuckDB."""
+        with connection.cursor() as apart:  # an unknown name aborts the transaction that uses it
             try:
                 ((found,),) = apart.execute(f"SELECT {self.name}()").fetchall()
             except duckdb.CatalogException:
@@ -44,12 +44,12 @@ class Mark:
         return bool(found == self._hash)
 
     def set(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Note that the generation was made from these definitions."""
+        """Mark the generation as made from these definitions."""
         connection.execute(f"CREATE OR REPLACE MACRO {self.name}() AS '{self._hash}'")
         connection.execute(f"COMMENT ON MACRO {self.name} IS '{self.meaning}'")
 
     def remove(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Have everything made again, because the generation differs from its definitions now."""
+        """Remove the mark, so that everything is made again: the generation now differs from its definitions."""
         connection.execute(f"DROP MACRO IF EXISTS {self.name}")
 
     @cached_property

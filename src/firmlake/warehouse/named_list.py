@@ -36,7 +36,7 @@ def find_named_list(connection: duckdb.DuckDBPyConnection, name: str) -> NamedLi
         rows = connection.execute(_LISTS).fetchall()
     except duckdb.CatalogException:
         raise FirmlakeError(
-            "The newest generation holds no lists: an earlier version of firmlake made it",
+            "The newest generation holds no lists, because an earlier version of firmlake made it",
             "Run the list again; fresh companies are not fetched again",
         ) from None
     known = {row[0].lower(): NamedList(*row) for row in rows}
@@ -45,7 +45,7 @@ def find_named_list(connection: duckdb.DuckDBPyConnection, name: str) -> NamedLi
     near = get_close_matches(name.lower(), known, n=1)
     hint = f"Did you mean {known[near[0]].name!r}? " if near else ""
     raise UsageError(
-        f"There is no list {name!r}", f"{hint}`firmlake list show` names all, `firmlake run LIST` adds one"
+        f"There is no list {name!r}", f"{hint}`firmlake list show` shows all lists, `firmlake run LIST` adds one"
     )
 
 
@@ -55,7 +55,7 @@ def list_names(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def restrict(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Restrict all tables of companies, and thereby all views, of a connection to the companies of a list.
+    """Restrict all tables of companies, and therefore all views, of a connection to the companies of a list.
 
     Raises:
         UsageError: There is no such list. The message suggests a similar name.

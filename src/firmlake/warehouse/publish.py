@@ -1,4 +1,4 @@
-"""Publish a generation of the warehouse: copy the newest, load into the copy, and let the link name it."""
+"""Publish a generation of the warehouse: copy the newest, load into the copy, and point the link to it."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from firmlake.warehouse.generations import (
 __all__ = ["check_room", "checkpoint", "publish", "remake"]
 
 _TIDIED_EVERY = 8
-"""Rows are compacted in every eighth generation only: otherwise each load would rewrite half of a table for the few
-rows that it removes."""
+"""Compact rows only in every eighth generation; otherwise each load would rewrite half of a table to remove a few
+rows."""
 _FULL = re.compile(
     r"No space left|quota exceeded|File too large|autocheckpoint failed|could not write(?!.*(Input/output|Read-only))",
     re.IGNORECASE,
 )
-"""What DuckDB says if the disk is full, or if a limit for files is reached."""
+"""DuckDB's messages if the disk is full, or if a limit for files is reached."""
 _GIVEN_BACK_FROM = "8MB"
 """DuckDB returns freed memory to the system from this size on. Its default is 512 MB, which costs 50 MB more."""
 
 
 def check_room(folders: Folders) -> None:
-    """Check that the disk has room for a copy of the newest generation, before anything is bought for the next one.
+    """Check that the disk has room for a copy of the newest generation, before credits are spent on the next one.
 
     Raises:
-        FirmlakeError: It has not. Make room.
+        FirmlakeError: The disk is too full. Make room.
     """
     held = newest(folders)
     if held is None:
@@ -50,8 +50,9 @@ def check_room(folders: Folders) -> None:
     free, needed = shutil.disk_usage(folders.warehouse).free, held.stat().st_size
     if free < needed:
         raise FirmlakeError(
-            f"{folders.warehouse}: {free / 1e6:,.0f} MB are free, and the next generation needs {needed / 1e6:,.0f} MB",
-            "Nothing was asked for that could not be published; make room (`firmlake prune --dry-run`), then run again",
+            f"{folders.warehouse}: {free / 1e6:,.0f} MB are free, but the next generation needs {needed / 1e6:,.0f} MB",
+            "No request was sent, because its answer could not be published. Make room (`firmlake prune --dry-run`), "
+            "then run again",
         )
 
 
@@ -64,14 +65,14 @@ def publish(
     start: Path | None = None,
     storage_version: str = "latest",
 ) -> Path:
-    """Make the next generation, and let the link name it. A crash at any moment leaves a complete newest generation.
+    """Make the next generation and point the link to it. A crash at any moment leaves a complete newest generation.
 
     Args:
         folders: The data folder.
-        load: Changes the new generation inside a transaction; gets its number.
+        load: Changes the new generation inside a transaction; called with a connection and the number.
         memory_limit: Memory limit of DuckDB, such as "512MB".
-        keep: The number of generations to keep, including the new one. Generations that an export of changes starts
-            from are kept as well.
+        keep: The number of generations to keep, including the new one. Generations from which an export of changes
+            starts are kept as well.
         start: The generation to copy and change; None starts with an empty file.
         storage_version: The oldest DuckDB that can read the file, such as "v1.4.0"; "latest" is the installed one. A
             copy keeps the version of `start`.
@@ -80,7 +81,7 @@ def publish(
         The new generation.
 
     Raises:
-        DamagedError: `start` was changed; replay.
+        DamagedError: `start` was changed. Replay.
         FirmlakeError: The disk is full, or the load failed. The link is unchanged; the message says what to do.
     """
     try:
@@ -100,7 +101,7 @@ def remake(
     start: Path | None = None,
     storage_version: str = "latest",
 ) -> None:
-    """Replace a generation that is kept, in one step; who has it open goes on with the old file.
+    """Replace a kept generation in one step; readers that have it open keep the old file.
 
     Args:
         folders: The data folder.
@@ -123,12 +124,12 @@ def remake(
 
 
 def checkpoint(connection: duckdb.DuckDBPyConnection, *, may_compact: bool = False) -> None:
-    """Commit and write what was loaded so far into the unpublished generation, to free memory.
+    """Commit everything loaded so far and write it into the unpublished generation, to free memory.
 
     Args:
         connection: A connection in a transaction; afterwards it is in a new one.
-        may_compact: Whether DuckDB may compact rows, in a generation in which it does. That changes the row ids of all
-            tables, so nothing may remember any.
+        may_compact: Whether DuckDB may compact rows, if this generation is one to compact. That changes the row ids of
+            all tables, so no code may rely on earlier row ids.
     """
     (vacuum_tasks,) = connection.execute("SELECT current_setting('max_vacuum_tasks')").fetchall()[0]
     allowed = vacuum_tasks if may_compact else 0
@@ -182,7 +183,7 @@ def _publish(
 
 @contextmanager
 def _aside(folders: Folders, path: Path) -> Iterator[Path]:
-    """Name the file beside a generation in which it is made; what is left of it is removed."""
+    """Yield the path of the temporary file in which a generation is made, and remove what is left of it at the end."""
     aside = folders.warehouse / f".{path.name}.part"
     try:
         yield aside
@@ -237,7 +238,7 @@ def _write(
     if not is_tidied:
         settings["max_vacuum_tasks"] = 0
     with duckdb.connect(path, config=settings) as connection:
-        path.chmod(0o600)  # DuckDB accepts no empty file made beforehand; this one has no content yet
+        path.chmod(0o600)  # set here, because DuckDB does not accept an empty file made beforehand
         connection.execute("BEGIN")
         change(connection)
         connection.execute("COMMIT")
@@ -245,7 +246,7 @@ def _write(
 
 
 def _remove(rest: Path) -> None:
-    """Remove what a crash left: a file, or DuckDB's folder for temporary data."""
+    """Remove the remains of a crash: a file, or DuckDB's folder for temporary data."""
     if rest.is_dir():
         shutil.rmtree(rest)
     else:

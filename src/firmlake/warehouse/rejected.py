@@ -1,4 +1,4 @@
-"""Explain on one line why DuckDB rejects SQL, and advise what to do."""
+"""Explain on one line why DuckDB rejects SQL, with a next step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MESSAGE_MAX = 500
 
 
 def explain_rejected(sql: str, error: duckdb.Error) -> UsageError:
-    """Return DuckDB's message with its candidates, but without its picture of the place in the SQL."""
+    """Return DuckDB's message with its suggestions, but without the excerpt of the SQL."""
     lines = [line.strip() for line in str(error).partition("\n\nLINE ")[0].splitlines() if line.strip()]
     text = " ".join(f"{line[:-1]}." if line.endswith("!") else line for line in lines).removesuffix(".")
     is_of_list = isinstance(error, duckdb.CatalogException) and "lists." in sql.lower()
@@ -21,5 +21,5 @@ def explain_rejected(sql: str, error: duckdb.Error) -> UsageError:
         f"DuckDB says: {one_line(text, _MESSAGE_MAX)}",
         "`firmlake list show` shows the lists"
         if is_of_list
-        else "`DESCRIBE` lists the tables, `DESCRIBE financials` columns",
+        else "`DESCRIBE` lists the tables, `DESCRIBE financials` the columns of one",
     )

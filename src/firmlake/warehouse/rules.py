@@ -1,12 +1,12 @@
-"""Rules of alerts: read them from their file, check them, and turn their comparisons into SQL.
+"""Read the rules of alerts from their file, check them, and turn their comparisons into SQL.
 
     [equity_turned_negative]
     says = "Equity turned negative"
     severity = "high"
     when = { equity = "< 0", equity_before = ">= 0" }
 
-A comparison is an operator and what the column is compared with: a number, a text in single quotes, a day, true, false
-or another column. Nothing of the file enters SQL before it was read as one of these.
+A comparison is an operator and an operand: a number, a text in single quotes, a day, true, false, null or another
+column. Text from the file enters SQL only after it was recognised as one of these.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def compared_columns(rule: AlertRule) -> list[str]:
 
 @cache
 def watchable() -> tuple[str, ...]:
-    """List the relations that a rule may read: one row for each company, and the same whenever they are asked."""
+    """List the relations that a rule may read: those with one row for each company that do not depend on the time."""
     made = {each.name: each for each in definitions()}
     named = sorted(each.name for each in made.values() if is_of_companies(each))
     return (WATCHED, *(name for name in named if not any("now()" in one.sql for one in _below(name, made))))
@@ -115,28 +115,28 @@ _OPERANDS = (
     ("text", re.compile(r"'[^']*'")),
     ("column", re.compile(r"[a-z_]\w*")),
 )
-"""What a column may be compared with; the first pattern that matches says what it is."""
+"""The kinds of operands; the first pattern that matches decides."""
 _FORMS = "Write an operator (<, <=, >, >=, =, !=) and a number, a 'text', a day or a column; or \"is null\""
 
 
 def _read_rule(name: str, given: Any, where: str) -> AlertRule:
     if not _NAME.fullmatch(name):
-        raise SettingsError(f"{where}: this is no name", "Use up to 60 letters, digits, _, - and spaces")
+        raise SettingsError(f"{where}: the name is not valid", "Use up to 60 letters, digits, _, - and spaces")
     if not isinstance(given, dict):
-        raise SettingsError(f"{where} is no table", f"Begin it with [{name}]")
+        raise SettingsError(f"{where} is not a table", f"Begin it with [{name}]")
     for key, value in given.items():
         if key not in _KEYS:
             raise _unknown(f"{where}: there is no key {key}", key, _KEYS)
         if not isinstance(value, _KEYS[key]):
             form = '{ column = "< 0" }' if key == "when" else "a text in quotes"
-            raise SettingsError(f"{where}: {key} has another form", f"Write {key} = {form}")
+            raise SettingsError(f"{where}: {key} has the wrong type", f"Write {key} = {form}")
     severity, view, when = given.get("severity", "medium"), given.get("view", WATCHED), given.get("when")
     if severity not in _SEVERITIES:
-        raise SettingsError(f"{where}: severity {severity!r}", f"Choose from {', '.join(_SEVERITIES)}")
+        raise SettingsError(f"{where}: there is no severity {severity!r}", f"Choose from {', '.join(_SEVERITIES)}")
     if view not in watchable():
         raise _unknown(f"{where}: no rule can read the view {view}", view, watchable())
     if not when:
-        raise SettingsError(f"{where}: when is missing", 'Say what has to be true: when = { equity = "< 0" }')
+        raise SettingsError(f"{where}: when is missing", 'Write a condition, such as when = { equity = "< 0" }')
     for column, comparison in when.items():
         _check(column, comparison, view, f"{where}: when")
     rule = AlertRule(
@@ -151,22 +151,22 @@ def _read_rule(name: str, given: Any, where: str) -> AlertRule:
 
 
 def _check(column: str, comparison: object, view: str, where: str) -> None:
-    """Check that a column exists, and that it can be compared with what it is compared with."""
+    """Check that a column exists, and that it can be compared with its operand."""
     kinds = column_kinds(view)
     if column not in kinds:
         raise _unknown(f"{where}: {view} has no column {column}", column, kinds)
     match = _COMPARISON.fullmatch(comparison) if isinstance(comparison, str) else None
     if not match:
-        raise SettingsError(f"{where}: {column} = {comparison!r} is no comparison", _FORMS)
+        raise SettingsError(f"{where}: {column} = {comparison!r} is not a comparison", _FORMS)
     operator, operand = match.groups()
     kind = _kind_of(operand)
     if kind == "column" and operand not in kinds:
         raise _unknown(
-            f"{where}: {column} is compared with {operand}, which is no column of {view}", operand, kinds,
-            f"A text stands in single quotes: \"{operator} '{operand}'\". ",
+            f"{where}: {column} is compared with {operand}, which is not a column of {view}", operand, kinds,
+            f"Put a text in single quotes: \"{operator} '{operand}'\". ",
         )  # fmt: skip
     if not kind or operator.startswith("is") != (kind == "nothing"):
-        raise SettingsError(f"{where}: {column} = {comparison!r} is no comparison", _FORMS)
+        raise SettingsError(f"{where}: {column} = {comparison!r} is not a comparison", _FORMS)
     other = kinds[operand] if kind == "column" else kind
     if kind != "nothing" and other != kinds[column]:
         raise SettingsError(
@@ -177,7 +177,9 @@ def _check(column: str, comparison: object, view: str, where: str) -> None:
         try:
             date.fromisoformat(operand)
         except ValueError:
-            raise SettingsError(f"{where}: {column} = {comparison!r} names no day", "Write it as 2026-01-31") from None
+            raise SettingsError(
+                f"{where}: {column} = {comparison!r} is not a valid day", "Write it as 2026-01-31"
+            ) from None
 
 
 def _split(comparison: str) -> tuple[str, str]:
@@ -198,7 +200,7 @@ def _sql(comparison: str) -> str:
 
 
 def _below(name: str, made: dict[str, Definition]) -> list[Definition]:
-    """List a definition after all those that it reads, directly or not."""
+    """List a definition after all definitions that it reads, directly or indirectly."""
     found: dict[str, Definition] = {}
     for other in made[name].reads:
         if other in made:
@@ -210,5 +212,5 @@ def _unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> Sett
     names = list(known)
     near = get_close_matches(name, names, n=3, cutoff=0.6)
     return SettingsError(
-        what, f"{hint}Did you mean {', '.join(near)}?" if near else f"{hint}There are {', '.join(names)}"
+        what, f"{hint}Did you mean {', '.join(near)}?" if near else f"{hint}Choose one of {', '.join(names)}"
     )

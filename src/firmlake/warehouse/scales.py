@@ -1,7 +1,7 @@
-"""Shares whose scale is in doubt: a load leaves a field empty rather than store per cent as shares of 1.
+"""Empty shares whose scale is in doubt, so that a load never stores percentages as shares of 1.
 
-A share beyond 1 does not fit, so reading an answer discards it. A smaller one cannot be judged alone: 0.5 may be a half
-or half a per cent. If many values of a field are beyond 1, a load therefore discards the smaller ones as well.
+A share above 1 does not fit, so reading an answer discards it. A smaller value cannot be judged alone: 0.5 may be a
+half or half a percent. So if many values of a field are above 1, a load discards its smaller values as well.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table and column names, never from data
@@ -19,16 +19,16 @@ from firmlake.warehouse.history import count_rows
 __all__ = ["withhold_shares"]
 
 _OTHER_SHARE = 0.1
-"""Share of values beyond 1 from which on the whole field is in doubt. Single errors are rarer, per cent are nearly
-always beyond 1."""
+"""The whole field is in doubt if more than this share of its values is above 1. Single errors are rarer, and
+percentages are nearly always above 1."""
 _REASON = "a share of a whole was expected, and too many values of this field are beyond 1 to tell its scale"
 
 
 def withhold_shares(connection: duckdb.DuckDBPyConnection, contract: ContractSettings, run_id: str) -> None:
     """Empty the shares of a run whose scale is in doubt: views of staged tables show them as discarded values.
 
-    The values counted are those that the warehouse will hold once the run is loaded, so a run of few companies is
-    judged by what this service has shown before. A field with a scale in `contract.scales` is never in doubt.
+    The values counted are those that the warehouse will hold once the run is loaded, so a small run is judged with the
+    values of earlier runs. A field with a scale in `contract.scales` is never in doubt.
 
     Args:
         connection: An unpublished generation, with the views `staged_<table>` and the table `changed` of a load.
@@ -59,7 +59,7 @@ def _shares(dataset: str, contract: ContractSettings) -> dict[str, str]:
 
 
 def _has_any_beyond(connection: duckdb.DuckDBPyConnection, dataset: str, path: str) -> bool:
-    """Tell whether a value beyond 1 was ever seen, which spares most loads the count."""
+    """Return whether a value above 1 was ever seen; most loads need no further count."""
     seen = "(SELECT dataset, kind, path FROM staged_drift UNION ALL SELECT dataset, kind, path FROM drift)"
     query = f"SELECT count(*) FROM {seen} WHERE dataset = ? AND kind = 'other_scale' AND ends_with(path, ?)"
     return count_rows(connection, query, dataset, path) > 0
@@ -91,7 +91,7 @@ _COUNTS = """
 
 
 def _withhold(connection: duckdb.DuckDBPyConnection, dataset: str, doubtful: dict[str, str], run_id: str) -> None:
-    """Put views over the staged tables: the fields are null, and their values are in extra_json, rejects and drift."""
+    """Replace the staged tables by views in which the fields are null, with their values in extra_json and rejects."""
     for table in (dataset, "rejects", "drift"):
         connection.execute(f"DROP VIEW IF EXISTS {table}_before_{dataset}")
         connection.execute(f"ALTER VIEW staged_{table} RENAME TO {table}_before_{dataset}")

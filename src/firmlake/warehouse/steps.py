@@ -1,8 +1,7 @@
 """Make a table from a macro step by step: each query of its WITH becomes a temporary table.
 
-DuckDB keeps in memory what recursive queries and aggregates of a statement found until the statement ends, and cannot
-spill all of it. Over a million companies with an owner each, `group_branches` needs 412 MB as one statement and 77 MB
-in steps.
+DuckDB keeps the results of recursive queries and aggregates in memory until the statement ends, and cannot spill all of
+them. For a million companies with an owner each, `group_branches` needs 412 MB as one statement and 77 MB in steps.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ def create_in_steps(connection: duckdb.DuckDBPyConnection, table: str, macro: De
         connection: An unpublished generation that holds what the macro reads. Temporary tables with the names of its
             queries are replaced, and dropped at the end.
         table: Name of the table.
-        macro: A table macro whose SQL is laid out as in `views/`: each query of its WITH begins and ends on a line of
-            its own, and so does what follows.
+        macro: A table macro whose SQL is laid out as in `views/`: each query of its WITH, and the rest, begins and ends
+            on a line of its own.
     """
     parameters = dict(_PARAMETER.findall(macro.parameters))
     made = []

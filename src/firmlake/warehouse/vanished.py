@@ -1,7 +1,7 @@
-"""Vanished fields: records that held a value in the newest generation and lack it in the run being loaded.
+"""Find vanished fields: records that held a value in the newest generation and lack it in the run being loaded.
 
-An absent key alone means nothing, because many services leave out nulls. It matters if the same record of the same
-company held a value before. A first run has nothing to compare with and finds nothing.
+An absent key alone means nothing, because many services leave out nulls. It matters only if the same record of the same
+company held a value before. A first run has nothing to compare with, so it finds nothing.
 """
 
 # ruff: noqa: S608 - statements are put together from our own table and column names, never from data
@@ -23,7 +23,7 @@ _RECORDS = {
     "lookalikes": ("country", "company_number", "lookalike_country", "lookalike_company_number"),
     "relationships": ("country", "company_number", "direction"),
 }
-"""The columns that identify a record. A related party cannot be identified, since its name may have vanished: the
+"""The columns that identify a record. A related party cannot be identified, because its name may have vanished. So the
 parties of a company are counted together, and only if there are at least as many as before."""
 
 
@@ -33,8 +33,8 @@ class Vanished(NamedTuple):
     Attributes:
         path: Its place in the service's JSON.
         lost: Records that held a value before and lack it now.
-        held: Records with a value, of companies that answered in this run; those that lost the value are included.
-        reason: Why a value of the field that came was discarded; empty if none was.
+        held: Records of companies answered in this run that have the value or lost it.
+        reason: Why a received value of the field was discarded; empty if none was.
     """
 
     dataset: str
@@ -49,7 +49,7 @@ class Vanished(NamedTuple):
         return self.lost / self.held
 
     def __str__(self) -> str:
-        why = f", which came but did not fit ({self.reason})" if self.reason else ""
+        why = f", which was sent but did not fit ({self.reason})" if self.reason else ""
         return f"{self.lost:,} of {self.held:,} {self.dataset} records no longer have {self.path}{why}"
 
 
@@ -100,7 +100,7 @@ def note_vanished(connection: duckdb.DuckDBPyConnection, run_id: str, found: lis
 
 
 def _paths(dataset: str) -> dict[str, str]:
-    """Return the path of each field that a record may lose, by column; fields that identify a record are left out."""
+    """Return the path of each field that a record may lose, by column, without fields that identify a record."""
     (fields, *_) = (group.fields for group in DATASETS[dataset].groups.values())
     return {name: field.path for name, field in fields.items() if not field.required and field.kind != "codes"}
 

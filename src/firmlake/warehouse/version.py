@@ -1,4 +1,4 @@
-"""The check that the tables of a generation have the shape that this version of firmlake knows."""
+"""Check that the tables of a generation have the shape that this version of firmlake expects."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ TABLES_MARK = Mark("tables_hash", lambda: (SCHEMA_VERSION, WAREHOUSE_TABLES, MAC
 
 
 def check_version(connection: duckdb.DuckDBPyConnection) -> None:
-    """Check that the tables of a generation have the known shape. A generation without loads passes.
+    """Check that the tables of a generation have the expected shape. A generation without loads passes.
 
     Raises:
-        FirmlakeError: Another version of firmlake made the generation, or a build between two releases. The message
+        FirmlakeError: Another version of firmlake, or a build between two releases, made the generation. The message
             says what to do.
     """
     try:
@@ -34,17 +34,17 @@ def check_version(connection: duckdb.DuckDBPyConnection) -> None:
     when, next_step = (
         ("a later", "Install that version again, or rebuild the warehouse for this version with `firmlake replay`")
         if max(others) > SCHEMA_VERSION
-        else ("an earlier", "`firmlake replay` makes it again from the landed answers, without a request")
+        else ("an earlier", "Rebuild it with `firmlake replay`, which sends no request")
     )
     raise FirmlakeError(
         f"The warehouse was made by {when} version of firmlake, whose tables have another shape "
-        f"(version {max(others)}, here it is {SCHEMA_VERSION})",
+        f"(version {max(others)}; this version expects {SCHEMA_VERSION})",
         next_step,
     )
 
 
 def _check_columns(connection: duckdb.DuckDBPyConnection) -> None:
-    """Compare the columns of the tables that are there: while a version is made, its shape changes under one number."""
+    """Compare the columns of existing tables, because the shape may change between releases without a new number."""
     found = dict(connection.execute(_COLUMNS).fetchall())
     for name, table in WAREHOUSE_TABLES.items():
         differing = set(found.get(name, ())) ^ {column.name for column in table.columns}
@@ -52,7 +52,7 @@ def _check_columns(connection: duckdb.DuckDBPyConnection) -> None:
             raise FirmlakeError(
                 "The warehouse was made by an unfinished version of firmlake, whose tables have another shape "
                 f"({name}.{min(differing)})",
-                "`firmlake replay` makes it again from the landed answers, without a request",
+                "Rebuild it with `firmlake replay`, which sends no request",
             )
 
 

@@ -1,4 +1,4 @@
-"""Views, macros and derived tables: made in a generation from their definitions, with comments."""
+"""Create the views, macros and derived tables of a generation from their definitions, with comments."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ VIEWS_MARK = Mark("views_hash", lambda: (WAREHOUSE_TABLES, definitions()))
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = False) -> None:
-    """Create derived tables and the views of lists again, and all other views and macros unless they are there already.
+    """Create derived tables and the views of lists again, and other views and macros unless they are up to date.
 
     The tables that they read must exist.
 
     Args:
         connection: An unpublished generation.
-        only_lists: Whether nothing about companies was loaded, so that derived tables stay as they are.
+        only_lists: Whether nothing about companies was loaded, so that derived tables need not change.
     """
     is_made = VIEWS_MARK.is_set(connection)
     if not is_made:
@@ -43,7 +43,7 @@ def create_views(connection: duckdb.DuckDBPyConnection, *, only_lists: bool = Fa
 
 
 def create_view(connection: duckdb.DuckDBPyConnection, definition: Definition) -> None:
-    """Create a view, macro or derived table, or create it again. What it reads must exist."""
+    """Create or replace a view, macro or derived table. The relations that it reads must exist."""
     call = _CALL.fullmatch(definition.sql)
     if definition.kind == "table" and call:
         create_in_steps(connection, definition.name, next(each for each in definitions() if each.name == call[1]))
@@ -56,7 +56,7 @@ def describe_columns(
 ) -> dict[str, dict[str, tuple[str, str]]]:
     """Return type and meaning of the columns of existing tables, views and macros, by name of the relation.
 
-    The meaning comes from the file of the relation, or else from what the file reads; it is empty if unknown.
+    The meaning comes from the file of the relation, or else from the relations that it reads; it is empty if unknown.
     """
     made = {definition.name: definition for definition in definitions()}
     found = {
@@ -102,7 +102,7 @@ _KINDS = """
 
 
 def _drop_other_kinds(connection: duckdb.DuckDBPyConnection) -> None:
-    """Drop tables that are views now, and views that are tables: an earlier version of firmlake made them."""
+    """Drop tables that are now views, and views that are now tables, which an earlier version of firmlake made."""
     kinds = {definition.name: definition.kind for definition in definitions()}
     for name, kind in connection.execute(_KINDS).fetchall():
         if kinds.get(name, kind) in {"table", "view"} - {kind}:

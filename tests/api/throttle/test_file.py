@@ -93,7 +93,7 @@ def test_an_answer_counts_although_the_store_is_away(throttle, store, time, capl
     [
         ("postgresql://user:planted-secret@host/name", "holds a password"),
         ("postgresql://host/name?password=planted-secret", "holds a password"),
-        ("postgresql://host:planted-secret/name?x=y", "no address"),
+        ("postgresql://host:planted-secret/name?x=y", "is not an address"),
     ],
 )
 def test_an_address_with_a_secret_or_none_is_refused_without_showing_it(address, what):

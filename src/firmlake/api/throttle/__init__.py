@@ -1,1 +1,1 @@
-"""The allowance of a key: it limits requests across all processes that use the key."""
+"""The allowance of a key, which limits requests across all processes that use the key."""

@@ -1,4 +1,4 @@
-"""A budget of requests; retries count too."""
+"""Limit the requests of a run, including retries."""
 
 from __future__ import annotations
 

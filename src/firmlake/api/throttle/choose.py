@@ -1,4 +1,4 @@
-"""Open the throttle that the settings ask for, or only look at its state."""
+"""Open the throttle named in the settings, or only look at its state."""
 
 from __future__ import annotations
 

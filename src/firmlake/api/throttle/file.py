@@ -1,8 +1,8 @@
 """A store for the processes of one machine: one small file for each key.
 
 The files are in a private folder of the system's temp directory, not in the data folder, because two data folders may
-use the same key. Each operation opens, locks, reads, writes and closes the file (30 us). So forks inherit nothing, a
-dying process releases the lock, and a file deleted by a temp cleaner is made again.
+use the same key. Each operation opens, locks, reads, writes and closes the file (30 us). So forked processes inherit
+nothing, a dying process releases the lock, and a file deleted by a temp cleaner is created again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["FileStore", "boot_clock", "find_file_store", "open_file_store"]
 
 _SIZE_MAX = 16_777_216
 _IDLE_SECONDS = 86_400
-_ELSEWHERE = "Let TMPDIR name a folder that you can write to"
+_ELSEWHERE = "Set TMPDIR to a folder that only you can write to"
 
 
 class FileStore:
@@ -63,7 +63,7 @@ class FileStore:
         """Return the state without locking or making anything; see `Store`."""
         try:
             return Slot(self._file.read_bytes()[:_SIZE_MAX], self._clock())
-        except OSError:  # there is none yet, or a run will say what is wrong with it
+        except OSError:  # there is no file yet, or a run will report what is wrong with it
             return Slot(b"", self._clock())
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ def _remove_idle(folder: Path) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Make the folder, or check that it is ours: another user may have made one of this name in the temp directory."""
+    """Make the folder, or check that it is ours, because another user may have made one of this name."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()

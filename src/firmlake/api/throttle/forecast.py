@@ -1,4 +1,4 @@
-"""Forecast how long requests will wait for the allowance, from the stored state, which stays as it is."""
+"""Forecast how long requests will wait for the allowance, from the stored state, which is not changed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _WAIT_MIN_SECONDS = 1.0
 
 
 class Forecast(NamedTuple):
-    """What a run that starts now has to expect of the allowance.
+    """How the allowance will slow down a run that starts now.
 
     Attributes:
         minutes: Time until the last request is sent, if answers take no time.
         wait_seconds: Time until the first request is sent; 0 for less than a second.
-        why: Why the first request waits, in the words of a run; empty if it does not.
+        why: Why the first request waits, in the words of a run; empty if it does not wait.
         pace: Why requests go slower than the settings allow; empty if they do not.
     """
 
@@ -42,7 +42,7 @@ def forecast(window: Window, limit: int, count: int, now: int) -> Forecast:
     ahead = msgspec.msgpack.decode(msgspec.msgpack.encode(window), type=Window)
     clock, first_at, why = now, now, ""
     per_minute = min(limit, window.learned_limit or limit)
-    simulated = min(count, 2 * per_minute)  # from then on each minute is like the one before
+    simulated = min(count, 2 * per_minute)  # after that, each minute is like the previous one
     for nth in range(simulated):
         grant, seconds = take(ahead, limit, clock)
         while grant is None:

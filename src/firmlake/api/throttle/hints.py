@@ -20,13 +20,13 @@ from typing import NamedTuple
 __all__ = ["Allowance", "read_allowance", "read_wait"]
 
 WAIT_MAX_SECONDS = 31 * 86_400
-"""Longest wait that is believed: no quota runs for more than a month, so a longer wait is an error of the service."""
+"""Ignore longer waits: no quota runs for more than a month, so a longer wait is an error of the service."""
 
 _EPOCH_FROM = 1_000_000_000
-"""A reset above this is a Unix time (this one was in 2001), not a number of seconds."""
+"""A reset above this is a Unix time (2001 or later), not a number of seconds."""
 
 _WINDOW_MAX_SECONDS = 300
-"""Quotas over longer windows are ignored: they do not set a pace, as a run may use an hourly quota in minutes."""
+"""Ignore quotas over longer windows: they do not set a pace, because a run may use an hourly quota within minutes."""
 
 _LEADING = re.compile(r"\s*([0-9]{1,12})(?:\.[0-9]*)?\s*(?:[,;].*)?")
 _PARAMETER = re.compile(r"\b([a-z]+)\s*=\s*([0-9]{1,12})")

@@ -33,7 +33,7 @@ _SESSION = """
     SET statement_timeout = '15s';
     SET idle_in_transaction_session_timeout = '10s'
 """
-"""The last line frees the row from a stalled process; what that process wanted to write is dropped."""
+"""The last setting releases the row from a stalled process, whose change is then lost."""
 _IS_THERE = "SELECT to_regclass('firmlake_throttle') IS NOT NULL"
 _CREATE = """
     SELECT pg_advisory_xact_lock(hashtext('firmlake_throttle'));
@@ -94,14 +94,14 @@ class PostgresStore:
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 self.close()
                 raise ThrottleStoreError(
-                    f"{self.name} keeps count of the allowance and cannot be used: {_first_line(error)}",
+                    f"{self.name}, which stores the allowance, cannot be used: {_first_line(error)}",
                     "Check the server, api.throttle_store, PGUSER and PGPASSFILE, then run again to continue",
                 ) from None
             except psycopg.Error as error:
                 self.close()
                 raise SettingsError(
                     f"{self.name}, table firmlake_throttle: {_first_line(error)}",
-                    "Let the login of api.throttle_store make, read and write that table",
+                    "Allow the login of api.throttle_store to create, read and write that table",
                 ) from None
 
     def peek(self) -> Slot:
@@ -165,10 +165,13 @@ def open_postgres_store(address: str, key: str) -> PostgresStore:
     try:
         parts = conninfo_to_dict(address)
     except ProgrammingError:
-        raise SettingsError("api.throttle_store is no address", "For example postgresql://host:5432/name") from None
+        raise SettingsError(
+            "api.throttle_store is not an address", "Write one such as postgresql://host:5432/name"
+        ) from None
     if "password" in parts:
         raise SettingsError(
-            "api.throttle_store holds a password, and settings are printed", "Put it into PGPASSFILE or PGPASSWORD"
+            "api.throttle_store holds a password, but settings are printed",
+            "Put the password into PGPASSFILE or PGPASSWORD",
         )
     return PostgresStore(address, key, f"PostgreSQL at {parts.get('host') or 'PGHOST'}")
 

@@ -1,4 +1,4 @@
-"""Throttles: they keep a key's allowance across all processes that use the key, and across restarts.
+"""Keep a key's allowance across all processes that use the key, and across restarts.
 
 The state of an allowance is one value, `window.Window`. A store keeps this value, lends it to one process at a time and
 provides the clock: a file for the processes of one machine, PostgreSQL for several machines.
@@ -51,7 +51,7 @@ class Throttle(Protocol):
 
         Args:
             sleep: Waits for a number of seconds; raises to end the wait.
-            tell: Called with the reason and end of a wait of a second or more.
+            tell: Called with the reason and the end of each wait of a second or more.
 
         Returns:
             The grant, to be passed to `observe`.

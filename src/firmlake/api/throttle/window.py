@@ -1,9 +1,9 @@
-"""The state of a key's allowance: which requests the service may still count, and when the next may be sent.
+"""The state of a key's allowance: the requests that the service may still count, and when the next may be sent.
 
-We grant a request at one time, and the service counts it a little later, when it arrives. To be safe for every order
-of arrival, each request counts until 60 s after its latest possible arrival: the time of its answer, or `HOLD_SECONDS`
-after the grant if the answer takes longer. For any 60 s that the service may look at, all requests in them were still
-counted here when the last of them was granted.
+The service counts a request when it arrives, a little after we grant it. To be safe for every order of arrival, each
+request counts until 60 s after its latest possible arrival: the time of its answer, or `HOLD_SECONDS` after the grant
+if the answer takes longer. So in every period of 60 s, all requests that arrived were still counted here when the last
+of them was granted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PAUSE_SECONDS, _PAUSE_MAX_SECONDS = 1.0, 60.0
 """Pause after a 429 that names no time; it doubles with each further 429."""
 _SLOWER = 1.25
 _STORM_SECONDS = 120
-"""Only two pauses within this time make us slower; a single 429 does not."""
+"""Slow down further only after two pauses within this time, not after a single 429."""
 _CALM_SECONDS = 600
 """After this time without a 429, requests are sent closer together again: one experiment every ten minutes."""
 
