@@ -207,6 +207,12 @@ def test_a_target_that_cannot_be_used_is_refused_without_showing_a_secret(weeks,
     assert caught.value.next_step
 
 
+def test_a_server_is_named_with_its_port(weeks):
+    """By this name `forget` finds the copy again, and two servers on one machine keep a record each."""
+    with pytest.raises(FirmlakeError, match=r"postgres://127\.0\.0\.1:1/d"):
+        load(weeks(0), LoadRequest(target="postgres://127.0.0.1:1/d"), now)
+
+
 def test_files_made_by_a_load_are_readable_by_their_owner_only_and_keep_the_access_they_are_given(weeks, tmp_path):
     path = tmp_path / "made.duckdb"
     load(weeks(0), LoadRequest(target=f"duckdb:{path}"), now)

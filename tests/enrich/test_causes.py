@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from firmlake.core.settings import ContractSettings, Settings
-from firmlake.enrich.causes import find_causes
+from firmlake.core.settings import ContractSettings, RunSettings, Settings
+from firmlake.enrich.causes import find_causes, left_out
 from firmlake.enrich.finish import decide_outcome
 from firmlake.landing.track import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.tables.schemas import TABLES, polars_schema
@@ -116,3 +116,17 @@ def test_what_helps_most_values_of_a_field_is_named(ambiguous, step, folders):
     land(run, answer("financials", found(ACME, "financials", *odd), offset=0))
     outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
     assert outcome.next_step.startswith(step)
+
+
+@pytest.mark.parametrize(
+    ("budget", "text", "step"),
+    [
+        (5, "run.max_credits = 5 leaves out 3 companies", "To go on, "),
+        (0, "run.max_credits = 0 leaves out 3 companies", "To fetch them, set run.max_credits higher and "),
+        (-1, "The budget that the run began with leaves out 3 companies", "To go on, "),
+    ],
+)
+def test_what_a_budget_leaves_out_is_fetched_by_the_step_that_is_named(budget, text, step, folders):
+    """A run that resumes without its budget has left out what it had left out before."""
+    plan = make_run(folders, [ACME]).plan
+    assert left_out(Settings(run=RunSettings(max_credits=budget)), plan, 3) == (text, f"{step}{plan.again}")

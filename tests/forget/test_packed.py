@@ -12,8 +12,9 @@ import pytest
 from firmlake.core.settings import PrivacySettings
 from firmlake.forget.forget import forget
 from firmlake.forget.packed import may_name
+from firmlake.forget.proof import prove
 from firmlake.privacy.forgotten import Forgotten
-from firmlake.privacy.tombstones import Subject, add_tombstones
+from firmlake.privacy.tombstones import Subject, add_tombstones, read_register
 from support import ACME, NOON
 
 from .everything import places_of
@@ -77,3 +78,30 @@ def test_only_lists_that_name_somebody_go(folders):
     assert [path.parent.name for path in folders.inputs.rglob("*.xlsx")] == ["kept"]
     assert (folders.data / "firmlake.log").read_text() == "run of [forgotten]\nrun\n"
     assert places_of(folders.data, "Jan Peeters") == set()
+
+
+def test_every_line_is_searched_and_cleaned_in_its_own_encoding(folders):
+    """A list from a pipe may be in Windows-1252, and a log may hold lines of both encodings."""
+    path = folders.inputs / "piped" / "list.csv"
+    path.parent.mkdir(parents=True)
+    lines = ["name;director\r\n", "Piñon;José Peeters\r\n", "Grün;José Peeters\r\n"]
+    content = b"".join(map(str.encode, lines, ("ascii", "cp1252", "utf-8")))
+    path.write_bytes(content)
+    forget(settings_of(folders), [Subject("person", "José Peeters")], lambda: NOON)
+    assert path.read_bytes().decode("cp1252").count("[forgotten]") == 2
+    assert path.read_bytes() == b"".join(
+        line.replace("José Peeters", "[forgotten]").encode(encoding)
+        for line, encoding in zip(lines, ("ascii", "cp1252", "utf-8"), strict=True)
+    )
+    path.write_bytes(content)
+    receipt, _ = prove(folders, Forgotten(*read_register(settings_of(folders).privacy, folders)), NOON)
+    assert {(place, what) for place, what, _ in receipt.found} == {(str(path), "bytes"), (str(path), "lines")}
+    assert max(count for _, _, count in receipt.found) == 2
+
+
+def test_a_zipped_list_in_another_encoding_may_name_somebody(folders):
+    forgotten = Forgotten(*add_tombstones(PrivacySettings(), folders, [Subject("person", "José Peeters")], NOON))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr("list.csv", "Piñon;José Peeters".encode("cp1252"))
+    assert may_name(packed.getvalue(), forgotten)

@@ -1,5 +1,7 @@
 """Which column holds what, by name, mapping or content."""
 
+import shlex
+
 import pytest
 
 from firmlake.intake.columns import COMPANY_COLUMNS, role_of
@@ -174,6 +176,11 @@ def test_a_column_that_only_looks_like_numbers_is_named_first_in_the_refusal(ref
     assert "column 'Code' looks like" in error.message
     assert "--map number=Code" in error.next_step
     assert f"default_country to {country}" in error.next_step
+
+
+def test_the_option_that_is_suggested_names_the_column_as_a_shell_reads_it(refusal):
+    error = refusal("x';y'\n0403091220;0403227515\n0417497106;0400378485\n")
+    assert shlex.split(error.next_step.split(" (")[0])[-1] == "number=x'"
 
 
 def test_numbers_with_ten_digits_that_are_no_companies_are_not_taken(refusal):

@@ -62,7 +62,7 @@ def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int |
     content = {
         "removed": not dry_run,
         "byte_count": sum(each.byte_count for each in removable),
-        "spared": [each._asdict() for each in removable],
+        "removable": [each._asdict() for each in removable],
         "pinned": [each._asdict() for each in pinned],
         "expired": [each._asdict() for each in expired],
         "damaged": [(run_id, error.message, error.next_step) for run_id, error in damaged.items()],

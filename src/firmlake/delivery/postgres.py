@@ -128,7 +128,8 @@ def open_postgres(address: str, schema: str) -> Iterator[PostgresConnection]:
             "The address of the database holds a password, which other users of this machine could read",
             "Leave it out, and keep it in ~/.pgpass, PGPASSFILE or PGPASSWORD",
         )
-    name = f"postgres://{parts.get('host') or ''}/{parts.get('dbname') or ''}"
+    port = f":{parts['port']}" if parts.get("port") else ""
+    name = f"postgres://{parts.get('host') or ''}{port}/{parts.get('dbname') or ''}"
     with _told(name):
         connection = psycopg.connect(address, autocommit=True, application_name="firmlake load")
     with connection:

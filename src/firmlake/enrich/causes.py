@@ -60,11 +60,12 @@ def left_out(settings: Settings, plan: RunPlan, count: int) -> Cause:
     if plan.budget:
         step = f"To fetch them, raise run.max_credits_per_month or wait for the next month, and {plan.again}"
         return Cause(f"{plan.budget} leaves out {count_of(count, 'company')}", step)
-    budget = settings.run.max_credits
-    enough = "raise run.max_credits" if budget > 0 else "set run.max_credits higher"
-    step = f"To go on, {plan.again}" if budget > 0 else f"To fetch them, {enough} and {plan.again}"
-    before = tell_before(plan.credits_before)
-    return Cause(f"run.max_credits = {budget}{before} leaves out {count_of(count, 'company')}", step)
+    limit, step = f"run.max_credits = {settings.run.max_credits}", f"To go on, {plan.again}"
+    if settings.run.max_credits < 0:  # resumed without the budget that the run was planned with
+        limit = "The budget that the run began with"
+    elif settings.run.max_credits == 0:
+        step = f"To fetch them, set run.max_credits higher and {plan.again}"
+    return Cause(f"{limit}{tell_before(plan.credits_before)} leaves out {count_of(count, 'company')}", step)
 
 
 def find_causes(

@@ -69,11 +69,11 @@ def find_replaced(settings: Settings, companies: CompanyList, held: Held) -> tup
     """
     if not companies.is_file or settings.run.sample:
         return ()
-    name = settings.run.list_name or list_name_of(companies.path)
+    name = (settings.run.list_name or list_name_of(companies.path)).casefold()
     return tuple(
         each.run
         for each in held.underway
-        if each.run.plan.company_list == name
+        if each.run.plan.company_list.casefold() == name
         and each.run.plan.list_sha256 != companies.sha256
         and not _is_refused(settings, each.run)
     )

@@ -14,7 +14,7 @@ from firmlake.core.folders import Folders
 from firmlake.core.freeze import freeze_again
 from firmlake.core.run import Run, RunPlan
 from firmlake.core.runs import list_runs
-from firmlake.forget.packed import may_name
+from firmlake.forget.packed import decode_line, may_name
 from firmlake.forget.place import Place, count_changed
 from firmlake.intake.company_list import identity_of
 from firmlake.privacy.cleaning import clean_record
@@ -93,11 +93,11 @@ def clean_inputs(folders: Folders, forgotten: Forgotten, *, write: bool) -> Iter
                     path.unlink()
                 yield Place(path, "list, removed because it is not a text file", 1)
             continue
-        lines = content.decode("utf-8", "surrogateescape").splitlines(keepends=True)
+        lines = content.splitlines(keepends=True)
         cleaned = [_clean_line(line, forgotten) for line in lines]
         if cleaned != lines:
             if write:
-                kept = "".join(cleaned).encode("utf-8", "surrogateescape")
+                kept = b"".join(cleaned)
                 write_file(path, lambda aside, kept=kept: aside.write_bytes(kept))  # type: ignore[misc]
             yield Place(path, "list", sum(new != old for new, old in zip(cleaned, lines, strict=True)))
 
@@ -170,8 +170,9 @@ def _remove_rests(run: Run) -> None:
             path.unlink()
 
 
-def _clean_line(line: str, forgotten: Forgotten) -> str:
-    cleaned = forgotten.clean(line, None, has_contacts=True)
-    if cleaned is None or (forgotten.has_companies and cleaned != line and forgotten.names_company(line)):
-        return "\n" if line.endswith("\n") else ""
-    return cleaned
+def _clean_line(line: bytes, forgotten: Forgotten) -> bytes:
+    text, encoding = decode_line(line)
+    cleaned = forgotten.clean(text, None, has_contacts=True)
+    if cleaned is None or (forgotten.has_companies and cleaned != text and forgotten.names_company(text)):
+        return b"\n" if line.endswith(b"\n") else b""
+    return cleaned.encode(encoding, "surrogateescape")

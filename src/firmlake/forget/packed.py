@@ -13,7 +13,7 @@ import zstandard
 
 from firmlake.privacy.forgotten import Forgotten
 
-__all__ = ["PARQUET", "may_name", "pieces"]
+__all__ = ["PARQUET", "decode_line", "may_name", "pieces"]
 
 PARQUET = b"PAR1"
 _GZIP, _ZSTD, _ZIP = b"\x1f\x8b", (b"\x28\xb5\x2f\xfd", b"\x57\x2a\x4d\x18"), b"PK\x03\x04"
@@ -42,6 +42,22 @@ def pieces(content: bytes) -> Iterator[bytes]:
             yield "\n".join(column.drop_nulls().unique().to_list()).encode()
     elif content[:2] in _UTF16:
         yield content.decode("utf-16", "replace").encode()
+    elif b"\0" not in content:
+        decoded = [decode_line(line) for line in content.splitlines(keepends=True)]
+        if any(encoding != "utf-8" for _, encoding in decoded):
+            yield "".join(text for text, _ in decoded).encode("utf-8", "replace")
+
+
+def decode_line(line: bytes) -> tuple[str, str]:
+    """Decode a line of a text as the intake does: UTF-8 if it is valid, else Windows-1252.
+
+    Returns:
+        The text, and its encoding. With `surrogateescape` the encoding gives the same bytes back.
+    """
+    try:
+        return line.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        return line.decode("cp1252", "surrogateescape"), "cp1252"
 
 
 def may_name(content: bytes, forgotten: Forgotten) -> bool:

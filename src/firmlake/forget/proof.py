@@ -19,7 +19,7 @@ from firmlake.core.folders import Folders
 from firmlake.forget.frozen import list_addresses
 from firmlake.forget.generations import find_in_generation
 from firmlake.forget.landed import clean_segment
-from firmlake.forget.packed import PARQUET, pieces
+from firmlake.forget.packed import PARQUET, decode_line, pieces
 from firmlake.forget.place import Place, count_changed
 from firmlake.forget.reach import Copies
 from firmlake.privacy.cleaning import clean_json, clean_record
@@ -138,7 +138,7 @@ def _look_into(path: Path, content: bytes, forgotten: Forgotten) -> Iterator[Pla
             yield Place(path, "values", 1)
     elif b"\0" not in content:
         is_list = path.parent.name == "lists" or "inputs" in path.parts
-        lines = content.decode("utf-8", "surrogateescape").splitlines()
+        lines = [decode_line(line)[0] for line in content.splitlines()]
         if count := sum(forgotten.clean(line, has_contacts=is_list) != line for line in lines):
             yield Place(path, "lines", count)
 

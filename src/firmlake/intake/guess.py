@@ -226,7 +226,7 @@ def _best(search: Search, weighed: Mapping[int, Evidence]) -> int | None:
 def _ambiguous(search: Search, positions: list[int], role: str) -> UndecidedError:
     columns = " and ".join(f"{search.name(each)} ({search.examples(each)})" for each in sorted(positions)[:3])
     what = "company numbers" if role == "number" else "countries"
-    first = search.name(min(positions)).strip("'\"")
+    first = search.table.names[min(positions)] if search.table.names else str(min(positions) + 1)
     return UndecidedError(
         f"{search.path}: columns {columns} all hold {what}",
         f"Name the right one: --map {role}={shlex.quote(first)} (the setting intake.{role}_column)",
