@@ -17,11 +17,12 @@ class NameSettings(SettingsSection, frozen=True):
     """Names that the specification leaves open; change them if the service answers 400."""
 
     language_header: Annotated[str, Meta(description="request header with the language")] = "Accept-Language"
-    limit: Annotated[str, Meta(description="name of the page size, in the query of a GET and the body of a POST")] = (
-        "limit"
-    )
+    limit: Annotated[
+        str, Meta(description="parameter for the page size, in the query of a GET and the body of a POST")
+    ] = "limit"
     offset: Annotated[
-        str, Meta(description="name of the number of records to skip, in the query of a GET and the body of a POST")
+        str,
+        Meta(description="parameter for the number of records to skip, in the query of a GET and the body of a POST"),
     ] = "offset"
     companies: Annotated[str, Meta(description="name of the array of companies in the body of a bulk request")] = (
         "companies"
@@ -35,7 +36,7 @@ class NameSettings(SettingsSection, frozen=True):
     ] = "companyContacts"
     company: Annotated[str, Meta(description="name of the company in an element of company_contacts")] = "company"
     contacts: Annotated[str, Meta(description="name of the contacts in an element of company_contacts")] = "contacts"
-    contact_id: Annotated[str, Meta(description="name of the id in an element of contacts")] = "contactId"
+    contact_id: Annotated[str, Meta(description="name of the contact id in an element of contacts")] = "contactId"
     credits_charged_header: Annotated[
         str, Meta(description="response header with the credits that the request cost")
     ] = "X-Credits-Charged"

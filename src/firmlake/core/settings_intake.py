@@ -24,7 +24,9 @@ class IntakeSettings(SettingsSection, frozen=True):
         str,
         Meta(description='column of the contact id in a list of contacts, by name or position from 1; "" detects it'),
     ] = ""
-    default_country: Annotated[Literal["", "BE", "NL", "FR"], Meta(description="country of lines that name none")] = ""
+    default_country: Annotated[Literal["", "BE", "NL", "FR"], Meta(description="country for lines that state none")] = (
+        ""
+    )
     delimiter: Annotated[str, Meta(max_length=1, description='field separator of CSV; "" detects it')] = ""
     encoding: Annotated[str, Meta(description='encoding of text files; "" detects it')] = ""
     header: Annotated[
