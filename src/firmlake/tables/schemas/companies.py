@@ -136,7 +136,7 @@ TABLES_OF_COMPANIES = (
         ("country", "company_number", "rank"),
         (
             *COMPANY,
-            Column("rank", "integer", "Position in the service's answer, from 1 (the most similar)"),
+            Column("rank", "integer", "Position in the service's answer, from 1"),
             *service_columns(
                 "lookalikes",
                 "lookalike",
@@ -173,7 +173,7 @@ TABLES_OF_COMPANIES = (
                 ("related_country", "Country of the related company"),
                 (
                     "related_company_number",
-                    "Company number of the related company, in normal form where firmlake knows one",
+                    "Company number of the related company, in normal form if its country has one",
                 ),
                 ("related_name", "Name of the related party"),
                 ("related_identifier_name", "Name of the related company, from its identifier"),

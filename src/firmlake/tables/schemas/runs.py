@@ -55,7 +55,7 @@ TABLES_OF_FAILURES = (
             ),
             Column("record_json", "text", "The record as received", "only the value was discarded", privacy="text"),
             REQUEST,
-            Column("fetched_at", "timestamp", "When the answer was received, UTC"),
+            Column("fetched_at", "timestamp", "Time at which the answer was received, UTC"),
             RUN,
         ),
     ),
@@ -119,9 +119,11 @@ TABLES_OF_RUNS = (
             Column(
                 "kind",
                 "text",
-                "company_appeared, company_gone, company_renamed, company_moved, new_accounts, period_returned, "
-                "period_restated, period_removed, committees_changed, health_up, health_down, parent_in, parent_out, "
-                "child_in, child_out, function_changed, stake_changed, lookalike_in or lookalike_out",
+                "company_appeared, company_gone, company_renamed, company_moved (another place), new_accounts, "
+                "period_restated (other figures), period_removed (a filing is gone), period_returned (it is back), "
+                "committees_changed, health_up, health_down, parent_in, parent_out, child_in, child_out, "
+                "function_changed, stake_changed, lookalike_in or lookalike_out (among the first lookalikes, see "
+                "run.lookalikes_watched)",
             ),
             Column("start_date", "date", "First day of the period that changed", "not about a period"),
             Column("end_date", "date", "Last day of the period that changed", "not about a period"),
@@ -149,7 +151,7 @@ TABLES_OF_RUNS = (
                 "related_name",
                 "text",
                 "Name of the related party",
-                "not about a related party, or the service does not state it",
+                "not about a related party, or the service states no usable value",
                 privacy="person",
             ),
             Column(
@@ -157,14 +159,14 @@ TABLES_OF_RUNS = (
                 "text",
                 "Kind of relationship. A party in several functions has all of them here; its stake is that as "
                 "SHAREHOLDER",
-                "not about a related party, or the service does not state it",
+                "not about a related party, or the service states no usable value",
             ),
             Column(
                 "old_value",
                 "text",
                 "Value before the change: name, place, joint committees, health indicator, function, stake (0 to 1) "
                 "or rank",
-                "there is no such value, or the service does not state it",
+                "there is no such value, or the service states no usable value",
                 privacy="company",
             ),
             Column(
@@ -172,7 +174,7 @@ TABLES_OF_RUNS = (
                 "text",
                 "Value after the change: name, place, joint committees, health indicator, function, stake (0 to 1) or"
                 " rank",
-                "there is no such value, or the service does not state it",
+                "there is no such value, or the service states no usable value",
                 privacy="company",
             ),
             Column(

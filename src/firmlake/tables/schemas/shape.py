@@ -107,7 +107,7 @@ _TYPES: dict[str, tuple[pl.DataType, str]] = {
     "score": (pl.Float64(), "DOUBLE"),
 }
 
-_UNITS = {"money": "In the currency of the accounts, which the service does not state"}
+_UNITS = {"money": "In the currency of the accounts, which is not stated"}
 """The unit of a type of column, for its comment."""
 
 KIND_TYPES: dict[FieldKind, pl.DataType] = {

@@ -7,7 +7,7 @@ from firmlake.tables.schemas.shape import Column, Privacy
 
 __all__ = ["ASKED", "CAUSE", "COMPANY", "DATASET", "NOT_STATED", "REQUEST", "RUN", "TAIL", "service_columns"]
 
-NOT_STATED = "the service does not state it"
+NOT_STATED = "the service states no usable value"
 
 COMPANY = (
     Column("country", "text", "Country of the company: BE, NL or FR"),
