@@ -120,8 +120,8 @@ TABLES_OF_RUNS = (
                 "kind",
                 "text",
                 "company_appeared, company_gone, company_renamed, company_moved (another place), new_accounts, "
-                "period_restated (other figures), period_removed (a filing is gone), period_returned (it is back), "
-                "committees_changed, health_up, health_down, parent_in, parent_out, child_in, child_out, "
+                "period_returned (a removed filing is back), period_restated (other figures), period_removed (a filing is "
+                "gone), committees_changed, health_up, health_down, parent_in, parent_out, child_in, child_out, "
                 "function_changed, stake_changed, lookalike_in or lookalike_out (among the first lookalikes, see "
                 "run.lookalikes_watched)",
             ),
