@@ -120,10 +120,10 @@ TABLES_OF_RUNS = (
                 "kind",
                 "text",
                 "company_appeared, company_gone, company_renamed, company_moved (another place), new_accounts, "
-                "period_returned (a removed filing is back), period_restated (other figures), period_removed (a filing is "
-                "gone), committees_changed, health_up, health_down, parent_in, parent_out, child_in, child_out, "
-                "function_changed, stake_changed, lookalike_in or lookalike_out (among the first lookalikes, see "
-                "run.lookalikes_watched)",
+                "period_returned (a removed filing is back), period_restated (other figures), period_removed (a "
+                "filing is gone), committees_changed, health_up, health_down, parent_in, parent_out, child_in, "
+                "child_out, function_changed, stake_changed, lookalike_in or lookalike_out (among the first "
+                "lookalikes, see run.lookalikes_watched)",
             ),
             Column("start_date", "date", "First day of the period that changed", "not about a period"),
             Column("end_date", "date", "Last day of the period that changed", "not about a period"),
