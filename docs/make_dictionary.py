@@ -20,25 +20,30 @@ DICTIONARY = Path(__file__).with_name("data_dictionary.md")
 
 _HEAD = """# Data dictionary
 
-Made by `python docs/make_dictionary.py` from `src/firmlake/tables/schemas` and the files in
-`src/firmlake/warehouse/views`. The database says the same: `SELECT * FROM duckdb_columns()`, `duckdb_functions()`.
-A column is null only where its meaning says what null means.
-Questions and answers are in the [cookbook](cookbook.md). [Privacy](privacy.md) explains the column of that name."""
+Every table, view and macro of the warehouse, with its columns. The database has the same descriptions:
+`FROM duckdb_columns()`, `FROM duckdb_functions()`. The [cookbook](cookbook.md) has questions with SQL and answers.
+
+A column is null only where its description says what null means. "From financials data[].startDate" names the field of
+the service's answer that a value comes from. [Privacy](privacy.md) explains the column "privacy". A *held* company,
+answer or period is one that the warehouse has. [The glossary](glossary.md) explains further terms.
+
+This page is made by `python docs/make_dictionary.py` from `src/firmlake/tables/schemas` and
+`src/firmlake/warehouse/views`."""
 
 _PARENTS = ("companies", "financials", "company_state", "runs")
 """Tables that have a row for whatever another table's row names."""
 
 _KINDS = {
-    "table": ("Made at load", "Tables worked out from the others at each load."),
-    "view": ("Views", "Asked like tables."),
+    "table": ("Made at load", "Tables computed from the other tables at each load."),
+    "view": ("Views", "Query them like tables."),
     "macro": (
         "Macros",
-        "Asked like tables, with arguments: `FROM cagr(3)`, `FROM group_of('BE', '0403227515')`. A company number may "
-        "have dots and spaces and lack its leading zero; a threshold is a share of 1. A number that no company can "
-        "have is an error. A company that the warehouse does not hold is none: the macro gives no rows, as where there "
-        "is nothing to tell; `FROM companies` says whether it is held.",
+        "Query them like tables, with arguments: `FROM cagr(3)`, `FROM group_of('BE', '0403227515')`. A company number "
+        "may have dots and spaces and lack its leading zero; a threshold is a fraction from 0 to 1. A number that no "
+        "company can have is an error. For a company that the warehouse does not hold, a macro returns no rows, as it "
+        "does when there is nothing to report; `FROM companies` shows which companies are held.",
     ),
-    "function": ("Functions", "For use inside a query."),
+    "function": ("Functions", "Call them inside a query."),
 }
 
 
@@ -49,8 +54,8 @@ def make_dictionary() -> str:
         create_tables(connection)
         create_views(connection)
         described = describe_columns(connection, [one for one in made if one.kind in ("table", "view", "macro")])
-        parts = [_HEAD, "## How tables belong together", _mermaid("erDiagram", _relations())]
-        parts += ["## What is made from what", _mermaid("flowchart LR", _sources(made))]
+        parts = [_HEAD, "## How the tables are related", _mermaid("erDiagram", _relations())]
+        parts += ["## What each view is made from", _mermaid("flowchart LR", _sources(made))]
         parts += ["## Tables", *(part for table in WAREHOUSE_TABLES.values() for part in _describe_table(table))]
         for kind, (title, text) in _KINDS.items():
             parts += [f"## {title}", text]
@@ -59,9 +64,13 @@ def make_dictionary() -> str:
         part for one in MACROS if one.kind == "MACRO" for part in _describe_call(one.name, one.parameter, one.meaning)
     ]
     past = [[f"{one.name}({one.parameter})", one.meaning] for one in MACROS if one.kind == "MACRO TABLE"]
-    parts += ["## The past", "Macros that give what was known at a time.", _table(["macro", "gives"], past)]
+    parts += ["## The past", "Macros that return what was known at a time.", _table(["macro", "returns"], past)]
     checks = [[one.name, one.parameters, one.meaning] for one in made if one.kind == "check"]
-    parts += ["## Checks", "What `findings` is made of.", _table(["check", "severity", "looks for"], checks)]
+    parts += [
+        "## Checks",
+        "The view `findings` has one row for each problem that one of these checks finds.",
+        _table(["check", "severity", "finds"], checks),
+    ]
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""`python -m firmlake_sandbox`: bind, say where in one line of JSON, serve."""
+"""`python -m firmlake_sandbox`: bind, print the address as one line of JSON, serve."""
 
 import argparse
 import json
@@ -17,21 +17,21 @@ TOKEN_VARIABLE = "FIRMLAKE_SANDBOX_TOKEN"  # noqa: S105 - a name
 DEFAULT_TOKEN = "sandbox"  # noqa: S105 - guards nothing
 
 _DESCRIPTION = """\
-A stand-in for the company-data service: all eight endpoints, on this machine alone, from a made-up world in which
-any well-formed company number (BE, NL, FR) has the same answer every time. Prints one line of JSON with its address,
-then serves until SIGTERM or Ctrl-C.
+An imitation of the company-data service: all eight endpoints, on this machine only, with made-up companies. A valid
+company number (BE, NL, FR) always has the same answer. The command prints its address as one line of JSON, then serves
+until SIGTERM or Ctrl-C.
 """
 
 _EPILOG = """\
 token:
-  Every request carries `Authorization: Bearer TOKEN`. The token comes from the environment variable
-  FIRMLAKE_SANDBOX_TOKEN (default: sandbox); several, separated by commas, are let in with an allowance each.
-  A token followed by -forbidden is answered 403, any other 401.
+  Every request needs the header `Authorization: Bearer TOKEN`. The environment variable FIRMLAKE_SANDBOX_TOKEN sets the
+  token (default: sandbox), or several tokens separated by commas, each with its own rate limit. A valid token followed
+  by -forbidden is answered 403, any other token 401.
 
 dialects:
-  --dialect NAME makes it a service that differs wherever the specification leaves something open, and may be given
-  several times; `--dialect help` lists them, `--dialect seed:7` is a combination. /openapi.json describes the service
-  without dialects, and faults are scripted in its words.
+  --dialect NAME makes the service differ from the defaults at one place that the specification leaves open; repeatable.
+  `--dialect help` lists the dialects, `--dialect seed:7` combines several. /openapi.json describes the service without
+  dialects, and scripted faults use its names.
 
 try it:
   curl -H 'Authorization: Bearer sandbox' BASE_URL/v1/companies/BE/403227515/financials?limit=2
@@ -39,20 +39,20 @@ try it:
        -d '{"companies": [{"countryCode": "FR", "companyNumber": "542051180"}]}'
   curl -H 'Authorization: Bearer sandbox' BASE_URL/v1/lists?type=STATIC
 
-control (same token, never limited, no part of the real service):
-  GET  /_sandbox/ledger    what was asked, when, and what was charged; ?summary=1 for the totals alone
-  POST /_sandbox/clock     {"seconds": 86400}: moves the clocks of credits and rate limit on
-  POST /_sandbox/world     {"week": 1}: moves the world on
+control (same token, no rate limit; the real service has no such endpoints):
+  GET  /_sandbox/ledger    every request with its time and charge; ?summary=1 for the totals only
+  POST /_sandbox/clock     {"seconds": 86400}: moves the clock of credits and rate limit forward
+  POST /_sandbox/world     {"week": 1}: moves the companies on to a later week
   POST /_sandbox/options   {"credits": 10, "requests_per_minute": 0}: any of the options of the service
   POST /_sandbox/faults    [{"kind": "status", "status": 503, "probability": 0.1}]: scripted faults, see below
-  POST /_sandbox/reset     forgets what was asked, paid, added and scripted
+  POST /_sandbox/reset     clears all requests, charges, added contacts and scripted faults
 
 faults (fields of each kind: firmlake_sandbox/rules.py):
-  before the work   status redirect hang reset delay expire_token exhaust_credits change_lists
+  before the answer status redirect hang reset delay expire_token exhaust_credits change_lists
   to the answer     elements totals small_pages drift wrong_body gzip_bomb
   in sending it     lose reset_body truncate trickle
-  Any rule may be narrowed by endpoint ("financials", "lists.contacts"), companies (["BE0403227515"]), nth ([1, 5]),
-  seen ([1]: each request once), probability and times.
+  Conditions limit a rule: endpoint ("financials", "lists.contacts"), companies (["BE0403227515"]), nth ([1, 5]),
+  seen ([1]: the first time that a request is sent), probability and times.
 """
 
 
@@ -115,10 +115,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=0, help="port to serve on; 0 takes a free one [0]")
     parser.add_argument("--access-log", action="store_true", help="log every request on standard error")
     parser.add_argument(
-        "--exit-with-parent", action="store_true", help="exit when standard input closes or the parent dies"
+        "--exit-with-parent", action="store_true", help="exit when standard input closes or the parent process ends"
     )
-    parser.add_argument("--paid", type=Path, metavar="FILE", help="file that keeps what was paid [none]")
-    service = parser.add_argument_group("service (each also at /_sandbox/options, with underscores)")
+    parser.add_argument("--paid", type=Path, metavar="FILE", help="file that remembers charges across restarts [none]")
+    service = parser.add_argument_group(
+        "service (POST /_sandbox/options changes them too, with underscores in the names)"
+    )
     for field in msgspec.json.schema(Options)["$defs"]["Options"]["properties"].items():
         _add_option(service, *field)
     return parser
@@ -126,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_option(group: "argparse._ArgumentGroup", name: str, schema: dict[str, Any]) -> None:
     """Add one option of the service, from its JSON schema."""
-    default = "none" if schema["default"] == [] else schema["default"]
+    default = "none" if schema.get("type") == "array" else schema["default"]
     help_text = f"{schema['description']} [{default}]".replace("%", "%%")
     flag = "--" + name.replace("_", "-")
     if isinstance(schema["default"], bool):

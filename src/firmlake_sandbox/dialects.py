@@ -48,16 +48,16 @@ DIALECTS: dict[str, Dialect] = {
         unknown_name="ignored",
     ),
     "page-default-one": Dialect(
-        "default page size", "answers one record where the request names no limit", options={"page_limit_default": 1}
+        "default page size", "answers one record if the request names no limit", options={"page_limit_default": 1}
     ),
     "page-100": Dialect("largest page", "refuses a limit above 100", options={"page_limit_max": 100}),
     "page-clamped": Dialect(
         "largest page",
-        "cuts every page to 3 records without a word, except in `pagination.limit`",
+        "cuts every page to 3 records and says so only in `pagination.limit`",
         element=rewrites.clamp_page,
     ),
     "total-untold": Dialect(
-        "totals", "tells `hasMore` in place of `pagination.total`", element=rewrites.tell_more_in_place_of_total
+        "totals", "sends `hasMore` instead of `pagination.total`", element=rewrites.tell_more_in_place_of_total
     ),
     "total-of-page": Dialect(
         "totals",
@@ -78,13 +78,15 @@ DIALECTS: dict[str, Dialect] = {
         unknown_name="refused",
     ),
     "companies-20": Dialect(
-        "companies in a bulk request", "takes 20 companies in a request", options={"companies_per_request": 20}
+        "companies in a bulk request",
+        "accepts at most 20 companies in a request",
+        options={"companies_per_request": 20},
     ),
     "records-unlimited": Dialect(
-        "records in a bulk request", "has no cap on companies x limit", options={"records_per_request": 0}
+        "records in a bulk request", "has no limit on companies x limit", options={"records_per_request": 0}
     ),
     "records-200": Dialect(
-        "records in a bulk request", "caps companies x limit at 200", options={"records_per_request": 200}
+        "records in a bulk request", "limits companies x limit to 200", options={"records_per_request": 200}
     ),
     "contacts-names": Dialect(
         "contacts body",
@@ -93,24 +95,24 @@ DIALECTS: dict[str, Dialect] = {
     ),
     "zero-required": Dialect(
         "spelling of company numbers",
-        "knows Belgian numbers with their leading zero only, and answers so",
+        "accepts and sends Belgian numbers only with their leading zero",
         options={"number_spelling": "full", "leading_zero": True},
     ),
     "zero-answered": Dialect(
-        "spelling of company numbers", "answers Belgian numbers in full", options={"leading_zero": True}
+        "spelling of company numbers", "sends Belgian numbers with their leading zero", options={"leading_zero": True}
     ),
     "number-integers": Dialect(
         "spelling of company numbers",
-        "answers company numbers as JSON numbers",
+        "sends company numbers as JSON numbers",
         element=rewrites.number_identifiers,
     ),
     # Limits, credits, errors.
     "rate-standard": Dialect(
-        "rate limit", "tells its rate limit by RateLimit headers and Retry-After", options=_HURRIED
+        "rate limit", "states its rate limit in RateLimit headers and Retry-After", options=_HURRIED
     ),
     "rate-custom": Dialect(
         "rate limit",
-        "tells its rate limit by X-Rate-Limit headers",
+        "states its rate limit in X-Rate-Limit headers",
         options=_HURRIED,
         headers={usual: f"x-rate-limit-{part}" for part, usual in _RATE.items()},
     ),
@@ -120,7 +122,7 @@ DIALECTS: dict[str, Dialect] = {
         headers={_CREDITS["charged"]: "credits-used", _CREDITS["remaining"]: "credits-left"},
     ),
     "credits-untold": Dialect(
-        "credit headers", "tells nothing of credits", headers=dict.fromkeys(_CREDITS.values(), "")
+        "credit headers", "sends no credit headers", headers=dict.fromkeys(_CREDITS.values(), "")
     ),
     "credits-for-unknown": Dialect(
         "credits", "charges a credit for a company that it does not know", options={"credits_for_unknown": True}
@@ -130,16 +132,16 @@ DIALECTS: dict[str, Dialect] = {
         "whole-request errors", "puts the message into an object `error`", error=rewrites.nested_error
     ),
     "errors-listed": Dialect(
-        "whole-request errors", "gives a list of messages, as validators do", error=rewrites.listed_error
+        "whole-request errors", "sends a list of messages, as validators do", error=rewrites.listed_error
     ),
-    "errors-html": Dialect("whole-request errors", "writes errors as a page of HTML", error=rewrites.html_error),
+    "errors-html": Dialect("whole-request errors", "writes errors as an HTML page", error=rewrites.html_error),
     "not-found-text": Dialect(
         "company not found",
         "says `Onderneming onbekend` of a company that it does not know",
         texts={"Company not found": "Onderneming onbekend"},
     ),
     "not-found-404": Dialect(
-        "company not found", "answers a request of unknown companies alone with 404", elements=rewrites.refuse_unknown
+        "company not found", "answers 404 if all companies of a request are unknown", elements=rewrites.refuse_unknown
     ),
     "not-found-refused": Dialect(
         "company not found",
@@ -153,7 +155,7 @@ DIALECTS: dict[str, Dialect] = {
         elements=rewrites.leave_out_unknown,
         ending="a run asks for them twice more beside a company that was answered",
     ),
-    "message-ok": Dialect("answers without records", "says `Done` where all is well", element=rewrites.say_done),
+    "message-ok": Dialect("answers without records", "says `Done` instead of `OK`", element=rewrites.say_done),
     # Records.
     "nulls-omitted": Dialect("absent keys", "leaves out keys whose value is null", element=rewrites.omit_nulls),
     "empties-omitted": Dialect(
@@ -173,7 +175,7 @@ DIALECTS: dict[str, Dialect] = {
     ),
     "fractions-100": Dialect(
         "scale of fractions",
-        "gives shares of women, men and stakes as percentages, 0 to 100",
+        "sends shares of women and men, and stakes, as percentages, 0 to 100",
         element=rewrites.scale_fractions,
     ),
     "scores-100": Dialect("scale of scores", "scores lookalikes from 0 to 100", element=rewrites.scale_scores),
@@ -187,7 +189,7 @@ DIALECTS: dict[str, Dialect] = {
     ),
     "children-unknown": Dialect(
         "`children` of relationships",
-        "names a child by an id of its own, `entity`",
+        "identifies a child only by its own id, `entity`",
         element=rewrites.children_unknown,
         ending="children are kept as JSON",
     ),
@@ -196,19 +198,17 @@ DIALECTS: dict[str, Dialect] = {
         "`healthIndicator`",
         "counts the health indicator in hundreds",
         element=rewrites.scale_health,
-        ending="health indicators are a hundredfold, as they came",
+        ending="health indicators stay a hundred times as large",
     ),
     # What is around and within the JSON.
     "json-pretty": Dialect("JSON", "indents its JSON and sorts keys backwards", write=rewrites.write_pretty),
-    "json-escaped": Dialect(
-        "JSON", "writes everything outside ASCII, and slashes, as escapes", write=rewrites.write_escaped
-    ),
+    "json-escaped": Dialect("JSON", "escapes slashes and all characters outside ASCII", write=rewrites.write_escaped),
     "json-exponents": Dialect(
-        "JSON", "writes numbers with exponents and needless zeros", write=rewrites.write_exponents
+        "JSON", "writes numbers with exponents and unnecessary zeros", write=rewrites.write_exponents
     ),
     "byte-order-mark": Dialect("JSON", "begins every body with a byte order mark", write=rewrites.write_mark),
-    "gzip": Dialect("transfer", "compresses although nobody asked for it", write=rewrites.write_gzip),
-    "chunked": Dialect("transfer", "sends bodies in chunks, their length unannounced", is_chunked=True),
+    "gzip": Dialect("transfer", "compresses answers without being asked to", write=rewrites.write_gzip),
+    "chunked": Dialect("transfer", "sends bodies in chunks, without their length", is_chunked=True),
     "companies-repeated": Dialect("elements", "answers every company twice", elements=rewrites.repeat_elements),
     "companies-reordered": Dialect(
         "elements", "answers companies in another order", elements=rewrites.reverse_elements
@@ -222,7 +222,7 @@ DIALECTS: dict[str, Dialect] = {
     ),
     "down": Dialect(
         "endpoints",
-        "answers lookalikes with 500 for ever",
+        "always answers lookalikes with 500",
         refused={"lookalikes": 500},
         ending="exit 3: financials and relationships are there, lookalikes are not",
     ),
@@ -274,7 +274,14 @@ def describe_dialects() -> str:
         for name, dialect in DIALECTS.items():
             if dialect.gap == gap:
                 lines.append(f"  {name:20} {dialect.says}" + (f" ({dialect.ending})" if dialect.ending else ""))
-    return "\n".join([*lines, "", "seed:N is a combination of those without a special ending, always the same.", ""])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "seed:N combines dialects that have no remark in parentheses; a seed always gives the same combination.",
+            "",
+        ]
+    )
 
 
 def _expand(name: str) -> list[str]:

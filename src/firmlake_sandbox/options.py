@@ -16,15 +16,16 @@ _HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]+\Z")]
 class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What can be chosen about the service, at the start or while it runs."""
 
-    seed: Annotated[_Count, Meta(description="Another seed is another world.")] = 0
+    seed: Annotated[_Count, Meta(description="Seed of the made-up companies; another seed makes other figures.")] = 0
     week: Annotated[
-        int, Meta(ge=0, le=1000, description="Week of the world: about 5 % of companies change from one to the next.")
+        int,
+        Meta(ge=0, le=1000, description="Week to answer for; about 5 % of companies change from one week to the next."),
     ] = 0
     history: Annotated[
         bool,
         Meta(
-            description="Let more happen from week to week: corrected end dates, accounts filed again or in thousands, "
-            "emptied answers, absences, other names, places, committees and functions."
+            description="Make rarer changes from week to week too: corrected end dates, accounts filed again or in "
+            "thousands, answers that become empty, companies that vanish, new names, places, committees and functions."
         ),
     ] = False
     leading_zero: Annotated[bool, Meta(description="Answer Belgian numbers in full: 0770493071, not 770493071.")] = (
@@ -32,46 +33,52 @@ class Options(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     number_spelling: Annotated[
         Literal["either", "full"],
-        Meta(description="Spelling of Belgian numbers it knows: with or without their leading zero, or only with it."),
+        Meta(description="Accept Belgian numbers with or without the leading zero (either), or only with it (full)."),
     ] = "either"
     oldest_first: Annotated[bool, Meta(description="List the oldest financial period first, not the newest.")] = False
     language: Annotated[
-        Literal["NL", "FR", "EN"], Meta(description="Language where Accept-Language names none of NL, FR and EN.")
+        Literal["NL", "FR", "EN"], Meta(description="Language if Accept-Language names none of NL, FR and EN.")
     ] = "EN"
-    lists: Annotated[_Count, Meta(description="How many lists there are.")] = 520
+    lists: Annotated[_Count, Meta(description="Number of lists.")] = 520
 
-    page_limit_default: Annotated[_Positive, Meta(description="Page size where the request names none.")] = 4
+    page_limit_default: Annotated[_Positive, Meta(description="Page size if the request names none.")] = 4
     page_limit_max: Annotated[_Positive, Meta(description="Largest page size.")] = 500
-    companies_per_request: Annotated[_Positive, Meta(description="Most companies in a bulk or contacts request.")] = 100
+    companies_per_request: Annotated[
+        _Positive, Meta(description="Largest number of companies in a bulk or contacts request.")
+    ] = 100
     records_per_request: Annotated[
-        _Count, Meta(description="Most companies x limit in a bulk request for financials; 0 lifts it.")
+        _Count, Meta(description="Largest companies x limit in a bulk request for financials; 0 sets no limit.")
     ] = 500
     contacts_per_company: Annotated[
-        _Positive, Meta(description="Most contacts of a company in a contacts request.")
+        _Positive, Meta(description="Largest number of contacts of a company in a contacts request.")
     ] = 50
 
     credits: Annotated[_Count, Meta(description="Credits in the account.")] = 1_000_000
-    credit_window_days: Annotated[_Count, Meta(description="Days a company stays free once paid.")] = 30
-    credits_for_unknown: Annotated[bool, Meta(description="Charge for companies not found as well.")] = False
-    credits_charged_header: Annotated[_HeaderName, Meta(description="Header for what a request cost.")] = (
-        "X-Credits-Charged"
-    )
-    credits_remaining_header: Annotated[_HeaderName, Meta(description="Header for the balance.")] = (
+    credit_window_days: Annotated[
+        _Count, Meta(description="Days for which requests for a company are free after its first one.")
+    ] = 30
+    credits_for_unknown: Annotated[bool, Meta(description="Charge also for companies that do not exist.")] = False
+    credits_charged_header: Annotated[
+        _HeaderName, Meta(description="Header of answers with the credits that the request cost.")
+    ] = "X-Credits-Charged"
+    credits_remaining_header: Annotated[_HeaderName, Meta(description="Header of answers with the credits left.")] = (
         "X-Credits-Remaining"
     )
 
-    requests_per_minute: Annotated[_Count, Meta(description="Allowance of a token; 0 lifts it.")] = 200
+    requests_per_minute: Annotated[
+        _Count, Meta(description="Requests that a token may send in 60 seconds; 0 sets no limit.")
+    ] = 200
     rate_limit_kind: Annotated[
-        Literal["fixed-window", "sliding-window", "token-bucket"], Meta(description="How the allowance is counted.")
+        Literal["fixed-window", "sliding-window", "token-bucket"], Meta(description="Algorithm of the rate limit.")
     ] = "fixed-window"
     rate_limit_headers: Annotated[
         Literal["none", "retry-after", "ratelimit", "all"],
-        Meta(description="Retry-After with 429, RateLimit-Limit/-Remaining/-Reset with every answer, both, or none."),
+        Meta(description="Retry-After with a 429, RateLimit-Limit/-Remaining/-Reset with every answer, both, or none."),
     ] = "none"
 
     dialect: Annotated[
         tuple[str, ...],
-        Meta(description="A dialect to speak, such as body-short, or seed:7; `help` lists them. Repeatable."),
+        Meta(description="Dialect of the service, such as body-short, or seed:7; `help` lists them. Repeatable."),
     ] = ()
 
 

@@ -56,35 +56,35 @@ def main() -> NoReturn:
 
 _GROUPS: dict[str, dict[click.Command, str]] = {
     "Fetch": {
-        demo: "Try it on the embedded service: no key, no network",
-        check: "Compare a service with its specification",
+        demo: "Try firmlake on the embedded service, without a key",
+        check: "Test every assumption about a service",
         plan: "Show what `run LIST` would fetch and cost",
         run: "Fetch and publish what is missing for a list",
-        redrive: "Ask again for the companies that failed",
+        redrive: "Fetch again everything that failed",
         company: "Fetch one company and print its data",
     },
-    "Look": {
-        status: "Show the last run, what is open and what to do next",
+    "Inspect": {
+        status: "Show the last run, what is unfinished, what to do",
         query: "Query the warehouse with DuckDB SQL, read-only",
-        changes: "Show what changed, from accounts to lists",
-        alerts: "Show the companies that meet a rule",
+        changes: "Show the changes that runs found",
+        alerts: "Show the companies that meet an alert rule",
         report: "Write a report as one HTML file",
-        explore: "Look at the warehouse in a browser",
+        explore: "Show the warehouse in a browser",
     },
     "Lists": {
-        match: "Find company numbers for names in a register file",
+        match: "Find the company numbers for names in a register",
         company_list: "Show, export, rename and remove company lists",
         service_lists: "Read the lists of the service into the warehouse",
         contacts: "Add contacts to a static list of the service",
     },
-    "Keep": {
+    "Export and maintain": {
         export: "Export the newest generation to a folder or a store",
         load: "Load the newest generation into a database",
         archive: "Copy the landed answers of published runs",
         replay: "Rebuild the warehouse from the landed answers",
-        verify: "Prove that answers, tables and warehouse agree",
-        forget: "Remove a person, contact or company everywhere",
-        prune: "Remove old files that are no longer needed",
+        verify: "Check that answers, tables and warehouse agree",
+        forget: "Erase a person, contact or company everywhere",
+        prune: "Remove old files and expired personal data",
     },
     "Set up": {
         config: "Show or check the settings",
@@ -118,9 +118,9 @@ class _Grouped(click.Group):
 @click.group(cls=_Grouped, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="firmlake")
 def firmlake() -> None:
-    """Enrich lists of companies: files in, exact Parquet and a DuckDB warehouse out.
+    """Enrich lists of companies with their accounts, growth and owners, in a DuckDB warehouse.
 
-    `firmlake demo` tries it on the embedded service: no key, no network.
+    To try it without a key, run `firmlake demo`: it enriches a sample list on the embedded service.
     """
 
 

@@ -16,22 +16,22 @@ __all__ = ["alerts"]
 @click.command()
 @click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="Only alerts of this rule; repeatable.")
-@click.option("--all", "with_closed", is_flag=True, help="Also alerts that are closed.")
+@click.option("--all", "with_closed", is_flag=True, help="Include closed alerts.")
 @click.option(
     "--format",
     "kind",
     type=click.Choice(["table", "csv", "json"]),
-    help="Default: the ending of --out, else table.",
+    help="Output format. Default: by the ending of --out, else table.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
 @command
 def alerts(
     call: Call, company_list: str, rules: tuple[str, ...], with_closed: bool, kind: str | None, out: Path | None
 ) -> None:
-    """Show alerts: companies that meet a rule, with the evidence. The setting paths.alert_rules names the rules.
+    """Show alerts: the companies that meet a rule, with the evidence.
 
-    Each run evaluates the rules that it started with. Without a file of rules there are no alerts; start with
-    config/watch.toml.
+    The setting paths.alert_rules names the file of rules; without one there are no alerts. config/watch.toml is an
+    example to start from. Each run evaluates the rules as they were when it was planned.
     """
     from firmlake.core.files import write_file
     from firmlake.core.folders import Folders

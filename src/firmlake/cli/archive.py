@@ -16,8 +16,8 @@ __all__ = ["archive"]
 def archive(call: Call, target: str) -> int:
     """Copy the landed answers of published runs to TARGET: a folder, or s3://, gs:// or az://.
 
-    Files that TARGET already has are not changed. A damaged run is skipped and reported. `flows/replay.py` builds one
-    warehouse from the archived runs of several data folders.
+    Files that TARGET already has are not changed. A damaged run is left out, and the output names it.
+    `flows/replay.py` builds one warehouse from the archived runs of several data folders.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock

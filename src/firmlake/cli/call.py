@@ -95,10 +95,15 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
     @click.option(
         "--config", type=click.Path(path_type=Path), help="Settings file to read instead of config/firmlake.toml."
     )
-    @click.option("--data", type=click.Path(path_type=Path), help="Data folder; sets paths.data.")
+    @click.option("--data", type=click.Path(path_type=Path), help="Data folder to use; sets paths.data.")
     @click.option("--set", "flags", multiple=True, metavar="KEY=VALUE", help="Override a setting: --set api.threads=8.")
     @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
-    @click.option("--log", "log_file", type=click.Path(path_type=Path), help="Append a log in JSON lines; - is stderr.")
+    @click.option(
+        "--log",
+        "log_file",
+        type=click.Path(path_type=Path),
+        help="Append a log in JSON lines to this file; - is stderr.",
+    )
     @wraps(function)
     def wrapper(
         config: Path | None,

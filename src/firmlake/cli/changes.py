@@ -20,10 +20,14 @@ _MEMORY = "400MB"
 @click.option(
     "--since",
     metavar="RUN|DATE",
-    help="Only events found after this run or time (UTC). Default: the last run and the last overview of lists.",
+    help="Only changes found after this run or time (UTC). Default: the last run and the last `service-lists`.",
 )
 @click.option(
-    "--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind, such as period_restated; repeatable."
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    help="Only changes of this kind, such as period_restated; repeatable.",
 )
 @click.option("--company", metavar="NUMBER", help='Only this company, such as "BE 0403.091.220".')
 @click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
@@ -31,7 +35,7 @@ _MEMORY = "400MB"
     "--format",
     "kind_of_file",
     type=click.Choice(["table", "csv", "json"]),
-    help="Default: the ending of --out.",
+    help="Output format. Default: by the ending of --out, else table.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
 @command
@@ -44,7 +48,7 @@ def changes(
     kind_of_file: str | None,
     out: Path | None,
 ) -> None:
-    """Show what changed: accounts, restatements, parents, children, stakes, lookalikes, health, lists."""
+    """Show what runs found changed: accounts, names, parents, children, stakes, lookalikes, health, service lists."""
     from firmlake.core.folders import Folders
     from firmlake.core.memory import greater_limit
     from firmlake.core.parts import write_parts

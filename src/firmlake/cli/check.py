@@ -22,19 +22,29 @@ __all__ = ["check"]
 @click.command()
 @click.argument("company_list", metavar="[LIST]", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--company", "named", multiple=True, metavar="NUMBER", help='Ask for this company, such as "BE 0403.227.515".'
+    "--company",
+    "named",
+    multiple=True,
+    metavar="NUMBER",
+    help='Request this company, such as "BE 0403.227.515"; repeatable.',
 )
 @click.option(
     "--companies", "most", type=click.IntRange(1, 100), default=3, show_default=True, metavar="N",
-    help="Ask for at most N companies, including one that does not exist; each costs at most one credit.",
+    help="Request at most N companies, including one that does not exist; each costs at most one credit.",
 )  # fmt: skip
-@click.option("--write", "path", type=click.Path(path_type=Path), metavar="FILE", help="Write the settings that fit.")
+@click.option(
+    "--write",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write settings that fit the service to FILE.",
+)
 @command
 def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: int, path: Path | None) -> int:
-    """Ask a service for a few companies, and compare its behaviour with every assumption about it.
+    """Request a few companies from a service, and compare its behaviour with every assumption about it.
 
-    Asks for companies of LIST, or for well-known companies without LIST. Paid answers land as a run of their own, so
-    the next run does not pay for them again. Nothing is changed at the service.
+    The companies come from LIST; without LIST they are well-known ones. Answers that were paid for are stored like
+    those of a run, so the next run does not buy them again. Nothing is changed in the service.
     """
     from firmlake.api import service
     from firmlake.check.check import REQUESTS_MAX, choose_companies, write_settings

@@ -38,14 +38,14 @@ def file_options(function: F) -> F:
         "--out",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Write the list with the figures of its companies: .xlsx, .csv or .parquet.",
+        help="Write the list with the figures of its companies to FILE: .xlsx, .csv or .parquet.",
     )
     columns = click.option(
         "--columns",
         metavar="NAME,...",
         callback=_help_columns,
         is_eager=True,
-        help="Columns that --out adds to the list; `--columns help` lists all.",
+        help="Columns that --out adds to the list; `--columns help` shows all of them.",
     )
     return out(columns(function))
 
@@ -69,7 +69,7 @@ def company_list() -> None:
 @click.argument("name", required=False)
 @command
 def show(call: Call, name: str | None) -> None:
-    """Show all lists. With NAME, show the status of its lines, and which companies joined or left it last."""
+    """Show all lists. With NAME, show the status of its lines, and which companies joined or left most recently."""
     from firmlake.core.folders import Folders
     from firmlake.report.list_status import read_list_overview, read_list_status
     from firmlake.terminal.company_lists import show_company_list, show_company_lists
@@ -90,7 +90,7 @@ def show(call: Call, name: str | None) -> None:
 @file_options
 @command
 def export(call: Call, name: str, file: Path | None, out: Path | None, columns: str | None) -> None:
-    """Write list NAME to FILE (or --out FILE): every line, with the data of its company. No requests."""
+    """Write list NAME to FILE (or --out FILE): every line, with the data of its company. Sends no request."""
     from firmlake.core.folders import Folders
     from firmlake.exports.list_file import write_list
     from firmlake.terminal.company_lists import describe_written
@@ -116,7 +116,7 @@ def export(call: Call, name: str, file: Path | None, out: Path | None, columns: 
 @click.argument("new_name")
 @command
 def rename(call: Call, name: str, new_name: str) -> None:
-    """Rename list NAME and its history to NEW_NAME; later runs need --list-name, or a file of that name."""
+    """Rename list NAME, with its history, to NEW_NAME. Later runs need --list-name, or a file of that name."""
     _change(call, name, new_name)
 
 
@@ -124,7 +124,7 @@ def rename(call: Call, name: str, new_name: str) -> None:
 @click.argument("name")
 @command
 def remove(call: Call, name: str) -> None:
-    """Remove list NAME and its history from the warehouse; the data of its companies stays."""
+    """Remove list NAME, with its history, from the warehouse. The data of its companies stays."""
     _change(call, name, "")
 
 

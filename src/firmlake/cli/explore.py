@@ -13,13 +13,13 @@ __all__ = ["explore"]
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port on 127.0.0.1. Default: a free one."
 )
-@click.option("--no-browser", is_flag=True, help="Only print the address; open no browser.")
+@click.option("--no-browser", is_flag=True, help="Print the address without opening a browser.")
 @command
 def explore(call: Call, port: int, no_browser: bool) -> None:
-    """Look at the newest generation in a browser: portfolio, companies, groups, changes, alerts, SQL.
+    """Show the newest generation in a browser: portfolio, companies, groups, changes, alerts, SQL.
 
-    The application is read-only, answers only on this machine, and contacts no other host. It shows each newly
-    published generation without a restart. Needs the extra `explore`.
+    The application only reads the warehouse, accepts connections from this machine only, and contacts no other host. It
+    shows a new generation as soon as that is published. Needs the extra `explore`.
     """
     import webbrowser
 

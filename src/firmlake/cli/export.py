@@ -22,31 +22,35 @@ __all__ = ["export"]
     "--format",
     "file_format",
     type=click.Choice(["parquet", "delta", "iceberg", "csv", "xlsx"]),
-    help="Default: parquet.",
+    help="File format. Default: parquet.",
 )
 @click.option(
-    "--changes", is_flag=True, default=None, help="Only rows that changed since the last export to TARGET, marked."
+    "--changes",
+    is_flag=True,
+    default=None,
+    help="Only rows that changed since the last export to TARGET, each marked with its change.",
 )
-@click.option("--as-of", metavar="RUN", help="The warehouse as it was after RUN; leaves latest.json alone.")
+@click.option("--as-of", metavar="RUN", help="Export the warehouse as it was after RUN; does not change latest.json.")
 @click.option(
     "--list",
     "company_list",
     default="",
     metavar="NAME",
-    help="Only the companies of this list; leaves latest.json alone.",
+    help="Only the companies of this list; does not change latest.json.",
 )
-@click.option("--table", "tables", multiple=True, metavar="NAME", help="Only this table; may be repeated.")
+@click.option("--table", "tables", multiple=True, metavar="NAME", help="Only this table; repeatable.")
 @click.option(
     "--ddl",
     type=click.Choice(["snowflake", "bigquery", "redshift", "databricks", "postgres"]),
-    help="Print CREATE TABLE and the load statements for this export.",
+    help="Print the SQL script that creates the tables and loads this export.",
 )
 @click.option("--dbt", is_flag=True, help="Print a dbt sources file for this export.")
 @command
 def export(call: Call, as_of: str | None, company_list: str, ddl: str | None, dbt: bool, **options: Any) -> None:
     """Export the newest generation to TARGET: a folder, or s3://, gs:// or az://.
 
-    Repeating an export does nothing. Readers follow TARGET/latest.json, which always names a complete export.
+    An export that TARGET already has is not written again. Readers follow TARGET/latest.json, which always
+    names a complete export.
     """
     from firmlake.exports.export import export_as_set
 

@@ -17,17 +17,22 @@ __all__ = ["forget"]
 @click.command()
 @click.argument("kind", required=False, type=click.Choice(["person", "contact", "company"]))
 @click.argument("subject", nargs=-1)
-@click.option("--company", nargs=2, metavar="COUNTRY NUMBER", help="Forget the person about this company only.")
 @click.option(
-    "--from", "file", type=click.Path(path_type=Path), help="File with a subject on each line; they take one pass."
+    "--company", nargs=2, metavar="COUNTRY NUMBER", help="Forget the person only in the data of this company."
+)
+@click.option(
+    "--from",
+    "file",
+    type=click.Path(path_type=Path),
+    help="File with one subject on each line; all are forgotten in one pass.",
 )
 @click.option(
     "--gone",
     multiple=True,
     metavar="COPY",
-    help="Stop looking for this archive, export or database, because it was destroyed; named as in the output.",
+    help="Stop looking for this archive, export or database, because it was destroyed. Name it as `forget` does.",
 )
-@click.option("--dry-run", is_flag=True, help="Show every place that names them; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show every place that names the subjects; change nothing.")
 @command
 def forget(
     call: Call,
@@ -46,7 +51,7 @@ def forget(
     firmlake forget contact 4711
     firmlake forget company BE 0403227515
 
-    Without a subject, finish an interrupted call and clean restored files. See docs/privacy.md for details.
+    Without a subject, finish an interrupted call and clean restored files. docs/privacy.md explains what is erased.
     """  # noqa: D301 - \b keeps the lines of the examples apart
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock

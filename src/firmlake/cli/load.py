@@ -23,9 +23,9 @@ __all__ = ["load"]
     "tables",
     multiple=True,
     metavar="NAME",
-    help="Only this table, and the tables that the schema already has; repeatable.",
+    help="Load only this table, and the tables that the schema already has; repeatable.",
 )
-@click.option("--whole", is_flag=True, help="Compare all rows, even if the changes since the last load are known.")
+@click.option("--whole", is_flag=True, help="Compare all rows, not only those that changed since the last load.")
 @click.option("--take-over", is_flag=True, help="Replace what another data folder loaded into the schema.")
 @command
 def load(
@@ -33,13 +33,13 @@ def load(
 ) -> None:
     """Load the newest generation into the tables of TARGET.
 
-    TARGET is postgres://HOST/DATABASE, snowflake://ACCOUNT/DATABASE, bigquery://PROJECT/DATASET or duckdb:FILE. The
-    login comes from the usual place of each driver: ~/.pgpass, SNOWFLAKE_USER with a key file or SNOWFLAKE_PASSWORD,
+    TARGET is postgres://HOST/DATABASE, snowflake://ACCOUNT/DATABASE, bigquery://PROJECT/DATASET or duckdb:FILE. Each
+    driver finds the login where it usually does: ~/.pgpass, SNOWFLAKE_USER with a key file or SNOWFLAKE_PASSWORD,
     GOOGLE_APPLICATION_CREDENTIALS.
 
-    The first load writes all rows. Later loads write the rows that changed, and delete rows that are gone. If somebody
-    else changed the tables, all rows are loaded. Readers see either the previous load or this one. To resume an
-    interrupted load, repeat it. A schema belongs to one data folder.
+    The first load writes all rows. Later loads write only the rows that changed, and delete rows that are gone. If
+    something else changed the tables, all rows are loaded again. Readers see either the previous load or this one.
+    To resume an interrupted load, run the command again. A schema belongs to one data folder.
     """
     from firmlake.core.folders import Folders
     from firmlake.delivery.load import load as carry_out

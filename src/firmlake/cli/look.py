@@ -21,7 +21,7 @@ __all__ = ["company", "query", "report", "status"]
 _LIST = click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
 _LIST_ALONE = click.option(
     "--list", "company_list", default="", metavar="NAME",
-    help="Only the companies of this list; percentiles, ranks, groups and totals then cover only these.",
+    help="Only the companies of this list; percentiles, ranks, groups and totals then count no others.",
 )  # fmt: skip
 """For queries and the report: all tables then hold only these companies."""
 
@@ -33,7 +33,7 @@ _LIST_ALONE = click.option(
 )
 @command
 def status(call: Call, company_list: str, metrics: Path | None) -> None:
-    """Show the last run, what runs now, what is unfinished or parked and why, and what to do next."""
+    """Show the last run, what is running, what is unfinished or incomplete and why, and what to do next."""
     from firmlake.api.service import key_of
     from firmlake.core.files import write_file
     from firmlake.core.folders import Folders
@@ -64,7 +64,7 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
     "--format",
     "kind",
     type=click.Choice(["table", "csv", "json", "parquet", "markdown"]),
-    help="Default: the ending of --out, else table.",
+    help="Output format. Default: by the ending of --out, else table.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file instead of stdout.")
 @_LIST_ALONE
@@ -73,7 +73,8 @@ def status(call: Call, company_list: str, metrics: Path | None) -> None:
 def query(call: Call, sql: str, kind: str | None, out: Path | None, company_list: str, allow_files: bool) -> None:
     """Query the newest generation of the warehouse with DuckDB SQL, read-only.
 
-    SQL can access only the warehouse, so a query from somebody else can neither read nor write a file.
+    Without --allow-files, SQL can reach nothing but the warehouse: a query that you got from somebody else can neither
+    read nor write a file.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.parts import read_rows, write_parts
@@ -134,20 +135,24 @@ def report(call: Call, path: Path | None, company_list: str) -> None:
 
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="COUNTRY NUMBER")
-@click.option("--dataset", "datasets", multiple=True, type=click.Choice(["financials", "lookalikes", "relationships"]))
+@click.option(
+    "--dataset", "datasets", multiple=True, type=click.Choice(["financials", "lookalikes", "relationships"]),
+    help="Fetch only this dataset; repeatable. Default: run.datasets.",
+)  # fmt: skip
 @click.option(
     "--page",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write what the warehouse holds as HTML; send no request.",
+    help="Write what the warehouse holds about the company to an HTML file; fetch nothing.",
 )
-@click.option("--sandbox", "is_demo", is_flag=True, help="Ask the embedded service.")
+@click.option("--sandbox", "is_demo", is_flag=True, help="Use the embedded service.")
 @command
 def company(call: Call, words: tuple[str, ...], datasets: tuple[str, ...], page: Path | None, is_demo: bool) -> int:
-    """Fetch one company, such as BE 0403227515, publish its data and print it. Costs a credit outside its paid window.
+    """Fetch one company, such as BE 0403227515, publish its data and print it. Costs at most one credit.
 
-    The answers land in the data folder like those of any run; --sandbox uses the data folder of the demo. With --page,
-    nothing is fetched: the page shows ten years of figures, peers, owners, changes, and the source of each figure.
+    The answers are stored in the data folder like those of any run; --sandbox uses the data folder of the demo. With
+    --page, nothing is fetched. The page shows figures over ten years, peers, owners, changes, and the origin of each
+    figure.
     """
     from firmlake.core.folders import Folders
     from firmlake.enrich import lookup

@@ -18,12 +18,26 @@ __all__ = ["match"]
 @click.argument("names", metavar="NAMES", type=click.Path(path_type=Path))
 @click.option(
     "--register", multiple=True, required=True, type=click.Path(path_type=Path), metavar="FILE",
-    help="A register file; repeat the option for files that belong together.",
+    help="File of the register; repeat the option for files that belong together.",
 )  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), help="File to write: .csv, .parquet or .xlsx.")
-@click.option("--map", "mapped", multiple=True, metavar="ROLE=COLUMN", help="Name the column of name, place, vat ...")
 @click.option(
-    "--accept", type=float, default=2.0, metavar="SCORE", help="Accept similar names with at least this score."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="File to write: .csv, .parquet or .xlsx. Default: NAMES with the ending .matched.csv.",
+)
+@click.option(
+    "--map",
+    "mapped",
+    multiple=True,
+    metavar="ROLE=COLUMN",
+    help="Column to use as name, place, postcode, vat or country.",
+)
+@click.option(
+    "--accept",
+    type=float,
+    default=2.0,
+    metavar="SCORE",
+    help="Accept similar names with at least this score, 0 to 1. Default: accept none.",
 )
 @command
 def match(
@@ -31,9 +45,10 @@ def match(
 ) -> None:
     """Find the company numbers for the companies in NAMES in a register file. Sends no request.
 
-    The register is the open data of the KBO (denomination.csv, address.csv) or of SIRENE (StockUniteLegale,
+    The register can be the open data of the KBO (denomination.csv, address.csv) or of SIRENE (StockUniteLegale,
     StockEtablissement), an export of the KVK, or any list with numbers and names. Legal forms, accents and punctuation
-    are ignored. Similar companies are listed as candidates with a score; --accept sets the score that accepts them.
+    are ignored. A company whose name is only similar is listed as a candidate with a score; --accept sets the score
+    from which a candidate counts as found.
     """
     from firmlake.match.match import ROLES, match_names
 

@@ -1,4 +1,4 @@
-"""The command `prune`: remove old files that are no longer needed."""
+"""The command `prune`: remove old files and expired personal data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["prune"]
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
-@click.option("--generations", metavar="N", help="Generations to keep; sets run.keep_generations.")
+@click.option("--generations", metavar="N", help="Number of generations to keep; sets run.keep_generations.")
 @click.option(
     "--staged-days",
     type=click.IntRange(min=0),
@@ -23,16 +23,16 @@ __all__ = ["prune"]
 @click.option(
     "--landed-days",
     type=click.IntRange(min=0),
-    help="Also remove landed answers of runs older than this many days: copy them first.",
+    help="Also remove landed answers of runs older than this many days; archive them first.",
 )
 @command
 def prune(call: Call, dry_run: bool, generations: str | None, staged_days: int | None, landed_days: int | None) -> int:
-    """Remove old files that are no longer needed. Without an age, remove only old generations.
+    """Remove old generations, personal data older than `privacy.keep_days`, and with an option other old files.
 
-    `privacy.keep_days` sets how long personal data is kept: landed answers, refused lines, contacts, lists, lookups.
-    Either the landed answers or the staged tables of a run always stay. The generation from which the next load or
-    export of changes starts stays too; the output names these targets, and how to drop one that no longer exists. A
-    damaged run is not touched, but reported.
+    Personal data is landed answers, refused lines, contacts, cells of lists, and lookups of single companies. Of every
+    run, either the landed answers or the staged tables stay. The generation from which the next load or export of
+    changes starts stays too; the output names these targets, and what to do if a target no longer exists. Nothing of a
+    damaged run is removed; the output names it.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock

@@ -23,7 +23,7 @@ _in_processes = click.option(
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Processes that stage shards in parallel.",
+    help="Number of processes that work in parallel.",
 )
 
 
@@ -68,18 +68,18 @@ def replay(call: Call, processes: int) -> None:
 
 
 @click.command()
-@click.option("--forgotten", is_flag=True, help="Prove instead that no byte holds a forgotten person or company.")
-@click.option("--files", is_flag=True, help="Check only that no file has changed since it was written: much faster.")
+@click.option("--forgotten", is_flag=True, help="Check instead that no file contains a forgotten person or company.")
+@click.option("--files", is_flag=True, help="Check only that no file has changed since it was written; much faster.")
 @_in_processes
 @command
 def verify(call: Call, forgotten: bool, files: bool, processes: int) -> int:
-    """Prove that landed answers, staged tables and warehouse agree.
+    """Check that landed answers, staged tables and warehouse agree.
 
-    All runs are staged and loaded again. With --files, checksums are compared instead: that finds damaged and missing
-    files, but not tables that differ from the answers.
+    The warehouse is rebuilt from the landed answers and compared. With --files, only checksums are compared: that finds
+    damaged and missing files, but not tables that differ from the answers.
 
-    If the landed answers of a run were pruned, only its staged tables and the warehouse are compared; the output counts
-    these runs.
+    If the landed answers of a run were pruned, only its staged tables are compared with the warehouse; the output
+    counts these runs.
     """
     from firmlake.core.folders import Folders
     from firmlake.core.lock import lock

@@ -24,7 +24,9 @@ _RUN_OPTIONS = (
     click.option("--max-credits", metavar="N", help="Spend at most N credits; 0 fetches only what is free."),
     click.option("--max-requests", metavar="N", help="Send at most N requests, including retries."),
     click.option(
-        "--fail-on", metavar="any|SHARE", help="Share of failed companies above which the run counts as failed."
+        "--fail-on",
+        metavar="any|SHARE",
+        help="Exit with code 3 if any company failed (the default), or only if more than this share did, such as 0.02.",
     ),
     click.option("--refresh", is_flag=True, help="Fetch all companies again, even fresh ones."),
 )
@@ -38,12 +40,16 @@ def _run_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _LIST_OPTIONS = (
     click.option(
-        "--sample", metavar="N", help="Only the first N companies of LIST to fetch; shows what all would cost."
+        "--sample",
+        metavar="N",
+        help="Fetch only the first N companies of LIST that are not held yet, and show what all would cost.",
     ),
     click.option(
-        "--expand", metavar="lookalikes|parents|children", help="Also fetch these relatives of the companies in LIST."
+        "--expand",
+        metavar="lookalikes|parents|children",
+        help="Also fetch the companies that are related in this way to those in LIST.",
     ),
-    click.option("--depth", metavar="N", help="Steps of --expand, 1 by default. All steps share the budgets."),
+    click.option("--depth", metavar="N", help="Number of steps of --expand. Default: 1. All steps share the budgets."),
 )
 
 
@@ -68,17 +74,19 @@ def _run_settings(call: Call, *, refresh: bool, **options: str | None) -> Settin
 @click.command()
 @_run_options
 @_list_options
-@click.option("--list-name", metavar="NAME", help="Name of the list in the warehouse. Default: the file name.")
+@click.option(
+    "--list-name", metavar="NAME", help="Name of the list in the warehouse. Default: the file name without its ending."
+)
 @file_options
 @command
 @on_list(keep=True)
 def run(call: Call, company_list: Path, out: Path | None, columns: str | None, **options: Any) -> int:
-    """Fetch and publish what is missing or stale for the companies of LIST; --out writes LIST back with figures.
+    """Fetch and publish what is missing or stale for the companies of LIST. With --out, write LIST back with figures.
 
-    LIST is CSV, a workbook (XLSX, XLS, XLSB, ODS), Parquet (or a folder of it), NDJSON or plain text, also compressed
-    with gzip or ZIP; - for standard input, an s3:// address, or a DuckDB file. An unfinished run is resumed, and no
-    landed answer is fetched again. With --expand, each step is a run of its own over the companies that the previous
-    step found, the nearest first.
+    LIST is CSV, a workbook (XLSX, XLS, XLSB, ODS), Parquet (a file or a folder), NDJSON or plain text, also compressed
+    with gzip or ZIP. It can also be - for standard input, an s3:// address, or a DuckDB file. To resume an unfinished
+    run, run the same command again: no stored answer is fetched twice. With --expand, each step is a separate run over
+    the companies that the previous step found, the nearest first.
     """
     from firmlake.enrich.run import enrich
 
@@ -98,7 +106,7 @@ def run(call: Call, company_list: Path, out: Path | None, columns: str | None, *
 @_run_options
 @command
 def redrive(call: Call, **options: Any) -> int:
-    """Ask again for the companies that failed, from any list."""
+    """Fetch again everything that failed, from any list."""
     from firmlake.core.folders import Folders
     from firmlake.enrich import run as runner
 
@@ -110,7 +118,7 @@ def redrive(call: Call, **options: Any) -> int:
 @click.command()
 @command
 def demo(call: Call) -> int:
-    """Run the sample list on the embedded service: no key, no network."""
+    """Enrich the sample list on the embedded service. Needs no key and no network."""
     from firmlake.enrich.run import enrich
 
     sample = find_sample()
@@ -124,9 +132,9 @@ def demo(call: Call) -> int:
 @command
 @on_list(keep=False)
 def plan(call: Call, company_list: Path, **options: Any) -> None:
-    """Show what `run LIST` would ask for and cost. Sends no request and writes nothing.
+    """Show what `run LIST` would fetch and cost. Sends no request and writes nothing.
 
-    The steps of --expand are priced as far as the warehouse already knows their companies.
+    The cost of --expand is shown for the steps whose companies the warehouse already knows.
     """
     from firmlake.enrich import expand
     from firmlake.enrich import plan as planning

@@ -29,7 +29,7 @@ __all__ = ["contacts", "service_lists"]
     type=click.Choice(["STATIC", "SMART", "OVERVIEW"], case_sensitive=False),
     default="OVERVIEW",
     show_default=True,
-    help="Static lists, smart lists, or both.",
+    help="Which lists to read: static lists, smart lists, or all (OVERVIEW).",
 )
 @command
 def service_lists(call: Call, kind: ListKind) -> None:
@@ -62,14 +62,14 @@ def contacts() -> None:
     type=int,
     required=True,
     metavar="ID",
-    help="The list; `service-lists` shows them.",
+    help="Id of the list; `firmlake service-lists` shows the ids.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="PLAN", help="The plan file; default: named after FILE."
+    "--out", type=click.Path(path_type=Path), metavar="PLAN", help="Plan file to write. Default: named after FILE."
 )
 @command
 def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
-    """Write a plan for the contacts in FILE that a list still lacks. Nothing is added yet.
+    """Plan which contacts in FILE to add to a list: those that were not added before. Adds nothing yet.
 
     FILE has a country, a company number and a contact id on each line: CSV, XLSX, Parquet or NDJSON.
     """
@@ -81,12 +81,14 @@ def plan(call: Call, file: Path, list_id: int, out: Path | None) -> int:
 
 
 @contacts.command()
-@click.option("--service-list", "--list", "list_id", type=int, required=True, metavar="ID", help="The list.")
-@click.option("--also-not-found", is_flag=True, help="Also contacts that the service did not find last time.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="PLAN", help="The plan file.")
+@click.option("--service-list", "--list", "list_id", type=int, required=True, metavar="ID", help="Id of the list.")
+@click.option("--also-not-found", is_flag=True, help="Include contacts that the service did not find last time.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="PLAN", help="Plan file to write. Default: named after the list."
+)
 @command
 def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) -> int:
-    """Write a plan to send failed contacts again that may succeed now. Nothing is sent yet."""
+    """Plan to send again the contacts that were not added but may succeed now. Sends nothing yet."""
     from firmlake.core.folders import Folders
     from firmlake.service_lists import operations
     from firmlake.terminal.service_lists import plan_facts
@@ -105,7 +107,7 @@ def redrive(call: Call, list_id: int, also_not_found: bool, out: Path | None) ->
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
 @command
 def apply(call: Call, plan_file: Path) -> int:
-    """Add exactly the contacts in PLAN to its list. Run it again to resume where it stopped."""
+    """Add exactly the contacts in PLAN to its list. To resume an interrupted call, run it again."""
     from firmlake.service_lists import operations
     from firmlake.service_lists.contact_planning import check_plan, read_plan
     from firmlake.terminal.progress import Counter, show_progress

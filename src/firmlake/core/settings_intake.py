@@ -12,7 +12,7 @@ __all__ = ["IntakeSettings"]
 
 
 class IntakeSettings(SettingsSection, frozen=True):
-    """How to read a company list, if firmlake cannot find it out from the file."""
+    """How to read a company list, if firmlake cannot detect it from the file."""
 
     country_column: Annotated[
         str, Meta(description='column of the country, by name or position from 1; "" detects it')
@@ -24,28 +24,32 @@ class IntakeSettings(SettingsSection, frozen=True):
         str,
         Meta(description='column of the contact id in a list of contacts, by name or position from 1; "" detects it'),
     ] = ""
-    default_country: Annotated[Literal["", "BE", "NL", "FR"], Meta(description="country of lines without one")] = ""
+    default_country: Annotated[Literal["", "BE", "NL", "FR"], Meta(description="country for lines that state none")] = (
+        ""
+    )
     delimiter: Annotated[str, Meta(max_length=1, description='field separator of CSV; "" detects it')] = ""
     encoding: Annotated[str, Meta(description='encoding of text files; "" detects it')] = ""
     header: Annotated[
-        Literal["auto", "yes", "no"], Meta(description="whether a line holds the names of the columns")
+        Literal["auto", "yes", "no"],
+        Meta(description="whether the list has a line with the names of the columns; auto detects it"),
     ] = "auto"
     header_row: Annotated[
         int, Meta(ge=0, description="number of the line with the names of the columns; 0 detects it")
     ] = 0
-    sheet: Annotated[str, Meta(description='sheet of a workbook; "" uses the first with company numbers')] = ""
-    max_rows: Annotated[int, Meta(ge=1, description="most lines of a list; a longer list is refused")] = 50_000_000
-    max_columns: Annotated[int, Meta(ge=1, description="most columns of a list")] = 16_384
+    sheet: Annotated[str, Meta(description='worksheet to read; "" uses the first that has company numbers')] = ""
+    max_rows: Annotated[int, Meta(ge=1, description="most lines in a list; a longer list is refused")] = 50_000_000
+    max_columns: Annotated[int, Meta(ge=1, description="most columns in a list; a wider list is refused")] = 16_384
     max_cells: Annotated[
-        int, Meta(ge=1, description="most cells of a worksheet, empty ones included; each takes 50 bytes")
+        int, Meta(ge=1, description="most cells in a worksheet, empty ones included; each takes 50 bytes of memory")
     ] = 25_000_000
     max_inflated_megabytes: Annotated[
-        int, Meta(ge=1, description="largest size of a compressed list after decompression")
+        int, Meta(ge=1, description="largest size of a compressed list after decompression, in megabytes")
     ] = 8192
     keep_columns: Annotated[
         tuple[str, ...],
         Meta(
-            min_length=1, description='columns kept and returned, also for refused lines: ["all"], ["none"], or names'
+            min_length=1,
+            description='columns to keep and to return, also for refused lines: ["all"], ["none"], or names',
         ),
     ] = ("all",)
 

@@ -131,21 +131,29 @@ _KNOWN_ON = """
 _DATES = """{'country': country, 'company_number': company_number, 'start_date': start_date, 'end_date': end_date}"""
 
 _MOMENT = (
-    "moment is a run, or a time, in UTC unless it has an offset or a zone, which counts runs whose last answers came "
-    "by then, or every run if it is now or later. A day counts as its first moment; an unknown run fails."
+    "moment is a run or a time. A time counts the runs whose last answers came by then; it is in UTC unless it has an "
+    "offset or a zone, a day is its first moment, and now or later counts every run. An unknown run is an error."
 )
 
 
 def _as_of(table: Table) -> Macro:
-    left_out = f" Without {', '.join(table.volatile)}, whose earlier values are not kept." if table.volatile else ""
+    left_out = f" Without {', '.join(table.volatile)}, because earlier values are not kept." if table.volatile else ""
     query = _AS_OF.format(table=table.name, began=_BEGAN, columns=", ".join(as_of_columns(table)))
-    meaning = f"{table.name} as this warehouse held it; {_MOMENT}{left_out}"
+    meaning = f"The rows of {table.name} that the warehouse held at a moment; {_MOMENT}{left_out}"
     return Macro("MACRO TABLE", f"{table.name}_as_of", "moment", query, meaning)
 
 
 def _macros() -> Iterator[Macro]:
-    yield Macro("MACRO", "generation_at", "moment", _GENERATION_AT, f"Generation that was the newest; {_MOMENT}")
-    yield Macro("MACRO TABLE", "runs_as_of", "moment", _RUNS_AS_OF, f"Runs that the warehouse held; {_MOMENT}")
+    yield Macro(
+        "MACRO",
+        "generation_at",
+        "moment",
+        _GENERATION_AT,
+        f"The number of the generation that was the newest at a moment; {_MOMENT}",
+    )
+    yield Macro(
+        "MACRO TABLE", "runs_as_of", "moment", _RUNS_AS_OF, f"The runs that the warehouse held at a moment; {_MOMENT}"
+    )
     for table in TABLES.values():
         if table.volatile is not None:
             yield _as_of(table)
@@ -155,11 +163,12 @@ def _macros() -> Iterator[Macro]:
         "financials_known_on",
         "day",
         _KNOWN_ON.format(columns=columns, known=_KNOWN, period=_DATES),
-        "One row for each financial period whose accounts were received on or before a day, for back-tests. It shows "
-        "the filing received last by then, as we held it then, or as we first saw it if our first answer came later. "
-        "Accounts received later, and periods without date_received, do not show. If a later run corrected the dates "
-        "of a period, it shows once: of two periods that overlap by more than half of the shorter and were never in "
-        "one answer, only one. Without position, whose earlier values are not kept.",
+        "One row for each financial period whose accounts were received on or before a day, for back-tests. It has the "
+        "filing received last by then, as the warehouse held it on that day, or as firmlake first saw it if the first "
+        "answer came later. Accounts received later and periods without date_received are left out. If a later run "
+        "corrected the dates of a period, the period is there once: of two periods that overlap by more than half of "
+        "the shorter one and were never in the same answer, only one is there. Without position, because earlier "
+        "values are not kept.",
     )
 
 

@@ -11,52 +11,57 @@ __all__ = ["TABLES_OF_COMPANIES"]
 _PERIOD = service_columns(
     "financials", "period", ("start_date", "First day of the period"), ("end_date", "Last day of the period")
 )
-_DUP_NO = Column("dup_no", "integer", "Filing of the period: 0 for the one received first, 1 for the next, ...")
+_DUP_NO = Column(
+    "dup_no", "integer", "Number of the filing: a period can be filed again, and 0 is the filing received first"
+)
 
 _FINANCIAL_VALUES = service_columns(
     "financials",
     "period",
-    ("date_received", "Day the accounts were received"),
-    ("health_indicator", "Score of financial health; range and meaning are not specified, so rank only"),
-    ("revenue", "Revenue, in the currency of the accounts"),
-    ("gross_margin", "Gross margin, in the currency of the accounts"),
-    ("ebitda", "Earnings before interest, taxes, depreciation and amortisation"),
-    ("ebit", "Earnings before interest and taxes"),
-    ("net_profit", "Net profit of the period; negative is a loss"),
+    ("date_received", "Day on which the accounts were received, according to the service"),
+    (
+        "health_indicator",
+        "Financial health score of the service; its range and meaning are not specified, so use it for ranking only",
+    ),
+    ("revenue", "Revenue of the period"),
+    ("gross_margin", "Gross margin of the period, as an amount"),
+    ("ebitda", "EBITDA of the period: earnings before interest, taxes, depreciation and amortisation"),
+    ("ebit", "EBIT of the period: earnings before interest and taxes"),
+    ("net_profit", "Net profit of the period; a loss is negative"),
     ("cash", "Cash at the end of the period"),
     ("cash_flow", "Cash flow of the period"),
-    ("net_working_capital", "Net working capital"),
-    ("net_working_capital_requirement", "Net working capital requirement"),
-    ("current_ratio", "Current ratio, as the service states it"),
-    ("quick_ratio", "Quick ratio, as the service states it"),
+    ("net_working_capital", "Net working capital at the end of the period"),
+    ("net_working_capital_requirement", "Net working capital requirement at the end of the period"),
+    ("current_ratio", "Current ratio, as computed by the service"),
+    ("quick_ratio", "Quick ratio, as computed by the service"),
     ("total_assets", "Total assets at the end of the period"),
-    ("equity", "Equity; may be negative"),
-    ("capital", "Capital"),
-    ("retained_earnings", "Retained earnings; negative is an accumulated loss"),
-    ("debt", "Debt"),
-    ("long_term_debt", "Debt due after more than a year"),
-    ("long_term_debt_financial", "Of the long-term debt: financial"),
-    ("long_term_debt_accounts_payable", "Of the long-term debt: accounts payable"),
-    ("short_term_debt", "Debt due within a year"),
-    ("short_term_debt_financial", "Of the short-term debt: financial"),
-    ("short_term_debt_accounts_payable", "Of the short-term debt: accounts payable"),
-    ("employee_count", "Employees"),
-    ("new_hire_count", "People hired in the period"),
-    ("employee_male_fraction", "Share of employees that are men, 0 to 1"),
-    ("employee_female_fraction", "Share of employees that are women, 0 to 1"),
+    ("equity", "Equity at the end of the period; may be negative"),
+    ("capital", "Capital at the end of the period"),
+    ("retained_earnings", "Retained earnings at the end of the period; an accumulated loss is negative"),
+    ("debt", "Total debt at the end of the period"),
+    ("long_term_debt", "Part of the debt that is due after more than a year"),
+    ("long_term_debt_financial", "Financial part of the long-term debt"),
+    ("long_term_debt_accounts_payable", "Accounts payable within the long-term debt"),
+    ("short_term_debt", "Part of the debt that is due within a year"),
+    ("short_term_debt_financial", "Financial part of the short-term debt"),
+    ("short_term_debt_accounts_payable", "Accounts payable within the short-term debt"),
+    ("employee_count", "Number of employees"),
+    ("new_hire_count", "Number of people hired in the period"),
+    ("employee_male_fraction", "Share of employees who are men, 0 to 1"),
+    ("employee_female_fraction", "Share of employees who are women, 0 to 1"),
 )
 
 TABLES_OF_COMPANIES = (
     Table(
         "companies",
-        "One row for each company ever accepted from a list, found or not",
+        "One row for each company that a run planned to fetch, found or not",
         ("country", "company_number"),
         (
             *COMPANY,
             Column(
                 "name",
                 "text",
-                "Name, in the language of the run",
+                "Name of the company, in the language of the run",
                 "not found or not fetched yet",
                 "identifier.name",
                 privacy="company",
@@ -64,19 +69,25 @@ TABLES_OF_COMPANIES = (
             Column(
                 "place",
                 "text",
-                "Place, in the language of the run",
+                "Place of the company, in the language of the run",
                 "not found or not fetched yet",
                 "identifier.place",
                 privacy="company",
             ),
-            Column("fetched_at", "timestamp", "When name and place were received, UTC", "never"),
+            Column(
+                "fetched_at",
+                "timestamp",
+                "Time at which name and place were received, UTC",
+                "not found or not fetched yet",
+            ),
             Column(
                 "paid_at",
                 "timestamp",
-                "Start of the paid window, in which its requests are free, UTC",
+                "Start of the newest paid window, UTC: for run.credit_window_days from then on, requests for the "
+                "company are free",
                 "never found, so never paid for",
             ),
-            Column("run_id", "text", "Run that last asked for the company"),
+            Column("run_id", "text", "Last run that planned to fetch the company"),
         ),
         volatile=("fetched_at", "paid_at", "run_id"),
     ),
@@ -88,11 +99,15 @@ TABLES_OF_COMPANIES = (
             *COMPANY,
             *_PERIOD,
             _DUP_NO,
-            Column("position", "integer", "Place in the service's answer; 0 is the first and usually the newest"),
+            Column(
+                "position",
+                "integer",
+                "Position of the period in the service's answer, from 0; 0 is usually the newest period",
+            ),
             *_FINANCIAL_VALUES,
             *TAIL,
         ),
-        # New accounts move all earlier ones down by one, which is no change of these.
+        # New accounts move all earlier ones down by one. That does not change the earlier accounts.
         volatile=("position",),
     ),
     Table(
@@ -103,11 +118,11 @@ TABLES_OF_COMPANIES = (
             *COMPANY,
             *_PERIOD,
             _DUP_NO,
-            Column("position", "integer", "Place among the codes of the period, 0 first"),
+            Column("position", "integer", "Position among the codes of the period, from 0"),
             Column(
                 "code",
                 "text",
-                "Joint committee code; leading zeros count",
+                "Joint committee code as the service spells it, leading zeros included",
                 source="financials data[]."
                 + DATASETS["financials"].groups["period"].fields["joint_committee_codes"].path,
             ),
@@ -121,13 +136,13 @@ TABLES_OF_COMPANIES = (
         ("country", "company_number", "rank"),
         (
             *COMPANY,
-            Column("rank", "integer", "Place in the service's answer, 1 first"),
+            Column("rank", "integer", "Position in the service's answer, from 1"),
             *service_columns(
                 "lookalikes",
                 "lookalike",
                 ("lookalike_country", "Country of the similar company"),
-                ("lookalike_company_number", "Its company number, in normal form"),
-                ("score", "Similarity; between 0 and 1 in the examples"),
+                ("lookalike_company_number", "Company number of the similar company, in normal form"),
+                ("score", "Similarity score of the service; expected from 0 to 1, but larger scores are kept"),
             ),
             *TAIL,
         ),
@@ -139,32 +154,44 @@ TABLES_OF_COMPANIES = (
         ("country", "company_number", "direction", "position"),
         (
             *COMPANY,
-            Column("direction", "text", "parent: the related party stands above the company; child: below"),
-            Column("position", "integer", "Place among the parents or children of the answer, 0 first"),
+            Column(
+                "direction",
+                "text",
+                "parent: the related party is above the company; child: the related party is below it",
+            ),
+            Column("position", "integer", "Position among the parents or children in the service's answer, from 0"),
             Column(
                 "related_kind",
                 "text",
-                "company: it has an identifier; named_party: only a name, such as a person; anonymous: neither; "
-                "unknown: the service identifies it in a form we cannot read, see extra_json",
+                "company: the related party has a company number; named_party: it has only a name, such as a person; "
+                "anonymous: it has neither; unknown: firmlake cannot read how the service identifies it, see "
+                "extra_json",
             ),
             *service_columns(
                 "relationships",
                 "parent",
                 ("related_country", "Country of the related company"),
-                ("related_company_number", "Its company number, in normal form if there is one"),
+                (
+                    "related_company_number",
+                    "Company number of the related company, in normal form if its country has one",
+                ),
                 ("related_name", "Name of the related party"),
-                ("related_identifier_name", "Name inside its identifier"),
+                ("related_identifier_name", "Name of the related company, from its identifier"),
                 ("related_place", "Place of the related company"),
-                ("function", "Kind of relationship; SHAREHOLDER occurs, others may"),
-                ("stake_fraction", "Stake, 0 to 1: in the company for a parent row, in the child for a child row"),
+                ("function", "Kind of relationship: SHAREHOLDER, or another value of the service"),
+                (
+                    "stake_fraction",
+                    "Stake as a fraction, 0 to 1: for a parent, its stake in the company; for a child, the stake in "
+                    "the child",
+                ),
             ),
             *TAIL,
         ),
-        volatile=("position",),  # a parent that goes moves all that follow
+        volatile=("position",),  # a parent that leaves moves all that follow
     ),
     Table(
         "company_state",
-        "One row for each company and dataset asked for, with its latest status",
+        "One row for each company and dataset that a run planned to fetch, with its latest status",
         ("country", "company_number", "dataset"),
         (
             *COMPANY,
@@ -172,15 +199,36 @@ TABLES_OF_COMPANIES = (
             Column(
                 "status",
                 "text",
-                "reported: there are rows; empty: the service answered and has none; not_found: no such company; "
-                "failed: no usable answer; forbidden: the token may not use the dataset; unavailable: the service did "
-                "not answer for the dataset (see dead_letters); waiting: not asked, since budget or credits ran out",
+                "reported: the service has records; empty: it has none; not_found: it does not know the company; "
+                "failed: no usable answer; forbidden: the token may not use the dataset; unavailable: the service did"
+                " not answer for the dataset (see dead_letters); waiting: not requested, because budget or credits "
+                "ran out",
             ),
-            Column("record_count", "count", "Records of the answer held, without rejected ones", "never answered"),
-            Column("reject_count", "count", "Rejected records of the answer held, see rejects", "never answered"),
-            Column("payload_hash", "text", "Hash of the records as received; equal means unchanged", "none held"),
-            Column("fetched_at", "timestamp", "When the answer held was received, UTC", "never answered"),
-            Column("run_id", "text", "Last run that had to ask for the company"),
+            Column(
+                "record_count",
+                "count",
+                "Records in the newest usable answer, without rejected ones",
+                "no usable answer yet",
+            ),
+            Column(
+                "reject_count",
+                "count",
+                "Rejected records in the newest usable answer, see rejects",
+                "no usable answer yet",
+            ),
+            Column(
+                "payload_hash",
+                "text",
+                "Hash of the records as received; equal hashes mean equal records",
+                "no usable answer yet",
+            ),
+            Column(
+                "fetched_at",
+                "timestamp",
+                "Time at which the newest usable answer was received, UTC",
+                "no usable answer yet",
+            ),
+            Column("run_id", "text", "Last run that planned to fetch this dataset of the company"),
         ),
         volatile=("fetched_at", "run_id"),
     ),

@@ -10,7 +10,8 @@ __all__ = ["TABLES_OF_FAILURES", "TABLES_OF_RUNS"]
 _FILE = Column(
     "list_name",
     "text",
-    "File that the company list was read from. Joins file_name in company_lists, not the list_name of other tables",
+    "Name of the file that the company list was read from. Joins file_name in company_lists, not list_name in other "
+    "tables",
 )
 
 TABLES_OF_FAILURES = (
@@ -22,9 +23,9 @@ TABLES_OF_FAILURES = (
             *COMPANY,
             DATASET,
             Column("reason", "text", "Why there is no usable answer"),
-            Column("attempt_count", "count", "Requests that were sent for it"),
+            Column("attempt_count", "count", "Requests sent in the run for this company and dataset"),
             REQUEST,
-            Column("failed_at", "timestamp", "When it was given up, UTC"),
+            Column("failed_at", "timestamp", "Time at which the run gave up, UTC"),
             RUN,
         ),
     ),
@@ -36,25 +37,25 @@ TABLES_OF_FAILURES = (
         (
             *COMPANY,
             DATASET,
-            Column("position", "integer", "Place of the record in the company's answer, 0 first"),
+            Column("position", "integer", "Position of the record in the company's answer, from 0"),
             Column("path", "text", "Dotted path of the value in the service's JSON; empty for the record as a whole"),
             Column(
                 "value",
                 "text",
-                "Start of the value as received; extra_json holds all of it",
-                "it is missing",
+                "Beginning of the value as received; extra_json of the record holds all of it",
+                "the value is missing",
                 privacy="text",
             ),
             Column("reason", "text", "Why the value or record does not fit"),
             Column(
                 "effect",
                 "text",
-                "value: the value is null in its column, and its record is in the tables; record: the record is left "
-                "out; stop: the same as value, but contract.values stops the run",
+                "value: the column is null, and the record is in the tables; record: the record is left out; stop: as"
+                " for value, but the setting contract.values also stops the run",
             ),
             Column("record_json", "text", "The record as received", "only the value was discarded", privacy="text"),
             REQUEST,
-            Column("fetched_at", "timestamp", "When the answer was received, UTC"),
+            Column("fetched_at", "timestamp", "Time at which the answer was received, UTC"),
             RUN,
         ),
     ),
@@ -64,31 +65,44 @@ TABLES_OF_FAILURES = (
         ("run_id", "line"),
         (
             _FILE,
-            Column("line", "integer", "Line in the file that was read (row of a sheet), titles counted; 1 first"),
-            Column("given", "text", "Text of the line", "the line is empty, or not kept", privacy="text"),
+            Column(
+                "line",
+                "integer",
+                "Line number in the file (row number in a worksheet), from 1; titles and header count",
+            ),
+            Column("given", "text", "Text of the line", "the line is empty, or its text is not kept", privacy="text"),
             Column("reason", "text", "Why the line was refused, and how to correct it"),
             RUN,
         ),
     ),
     Table(
         "drift",
-        "One row for each difference between the answers of a run and the known contract. Only records of new or "
-        "changed answers are compared",
+        "One row for each difference between the answers of a run and the contract: the fields and values that "
+        "firmlake expects. Only records of new or changed answers are compared",
         ("run_id", "dataset", "kind", "path"),
         (
             ASKED,
             Column(
                 "kind",
                 "text",
-                "new_field, vanished_field, new_value, discarded_value, rounded_value, other_scale, withheld_value, "
-                "other_place, text_for_number, number_for_text, empty_text, foreign_element, left_out or other_count",
+                "new_field: unknown field; vanished_field: value missing that the previous answer had; new_value: "
+                "unknown value; discarded_value: value that does not fit its column; rounded_value: more digits than "
+                "the column has; other_scale: value above 1 in a field that goes up to 1; withheld_value: fraction "
+                "discarded because the scale of its field is in doubt; other_place: field in another place of the "
+                "record; text_for_number: number sent as text; number_for_text: text sent as number; empty_text: "
+                "empty text, read as null; foreign_element: data that was not requested; left_out: requested company "
+                "missing from the answer; other_count: a count that does not match what the answer holds",
             ),
             Column("path", "text", "Dotted path in the service's JSON"),
             Column(
-                "example", "text", "First value seen", "there is none, such as for a vanished field", privacy="text"
+                "example",
+                "text",
+                "First value with this difference",
+                "there is no value, as for a vanished field",
+                privacy="text",
             ),
             Column("record_count", "count", "Records with this difference"),
-            Column("first_seen_at", "timestamp", "When the first such answer was received, UTC"),
+            Column("first_seen_at", "timestamp", "Time at which the first such answer was received, UTC"),
             CAUSE,
         ),
     ),
@@ -97,137 +111,184 @@ TABLES_OF_FAILURES = (
 TABLES_OF_RUNS = (
     Table(
         "changes",
-        "One row for each event: a change of a company that a run found",
+        "One row for each change of a company that a run found",
         ("run_id", "country", "company_number", "position"),
         (
             *COMPANY,
-            Column("position", "integer", "Place among the events of the company in the run, 0 first"),
+            Column("position", "integer", "Position among the changes of the company in the run, from 0"),
             Column(
                 "kind",
                 "text",
-                "company_appeared, company_gone, company_renamed, company_moved, new_accounts, period_returned, "
-                "period_restated, period_removed, committees_changed, health_up, health_down, parent_in, parent_out, "
-                "child_in, child_out, function_changed, stake_changed, lookalike_in or lookalike_out",
+                "company_appeared, company_gone, company_renamed, company_moved (another place), new_accounts, "
+                "period_returned (a removed filing is back), period_restated (other figures), period_removed (a "
+                "filing is gone), committees_changed, health_up, health_down, parent_in, parent_out, child_in, "
+                "child_out, function_changed, stake_changed, lookalike_in or lookalike_out (among the first "
+                "lookalikes, see run.lookalikes_watched)",
             ),
-            Column("start_date", "date", "First day of the period", "not about a period"),
-            Column("end_date", "date", "Last day of the period", "not about a period"),
-            Column("dup_no", "integer", "Which filing of the period, as in financials", "not about a filing"),
-            Column("direction", "text", "parent or child", "not about a related party"),
-            Column("related_country", "text", "Country of the other company", "none, or not identified"),
+            Column("start_date", "date", "First day of the period that changed", "not about a period"),
+            Column("end_date", "date", "Last day of the period that changed", "not about a period"),
+            Column("dup_no", "integer", "Number of the filing, as in financials", "not about a filing"),
             Column(
-                "related_company_number", "text", "Its company number", "none, or not identified", privacy="company"
+                "direction",
+                "text",
+                "What the related party is to the company: parent or child",
+                "not about a related party",
+            ),
+            Column(
+                "related_country",
+                "text",
+                "Country of the parent, child or lookalike",
+                "not about one, or the service gives no company number",
+            ),
+            Column(
+                "related_company_number",
+                "text",
+                "Company number of the parent, child or lookalike",
+                "not about one, or the service gives no company number",
+                privacy="company",
             ),
             Column(
                 "related_name",
                 "text",
                 "Name of the related party",
-                "none, or the service states none",
+                "not about a related party, or the service states no usable value",
                 privacy="person",
             ),
             Column(
                 "function",
                 "text",
-                "Kind of relationship; all kinds for a party in several functions, with its stake as SHAREHOLDER",
-                "not about a related party, or the service states none",
+                "Kind of relationship. A party in several functions has all of them here; its stake is that as "
+                "SHAREHOLDER",
+                "not about a related party, or the service states no usable value",
             ),
             Column(
                 "old_value",
                 "text",
-                "Value before: name, place, joint committees, health indicator, function, stake (0 to 1) or rank",
-                "none, or not stated",
+                "Value before the change: name, place, joint committees, health indicator, function, stake (0 to 1) "
+                "or rank",
+                "there is no such value, or the service states no usable value",
                 privacy="company",
             ),
             Column(
                 "new_value",
                 "text",
-                "Value after: name, place, joint committees, health indicator, function, stake (0 to 1) or rank",
-                "none, or not stated",
+                "Value after the change: name, place, joint committees, health indicator, function, stake (0 to 1) or"
+                " rank",
+                "there is no such value, or the service states no usable value",
                 privacy="company",
             ),
             Column(
-                "fields", "json", "Figures that were restated: list of field, old and new", "not about a restatement"
+                "fields",
+                "json",
+                "Figures that were restated: a list of objects with field, old and new",
+                "not about a restatement",
             ),
             Column("run_id", "text", "Run that found the change"),
         ),
     ),
     Table(
         "runs",
-        "One row for each run in this warehouse",
+        "One row for each run that this warehouse has loaded",
         ("run_id",),
         (
             RUN,
             _FILE,
-            Column("list_sha256", "text", "Hash of the accepted companies; order and spelling do not change it"),
-            Column("service", "text", "Host of the service"),
-            Column("language", "text", "Language in which names and places were asked for: EN, NL or FR"),
-            Column("datasets", "text", "Datasets asked for, separated by commas"),
-            Column("started_at", "timestamp", "When the run was planned, UTC"),
-            Column("finished_at", "timestamp", "When its last answer had landed, UTC"),
-            Column("outcome", "text", "done, some_failed or stopped"),
-            Column("reason", "text", "Why the run is not done", "it is done"),
-            Column("next_step", "text", "What to do next", "the run is done"),
-            Column("line_count", "count", "Lines of the list, without header and blank lines"),
-            Column("company_count", "count", "Companies accepted"),
-            Column("refused_count", "count", "Lines refused"),
-            Column("repeated_count", "count", "Lines that repeat a company"),
-            Column("fresh_count", "count", "Companies not asked for because all their datasets are fresh"),
-            Column("target_count", "count", "Companies asked for"),
-            Column("request_count", "count", "Requests answered, including retries"),
+            Column(
+                "list_sha256",
+                "text",
+                "SHA-256 hash of the accepted companies; their order and the spelling of their numbers do not change "
+                "it",
+            ),
+            Column("service", "text", "Host name of the service"),
+            Column("language", "text", "Language in which names and places were requested: EN, NL or FR"),
+            Column("datasets", "text", "Datasets requested, separated by commas"),
+            Column("started_at", "timestamp", "Time at which the run was planned, UTC"),
+            Column("finished_at", "timestamp", "Time at which its last answer was stored, UTC"),
+            Column("outcome", "text", "How the run ended: done, some_failed or stopped"),
+            Column("reason", "text", "Why the outcome is not done", "the outcome is done"),
+            Column("next_step", "text", "What to do next", "the outcome is done"),
+            Column("line_count", "count", "Number of lines in the list, without header and blank lines"),
+            Column("company_count", "count", "Companies accepted from the list, each counted once"),
+            Column("refused_count", "count", "Lines that name no usable company, see refused_lines"),
+            Column("repeated_count", "count", "Lines that repeat a company of an earlier line"),
+            Column(
+                "fresh_count",
+                "count",
+                "Companies not fetched because all their datasets were still fresh (see run.refresh_after_days)",
+            ),
+            Column("target_count", "count", "Companies that the run planned to fetch"),
+            Column("request_count", "count", "Requests sent and recorded, including retries"),
             Column(
                 "credit_count",
                 "count",
-                "Credits that the service reports it charged",
-                "it answered without reporting them",
+                "Credits charged, according to the service",
+                "the service answered without reporting them",
             ),
             Column(
                 "expected_credit_count",
                 "count",
-                "Credits our ledger expects: one for each company found outside its paid window. A company that was "
-                "forgotten since counts if it was charged",
+                "Credits that firmlake expected: one for each company found outside its paid window. A company that "
+                "was forgotten since then counts if the service charged for it",
             ),
             Column(
                 "free_refresh_count",
                 "count",
-                "Companies refreshed for free in the last days of their paid window: the credits that this saved, "
-                "without those that were charged after all",
+                "Companies refreshed for free in the last days of their paid window, without those that were charged "
+                "after all. Each saved one credit",
             ),
-            Column("firmlake_version", "text", "Version of firmlake"),
+            Column("firmlake_version", "text", "Version of firmlake that made the run"),
         ),
     ),
     Table(
         "requests",
-        "One row for each answer received, including errors and retries",
+        "One row for each attempt to send a request, including errors and retries",
         ("run_id", "request_id", "attempt"),
         (
             Column("request_id", "text", "Hash of run, endpoint, companies, limit, offset and language"),
-            Column("attempt", "integer", "1 for the first attempt"),
+            Column("attempt", "integer", "Number of the attempt, from 1"),
             DATASET,
-            Column("shard", "integer", "Part of the run"),
-            Column("company_count", "count", "Companies in the request"),
-            Column("page_limit", "integer", "Records asked for each company", "the endpoint does not page"),
+            Column("shard", "integer", "Number of the shard: the part of the run that the request belongs to"),
+            Column("company_count", "count", "Number of companies in the request"),
+            Column(
+                "page_limit", "integer", "Page size: records requested for each company", "the endpoint does not page"
+            ),
             Column("page_offset", "integer", "Records skipped for each company", "the endpoint does not page"),
-            Column("status", "integer", "HTTP status", "no answer came"),
+            Column("status", "integer", "HTTP status of the answer", "no answer came"),
             Column("error", "text", "Why no answer came", "an answer came"),
-            Column("body_bytes", "count", "Size of the answer, bytes"),
-            Column("duration_seconds", "score", "From sending to the last byte"),
-            Column("credits_charged", "count", "Credits charged, according to the answer", "the answer does not say"),
-            Column("credits_remaining", "count", "Credits left, according to the answer", "the answer does not say"),
-            Column("fetched_at", "timestamp", "When the answer was complete, UTC"),
+            Column("body_bytes", "count", "Size of the answer in bytes"),
+            Column("duration_seconds", "score", "Seconds from sending the request to the last byte of the answer"),
+            Column(
+                "credits_charged",
+                "count",
+                "Credits charged for the request, according to the answer",
+                "the answer does not say",
+            ),
+            Column(
+                "credits_remaining",
+                "count",
+                "Credits left in the account, according to the answer",
+                "the answer does not say",
+            ),
+            Column("fetched_at", "timestamp", "Time at which the attempt ended, UTC"),
             RUN,
         ),
     ),
     Table(
         "loads",
-        "One row for each published generation of this warehouse; the row of a run is its commit mark",
+        "One row for each published generation of this warehouse. A run is in the warehouse if it has a row here",
         ("generation",),
         (
-            Column("generation", "integer", "Number of the generation, in its file name"),
+            Column("generation", "integer", "Number of the generation, as in its file name"),
             CAUSE,
-            Column("published_at", "timestamp", "When the generation was published, UTC"),
-            Column("loaded_at", "timestamp", "When this was first loaded, UTC; a replay changes only `published_at`"),
+            Column("published_at", "timestamp", "Time at which the generation was published, UTC"),
+            Column(
+                "loaded_at",
+                "timestamp",
+                "Time at which the run was first loaded, UTC; a replay changes published_at but not this",
+            ),
             Column("changed_company_count", "count", "Companies whose rows were written"),
-            Column("row_counts", "json", "Rows written, by table"),
-            Column("schema_version", "integer", "Version of the tables' shape"),
+            Column("row_counts", "json", "Number of rows written, by table"),
+            Column("schema_version", "integer", "Version of the table schemas"),
         ),
     ),
 )

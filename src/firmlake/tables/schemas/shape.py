@@ -26,10 +26,10 @@ Privacy = Literal["", "person", "contact", "company", "text"]
 
 PRIVACY: dict[Privacy, str] = {
     "": "",
-    "person": "Personal data: it may name a natural person",
-    "contact": "Personal data: it stands for a natural person",
-    "company": "Personal data if one person is the company",
-    "text": "May hold personal data: the value is text from elsewhere",
+    "person": "Personal data: may name a natural person",
+    "contact": "Personal data: identifies a natural person",
+    "company": "Personal data if the company is a sole trader",
+    "text": "May hold personal data, because the text comes from outside firmlake",
 }
 """What each value of `Column.privacy` says in the comment of a column; docs/privacy.md explains them."""
 
@@ -64,7 +64,8 @@ class Column(NamedTuple):
 
     def _describe(self, never: str) -> str:
         null = f"Null: {self.null}" if self.null else never
-        parts = [self.meaning, null, self.source and f"From {self.source}", PRIVACY[self.privacy]]
+        source = self.source and f"From {self.source}"
+        parts = [self.meaning, _UNITS.get(self.type, ""), null, source, PRIVACY[self.privacy]]
         return ". ".join(part for part in parts if part) + "."
 
 
@@ -106,6 +107,9 @@ _TYPES: dict[str, tuple[pl.DataType, str]] = {
     "score": (pl.Float64(), "DOUBLE"),
 }
 
+_UNITS = {"money": "In the currency of the accounts, which is not stated"}
+"""The unit of a type of column, for its comment."""
+
 KIND_TYPES: dict[FieldKind, pl.DataType] = {
     "text": pl.String(),
     "date": pl.Date(),
@@ -134,7 +138,8 @@ def history_of(table: Table) -> tuple[Table, Table]:
     current = table._replace(columns=(*table.columns, _VALID_FROM))
     superseded = Table(
         f"{table.name}_history",
-        f"Superseded rows of {table.name}, in their last state: {table.meaning[0].lower()}{table.meaning[1:]}",
+        f"Superseded rows of {table.name}, each in its last state. {table.name} has "
+        f"{table.meaning[0].lower()}{table.meaning[1:]}",
         # Rows closed by the same run were in the table at the same time, so its key tells them apart.
         (*table.key, _VALID_TO.name),
         (*current.columns, _VALID_TO),
@@ -144,5 +149,5 @@ def history_of(table: Table) -> tuple[Table, Table]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-_VALID_FROM = Column("valid_from_run", "text", "First run with the row in its present state")
-_VALID_TO = Column("valid_to_run", "text", "Run that found the row changed or gone; the row was valid until before it")
+_VALID_FROM = Column("valid_from_run", "text", "First run that found the row with these values")
+_VALID_TO = Column("valid_to_run", "text", "Run that found the row changed or gone; the row was valid until then")

@@ -7,14 +7,14 @@ from firmlake.tables.schemas.shape import Column, Privacy
 
 __all__ = ["ASKED", "CAUSE", "COMPANY", "DATASET", "NOT_STATED", "REQUEST", "RUN", "TAIL", "service_columns"]
 
-NOT_STATED = "the service states none"
+NOT_STATED = "the service states no usable value"
 
 COMPANY = (
     Column("country", "text", "Country of the company: BE, NL or FR"),
     Column(
         "company_number",
         "text",
-        "Company number in normal form: BE 10 digits, NL 8 (KVK), FR 9 (SIREN)",
+        "Company number in normal form, digits only: 10 for BE, 8 for NL (KVK), 9 for FR (SIREN)",
         privacy="company",
     ),
 )
@@ -22,11 +22,12 @@ TAIL = (
     Column(
         "extra_json",
         "json",
-        "Values without a column: unknown fields and discarded values, by dotted path",
+        "JSON object of values that are in no column, by dotted path: fields unknown to firmlake, and values that do "
+        "not fit their column",
         "there are none",
         privacy="text",
     ),
-    Column("fetched_at", "timestamp", "When the answer was received, UTC"),
+    Column("fetched_at", "timestamp", "Time at which the answer was received, UTC"),
     Column("run_id", "text", "Run that fetched the row"),
 )
 
@@ -59,12 +60,15 @@ def service_columns(dataset: str, group: str, *described: tuple[str, str]) -> tu
     )
 
 
-DATASET = Column("dataset", "text", "financials, lookalikes or relationships")
-ASKED = Column("dataset", "text", "What was asked for: a dataset, service_lists or contacts")
-RUN = Column("run_id", "text", "Run, named by its start in UTC")
+DATASET = Column("dataset", "text", "Dataset: financials, lookalikes or relationships")
+ASKED = Column(
+    "dataset", "text", "What was requested: financials, lookalikes, relationships, service_lists or contacts"
+)
+RUN = Column("run_id", "text", "Id of the run, which begins with its start time in UTC")
 CAUSE = Column(
     "run_id",
     "text",
-    "Run, overview of the service lists, plan of contacts or new name of a list, named by its start in UTC",
+    "Id of what caused the row: a run, an overview of the service lists, a plan of contacts or the renaming of a list. "
+    "It begins with the start time in UTC",
 )
-REQUEST = Column("request_id", "text", "Request that was answered with this", "no request was involved")
+REQUEST = Column("request_id", "text", "Id of the request that led to this row", "no request led to it")

@@ -1,10 +1,10 @@
 -- view accounts
--- One row for each financial period of a company. If a period was filed more than once, the filing received last is
--- shown; findings lists these periods.
+-- One row for each financial period of a company. If a period was filed more than once, the row is the filing received
+-- last; findings lists these periods.
 --
--- period_days: Days of the period, including the first and the last; usually 365 or 366
--- filing_count: Filings of this period in the answer; more than 1 if it was filed again
--- recency: 1 for the company's newest period, 2 for the one before, and so on
+-- period_days: Length of the period in days, first and last day included; usually 365 or 366
+-- filing_count: Number of filings of this period in the answer; more than 1 if it was filed again
+-- recency: 1 for the company's newest period, 2 for the previous one, and so on
 SELECT
     f.* EXCLUDE (dup_no, position, extra_json),
     f.end_date - f.start_date + 1 AS period_days,

@@ -1,17 +1,17 @@
 -- view altman
--- One row for each period of a company: Altman's Z'' for private companies outside manufacturing,
--- 6.56 x1 + 3.26 x2 + 6.72 x3 + 1.05 x4. Approximations: x3 takes EBIT annualised; x4 takes book equity and, for all
--- liabilities, total assets minus equity or, if one of them is not stated, the field debt. Null if a part is missing or
--- a divisor is not above zero, so a company without any debt has no score. Above 2.6 and below 1.1 are Altman's own limits.
--- A rough sign, no rating.
+-- One row for each financial period of a company: Altman's Z'', a bankruptcy score for private companies outside
+-- manufacturing. z = 6.56 x1 + 3.26 x2 + 6.72 x3 + 1.05 x4. Two parts are approximations: x3 uses annualised EBIT; x4
+-- uses book equity and, for all liabilities, total assets minus equity or, if one of these is not stated, the column
+-- debt. A score is null if a part is missing or a divisor is not above zero, so a company without any debt has none.
+-- The limits 2.6 and 1.1 are Altman's own. The score is a rough indication, not a rating.
 --
--- x1: Net working capital by total assets. Null: an amount is missing, or total assets are not above zero
--- x2: Retained earnings by total assets. Null: as x1
--- x3: Annualised EBIT by total assets. Null: as x1
--- liabilities: What x4 divides by. Null: neither is stated
--- liabilities_from: assets minus equity, or debt. Null: neither is stated
--- x4: Equity by liabilities. Null: equity is missing, or liabilities are not above zero
--- z: The score, to four decimals. Null: a part is missing
+-- x1: Net working capital divided by total assets. Null: an amount is missing, or total assets are not above zero
+-- x2: Retained earnings divided by total assets. Null: an amount is missing, or total assets are not above zero
+-- x3: Annualised EBIT divided by total assets. Null: an amount is missing, or total assets are not above zero
+-- liabilities: Divisor of x4: total assets minus equity, or debt. Null: neither can be computed
+-- liabilities_from: Origin of liabilities: assets minus equity, or debt. Null: neither can be computed
+-- x4: Equity divided by liabilities. Null: equity is missing, or liabilities are not above zero
+-- z: Altman's Z'', to four decimals. Null: a part is missing
 -- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
 SELECT
     *,

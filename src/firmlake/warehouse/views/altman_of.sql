@@ -1,5 +1,5 @@
 -- function altman_of(total_assets, net_working_capital, retained_earnings, ebit, equity, debt, period_days)
--- Altman's Z'' from the amounts of a period, as in altman; null if a part is missing.
+-- Altman's Z'' from the amounts of a period, as in the view altman. Null if a part is missing.
 altman_z(
     ratio(net_working_capital, total_assets),
     ratio(retained_earnings, total_assets),

@@ -1,3 +1,3 @@
 -- function altman_zone(z)
--- The zone of a score of altman_z: safe (above 2.6), grey or distress (below 1.1); null if there is no score.
+-- The zone of an Altman score: safe (above 2.6), grey or distress (below 1.1). Null if there is no score.
 CASE WHEN z > 2.6 THEN 'safe' WHEN z < 1.1 THEN 'distress' WHEN z IS NOT NULL THEN 'grey' END

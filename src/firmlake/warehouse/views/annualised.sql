@@ -1,7 +1,8 @@
 -- function annualised(amount, period_days)
--- A flow of a period converted to a year of 365 days. Periods of 360 to 371 days count as a year and stay as they are,
--- so that leap years and years of 52 or 53 weeks are exact. An estimate, since seasons are not known. The type is wider
--- than that of the amount, because the amount of one day is multiplied by 365.
+-- An amount that builds up over a period, such as revenue, converted to a year of 365 days. Amounts of periods of 360
+-- to 371 days stay as they are, so that leap years and years of 52 or 53 weeks are exact. Other results are estimates,
+-- because the seasons of the business are not known. The result has a wider type than the amount, because the amount of
+-- a single day is multiplied by 365.
 CASE
     WHEN period_days BETWEEN 360 AND 371 THEN amount
     WHEN period_days > 0 THEN round(amount::DECIMAL(28, 2) * 365 / period_days, 2)::DECIMAL(21, 2)

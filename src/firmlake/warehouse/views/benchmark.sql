@@ -1,11 +1,11 @@
 -- macro benchmark(of_country, of_number)
 -- example: benchmark('BE', '0403227515')
--- One row for each measure of a company's newest accounts: its value, its rank among its peers (see peer_groups) and the
--- distribution of their values.
+-- One row for each measure of a company's newest accounts: its value, its rank among the company's peers (see
+-- peer_groups) and the distribution of the peers' values.
 --
 -- value_rank: 1 for the highest value among the peers
--- percentile: Share of the peers with a lower value, 0 to 1. Null: there is no other value
--- value_count: Companies of the peer group that state the measure, this one included
+-- percentile: Share of the peers with a lower value, 0 to 1. Null: no peer has the measure
+-- value_count: Companies of the peer group that have the measure, this one included
 -- p10: 10th percentile of the values, interpolated
 -- p25: 25th percentile, interpolated
 -- p50: Median, interpolated

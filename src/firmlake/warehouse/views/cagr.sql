@@ -1,18 +1,20 @@
 -- macro cagr(years := 3)
 -- example: cagr(3)
--- Compound annual growth of each company over a number of years, up to its newest period. The first period is the one
--- that ended nearest to that many years before, at most half a year off; a company without one has no row. The figures
--- of both periods must compare, see quality. Flows are annualised. A rate is null if a figure is missing or not above
--- zero at either end.
+-- Compound annual growth rates of each company over a number of years, up to its newest period. The first period is the
+-- one that ended nearest to that many years earlier, at most half a year off; a company without such a period has no
+-- row. The figures of both periods must be comparable, see quality. Amounts that build up over a period are annualised.
+-- A rate is null if a figure is missing or not above zero in either period.
 --
 -- base_end_date: Last day of the first period
--- base_period_days: Days of that period
--- span_years: Years between the last days of the two periods, to two decimals, as the rates take it
--- revenue_cagr: Growth of revenue in a year, 0.1 is 10 %. Null: a figure is missing or not above zero
--- gross_margin_cagr: Growth of the gross margin in a year. Null: as in revenue_cagr
--- ebitda_cagr: Growth of EBITDA in a year. Null: as in revenue_cagr
--- total_assets_cagr: Growth of total assets in a year. Null: as in revenue_cagr
--- employee_cagr: Growth of employees in a year. Null: as in revenue_cagr
+-- base_period_days: Length of the first period in days
+-- span_years: Years between the last days of the two periods, to two decimals, as used for the rates
+-- revenue_cagr: Compound annual growth of revenue, 0.1 is 10 %. Null: a figure is missing or not above zero
+-- gross_margin_cagr: Compound annual growth of the gross margin, 0.1 is 10 %. Null: a figure is missing or not above
+-- zero
+-- ebitda_cagr: Compound annual growth of EBITDA, 0.1 is 10 %. Null: a figure is missing or not above zero
+-- total_assets_cagr: Compound annual growth of total assets, 0.1 is 10 %. Null: a figure is missing or not above zero
+-- employee_cagr: Compound annual growth of the number of employees, 0.1 is 10 %. Null: a figure is missing or not above
+-- zero
 WITH asked AS (
     SELECT CASE
         WHEN years <= 0 THEN error('No number of years: ' || years || '. Give one above 0')

@@ -1,15 +1,16 @@
 -- view cohorts
 -- One row for each country, cohort and year. A cohort is all companies whose first held accounts end in the same year.
--- Of several periods that end in one year, the last one counts; periods that do not compare are left out.
+-- Of several periods that end in one year, the last one counts. Periods whose figures are not comparable are left out,
+-- see quality.
 --
 -- first_year: Year in which the first held accounts of the companies in the cohort end
 -- fiscal_year: Year in which the accounts of this row end
--- company_count: Companies of the cohort with accounts in this year
--- cohort_company_count: Companies of the cohort
--- loss_fraction: Share of companies with a loss among those that state net profit. Null: no company states it
--- revenue_median: Median of annual revenue. Null: no company states it
--- total_assets_median: Median of total assets. Null: no company states them
--- equity_fraction_median: Median of equity by total assets. Null: no company has it
+-- company_count: Companies of the cohort that have accounts in this year
+-- cohort_company_count: Companies in the whole cohort
+-- loss_fraction: Share of companies with a loss, 0 to 1, among those that have net profit. Null: no company has it
+-- revenue_median: Median of revenue, annualised. Null: no company has it
+-- total_assets_median: Median of total assets. Null: no company has them
+-- equity_fraction_median: Median of equity divided by total assets. Null: no company has it
 -- health_median: Median of the health indicator. Null: no company has one
 SELECT
     country, first_year, fiscal_year,

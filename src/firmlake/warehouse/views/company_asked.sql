@@ -1,7 +1,7 @@
 -- function company_asked(country, number)
--- The id of the company that a macro is asked about: country and company number in normal form, as parent_id in ownership.
--- A number may have dots and spaces, lack its leading zero or repeat the country; a SIRET or French VAT number is shortened.
--- What cannot be a company is an error.
+-- The id of a company from its country and number, as in parent_id of ownership. The number may have dots and spaces,
+-- lack its leading zero or repeat the country; a SIRET or French VAT number is shortened. A number that no company can
+-- have is an error.
 coalesce(
     'BE' || lpad(nullif(regexp_extract(bare_id(country, number), '^(?:BE)+(0?[0-9]{9}|1[0-9]{9})$', 1), ''), 10, '0'),
     'NL' || lpad(nullif(regexp_extract(bare_id(country, number), '^(?:NL)+([0-9]{7,8})$', 1), ''), 8, '0'),

@@ -1,18 +1,20 @@
 -- view company_figures
--- One row for each company ever accepted from a list: its name, its newest accounts with growth and ratios, and its place
--- in its group. These are the columns that can be added to a company list.
+-- One row for each company that a run planned to fetch: its name, its newest accounts with growth and ratios, and its
+-- ultimate parent. These are the columns that can be added to a company list.
 --
 -- accounts_from: First day of the newest accounts. Null: no accounts are held
 -- accounts_to: Last day of the newest accounts. Null: no accounts are held
--- overdue_days: Days since the next accounts were expected, at the time of the query (UTC). Null: they are not overdue
--- altman_z: Altman's Z'' of these accounts, see altman. Null: a part is missing
+-- overdue_days: Days by which the next accounts are overdue at the time of the query (UTC). Null: they are not overdue
+-- altman_z: Altman's Z'' of the newest accounts, see altman. Null: a part is missing
 -- altman_zone: safe (Z'' above 2.6), grey or distress (below 1.1). Null: there is no score
--- loss_period_count: Periods in a row with a loss, back from the newest. Null: no accounts are held
--- parent_count: Parents that the service names. Null: it never answered
--- child_count: Children that the service names. Null: it never answered
--- ultimate_parent: Name of the owner that holds it through stakes of at least a half and has no such owner itself; several
--- are separated by semicolons. Null: none is known
--- ultimate_parent_company: Country and company number of that owner. Null: it has no number, or no owner is known
+-- loss_period_count: Number of periods in a row with a loss, back from the newest; 0 if the newest is not a
+-- loss. Null: no accounts are held
+-- parent_count: Number of parents that the service names. Null: no answer about relationships is held
+-- child_count: Number of children that the service names. Null: no answer about relationships is held
+-- ultimate_parent: Name of the ultimate owner, which holds the company through stakes of at least a half and has no
+-- such owner itself; several names are separated by semicolons. Null: none is known
+-- ultimate_parent_company: Country and company number of the ultimate owner. Null: it has no company number, or no
+-- owner is known
 SELECT
     c.country, c.company_number, c.name, c.place,
     p.start_date AS accounts_from,

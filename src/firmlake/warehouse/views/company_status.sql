@@ -1,10 +1,11 @@
 -- view company_status
--- One row for each company ever accepted from a list, with its status over all datasets that were asked for.
+-- One row for each company that a run planned to fetch, with one status for all its datasets.
 --
--- status: failed (a dataset has no usable answer about the company), waiting (a dataset was not asked for), enriched (at
--- least one dataset was answered; reason names those that are forbidden or unavailable as a whole), not found (the service
--- knows no such company) or not asked (no dataset ever was)
--- reason: Which dataset failed, is forbidden or unavailable, waits or has records that do not fit, and why. Null: none
+-- status: failed (a dataset has no usable answer about the company), waiting (a dataset was not requested yet),
+-- enriched (at least one dataset was answered; reason names datasets that are forbidden or unavailable), not found (the
+-- service does not know the company) or not asked (no dataset was ever requested)
+-- reason: Which dataset failed, is forbidden or unavailable, is waiting or has records that do not fit, and
+-- why. Null: no dataset is
 SELECT
     c.country, c.company_number,
     CASE

@@ -1,10 +1,11 @@
 -- view coverage
--- One row for each company and each of the three datasets: what is held, how old it is, and why there is nothing.
+-- One row for each company and each of the three datasets: whether the warehouse holds data, how old it is, and why
+-- there is none.
 --
--- status: As in company_state, or not_asked
--- reason: Why nothing, or not everything, is held. Null: everything that the service has is held
--- age_days: Days since the answer held was received, at the time of the query. Null: never answered
--- fetched_at: When the answer held was received, UTC. Null: never answered
+-- status: Status as in company_state, or not_asked if a run never planned to fetch the dataset
+-- reason: Why the warehouse holds nothing, or not everything. Null: it holds everything that the service has
+-- age_days: Days from the newest usable answer to the time of the query. Null: no usable answer yet
+-- fetched_at: Time at which the newest usable answer was received, UTC. Null: no usable answer yet
 SELECT
     c.country, c.company_number, c.name, dataset,
     coalesce(s.status, 'not_asked') AS status,

@@ -1,8 +1,8 @@
 -- view distributions
--- One row for each group of companies and each measure: its distribution over the newest accounts of the group, at every
--- level of peer_levels, whatever the number of companies.
+-- One row for each peer group and measure: the distribution of the measure over the newest accounts of the group. All
+-- groups of peer_levels are here, whatever their size.
 --
--- value_count: Companies of the group that state the measure
+-- value_count: Companies of the peer group that have the measure
 -- p10: 10th percentile of the values, interpolated
 -- p25: 25th percentile, interpolated
 -- p50: Median, interpolated

@@ -1,13 +1,13 @@
 -- view fill_rates
--- One row for each field of the accounts, country, year and company list: how many of the periods held state it. Rows
--- without a list count all companies.
+-- One row for each column of the accounts, country, year and company list: how many of the held periods have a value.
+-- Rows without a list count all companies.
 --
--- list_name: Company list. Null: all companies
+-- list_name: Name of the company list. Null: the row counts all companies
 -- fiscal_year: Year in which the periods end
--- field: Column of financials
--- filled_count: Periods that state it
--- period_count: Periods held
--- filled_fraction: Share of the periods that state it
+-- field: Name of the column in financials
+-- filled_count: Number of held periods that have a value in this column
+-- period_count: Number of held periods
+-- filled_fraction: Share of the held periods that have a value, 0 to 1
 -- country: Country of the companies: BE, NL or FR
 SELECT list_name, country, fiscal_year, field, filled_count, period_count, ratio(filled_count, period_count) AS filled_fraction
 FROM (

@@ -1,14 +1,14 @@
 -- macro group_branches(threshold := 0.5)
 -- example: group_branches(0.5)
--- All groups at once, in parts that are joined by branch: rows with a head name a head of a branch, and rows with an id a
--- member of it. A branch is an ultimate parent or a company with several owners, together with all that are held by these
--- through a single owner each: all members of a branch have the same heads. Pairs of head and member, which groups has, can
--- be a hundred times as many.
+-- All groups of companies at once, in a compact form for further queries; groups has one row for each head and member.
+-- A branch is an ultimate parent, or a company with several owners, together with all companies that it holds through a
+-- single owner each, so all members of a branch have the same heads. A row names either a head of a branch (head_id) or
+-- a member (id); join them by branch_no. The pairs of head and member can be a hundred times as many as these rows.
 --
 -- branch_no: Number of the branch
--- head_id: Ultimate parent, as in groups. Null: the row names a member
+-- head_id: Id of a head of the branch: an ultimate parent, as in groups. Null: the row names a member
 -- is_ring: Whether the head stands for a ring of companies that hold each other. Null: the row names a member
--- id: Member, of one branch only. Null: the row names a head
+-- id: Id of a member; each belongs to one branch only. Null: the row names a head
 WITH RECURSIVE asked(least_stake) AS (
     SELECT share_asked(threshold)
 ),

@@ -1,19 +1,21 @@
 -- macro group_of(of_country, of_number, threshold := 0.5)
 -- example: group_of('BE', '0403227515', 0.5)
--- The group of a company: all companies below each of its ultimate parents, through stakes of at least the threshold, with
--- the newest accounts that we hold. Every member of a group gives the same group.
+-- The group of a company: all companies below each of its ultimate parents, linked by stakes of at least the threshold,
+-- with their newest held accounts. Every member of a group returns the same group.
 --
--- head_id: Ultimate parent, as parent_id in ownership; head of the group
--- head_name: Its name. Null: the company itself, whose name was not fetched yet
+-- head_id: Id of the ultimate parent that is the head of the group, as parent_id in ownership
+-- head_name: Name of the head. Null: the head is the company itself, and its name was not fetched yet
 -- is_ring: Whether the head stands for a ring of companies that hold each other
--- id: Member, as child_id in ownership; the head is one
--- effective_fraction: Stake of the head in the member along all paths, counted as in owners_of; 1 for the head
--- is_held: Whether we hold accounts of it
--- country: Its country. Null: it has no identifier
--- company_number: Its company number in normal form. Null: it has no identifier
--- name: Its name, or (unidentified). Null: the company itself, whose name was not fetched yet
--- end_date: Last day of its newest accounts. Null: we hold none
--- is_comparable: Whether their figures compare with those of its other periods, see quality. Null: we hold none
+-- id: Id of the member, as child_id in ownership; the head is a member too
+-- effective_fraction: Stake of the head in the member along all paths, 0 to 1, computed as in owners_of; 1 for the head
+-- itself
+-- is_held: Whether the warehouse holds accounts of the member
+-- country: Country of the member. Null: it has no identifier
+-- company_number: Company number of the member, in normal form. Null: it has no identifier
+-- name: Name of the member, or (unidentified). Null: the member is the company itself, and its name was not fetched yet
+-- end_date: Last day of the member's newest accounts. Null: no accounts are held
+-- is_comparable: Whether the figures of these accounts are comparable with those of the member's other periods, see
+-- quality. Null: no accounts are held
 WITH RECURSIVE asked(id, least_stake) AS (
     SELECT company_asked(of_country, of_number), share_asked(threshold)
 ),

@@ -1,23 +1,24 @@
 -- macro group_rollup(of_country, of_number, threshold := 0.5)
 -- example: group_rollup('BE', '0403227515', 0.5)
--- The group of a company in one row for each head: sums over the members whose accounts we hold, whole and weighted by
--- the head's effective stake (the rest belongs to minorities). Plain sums of single accounts, no consolidation: what
--- members owe and hold of each other is counted on both sides, and their years may end on different days. Amounts that do
--- not compare, such as accounts filed in thousands, are left out.
+-- The group of a company, with one row for each head: sums over the members whose accounts are held, in full and
+-- weighted by the head's effective stake (the rest belongs to minority shareholders). These are plain sums of single
+-- accounts, not a consolidation: what members owe and hold of each other is counted on both sides, and their years may
+-- end on different days. Amounts that are not comparable, such as accounts filed in thousands, are left out.
 --
--- head_name: Its name. Null: the company itself, whose name was not fetched yet
--- member_count: Members, the head included
--- held_count: Members whose accounts we hold; the sums are over these
--- doubtful_count: Of these, members whose amounts are left out, since they do not compare, see quality
--- employee_count: Employees. Null: no member states them
--- employee_count_weighted: Employees, each member's times the head's stake in it. Null: no member states them
--- total_assets: Total assets. Null: no member states them comparably
--- total_assets_weighted: Total assets, each member's times the head's stake in it. Null: as total_assets
--- debt: Debt. Null: no member states it comparably
--- debt_weighted: Debt, each member's times the head's stake in it. Null: as debt
--- worst_health_indicator: Lowest health indicator; its range is not specified. Null: no member has one
--- worst_health_name: Member that has it. Null: no member has one
--- oldest_end_date: Earliest end of the accounts that were added. Null: we hold no accounts
+-- head_name: Name of the head. Null: the head is the company itself, and its name was not fetched yet
+-- member_count: Number of members, the head included
+-- held_count: Number of members whose accounts are held; the sums are over these
+-- doubtful_count: Number of these members whose amounts are left out because they are not comparable, see quality
+-- employee_count: Employees of all members. Null: no member states them
+-- employee_count_weighted: Employees, each member's multiplied by the head's stake in it. Null: no member states them
+-- total_assets: Sum of total assets. Null: no member has comparable total assets
+-- total_assets_weighted: Sum of total assets, each member's multiplied by the head's stake in it. Null: no member has
+-- comparable total assets
+-- debt: Sum of debt. Null: no member has comparable debt
+-- debt_weighted: Sum of debt, each member's multiplied by the head's stake in it. Null: no member has comparable debt
+-- worst_health_indicator: Lowest health indicator of a member; its range is not specified. Null: no member has one
+-- worst_health_name: Name of the member with the lowest health indicator. Null: no member has one
+-- oldest_end_date: Earliest last day among the accounts in the sums. Null: no accounts are held
 SELECT
     head_id, head_name, is_ring,
     count(*) AS member_count,

@@ -1,11 +1,11 @@
 -- macro groups(threshold := 0.5)
 -- example: groups(0.5)
--- All groups at once: one row for each head and member, found as in ultimate_parents. A company without an owner or
--- holding of that size is in no group.
+-- All groups of companies at once: one row for each head and member. Heads are found as in ultimate_parents. A company
+-- is in no group if it neither has an owner nor holds a company with a stake of at least the threshold.
 --
--- head_id: Ultimate parent, as parent_id in ownership
--- is_ring: Whether it stands for a ring of companies that hold each other
--- id: Member, as child_id in ownership; the head is one
+-- head_id: Id of the ultimate parent that is the head of the group, as parent_id in ownership
+-- is_ring: Whether the head stands for a ring of companies that hold each other
+-- id: Id of the member, as child_id in ownership; the head is a member too
 WITH asked(least_stake) AS (
     SELECT threshold
 ),

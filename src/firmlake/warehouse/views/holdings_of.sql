@@ -1,13 +1,14 @@
 -- macro holdings_of(of_country, of_number)
 -- example: holdings_of('BE', '0403227515')
--- Every company that a company holds, directly or through others, with the effective stake, counted as in owners_of.
+-- One row for each company that a company holds, directly or through others, with the effective stake, computed as in
+-- owners_of.
 --
--- id: Company held, as child_id in ownership
--- direct_fraction: Stake held by the company itself. Null: held only through others
+-- id: Id of the company held, as child_id in ownership
+-- direct_fraction: Stake that the company holds itself, 0 to 1. Null: it holds only through others
 -- effective_fraction: Stake along all paths, 0 to 1
--- is_cut: Whether the paths came to more than 1
--- step_count: Steps of the shortest path; 1 is held directly
--- is_in_ring: Whether the company held also holds the company asked for, directly or through others
+-- is_cut: Whether the stakes along all paths add up to more than 1 and were reduced to 1
+-- step_count: Number of steps on the shortest path; 1 is held directly
+-- is_in_ring: Whether the company held also holds the company in question, directly or through others
 WITH RECURSIVE asked(id) AS (
     SELECT company_asked(of_country, of_number)
 ),

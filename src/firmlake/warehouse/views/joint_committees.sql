@@ -1,12 +1,12 @@
 -- view joint_committees
--- One row for each joint committee, with the companies that name it in their newest accounts. A company can name several.
--- Codes that differ only in leading zeros are one committee. Of accounts filed more than once, the filing received last
--- counts.
+-- One row for each joint committee, with the companies that have it in their newest accounts. A company can have
+-- several. Codes that differ only in leading zeros are the same committee. If accounts were filed more than once, the
+-- filing received last counts.
 --
--- code: Code without leading zeros
--- spellings: The code as the service spells it
--- company_count: Companies whose newest accounts name it
--- employee_count: Their employees in those accounts
+-- code: Joint committee code without leading zeros
+-- spellings: Spellings of the code in the answers of the service
+-- company_count: Number of companies whose newest accounts have the code
+-- employee_count: Employees of these companies, according to the same accounts
 SELECT
     j.code, list_sort(list_distinct(flatten(list(j.spellings)))) AS spellings,
     count(*) AS company_count, try_cast(sum(a.employee_count) AS BIGINT) AS employee_count

@@ -1,12 +1,12 @@
 -- view leaps
--- One row for each figure of a period that is about a thousand times that of the previous period, or a thousandth (300 to
--- 3,000 times), among total assets, revenue, equity and debt. Periods that are presumably in another unit as a whole are
--- left out, see unit_errors.
+-- One row for each figure that is about a thousand times that of the previous period, or a thousandth of it (by a
+-- factor of 300 to 3,000). The figures are total assets, revenue, equity and debt. Periods that are presumably in
+-- another unit as a whole are left out, see unit_errors.
 --
--- previous_end_date: Last day of the period before
--- field: Which figure
--- amount: Its amount
--- previous_amount: That of the period before
+-- previous_end_date: Last day of the previous period
+-- field: Name of the figure: a column of financials
+-- amount: Amount in this period
+-- previous_amount: Amount in the previous period
 SELECT country, company_number, start_date, end_date, previous_end_date, field, amount, previous_amount
 FROM (
     SELECT

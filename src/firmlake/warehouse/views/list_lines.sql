@@ -1,14 +1,15 @@
 -- view list_lines
--- One row for each line of each company list, in its newest version, with its status.
+-- One row for each line of each company list, in the newest version of the list, with its status.
 --
--- line: Line in the file that was read (row of a sheet), titles counted; 1 first. Reasons name lines by it
--- status: enriched, not found, failed, waiting or not asked, as in company_status; repeated: an earlier line names the same
--- company; refused: the line names no company; blank
--- reason: Reason of the status, or what was repaired. Null: neither applies
+-- line: Line number in the file (row number in a worksheet), from 1; titles and header count. The texts in reason use
+-- the same numbers
+-- status: Status of the line: enriched, not found, failed, waiting or not asked, as in company_status; repeated (an
+-- earlier line names the same company), refused (the line names no usable company) or blank
+-- reason: Reason for the status, or how the company number was repaired. Null: neither applies
 -- company: Country and company number in normal form. Null: the line names no company
 -- country: Country of the company: BE, NL or FR. Null: the line names no company
--- company_number: Company number in normal form. Null: the line names no company. Personal data if one person is the
--- company
+-- company_number: Company number in normal form. Null: the line names no company. Personal data if the company is a
+-- sole trader
 SELECT
     m.list_name, m.line,
     CASE m.status WHEN 'accepted' THEN coalesce(s.status, 'not asked') ELSE m.status END AS status,

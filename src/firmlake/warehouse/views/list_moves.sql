@@ -1,12 +1,12 @@
 -- view list_moves
--- One row for each company that joined or left a company list between two versions of it. The companies in the first
+-- One row for each company that joined or left a company list between two versions of it. The companies of the first
 -- version do not count as joined.
 --
--- generation: Generation of the warehouse that first shows it
--- run_id: Run over the version that shows it
--- move: joined or left
+-- generation: Number of the generation of the warehouse that first shows the move
+-- run_id: Run of the list that first shows the move
+-- move: What the company did: joined or left
 -- country: Country of the company: BE, NL or FR
--- company_number: Company number in normal form. Personal data if one person is the company
+-- company_number: Company number in normal form. Personal data if the company is a sole trader
 WITH began AS (
     SELECT run_id, min(generation) AS generation FROM loads GROUP BY run_id
 ),

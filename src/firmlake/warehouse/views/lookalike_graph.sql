@@ -1,11 +1,12 @@
 -- view lookalike_graph
--- One row for each company and company similar to it: whether they name each other, and how many name the similar one.
+-- One row for each company and each of its lookalikes: whether both name each other, and how many companies name the
+-- lookalike.
 --
 -- name: Name of the company
--- lookalike_name: Name of the similar company. Null: it is on none of our lists, or not found
--- is_mutual: Whether the similar company names this one too. Null: its lookalikes are not held
--- reverse_rank: Rank of this company among the lookalikes of the similar one. Null: it is not among them
--- in_degree: Number of held companies that name the similar one; a high number means that it resembles everybody
+-- lookalike_name: Name of the lookalike. Null: no run fetched it, or it was not found
+-- is_mutual: Whether the lookalike names this company too. Null: the lookalikes of the lookalike are not held
+-- reverse_rank: Rank of this company among the lookalikes of the lookalike. Null: it is not among them
+-- in_degree: Number of held companies that name the lookalike; a high number means that it resembles many companies
 SELECT
     l.country, l.company_number, c.name,
     l.rank, l.score,

@@ -1,11 +1,12 @@
 -- view loss_streaks
--- One row for each company whose newest period is a loss: how many periods in a row, back from the newest, are losses. A
--- period without net profit ends the row.
+-- One row for each company whose newest period is a loss: how many periods in a row, back from the newest, are losses.
+-- A period without net profit ends the streak.
 --
--- loss_period_count: Periods in a row with a loss
--- first_end_date: Last day of the first of them
--- last_end_date: Last day of the newest
--- loss_total: Sum of these losses, as stated, negative. Null: not all of them are in one unit, see unit_errors
+-- loss_period_count: Number of periods in a row with a loss
+-- first_end_date: Last day of the first of these periods
+-- last_end_date: Last day of the newest of these periods
+-- loss_total: Sum of these losses as the service states them; negative. Null: the periods are not all in the same unit,
+-- see unit_errors
 SELECT
     country, company_number, c.name,
     count(*) AS loss_period_count,

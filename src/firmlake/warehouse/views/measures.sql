@@ -1,10 +1,11 @@
 -- view measures
--- One row for each period of a company and each measure that is stated: size, margins, returns, liquidity, leverage, growth
--- and scores, to compare companies by. Periods whose figures do not compare with the company's others are left out.
+-- One row for each period of a company and each measure that it has, for comparing companies: size, margins, returns,
+-- liquidity, leverage, growth and scores. Periods whose figures are not comparable with the company's others are left
+-- out.
 --
 -- fiscal_year: Year in which the period ends
--- measure: Name of the measure: the column of trend, ratios, altman or accounts that it comes from
--- value: Its value, in the unit of that column, as a float
+-- measure: Name of the measure: the name of its column in trend, ratios, altman or accounts
+-- value: Value of the measure in the unit of that column, as a float
 SELECT * FROM (
     SELECT
         country, company_number, start_date, end_date, recency,

@@ -1,10 +1,10 @@
 -- macro newest_measures_in(of_group)
 -- example: newest_measures_in('all')
--- The rows of measures about the newest periods of a peer group, see peer_levels, taken from portfolio: one for each
--- company and measure that is stated.
+-- One row for each measure of each company in a peer group (see peer_levels), from the newest period of the company, as
+-- in portfolio.
 --
--- measure: Name of the measure: the column of portfolio
--- value: Its value, in the unit of that column, as a float
+-- measure: Name of the measure: the name of its column in portfolio
+-- value: Value of the measure in the unit of that column, as a float
 UNPIVOT (
     SELECT
         p.country, p.company_number, start_date, end_date,

@@ -1,3 +1,3 @@
 -- view nobody
--- An empty list of companies: the default for known_table in prospects.
+-- An empty table of companies: the default for known_table in prospects.
 SELECT country, company_number FROM companies WHERE false

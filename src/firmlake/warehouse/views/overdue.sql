@@ -1,11 +1,11 @@
 -- macro overdue(on_date)
 -- example: overdue(DATE '2026-01-01')
--- Companies whose next accounts were expected by a day but are not there: the period after the newest one would have
--- ended, and as many days have passed since then as the company usually takes to file.
+-- One row for each company whose next accounts were expected before a day but are not there. They are expected when a
+-- year after the newest period has passed, and then as many days as the company usually takes to file.
 --
--- expected_end_date: When the next period ends, if it lasts a year
--- expected_date: expected_end_date plus the usual days to file
--- overdue_days: Days from expected_date to the day asked for
+-- expected_end_date: Day on which the next period ends if it lasts a year
+-- expected_date: Day on which the next accounts were expected: expected_end_date plus the usual days to file
+-- overdue_days: Days from expected_date to the day given
 SELECT
     country, company_number, name, end_date, usual_days_to_file,
     (end_date + INTERVAL 1 YEAR)::DATE AS expected_end_date,

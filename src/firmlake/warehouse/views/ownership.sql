@@ -1,27 +1,30 @@
 -- table ownership
--- One row for each owner, owned company and kind of relationship, merged from the answers about both. Made at load, since
--- every query about groups needs it. An owner without an identifier is identified by its name within the owned company,
--- since equal names in two companies need not be one person. If an answer names the same party in the same function
--- several times, equal entries count once, and different stakes are parcels and add up. Entries without a name cannot be
--- told apart, so all of them add up. The order of an answer has no effect.
+-- One row for each owner, owned company and kind of relationship, merged from the answers about both. A table made at
+-- load, because every query about groups needs it. An owner without an identifier is identified by its name within the
+-- owned company, because equal names in two companies need not be the same person. If an answer names the same party in
+-- the same function several times, equal entries count once, and different stakes are added up as separate parcels.
+-- Entries without a name cannot be told apart, so all of them are added up. The order of an answer has no effect.
 --
--- parent_id: Owner: country and company number in one. Without an identifier: those of the owned company, /p/ and the name
--- child_id: Owned company in the same form; without an identifier: country and number of the owner, /c/ and the name
+-- parent_id: Id of the owner: country and company number in one text. Without an identifier: the id of the owned
+-- company, /p/ and the owner's name
+-- child_id: Id of the owned company in the same form. Without an identifier: the id of the owner, /c/ and the name of
+-- the owned company
 -- parent_country: Country of the owner. Null: it has no identifier
 -- parent_company_number: Company number of the owner. Null: it has no identifier
 -- parent_name: Name of the owner, or (unidentified)
--- parent_kind: company, named_party or anonymous, as in relationships
+-- parent_kind: Kind of owner: company, named_party or anonymous, as in relationships
 -- child_country: Country of the owned company. Null: it has no identifier
 -- child_company_number: Company number of the owned company. Null: it has no identifier
 -- child_name: Name of the owned company, or (unidentified)
--- stake_fraction: Stake of the owner in the child, according to the child, or else to the parent; kept even
--- above 1. Null: neither states it
--- stake_by_child: Stake according to the owned company's list of parents, all its entries together. Null: its answer
--- states none
--- stake_by_parent: Stake according to the owner's list of children, all its entries together. Null: its answer states
--- none
--- seen_from: child, parent or both: the side whose answer names the relationship
--- conflict: What differs between the sides: the stakes, or one side was asked and does not name it. Null: nothing
+-- stake_fraction: Stake of the owner in the owned company, according to the owned company or, if it states none, to the
+-- owner; a stake above 1 is kept. Null: neither states it
+-- stake_by_child: Stake according to the owned company's list of parents, all entries of the owner added up. Null: the
+-- answer about the owned company states none
+-- stake_by_parent: Stake according to the owner's list of children, all entries of the owned company added
+-- up. Null: the answer about the owner states none
+-- seen_from: Side whose answer names the relationship: child, parent or both
+-- conflict: How the two sides differ: they state different stakes, or one side was fetched and does not name the
+-- other. Null: they do not differ
 WITH claims AS (
     SELECT
         'child' AS side,

@@ -1,12 +1,12 @@
 -- view ownership_rings
--- One row for each ring of three to six companies, each of which holds shares of the next. A ring is listed with its first
--- company by id, once for each company that leads back to it, on the shortest path. A pair that holds each other is not a
--- ring but a cross-holding.
+-- One row for each ring of three to six companies, each of which holds shares of the next. A ring is listed under its
+-- first company by id, once for each company that leads back to it, on the shortest path. Two companies that hold each
+-- other are a cross-holding, not a ring.
 --
--- ring: Ids of the companies, as in ownership, each an owner of the next and the last of the first
--- country: Country of the company listed with the ring
--- company_number: Its company number in normal form
--- company_count: Companies in the ring
+-- ring: Ids of the companies, as in ownership: each owns shares of the next, and the last owns shares of the first
+-- country: Country of the company under which the ring is listed
+-- company_number: Company number of the company under which the ring is listed, in normal form
+-- company_count: Number of companies in the ring
 WITH RECURSIVE held AS MATERIALIZED (
     SELECT DISTINCT parent_id, child_id FROM ownership WHERE "function" = 'SHAREHOLDER' AND parent_id <> child_id
 ),

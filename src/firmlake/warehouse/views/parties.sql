@@ -1,11 +1,11 @@
 -- table parties
--- One row for each company or person in ownership, with its name. Made at load, as ownership is.
+-- One row for each company or person in ownership, with its name. A table made at load together with ownership.
 --
--- id: As parent_id and child_id in ownership
--- country: Country. Null: it has no identifier
+-- id: Id of the company or person, as parent_id and child_id in ownership
+-- country: Country of the company. Null: it has no identifier
 -- company_number: Company number in normal form. Null: it has no identifier
--- name: Name, or (unidentified)
--- kind: company, named_party or anonymous; an owned company without an identifier counts as named_party
+-- name: Name of the company or person, or (unidentified)
+-- kind: Kind of party: company, named_party or anonymous; an owned company without an identifier counts as named_party
 SELECT
     id,
     any_value(country) AS country,

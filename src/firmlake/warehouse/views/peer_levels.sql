@@ -1,12 +1,14 @@
 -- table peer_levels
--- One row for each group of companies that a company may be compared with, the narrowest first, by its newest accounts. A
--- company that names several joint committees counts with the first; of accounts filed more than once, the filing received
--- last counts. Made at load.
+-- One row for each company and each group of companies that it can be compared with, the narrowest first, according to
+-- its newest accounts. If a company names several joint committees, the first counts; if accounts were filed more than
+-- once, the filing received last counts. A table made at load.
 --
--- committee: The first joint committee of the newest accounts, without leading zeros. Null: none is stated
--- size_band: micro, small, medium or large, see size_band. Null: neither employees nor total assets are stated
--- level_no: 1 for the narrowest level
--- level: committee and size, committee, size, country or all; the first four within one country
+-- committee: First joint committee of the newest accounts, without leading zeros. Null: the accounts have none
+-- size_band: Size of the company: micro, small, medium or large, see the function size_band. Null: neither employees
+-- nor total assets are stated
+-- level_no: Number of the level, from 1 for the narrowest
+-- level: What the companies of the group have in common: committee and size, committee, size, country or all; the first
+-- four within one country
 -- peer_group: Name of the group
 SELECT * FROM (
     SELECT

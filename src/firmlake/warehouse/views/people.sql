@@ -1,12 +1,16 @@
 -- view people
--- One row for each period of a company: its employees, men and women among them, people hired, and revenue for each.
+-- One row for each financial period of a company: its employees, how many are men and women, people hired, and revenue
+-- for each employee.
 --
--- previous_employee_count: Employees in the period before. Null: not stated, or this is the first
--- employee_change: Employees more than in the period before; negative is fewer. Null: one of the two is not stated
--- men_count: Employees times their share of men, rounded. Null: one of the two is not stated
--- women_count: Employees times their share of women, rounded. Null: one of the two is not stated
--- hired_fraction: People hired by employees. Null: one is not stated, or there are no employees
--- revenue_per_employee: Annualised revenue by employees. Null: one is not stated, or there are no employees
+-- previous_employee_count: Number of employees in the previous period. Null: it is not stated, or this is the first
+-- period
+-- employee_change: Change in the number of employees since the previous period; fewer is negative. Null: one of the two
+-- is not stated
+-- men_count: Number of men: employees multiplied by their share, rounded. Null: one of the two is not stated
+-- women_count: Number of women: employees multiplied by their share, rounded. Null: one of the two is not stated
+-- hired_fraction: People hired divided by employees. Null: one of the two is not stated, or there are no employees
+-- revenue_per_employee: Annualised revenue divided by employees. Null: one of the two is not stated, or there are no
+-- employees
 SELECT
     country, company_number, start_date, end_date, period_days,
     employee_count,

@@ -1,11 +1,13 @@
 -- macro percentiles(in_year := NULL)
 -- example: percentiles(2024)
--- One row for each company and measure: its rank among its peers, see peer_groups. Without a year the newest accounts are
--- compared; with a year those that end in it, each company's last. Groups are those of the newest accounts in either case.
+-- One row for each company and measure: its rank among its peers, see peer_groups. Without a year, the newest accounts
+-- are compared; with a year, the last accounts of each company that end in it. Peer groups follow from the newest
+-- accounts in both cases.
 --
--- value_rank: 1 for the highest value; equal values share a rank
--- percentile: Share of the peers with a lower value, 0 to 1; equal values share the lowest. Null: there is no other value
--- value_count: Companies of the group that state the measure
+-- value_rank: 1 for the highest value among the peers; equal values share a rank
+-- percentile: Share of the peers with a lower value, 0 to 1; equal values have the same percentile. Null: no peer has
+-- the measure
+-- value_count: Companies of the peer group that have the measure, this one included
 -- measure: Name of the measure, as in measures
 SELECT
     r.country, r.company_number, r.start_date, r.end_date, r.measure, r.value, r.value_rank,

@@ -1,16 +1,17 @@
 -- macro place_by_year(of_country, of_number, of_measure)
 -- example: place_by_year('BE', '0403227515', 'equity_fraction')
--- One row for each year in which accounts of a company end that state a measure: its value, and its rank among the values
--- of the company's peers in that year. The group is that of the newest accounts, as in percentiles. Of several periods of
--- a company that end in one year, the last that states the measure counts, and of those with the same last day the longest.
+-- One row for each year in which accounts of a company end that have the measure: its value, and its rank among the
+-- values of the company's peers in that year. The peer group follows from the newest accounts, as in percentiles. Of
+-- several periods of a company that end in one year, the last that has the measure counts, and of those with the same
+-- last day the longest.
 --
 -- fiscal_year: Year in which the accounts end
--- end_date: Last day of the company's accounts
--- measure: Name of the measure, as in measures; given as a literal
--- value: Its value, as a float
+-- end_date: Last day of the company's accounts in that year
+-- measure: Name of the measure, as in measures: the argument of the macro
+-- value: Value of the measure, as a float
 -- value_rank: 1 for the highest value among the peers
--- percentile: Share of the peers with a lower value, 0 to 1. Null: there is no other value
--- value_count: Companies of the peer group that state the measure in that year, this one included
+-- percentile: Share of the peers with a lower value in that year, 0 to 1. Null: no peer has the measure
+-- value_count: Companies of the peer group that have the measure in that year, this one included
 WITH asked(asked_id) AS (
     SELECT company_asked(of_country, of_number)
 ),

@@ -1,26 +1,33 @@
 -- table portfolio
 -- One row for each company with accounts: the main figures and ratios of its newest period, and their growth since the
--- period before, as in trend, ratios and altman. Made at load, since comparing companies takes these figures of all.
+-- previous period, as in trend, ratios and altman. A table made at load, because comparing companies needs these
+-- figures of all of them.
 --
--- is_comparable: Whether the figures compare with those of the company's other periods
--- revenue_growth: Growth of annual revenue, 0.1 is 10 %. Null: a figure of either period is missing or does not compare
--- employee_growth: Growth of employees, in the same terms. Null: as in revenue_growth
--- total_assets_growth: Growth of total assets, in the same terms. Null: as in revenue_growth
--- days_to_file: Days from the end of the period to the day the accounts were received. Null: that day is not stated
+-- is_comparable: Whether the figures of the newest period are comparable with those of the company's other periods, see
+-- quality
+-- revenue_growth: Growth of annualised revenue since the previous period, 0.1 is 10 %. Null: a figure is missing or not
+-- comparable, or the earlier one is not above zero
+-- employee_growth: Growth of the number of employees since the previous period, 0.1 is 10 %. Null: as in revenue_growth
+-- total_assets_growth: Growth of total assets since the previous period, 0.1 is 10 %. Null: as in revenue_growth
+-- days_to_file: Days from the end of the period to the day on which the accounts were received. Null: the day of
+-- receipt is not stated
 -- z: Altman's Z'', see altman. Null: a part is missing
 -- zone: safe (above 2.6), grey or distress (below 1.1). Null: there is no score
--- loss_period_count: Periods in a row with a loss, back from the newest; 0 if the newest is not a loss
--- usual_days_to_file: Median of days_to_file over all periods of the company. Null: no such day is stated
--- gross_margin_fraction: Gross margin by revenue. Null: one is missing, or revenue is not above zero
--- ebitda_margin: EBITDA by revenue. Null: one is missing, or revenue is not above zero
--- net_margin: Net profit by revenue. Null: one is missing, or revenue is not above zero
--- return_on_assets: Annualised net profit by total assets. Null: one is missing, or total assets are not above zero
--- return_on_equity: Annualised net profit by equity. Null: one is missing, or equity is not above zero
--- equity_fraction: Equity by total assets. Null: one is missing, or total assets are not above zero
--- debt_to_equity: Debt by equity. Null: one is missing, or equity is not above zero
--- net_debt_to_ebitda: Net debt by annualised EBITDA. Null: also where EBITDA is not above zero
--- previous_start_date: First day of the period before. Null: there is none
--- previous_end_date: Last day of the period before. Null: there is none
+-- loss_period_count: Number of periods in a row with a loss, back from the newest; 0 if the newest is not a loss
+-- usual_days_to_file: Median of days_to_file over all periods of the company. Null: the day of receipt is never stated
+-- gross_margin_fraction: Gross margin divided by revenue. Null: one of the two is missing, or revenue is not above zero
+-- ebitda_margin: EBITDA divided by revenue. Null: one of the two is missing, or revenue is not above zero
+-- net_margin: Net profit divided by revenue. Null: one of the two is missing, or revenue is not above zero
+-- return_on_assets: Annualised net profit divided by total assets. Null: one of the two is missing, or total assets are
+-- not above zero
+-- return_on_equity: Annualised net profit divided by equity. Null: one of the two is missing, or equity is not above
+-- zero
+-- equity_fraction: Equity divided by total assets. Null: one of the two is missing, or total assets are not above zero
+-- debt_to_equity: Debt divided by equity. Null: one of the two is missing, or equity is not above zero
+-- net_debt_to_ebitda: Net debt divided by annualised EBITDA. Null: one of the two is missing, or EBITDA is not above
+-- zero
+-- previous_start_date: First day of the previous period. Null: there is none
+-- previous_end_date: Last day of the previous period. Null: there is none
 WITH periods AS MATERIALIZED (FROM two_newest)
 SELECT
     n.country, n.company_number, c.name, c.place, n.start_date, n.end_date, n.period_days, n.health_indicator,

@@ -1,18 +1,19 @@
 -- macro prospects(seed_table, n := 20, known_table := 'nobody')
 -- example: prospects('companies', 20)
--- The n companies most similar to a set of customers: those in the lookalikes of the seeds, by the sum of their scores
--- over all seeds that name them, seeds and known companies left out. Both tables have country and company_number; they may
--- be tables of your own, of a database attached beside this one, or temporary.
+-- The n companies most similar to a set of customers, the seeds. Candidates are the lookalikes of the seeds, ordered by
+-- the sum of their scores over all seeds that name them; seeds and known companies are left out. The tables of seeds
+-- and of known companies need the columns country and company_number; they may be your own tables, tables of an
+-- attached database, or temporary tables.
 --
 -- prospect_rank: 1 for the most similar
 -- country: Country of the prospect
--- company_number: Its company number, in normal form
--- name: Its name. Null: it is on none of our lists, or not found
--- score_sum: Sum of its scores over the seeds that name it, to six decimals. Null: no score is stated
--- seed_count: Seeds that name it
--- best_score: Its best score with one of them. Null: no score is stated
--- seeds: Those seeds, the most similar first, as country and company number
--- is_held: Whether we hold accounts of it
+-- company_number: Company number of the prospect, in normal form
+-- name: Name of the prospect. Null: no run fetched it, or it was not found
+-- score_sum: Sum of the scores of the prospect over the seeds that name it, to six decimals. Null: no score is stated
+-- seed_count: Number of seeds that name the prospect
+-- best_score: Highest score of the prospect with a single seed. Null: no score is stated
+-- seeds: Seeds that name the prospect, the most similar first, as country and company number
+-- is_held: Whether the warehouse holds accounts of the prospect
 WITH asked AS (
     SELECT n AS row_limit
 ),

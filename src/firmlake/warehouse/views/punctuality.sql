@@ -1,10 +1,12 @@
 -- view punctuality
--- One row for each period of a company: how long after its end the accounts were received. No legal term is applied,
--- since it differs by country and form.
+-- One row for each financial period of a company: how many days after its end the accounts were received. Legal
+-- deadlines are not applied, because they differ by country and legal form.
 --
--- days_to_file: Days from the end of the period to the day the accounts were received. Null: that day is not stated
--- usual_days_to_file: Median over all periods of the company. Null: no such day is stated
--- days_later_than_usual: Days more than usual; negative is earlier. Null: the day of this period is not stated
+-- days_to_file: Days from the end of the period to the day on which the accounts were received. Null: the day of
+-- receipt is not stated
+-- usual_days_to_file: Median of days_to_file over all periods of the company. Null: the day of receipt is never stated
+-- days_later_than_usual: Days to file beyond the usual number; earlier is negative. Null: the day of receipt is not
+-- stated
 SELECT
     country, company_number, start_date, end_date, recency, date_received,
     date_received - end_date AS days_to_file,

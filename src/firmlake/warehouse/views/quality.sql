@@ -1,10 +1,10 @@
 -- view quality
--- One row for each period of a company: whether its figures compare with those of its other periods, and if not, why.
--- Growth in trend, cagr, portfolio and the report is null if one of its two periods does not compare.
+-- One row for each financial period of a company: whether its figures are comparable with those of its other periods,
+-- and if not, why. Growth in trend, cagr, portfolio and the report is null if one of its two periods is not comparable.
 --
--- is_comparable: Whether the figures compare
--- incomparable_because: Why they do not. Null: they do
--- presumed_unit: What one unit of the amounts stands for, as in unit_errors. Null: the unit is not in doubt
+-- is_comparable: Whether the figures of the period are comparable with those of the company's other periods
+-- incomparable_because: Why the figures are not comparable. Null: they are comparable
+-- presumed_unit: Presumed unit of the amounts, as in unit_errors. Null: there is no sign of another unit
 SELECT
     a.country, a.company_number, a.start_date, a.end_date, a.recency,
     incomparable_because(u.presumed_unit, a.period_days) IS NULL AS is_comparable,

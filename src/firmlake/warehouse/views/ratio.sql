@@ -1,4 +1,4 @@
 -- function ratio(part, whole)
--- One figure divided by another, to six decimals; null where either is missing or the second is not above zero: a loss
--- divided by negative revenue would pass for a profit.
+-- One figure divided by another, to six decimals. Null if one is missing or the divisor is not above zero, because a
+-- loss divided by negative revenue would look like a profit.
 CASE WHEN whole > 0 THEN round(part / whole, 6) END

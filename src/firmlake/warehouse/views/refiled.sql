@@ -1,9 +1,9 @@
 -- table refiled
--- One row for each period that was filed more than once: how often, and which filing accounts shows, the one received
--- last. Made at load, since every query about accounts needs it.
+-- One row for each period that was filed more than once: how often, and which filing is in the view accounts (the one
+-- received last). A table made at load, because every query about accounts needs it.
 --
--- filing_count: Filings of the period in the answer
--- dup_no: dup_no of the filing received last, as in financials
+-- filing_count: Number of filings of the period in the answer
+-- dup_no: Number of the filing received last, as dup_no in financials
 SELECT
     country, company_number, start_date, end_date,
     count(*) AS filing_count,

@@ -1,15 +1,19 @@
 -- view spend
--- One row for each run: what it asked for, its credits according to the service and to our ledger, and the credits left.
+-- One row for each run: what it fetched, its credits according to the service and according to firmlake, and the
+-- credits left.
 --
--- unexplained_credit_count: Credits charged beyond those our ledger expects; 0 is right. Null: the service did not say
--- bill: as expected, or how many credits more or fewer than our ledger expects. Null: the service did not say
--- reason: Why the run is not done. Null: it is done
--- next_step: What to do next. Null: the run is done
+-- unexplained_credit_count: Credits charged minus credits expected; 0 if the bill is right. Null: the service did not
+-- report its charges
+-- bill: Comparison with the expected credits: as expected, or how many more or fewer. Null: the service did not report
+-- its charges
+-- reason: Why the outcome is not done. Null: the outcome is done
+-- next_step: What to do next. Null: the outcome is done
 -- credits_per_company: Credits charged by companies asked for
--- failed_request_count: Requests without a complete answer of a status of success (200 to 299)
--- body_bytes: Bytes received
--- credits_remaining: What the service said was left, in its last answer of the run. Null: it did not say
--- company_count: Companies accepted
+-- failed_request_count: Number of requests without a complete, successful answer (HTTP status 200 to 299)
+-- body_bytes: Size of all answers in bytes
+-- credits_remaining: Credits left in the account, according to the last answer of the run that states them. Null: no
+-- answer does
+-- company_count: Companies accepted from the list, each counted once
 SELECT
     r.run_id, r.list_name, r.started_at, r.finished_at, r.outcome,
     r.company_count, r.fresh_count, r.target_count, r.request_count,

@@ -1,8 +1,8 @@
 -- macro tops_of(of_country, of_number, threshold := 0.25)
 -- example: tops_of('BE', '0403227515', 0.25)
--- The ids of a company's ultimate parents, without names and stakes; see ultimate_parents.
+-- The ids of a company's ultimate parents, without names and stakes; ultimate_parents has those.
 --
--- id: Ultimate parent, as parent_id in ownership
+-- id: Id of the ultimate parent, as parent_id in ownership
 -- is_ring: Whether it represents a ring of companies that hold each other
 WITH RECURSIVE asked(id, least_stake) AS (
     SELECT company_asked(of_country, of_number), share_asked(threshold)

@@ -1,23 +1,28 @@
 -- view trend
--- One row for each period of a company: flows as stated and per year, stocks, and growth since the period before. Growth
--- of flows compares annual figures; period_days and gap_days say how far the two periods compare. Growth is null if the
--- figures of one of the two periods do not compare, such as accounts filed in thousands: see quality.
+-- One row for each financial period of a company: its figures, amounts converted to a year, and growth since the
+-- previous period. Growth of revenue, margins and profit compares amounts converted to a year; period_days and gap_days
+-- show how well the two periods match. Growth is null if the figures of one of the two periods are not comparable, such
+-- as accounts filed in thousands, see quality.
 --
--- previous_end_date: Last day of the period before. Null: this is the first
--- gap_days: Days between the two periods; 0 if they follow each other, negative if they overlap. Null: first period
--- is_comparable: Whether the figures compare with those of the company's other periods
--- incomparable_because: Why they do not. Null: they do
--- revenue_annual: Revenue, annualised. Null: it is missing
--- gross_margin_annual: Gross margin, annualised. Null: it is missing
--- ebitda_annual: EBITDA, annualised. Null: it is missing
--- net_profit_annual: Net profit, annualised. Null: it is missing
--- revenue_growth: Growth of annual revenue, 0.1 is 10 %. Null: a figure is missing or the earlier one not above zero
--- gross_margin_growth: Growth of the gross margin, in the same terms. Null: as in revenue_growth
--- ebitda_growth: Growth of EBITDA, in the same terms. Null: as in revenue_growth
--- net_profit_growth: Growth of net profit, in the same terms. Null: as in revenue_growth
--- total_assets_growth: Growth of total assets, in the same terms. Null: as in revenue_growth
--- equity_growth: Growth of equity, in the same terms. Null: as in revenue_growth
--- employee_growth: Growth of employees, in the same terms. Null: as in revenue_growth
+-- previous_end_date: Last day of the previous period. Null: this is the first period
+-- gap_days: Days between the two periods; 0 if they follow each other, negative if they overlap. Null: this is the
+-- first period
+-- is_comparable: Whether the figures of the period are comparable with those of the company's other periods, see
+-- quality
+-- incomparable_because: Why the figures are not comparable. Null: they are comparable
+-- revenue_annual: Revenue converted to a year of 365 days. Null: it is missing
+-- gross_margin_annual: Gross margin converted to a year of 365 days. Null: it is missing
+-- ebitda_annual: EBITDA converted to a year of 365 days. Null: it is missing
+-- net_profit_annual: Net profit converted to a year of 365 days. Null: it is missing
+-- revenue_growth: Growth of annualised revenue since the previous period, 0.1 is 10 %. Null: a figure is missing or not
+-- comparable, or the earlier one is not above zero
+-- gross_margin_growth: Growth of the annualised gross margin since the previous period, 0.1 is 10 %. Null: as in
+-- revenue_growth
+-- ebitda_growth: Growth of annualised EBITDA since the previous period, 0.1 is 10 %. Null: as in revenue_growth
+-- net_profit_growth: Growth of annualised net profit since the previous period, 0.1 is 10 %. Null: as in revenue_growth
+-- total_assets_growth: Growth of total assets since the previous period, 0.1 is 10 %. Null: as in revenue_growth
+-- equity_growth: Growth of equity since the previous period, 0.1 is 10 %. Null: as in revenue_growth
+-- employee_growth: Growth of the number of employees since the previous period, 0.1 is 10 %. Null: as in revenue_growth
 SELECT
     country, company_number, start_date, end_date, period_days, recency,
     previous_end_date,

@@ -1,10 +1,11 @@
 -- view two_newest
--- One row for each of the two newest periods of a company, as in accounts, with what portfolio compares.
+-- One row for each of the two newest periods of a company, as in accounts, with the figures that portfolio compares.
 --
--- incomparable_because: Why the figures do not compare with those of other periods. Null: they do
--- revenue_annual: Revenue, annualised. Null: it is missing
+-- incomparable_because: Why the figures are not comparable with those of other periods. Null: they are comparable
+-- revenue_annual: Revenue converted to a year of 365 days. Null: it is missing
 -- z: Altman's Z'', see altman. Null: a part is missing
--- usual_days_to_file: Median over all periods of the company, see punctuality. Null: no day of receipt is stated
+-- usual_days_to_file: Median of days_to_file over all periods of the company, see punctuality. Null: the day of receipt
+-- is never stated
 SELECT
     a.*,
     n.recency,

@@ -1,10 +1,11 @@
 -- view ultimate_owners
--- One row for each party that has ultimate owners: those that hold it through stakes of at least a half and have no such
--- owner themselves.
+-- One row for each company or person that has ultimate owners: those that hold it through stakes of at least a half and
+-- have no such owner themselves.
 --
--- id: The party, as child_id in ownership
--- ultimate_parent: Names of the owners, separated by semicolons
--- ultimate_parent_company: Country and company number of these owners. Null: none of them has a number
+-- id: Id of the company or person, as child_id in ownership
+-- ultimate_parent: Names of its ultimate owners, separated by semicolons
+-- ultimate_parent_company: Country and company number of these owners, separated by semicolons. Null: none of them has
+-- a company number
 SELECT m.id, u.ultimate_parent, u.ultimate_parent_company
 FROM branches_at_half m
 JOIN (

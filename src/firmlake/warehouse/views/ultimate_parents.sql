@@ -1,17 +1,19 @@
 -- macro ultimate_parents(of_country, of_number, threshold := 0.25)
 -- example: ultimate_parents('BE', '0403227515', 0.25)
--- The ultimate parents of a company: follow owners upwards as long as each holds at least the threshold (0.25 and 0.5 are
--- usual; exactly half counts), up to those whose owners hold less. A company without such an owner is its own ultimate
--- parent. A ring at the top is represented by its first member by id. Persons and unidentified owners count too, under
--- their name.
+-- One row for each ultimate parent of a company: follow the owners upwards as long as each holds at least the threshold
+-- (0.25 and 0.5 are usual; exactly the threshold counts), up to those that have no such owner. A company without such
+-- an owner is its own ultimate parent. A ring at the top is represented by its first member by id. Persons and
+-- unidentified owners count too, under their name.
 --
--- id: Ultimate parent, as parent_id in ownership
+-- id: Id of the ultimate parent, as parent_id in ownership
 -- is_ring: Whether it represents a ring of companies that hold each other
--- effective_fraction: Its stake in the company along all paths, as in owners_of. Null: it is the company itself
--- step_count: Steps of the shortest path. Null: it is the company itself
--- country: Its country. Null: it has no identifier
--- company_number: Its company number in normal form. Null: it has no identifier
--- name: Its name, or (unidentified). Null: the company itself, whose name was not fetched yet
+-- effective_fraction: Stake of the ultimate parent in the company along all paths, 0 to 1, as in owners_of. Null: the
+-- ultimate parent is the company itself
+-- step_count: Number of steps on the shortest path. Null: the ultimate parent is the company itself
+-- country: Country of the ultimate parent. Null: it has no identifier
+-- company_number: Company number of the ultimate parent, in normal form. Null: it has no identifier
+-- name: Name of the ultimate parent, or (unidentified). Null: the ultimate parent is the company itself, and its name
+-- was not fetched yet
 WITH asked(id) AS (
     SELECT company_asked(of_country, of_number)
 ),

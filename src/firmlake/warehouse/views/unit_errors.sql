@@ -1,18 +1,18 @@
 -- table unit_errors
 -- One row for each period whose figures are presumably in another unit than those of its neighbours, such as accounts
--- filed in thousands. A period is compared with up to six periods before and six after it, across ten amounts, after the
--- company's usual growth is taken out. Two periods differ by a unit if the median of the ratios is a thousand or a
--- million (within a factor of eight) and more than half of the amounts leap together. A period is listed if more than
--- half of its neighbours differ from it by the same unit. If both sides of a leap qualify, only the side with fewer
--- periods is listed, or with equal numbers the side with the smaller amounts; if there are only two periods, only if
--- total assets or revenue reach 1,000,000. One amount that leaps alone is not a unit error, see leaps. Nothing is
--- corrected: the amounts stay as the service states them, and the columns ending in presumed have them in the unit of the
--- neighbours. Made at load, since growth and queries about one company need it.
+-- filed in thousands. Neighbours are up to six periods before and six after. A period is compared with them across ten
+-- amounts, after the company's usual growth is removed. Two periods differ by a unit if the median of the ratios is a
+-- thousand or a million (within a factor of eight) and more than half of the amounts leap together. A period is listed
+-- if more than half of its neighbours differ from it by the same unit. If both sides of a leap qualify, only the side
+-- with fewer periods is listed, or with equal numbers the side with the smaller amounts; if there are only two periods,
+-- only if total assets or revenue reach 1,000,000. A single amount that leaps is not a unit error, see leaps. Nothing
+-- is corrected: the amounts stay as the service states them, and the columns that end in presumed have them in the unit
+-- of the neighbours. A table made at load, because growth and queries about one company need it.
 --
--- presumed_unit: What one unit of the amounts stands for: 1000 in accounts filed in thousands, 0.001 if the amounts are a
+-- presumed_unit: Presumed unit of the amounts: 1000 for accounts filed in thousands, 0.001 if the amounts are a
 -- thousand times too large
--- agreeing_count: Neighbours that differ from the period by this unit
--- compared_count: Neighbours that it was compared with
+-- agreeing_count: Number of neighbours that differ from the period by this unit
+-- compared_count: Number of neighbours that the period was compared with
 -- total_assets_presumed: Total assets in the unit of the neighbours
 -- equity_presumed: Equity in the unit of the neighbours
 -- debt_presumed: Debt in the unit of the neighbours

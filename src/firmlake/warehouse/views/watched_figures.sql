@@ -1,31 +1,35 @@
 -- macro watched_figures(on_date)
 -- example: watched_figures(DATE '2026-01-01')
--- One row for each company ever accepted from a list, as of a day: its newest accounts beside those before, how late the
--- next ones are, and what changed among its owners. Rules of alerts compare these columns. Growth, and columns that end
--- in before, are null if the figures of one of the two periods do not compare, see quality.
+-- One row for each company that a run planned to fetch, as of a day: its newest accounts beside the previous ones, how
+-- late the next ones are, and what changed among its owners. Alert rules compare these columns. Growth, and columns
+-- that end in before, are null if the figures of one of the two periods are not comparable, see quality.
 --
 -- accounts_from: First day of the newest accounts. Null: no accounts are held
 -- accounts_to: Last day of the newest accounts. Null: no accounts are held
--- accounts_to_before: Last day of the accounts before. Null: there are none, or the figures of one of the two do not compare
--- incomparable_because: Why the newest figures do not compare with those of other periods. Null: they do
--- revenue_growth: Growth of annual revenue since the accounts before, 0.1 is 10 %, as in trend. Null: a figure is
--- missing or does not compare
--- total_assets_growth: Growth of total assets since the accounts before. Null: as in revenue_growth
--- employee_growth: Growth of employees since the accounts before. Null: as in revenue_growth
--- revenue_before: Revenue in the accounts before. Null: it is missing, or there are no such accounts that compare
--- ebitda_before: EBITDA in the accounts before. Null: as in revenue_before
--- net_profit_before: Net profit in the accounts before. Null: as in revenue_before
--- equity_before: Equity in the accounts before. Null: as in revenue_before
--- equity_fraction: Equity by total assets. Null: one is missing, or total assets are not above zero
--- health_indicator_before: Health indicator in the accounts before. Null: as in revenue_before
+-- accounts_to_before: Last day of the previous accounts. Null: there are none, or the figures of one of the two are not
+-- comparable
+-- incomparable_because: Why the newest figures are not comparable with those of other periods. Null: they are
+-- comparable
+-- revenue_growth: Growth of annualised revenue since the previous accounts, 0.1 is 10 %, as in trend. Null: a figure is
+-- missing or not comparable, or the earlier one is not above zero
+-- total_assets_growth: Growth of total assets since the previous accounts, 0.1 is 10 %. Null: as in revenue_growth
+-- employee_growth: Growth of the number of employees since the previous accounts, 0.1 is 10 %. Null: as in
+-- revenue_growth
+-- revenue_before: Revenue in the previous accounts. Null: it is missing, or there are no comparable previous accounts
+-- ebitda_before: EBITDA in the previous accounts. Null: as in revenue_before
+-- net_profit_before: Net profit in the previous accounts. Null: as in revenue_before
+-- equity_before: Equity in the previous accounts. Null: as in revenue_before
+-- equity_fraction: Equity divided by total assets. Null: one of the two is missing, or total assets are not above zero
+-- health_indicator_before: Health indicator in the previous accounts. Null: as in revenue_before
 -- z: Altman's Z'', see altman. Null: a part is missing
--- z_before: The same of the accounts before. Null: as in revenue_before
+-- z_before: Altman's Z'' of the previous accounts. Null: a part is missing, or there are no comparable previous
+-- accounts
 -- zone: safe, grey or distress, see altman. Null: there is no score
--- zone_before: The same of the accounts before. Null: as in revenue_before
--- overdue_days: Days since the next accounts were expected, as in overdue. Null: they are not overdue
--- owner_change_stake: Largest stake, before or after, among the owners that came, went or changed their stake, as found by
--- runs in the 30 days up to the day. Null: none did, or no stake is stated
--- owner_change_on: Day of the last of these changes. Null: there was none
+-- zone_before: Zone of the previous accounts: safe, grey or distress. Null: there is no z_before
+-- overdue_days: Days by which the next accounts are overdue on the day, as in overdue. Null: they are not overdue
+-- owner_change_stake: Largest stake, before or after the change, among the owners that came, went or changed their
+-- stake, as found by runs in the 30 days up to the day. Null: no owner changed, or no stake is stated
+-- owner_change_on: Day of the last of these changes of owners. Null: no owner changed
 WITH asked AS (
     SELECT on_date::DATE AS due_by
 )

@@ -1,14 +1,15 @@
 -- macro zone_migration(from_day, to_day)
 -- example: zone_migration(DATE '2024-12-31', DATE '2025-12-31')
--- The companies that moved between Altman's zones from one day to another, as a matrix: one row for each zone on the first
--- day, with the companies in each zone on the second. The zone on a day is that of the newest accounts that ended by then.
+-- How many companies moved between Altman's zones from one day to another, as a matrix: one row for each zone on the
+-- first day, with the number of companies in each zone on the second day. The zone on a day is that of the newest
+-- accounts that ended by then.
 --
 -- from_zone: Zone on the first day: safe, grey, distress, no score (a part is missing) or no accounts
--- company_count: Companies in that zone on the first day
--- safe: Of these, companies in zone safe on the second day
--- grey: Of these, companies in zone grey on the second day
--- distress: Of these, companies in zone distress on the second day
--- no_score: Of these, companies whose accounts give no score on the second day
+-- company_count: Number of companies in that zone on the first day
+-- safe: Number of these companies that are in zone safe on the second day
+-- grey: Number of these companies that are in zone grey on the second day
+-- distress: Number of these companies that are in zone distress on the second day
+-- no_score: Number of these companies whose accounts give no score on the second day
 SELECT
     from_zone,
     count(*) AS company_count,

@@ -1,6 +1,6 @@
 -- check balance_short, note
--- Debt and equity together are less than half of total assets: more than provisions and the like explain, so one of the
--- three may be incomplete or in another unit.
+-- Debt and equity together are less than half of total assets. That is more than provisions and similar items explain,
+-- so one of the three may be incomplete or in another unit.
 SELECT country, company_number, start_date, end_date,
     {total_assets: total_assets, debt: debt, equity: equity, difference: debt + equity - total_assets} AS evidence
 FROM accounts

@@ -1,6 +1,6 @@
 -- check gender_sum, note
--- The shares of men and women do not add up to 1 (by more than two thousandths, which allows for rounding). A
--- company without employees has neither.
+-- The shares of men and women do not add up to 1 (by more than two thousandths, which allows for rounding). A company
+-- without employees has neither share and is not listed.
 SELECT country, company_number, start_date, end_date,
     {men: employee_male_fraction, women: employee_female_fraction, employees: employee_count} AS evidence
 FROM accounts

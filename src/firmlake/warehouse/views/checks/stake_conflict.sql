@@ -1,5 +1,5 @@
 -- check stake_conflict, warning
--- Owner and owned company state different stakes, or one of them does not name the other though both were asked.
+-- Owner and owned company state different stakes, or one of them does not name the other although both were fetched.
 SELECT child_country AS country, child_company_number AS company_number,
     NULL::DATE AS start_date, NULL::DATE AS end_date,
     {owner: parent_name, owner_id: parent_id, "function": "function", conflict: conflict,

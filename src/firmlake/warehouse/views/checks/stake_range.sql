@@ -1,5 +1,5 @@
 -- check stake_range, error
--- A stake is below 0 or above 1, as one of the two sides states it.
+-- The answer about the owner or the owned company states a stake below 0 or above 1.
 SELECT child_country AS country, child_company_number AS company_number,
     NULL::DATE AS start_date, NULL::DATE AS end_date,
     {owner: parent_name, owner_id: parent_id, "function": "function", stake_by_child: stake_by_child,
