@@ -72,7 +72,7 @@ def test_each_format_gives_the_same_rows(lake, tmp_path):
 def test_no_question_is_a_usage_error(lake, sql):
     done = CliRunner().invoke(firmlake, ["query", "--data", str(lake.data), "--", sql], standalone_mode=False)
     assert done.return_value == 2
-    assert "no query" in done.stderr
+    assert "The SQL is empty" in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--format", "parquet"], ["--out", "x.pdf"]])
