@@ -249,7 +249,7 @@ def name_damaged(said: str, damaged: Mapping[str, DamagedError]) -> None:
         DamagedError: At least one run was left out; a completed flow run would go unnoticed.
     """
     for run_id, error in damaged.items():
-        tell(f"Left out run {run_id}: {error}")
+        tell(f"Skipped run {run_id}: {error}")
     if damaged:
         first = next(iter(damaged.values()))
         raise DamagedError(f"{said}, without {', '.join(damaged)}: {first.message}", first.next_step)

@@ -451,7 +451,7 @@ def test_drift_in_a_replaced_run_does_not_keep_the_new_list_from_its_run(call: C
     sandbox.set_faults([])
     write_few(40)
     result = call("run", "few.csv")
-    assert (result.code, "fetched is refused (" in result.err) == (0, True)
+    assert (result.code, "its answers are refused (" in result.err) == (0, True)
     assert call("plan", "few.csv", "--json").content["replaced"] == []
 
 
@@ -810,7 +810,7 @@ def test_a_damaged_run_is_left_out_named_and_exit_1(call: Call, tmp_path: Path):
     for arguments in (["prune", "--staged-days", "0"], ["archive", "archive"]):
         result = call(*arguments, "--json")
         assert (result.code, str(path.relative_to(tmp_path)) in result.content["damaged"][0][1]) == (1, True)
-        assert f"Left out run {path.parent.name}" in result.err
+        assert f"Skipped run {path.parent.name}" in result.err
 
 
 def test_one_company_is_printed_with_every_period(call: Call):

@@ -22,7 +22,7 @@ NAMED = {
     "paging-ignored": (3, "Set api.names.limit and api.names.offset to the service's paging parameters"),
     "body-short": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
     "body-silent": (1, "`firmlake check LIST --write FILE` to find settings that fit"),
-    "message-ok": (3, "if it says that all is well, api.names.success_message"),
+    "message-ok": (3, "if it means success, set api.names.success_message"),
     "zero-required": (0, "None found: the service knows none of 12 Belgian companies"),
     "fractions-100": (3, 'set contract.scales = {"relationships.stake_fraction" = 100}'),
     "scores-100": (0, 'set contract.scales = {"lookalikes.score" = 100}'),
@@ -116,7 +116,7 @@ def test_a_run_whose_first_request_is_too_large_is_complete_and_names_the_settin
     sandbox.set_options(companies_per_request=6)
     result = lake.run()
     assert result.code == 0, result.err
-    assert result.err.count("set api.companies_per_request = 6") == 1
+    assert result.err.count("api.companies_per_request = 6") == 1
     assert lake.ledger()["companies_charged_again"] == 0
     assert rows_of(lake) == rows_of(world)
 
@@ -126,7 +126,7 @@ def test_other_words_for_an_unknown_company_are_named_with_their_setting(make_la
     lake.list.write_text(lake.list.read_text() + "NL,01000001\n")
     result = lake.run()
     assert result.code == 3
-    assert "set api.names.not_found_message to its words" in result.error_line
+    assert "set api.names.not_found_message to it" in result.error_line
     result = lake.call("redrive", "--set", "api.names.not_found_message=Onderneming onbekend")
     assert result.code == 0, result.err
 
@@ -143,5 +143,5 @@ def test_an_address_at_which_there_is_nothing_is_said_with_what_to_correct(make_
     lake.set("api__base_url", nothing)
     result = lake.run()
     assert result.code == 1
-    assert "Correct api.base_url, to which /v1/... is added; `firmlake check` tests it" in result.error_line
+    assert "Correct api.base_url, to which /v1/... is appended; `firmlake check` tests it" in result.error_line
     assert "Correct api.base_url" in lake.call("status").out

@@ -41,7 +41,7 @@ def test_views_on_a_table_that_must_be_made_again_are_to_be_dropped(weeks, place
     place.ask("CREATE VIEW firmlake.ours AS SELECT revenue FROM firmlake.financials")
     with pytest.raises(FirmlakeError, match="depend on it") as caught:
         deliver(folders, place)
-    assert "Drop these" in caught.value.next_step
+    assert "Drop them" in caught.value.next_step
     place.ask("DROP VIEW firmlake.ours")
     deliver(folders, place)
     assert_same(folders, place)

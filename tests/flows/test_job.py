@@ -123,7 +123,7 @@ def test_runs_that_were_left_out_are_named_and_the_flow_fails(monkeypatch: pytes
     job.name_damaged("2 runs archived", {})
     with pytest.raises(DamagedError, match=r"2 runs archived, without one: x is gone\. Restore it"):
         job.name_damaged("2 runs archived", {"one": DamagedError("x is gone", "Restore it")})
-    assert told == ["Left out run one: x is gone. Restore it"]
+    assert told == ["Skipped run one: x is gone. Restore it"]
 
 
 def test_a_run_is_named_for_people():

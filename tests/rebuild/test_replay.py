@@ -385,7 +385,7 @@ def test_one_can_do_without_a_damaged_segment_on_purpose(two_runs, check):
     path.write_bytes(content)
     with pytest.raises(DamagedError, match=str(path)) as caught:
         check(two_runs)
-    assert f"remove it and {two_runs.staged(FIRST)}, then `firmlake replay`" in caught.value.next_step
+    assert f"remove it and {two_runs.staged(FIRST)}, then run `firmlake replay`" in caught.value.next_step
     path.unlink()
     shutil.rmtree(two_runs.staged(FIRST))
     replay(two_runs)
