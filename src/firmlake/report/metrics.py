@@ -55,7 +55,7 @@ def _families(status: Status) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
         drift = sum(count for *_, count in last.drift)
         yield "last_run_drift_records", "Records that differ from the contract", [({}, drift)]
         yield "generation", "Number of the newest generation", [({}, last.generation)]
-        yield "last_run_requests", "Answers the last run received", [({}, last.request_count)]
+        yield "last_run_requests", "Requests the last run sent, every attempt counted", [({}, last.request_count)]
     counts = [
         ({"dataset": dataset, "status": state}, float(count))
         for dataset, states in status.companies.items()
