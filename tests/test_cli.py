@@ -172,6 +172,7 @@ def test_a_run_without_the_sandbox_running_fails_in_one_line_and_can_be_continue
         (["run", "list.csv", "--set", "api.base_url=http://example.com"], "https"),
         (["company", "BE", "0403227516"], "check digit"),
         (["company", "0403227515"], "'0403227515' does not begin with BE, NL or FR"),
+        (["changes", "--company", "0403227515"], "'0403227515' does not begin with BE, NL or FR"),
         (["query", "SELECT 1"], "The data folder"),
     ],
 )

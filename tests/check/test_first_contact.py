@@ -177,7 +177,7 @@ def test_a_person_sees_a_table_and_what_to_do(make_contact: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--company", "0403227515"), "no country"),
+        (("--company", "0403227515"), "does not begin with BE, NL or FR"),
         (("--company", "BE 0403227516"), "0403227516"),
         (("--company", "NL 33011433", "--company", "FR 552032534", "--companies", "1"), "2 companies are named"),
     ],

@@ -52,7 +52,7 @@ def changes(
     from firmlake.core.folders import Folders
     from firmlake.core.memory import greater_limit
     from firmlake.core.parts import write_parts
-    from firmlake.intake.identifiers import read_company
+    from firmlake.intake.identifiers import read_named_company
     from firmlake.report.feed import WRITERS, read_changes
     from firmlake.service_lists.load import LIST_KINDS
     from firmlake.terminal.runs import show_changes
@@ -65,7 +65,7 @@ def changes(
         raise UsageError(f"--kind {min(unknown)} does not exist", f"The kinds are {', '.join(known)}")
     if out and kind_of_file not in WRITERS:
         raise UsageError(f"{out}: unknown file extension", f"Add --format with one of {', '.join(WRITERS)}")
-    wanted = read_company(company[:2].upper(), company[2:]) if company else None
+    wanted = read_named_company(company) if company else None
     settings = call.settings()
     limit = greater_limit(_MEMORY, settings.run.duckdb_memory)
     with open_warehouse(

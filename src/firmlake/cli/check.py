@@ -10,7 +10,7 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.clock import utc_now
-from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, Stopped, UsageError
+from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, Stopped
 
 if TYPE_CHECKING:
     from firmlake.core.company import Company
@@ -87,17 +87,9 @@ def _budget(settings: Settings, most: int) -> int:
 
 
 def _read(named: tuple[str, ...]) -> list[Company]:
-    from firmlake.intake.identifiers import read_company
+    from firmlake.intake.identifiers import read_named_company
 
-    companies = []
-    for text in named:
-        country, _, number = text.strip().partition(" ")
-        if not number:
-            country, number = text[:2], text[2:]
-        if country.upper() not in ("BE", "NL", "FR"):
-            raise UsageError(f"--company {text}: no country", 'Write BE, NL or FR first: --company "BE 0403.227.515"')
-        companies.append(read_company(country.upper(), number))
-    return companies
+    return [read_named_company(text) for text in named]
 
 
 def _kept(settings: Settings, origins: dict[str, str]) -> dict[str, Any]:

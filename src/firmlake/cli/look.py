@@ -11,7 +11,6 @@ import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.clock import utc_now
-from firmlake.core.company import COUNTRIES
 from firmlake.core.errors import EXIT_DONE, EXIT_SOME_FAILED, UsageError
 from firmlake.core.sample import SAMPLE_SETTINGS
 from firmlake.terminal.echo import echo, echo_data
@@ -156,16 +155,12 @@ def company(call: Call, words: tuple[str, ...], datasets: tuple[str, ...], page:
     """
     from firmlake.core.folders import Folders
     from firmlake.enrich import lookup
-    from firmlake.intake.identifiers import read_company
+    from firmlake.intake.identifiers import read_named_company
     from firmlake.terminal.runs import show_company
 
     demo = {key.replace(".", "__"): value for key, value in SAMPLE_SETTINGS.items()} if is_demo else {}
     settings = call.settings(**demo)
-    text = " ".join(words)
-    country = text[:2].upper()
-    if country not in COUNTRIES:
-        raise UsageError(f"{text!r} does not begin with BE, NL or FR", "For example: firmlake company BE 0403227515")
-    wanted = read_company(country, text[2:].strip())
+    wanted = read_named_company(" ".join(words))
     if page:
         from firmlake.report.company_page import write_company_page
 

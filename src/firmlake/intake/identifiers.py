@@ -13,7 +13,7 @@ from firmlake.intake.checks import CHECKS, REFUSED
 from firmlake.intake.forms import FORMS, Form
 from firmlake.intake.repair import CLEANING_REPAIRS, clean_numbers
 
-__all__ = ["CONTRADICTION", "REPAIRS", "identify", "read_company"]
+__all__ = ["CONTRADICTION", "REPAIRS", "identify", "read_company", "read_named_company"]
 
 CONTRADICTION: Final = "the number names a different country than its line or column: correct one of them"
 
@@ -72,6 +72,18 @@ def read_company(country: str, text: str) -> Company:
             f"{country} {text}: {row['problem'] or 'this is a number of another country'}", "Correct the number"
         )
     return Company(row["country"], row["company_number"])
+
+
+def read_named_company(text: str) -> Company:
+    """Read a company as a person names it, such as "BE 0403.227.515": the country, then the number in any spelling.
+
+    Raises:
+        UsageError: The text does not begin with a country, or the rest is not a company number of it.
+    """
+    country, number = text.strip()[:2].upper(), text.strip()[2:].strip()
+    if country not in COUNTRIES:
+        raise UsageError(f"{text!r} does not begin with BE, NL or FR", "Write the country first: BE 0403227515")
+    return read_company(country, number)
 
 
 def _identify(numbers: pl.LazyFrame, country: str | None, forms: Sequence[Form]) -> pl.LazyFrame:
