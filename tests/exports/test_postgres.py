@@ -41,7 +41,7 @@ def test_comments_arrive(lake, tmp_path, psql):
     psql(render_ddl(export(lake, ExportRequest(format="csv"), Folder(tmp_path)).manifest, str(tmp_path), "postgres"))
     found = psql("SELECT col_description('financials'::regclass, ordinal_position) FROM information_schema.columns "
                  "WHERE table_name = 'financials' AND column_name = 'revenue'")  # fmt: skip
-    assert found.startswith("Revenue, in the currency of the accounts")
+    assert found.startswith("Revenue of the period. In the currency of the accounts")
 
 
 def test_a_name_with_a_character_that_no_database_takes_arrives_with_a_mark_in_its_place(tmp_path, psql):
