@@ -76,8 +76,8 @@ def enrich(
         out: Write the list with the figures of its companies to this file: .csv, .parquet or .xlsx.
         columns: Columns to add to that file, named as in `firmlake run --columns`. None adds the default columns.
         sql: Use the result of this DuckDB query as the list; with a DuckDB file, a query over it.
-        datasets: What to fetch. None follows the settings, as for max_credits.
-        max_credits: Stop before spending more credits.
+        datasets: Datasets to fetch. None uses `run.datasets`.
+        max_credits: Stop before spending more credits. None uses `run.max_credits`.
 
     Returns:
         The name of the run.

@@ -103,7 +103,7 @@ class ByHand:
         return list(self.process_ids().values())
 
     def process_ids(self) -> dict[int, str]:
-        """Likewise by their ids."""
+        """The command lines of all processes that came of this one, by their ids."""
         found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:

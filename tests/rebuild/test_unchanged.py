@@ -15,19 +15,19 @@ from firmlake.warehouse.generations import newest
 from support import ACME, DATASETS, DAY, MINUTE, NOON, answer, found, land, make_run, period, publish_landed
 
 unchanged = partial(check_unchanged, memory_limit="100MB")
-UNLOADED = "20260106T120000Z-0002"
+LOADED, UNLOADED = "20260105T120000Z-0001", "20260106T120000Z-0002"
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
     """A run in the warehouse, and one that has not ended."""
     folders = Folders(tmp_path_factory.mktemp("unchanged"))
-    for run_id in ("20260105T120000Z-0001", UNLOADED):
+    for run_id in (LOADED, UNLOADED):
         run = make_run(folders, run_id=run_id, refused=[(7, "x", "no number")])
         for dataset in DATASETS:
             records = (period(),) if dataset == "financials" else ()
             land(run, answer(dataset, found(ACME, dataset, *records)))
-        if run_id != UNLOADED:
+        if run_id == LOADED:
             publish_landed(run, at=NOON + MINUTE)
     return folders
 
@@ -43,8 +43,8 @@ def checked(folders):
     """List what has a checksum of its own; markers of shards are only hints for staging."""
     return {
         *(folders.data / "landing").rglob("*.zst"),
-        *folders.staged("20260105T120000Z-0001").rglob("*.parquet"),
-        *(folders.data / "runs" / "20260105T120000Z-0001").glob("*.parquet"),
+        *folders.staged(LOADED).rglob("*.parquet"),
+        *(folders.data / "runs" / LOADED).glob("*.parquet"),
         newest(folders),
     }
 

@@ -183,7 +183,7 @@ def test_pages_smaller_than_asked_for_leave_nothing_out(take, is_silent):
         ([change("vanish", FIRST, 2), change("appear", 0, 2)], {FIRST}, {LAST + 1}),
         # One moves to the front from a page not read yet.
         ([change("front", LAST, 2)], set(), set()),
-        # Likewise, while another vanishes and one appears: no page is out of step, and still one slips through.
+        # One moves to the front, another vanishes and one appears: no page is out of step, and still one slips through.
         ([change("front", LAST, 2), change("vanish", FIRST, 2), change("appear", 0, 2)], {FIRST}, {LAST + 1}),
         ([change("appear", 0, 1, 2, 3, 4)], set(), set(range(LAST + 1, LAST + 5))),
     ],

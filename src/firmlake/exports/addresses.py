@@ -17,7 +17,7 @@ def address_for(dialect: str, url: str) -> str:
 
     Snowflake writes `gcs://` for Google's store and `azure://ACCOUNT.blob.core.windows.net/CONTAINER` for Azure's;
     Databricks writes `abfss://CONTAINER@ACCOUNT.dfs.core.windows.net`. An `az://` address does not name the account,
-    which then comes from AZURE_STORAGE_ACCOUNT_NAME, as for the export itself.
+    which then comes from AZURE_STORAGE_ACCOUNT_NAME. The export reads the account from the same variable.
 
     Raises:
         UsageError: Neither the address nor the environment names the account.

@@ -42,7 +42,8 @@ def check_unchanged(folders: Folders, *, memory_limit: str) -> Unchanged:
     with open_warehouse(folders, memory_limit=memory_limit) as warehouse:
         loaded = loaded_runs(warehouse)
         content_hashes(warehouse)  # DuckDB compares the checksum of each block that it reads
-    files = {path for path in (newest(folders),) if path}
+    generation = newest(folders)
+    files = {generation} if generation else set()
     runs = [run for run, _ in finished_runs(folders, loaded)]
     for run in runs:
         files.update(run.checked(name) for name in run.plan.sha256)

@@ -35,9 +35,9 @@ def look_ahead(api: ApiSettings, key: str, count: int, folder: Path | None = Non
 
     Args:
         api: `requests_per_minute`, at least 1, and `throttle_store`.
-        key: As for `open_throttle`.
+        key: See `open_throttle`.
         count: The number of requests.
-        folder: As for `open_throttle`.
+        folder: See `open_throttle`.
 
     Raises:
         SettingsError: The store cannot be used. Correct `api.throttle_store`.

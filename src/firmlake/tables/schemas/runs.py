@@ -50,8 +50,8 @@ TABLES_OF_FAILURES = (
             Column(
                 "effect",
                 "text",
-                "value: the column is null, and the record is in the tables; record: the record is left out; stop: as"
-                " for value, but the setting contract.values also stops the run",
+                "value: the column is null, and the record is in the tables; record: the record is left out; stop: the "
+                "column is null, and the setting contract.values also stops the run",
             ),
             Column("record_json", "text", "The record as received", "only the value was discarded", privacy="text"),
             REQUEST,
@@ -98,7 +98,7 @@ TABLES_OF_FAILURES = (
                 "example",
                 "text",
                 "First value with this difference",
-                "there is no value, as for a vanished field",
+                "there is no value, for example because the field vanished",
                 privacy="text",
             ),
             Column("record_count", "count", "Records with this difference"),
