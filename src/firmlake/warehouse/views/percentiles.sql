@@ -9,6 +9,10 @@
 -- the measure
 -- value_count: Companies of the peer group that have the measure, this one included
 -- measure: Name of the measure, as in measures
+WITH levels AS MATERIALIZED (
+    -- Levels that no company is compared at are left out.
+    FROM peer_levels SEMI JOIN peer_groups USING (peer_group)
+)
 SELECT
     r.country, r.company_number, r.start_date, r.end_date, r.measure, r.value, r.value_rank,
     CASE WHEN r.value_count > 1 THEN r.lower_fraction END AS percentile,
@@ -30,7 +34,6 @@ FROM (
         WHERE wanted_year IS NOT NULL
         QUALIFY row_number() OVER (PARTITION BY s.country, s.company_number, s.measure ORDER BY s.recency) = 1
     ) m
-    -- Levels that no company is compared at are left out.
-    JOIN (FROM peer_levels SEMI JOIN peer_groups USING (peer_group)) l USING (country, company_number)
+    JOIN levels l USING (country, company_number)
 ) r
 JOIN peer_groups g USING (country, company_number, peer_group)
