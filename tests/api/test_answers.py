@@ -232,7 +232,7 @@ def test_a_broken_element_harms_no_other(broken):
         b'{"status":500,"message":"Internal server error"}',
         b"<!DOCTYPE html><html></html>",
         b"\xff\xfe[\0]\0",
-        b"[" * 100_000 + b"]" * 100_000,
+        b"[" * 2_000_000 + b"]" * 2_000_000,
         body(found(ACME, "financials", period()))[:-40],
         body(found(ACME, "financials", period())) + b"x",
     ],
