@@ -21,6 +21,8 @@ from firmlake.terminal.echo import echo
 __all__ = ["Counter", "duration", "show_progress"]
 
 _LINE_EVERY_SECONDS = 5.0
+_LEFT_AT_LEAST = 1.0
+"""Seconds that remain, as far as an estimate can tell, until the last answer."""
 
 
 class Counter:
@@ -49,7 +51,7 @@ class Counter:
         self._charged_header = api.names.credits_charged_header.lower()
         self._remaining_header = api.names.credits_remaining_header.lower()
         self._credits: int | None = None
-        self._remaining = ""
+        self._remaining: int | None = None
         self._clock = clock
         self._began = self._last = clock()
         self._lock = threading.Lock()
@@ -64,7 +66,8 @@ class Counter:
             self._last = self._clock()
             charged = read_credits(answer.headers.get(self._charged_header, ""))
             self._credits = self._credits if charged is None else (self._credits or 0) + charged
-            self._remaining = answer.headers.get(self._remaining_header, self._remaining)
+            remaining = read_credits(answer.headers.get(self._remaining_header, ""))
+            self._remaining = self._remaining if remaining is None else remaining
 
     def line(self) -> str:
         """Describe the reason for waiting, the time left and the progress, in this order of importance."""
@@ -73,7 +76,9 @@ class Counter:
         else:
             of = f"{self.done:,} of {'' if self._unit else 'about '}{self.expected:,} {self._unit or 'requests'}"
         parts = [of, *self._parts()]
-        line = ", ".join([f"{duration(left)} to go", *parts] if (left := self.seconds_left()) else parts)
+        left = self.seconds_left()
+        is_known = left > (_LEFT_AT_LEAST if self.why else 0)  # the reason for waiting says until when
+        line = ", ".join([f"{duration(left)} to go", *parts] if is_known else parts)
         return f"{self.why}; {line}" if self.why else line
 
     def seconds_left(self) -> float:
@@ -84,7 +89,7 @@ class Counter:
         pace = self._seconds() / self.done if self.done else 0.0
         allowed = 60 / self._per_minute if self._per_minute else 0.0
         left = max(self.expected - self.done, 0) * max(pace, allowed)
-        return max(left - (self._clock() - self._last), 1.0) if left else 0.0
+        return max(left - (self._clock() - self._last), _LEFT_AT_LEAST) if left else 0.0
 
     def share(self) -> float:
         """Return the share done. It stays below 1, because more requests may come than expected."""
@@ -92,19 +97,20 @@ class Counter:
 
     def summary(self) -> str:
         """Describe the totals at the end."""
-        return ", ".join([f"{self.answered} requests in {duration(self._seconds())}", *self._parts()])
+        return ", ".join([f"{count_of(self.answered, 'request')} in {duration(self._seconds())}", *self._parts()])
 
     def _seconds(self) -> float:
         return max(self._clock() - self._began, 1e-3)
 
     def _parts(self) -> Iterator[str]:
         requests = " requests" if self._unit else ""
-        if not self.why:
-            yield f"{(self.answered + self.repeated) / self._seconds() * 60:,.0f}{requests} a minute"
+        pace = (self.answered + self.repeated) / self._seconds() * 60
+        if not (self.why or 0 < self._per_minute < pace):  # after a burst, the mean looks like a breach of the allowance
+            yield f"{pace:,.0f}{requests} a minute"
         if self.repeated:
             yield f"{self.repeated} failed or refused"
         spent = "" if self._credits is None else f"{count_of(self._credits, 'credit')} spent"
-        left = f"{self._remaining} left" if self._remaining else ""
+        left = "" if self._remaining is None else f"{self._remaining:,} left"
         if self._credits or left:
             yield " and ".join(filter(None, (spent, left)))
 
@@ -134,8 +140,11 @@ def duration(seconds: float) -> str:
 
 
 def _show_lines(counter: Counter, stop: threading.Event) -> None:
+    said = ""
     while not stop.wait(_LINE_EVERY_SECONDS):
-        echo(counter.line(), err=True)
+        if (line := counter.line()) != said:
+            echo(line, err=True)
+        said = line
 
 
 def _show_bar(counter: Counter, stop: threading.Event) -> None:
