@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from datetime import UTC, datetime
 from html import escape, unescape
 
@@ -91,6 +92,28 @@ def test_ten_years_are_those_that_were_filed_the_newest_first(page):
     assert [row[2] for row in rows] == [("10.0 k" if y == 2010 else f"{(y - 2000):.1f} k") for y in years]
     assert rows[0][3] == f"{24 / 23 - 1:.1%}"
     assert "Shown: 10 of 12." in page
+
+
+@pytest.mark.slow
+def test_every_table_fits_a_screen_and_on_a_phone_its_first_column_stays_while_the_rest_scrolls(page):
+    """Needs Playwright and a Chromium. The table "Ten years" has the most columns."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    if not (chromium := shutil.which("chromium") or shutil.which("chromium-browser")):
+        pytest.skip("no Chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        screen = browser.new_page(viewport={"width": 1280, "height": 900})
+        screen.set_content(page)
+        hidden = "[...document.querySelectorAll('.wide')].map(each => each.scrollWidth - each.clientWidth)"
+        assert set(screen.evaluate(hidden)) == {0}
+        screen.set_viewport_size({"width": 390, "height": 844})
+        moved = """() => {
+            const wide = [...document.querySelectorAll('.wide')].find(each => each.scrollWidth > each.clientWidth);
+            wide.scrollLeft = 100;
+            return wide.scrollLeft - 100 + wide.querySelector('td').getBoundingClientRect().left - wide.getBoundingClientRect().left;
+        }"""
+        assert screen.evaluate(moved) == 0
+        browser.close()
 
 
 def test_all_flows_of_a_row_are_per_year(world):
