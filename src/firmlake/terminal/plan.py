@@ -55,9 +55,9 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     if planned.whole:
         count, whole = planned.whole
         yield (
-            f"A sample: the whole list is {count_of(count, 'company')}, about "
-            f"{count_of(sum(whole.request_counts.values()), 'request')}, at most {count_of(whole.credit_count, 'credit')}, "
-            f"{duration(whole.minutes * 60)} at the allowance"
+            f"A sample: the whole list is {count_of(count, 'company')}, "
+            f"about {count_of(sum(whole.request_counts.values()), 'request')}, "
+            f"at most {count_of(whole.credit_count, 'credit')}, {duration(whole.minutes * 60)} at the allowance"
         )
     if count := content["free_refreshes"]:
         yield (f"Of these, {count_of(count, 'company')} in the last days of their paid window, refreshed for free")

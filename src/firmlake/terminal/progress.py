@@ -105,9 +105,7 @@ class Counter:
     def _parts(self) -> Iterator[str]:
         requests = " requests" if self._unit else ""
         pace = (self.answered + self.repeated) / self._seconds() * 60
-        if not (
-            self.why or 0 < self._per_minute < pace
-        ):  # after a burst, the mean looks like a breach of the allowance
+        if not (self.why or 0 < self._per_minute < pace):  # the mean after a burst looks like a breach
             yield f"{pace:,.0f}{requests} a minute"
         if self.repeated:
             yield f"{self.repeated} failed or refused"
