@@ -55,6 +55,13 @@ def test_while_a_run_waits_no_line_promises_the_end_in_a_second_or_comes_twice(m
     assert lines == [f"{REASON}; 119 of about 120 requests"]
 
 
+@pytest.mark.parametrize(("seconds", "apart"), [(3, 5), (300, 30), (9000, 60)])
+def test_lines_of_a_long_run_come_less_often(seconds, apart):
+    waits = []
+    progress._show_lines(counter_after(seconds, 1), SimpleNamespace(wait=lambda wait: waits.append(wait) or True))
+    assert waits == [apart]
+
+
 def test_credits_left_have_separators_and_another_text_is_not_taken_for_them():
     counter = counter_after(60, 1)
     for left in ("1999948", "plenty"):

@@ -1,4 +1,4 @@
-"""Progress on stderr while a run fetches: a bar on a terminal, otherwise a line every few seconds."""
+"""Progress on stderr while a run fetches: a bar on a terminal, otherwise lines, at first often."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from firmlake.terminal.echo import echo
 
 __all__ = ["Counter", "duration", "show_progress"]
 
-_LINE_EVERY_SECONDS = 5.0
+_LINES_APART, _LINES_APART_AT_MOST = 5.0, 60.0
+"""Seconds between two lines. A tenth of the time so far is enough: hours of lines would fill a mail of cron."""
 _LEFT_AT_LEAST = 1.0
 """Seconds that remain, as far as an estimate can tell, until the last answer."""
 
@@ -86,7 +87,7 @@ class Counter:
 
         The estimate goes down even while no answer arrives, as between a burst and the next window of the allowance.
         """
-        pace = self._seconds() / self.done if self.done else 0.0
+        pace = self.seconds() / self.done if self.done else 0.0
         allowed = 60 / self._per_minute if self._per_minute else 0.0
         left = max(self.expected - self.done, 0) * max(pace, allowed)
         return max(left - (self._clock() - self._last), _LEFT_AT_LEAST) if left else 0.0
@@ -97,14 +98,15 @@ class Counter:
 
     def summary(self) -> str:
         """Describe the totals at the end."""
-        return ", ".join([f"{count_of(self.answered, 'request')} in {duration(self._seconds())}", *self._parts()])
+        return ", ".join([f"{count_of(self.answered, 'request')} in {duration(self.seconds())}", *self._parts()])
 
-    def _seconds(self) -> float:
+    def seconds(self) -> float:
+        """Return the time so far."""
         return max(self._clock() - self._began, 1e-3)
 
     def _parts(self) -> Iterator[str]:
         requests = " requests" if self._unit else ""
-        pace = (self.answered + self.repeated) / self._seconds() * 60
+        pace = (self.answered + self.repeated) / self.seconds() * 60
         if not (self.why or 0 < self._per_minute < pace):  # the mean after a burst looks like a breach
             yield f"{pace:,.0f}{requests} a minute"
         if self.repeated:
@@ -117,7 +119,7 @@ class Counter:
 
 @contextmanager
 def show_progress(counter: Counter) -> Iterator[None]:
-    """Show a bar on a terminal, otherwise a line every few seconds."""
+    """Show a bar on a terminal, otherwise lines."""
     stop = threading.Event()
     show = _show_bar if sys.stderr.isatty() else _show_lines
     thread = threading.Thread(target=show, args=(counter, stop), daemon=True)
@@ -141,7 +143,7 @@ def duration(seconds: float) -> str:
 
 def _show_lines(counter: Counter, stop: threading.Event) -> None:
     said = ""
-    while not stop.wait(_LINE_EVERY_SECONDS):
+    while not stop.wait(min(max(counter.seconds() / 10, _LINES_APART), _LINES_APART_AT_MOST)):
         if (line := counter.line()) != said:
             echo(line, err=True)
         said = line
