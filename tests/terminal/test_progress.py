@@ -12,7 +12,7 @@ from firmlake.core.settings import ApiSettings
 from firmlake.terminal import progress
 from firmlake.terminal.progress import Counter
 
-REASON = "the service allows 200 requests a minute and these are used up, until 12:34:56 UTC"
+REASON = "the service allows 200 requests a minute and these are used up; the next request is sent at 12:34:56 UTC"
 
 
 class Clock:
