@@ -610,6 +610,14 @@ def test_a_replay_that_publishes_a_failed_run_ends_its_failure(call: Call, monke
     assert (status["failure"], status["next_step"]) == (None, "Nothing is open")
 
 
+def test_a_check_names_the_data_folder_of_the_next_run_if_an_option_did(call: Call):
+    """Otherwise the run would use another folder, and pay for the same companies again."""
+    write_few(1)
+    assert call("check", "few.csv", "--write", "fit.toml", "--data", "else where").err.endswith(
+        "firmlake run LIST --config fit.toml --data 'else where'\n"
+    )
+
+
 def test_a_load_that_fails_is_no_failure_of_the_data_folder_and_over_when_it_succeeds(call: Call):
     write_few(2)
     assert call("run", "few.csv").code == 0
@@ -619,8 +627,10 @@ def test_a_load_that_fails_is_no_failure_of_the_data_folder_and_over_when_it_suc
     assert (status["failure"], len(status["undelivered"])) == (None, 1)
     assert "Repeat the delivery" in status["next_step"]
     Path("there.duckdb").unlink()
-    assert call("load", f"duckdb:{Path('there.duckdb').absolute()}").code == 0
+    target = f"duckdb:{Path('there.duckdb').absolute()}"
+    assert "\nruns: 1 row\n" in call("load", target).err
     assert call("status", "--json").content["undelivered"] == []
+    assert f"\nLoaded: generation 1 to {target}, schema firmlake, " in call("status").out
 
 
 def interrupt(call: Call, sandbox: firmlake_sandbox.Sandbox, *arguments: str) -> Path:
@@ -797,7 +807,7 @@ def test_a_lost_warehouse_is_made_again_before_anything_is_spent(call: Call, san
         result = call(*command)
         assert (result.code, "firmlake replay" in result.err) == (1, True)
     assert sandbox.ledger()["summary"]["requests"] == requests
-    assert "firmlake replay" in call("status", "--json").content["next_step"]
+    assert call("status", "--json").content["next_step"].startswith("Rebuild the warehouse with `firmlake replay`")
     assert call("replay").code == 0
     assert call("plan", "few.csv", "--json").content["fresh_count"] == 10
 

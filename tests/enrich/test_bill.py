@@ -16,7 +16,7 @@ from firmlake.core.errors import DriftError, FirmlakeError, Stopped, UsageError
 from firmlake.core.folders import Folders
 from firmlake.core.runs import list_runs
 from firmlake.core.settings_layers import load_settings
-from firmlake.enrich.plan import plan
+from firmlake.enrich.plan import forecast, plan
 from firmlake.enrich.run import enrich, shortfall
 from firmlake.intake.company_list import read_company_list
 from firmlake.report.status import read_status
@@ -35,7 +35,10 @@ class Schedule:
     def __init__(self, sandbox: Sandbox, data: Path, count: int) -> None:
         self.sandbox, self.data, self.now = sandbox, data, START
         self.company_list = data.with_suffix(".csv")
-        numbers = firmlake_sandbox.sample_numbers(count, seed=3)
+        self.write(count, seed=3)
+
+    def write(self, count: int, seed: int) -> None:
+        numbers = firmlake_sandbox.sample_numbers(count, seed=seed)
         self.company_list.write_text(
             "country,number\n" + "".join(f"{country},{number}\n" for country, number in numbers)
         )
@@ -138,6 +141,17 @@ def test_what_a_killed_check_paid_for_is_known(schedule: Schedule):
     assert summary.credit_count == schedule.charged() - paid
     late = schedule.run(33)
     assert (late.outcome.outcome, late.summary.target_count) == ("done", summary.credit_count), "its window is over"
+
+
+def test_the_forecast_of_a_plan_leaves_out_what_an_unfinished_run_bought(schedule: Schedule):
+    schedule.run(0)
+    schedule.write(5, seed=4)
+    before = schedule.charged()
+    assert killed_check(schedule) > before
+    planned = schedule.plan()
+    bill = forecast(schedule.settings(), planned, schedule.now)
+    assert bill is not None
+    assert bill.forecast == planned.estimate.credit_count < 5
 
 
 @pytest.mark.slow

@@ -152,4 +152,7 @@ def test_the_forecast_of_a_list_has_what_a_budget_left_out(folders):
     listed = pl.DataFrame([ACME, BOLT, CIRC], schema=["country", "company_number"], orient="row")
     with open_warehouse(folders) as connection:
         days = read_dues(connection, RunSettings(), NOON + MINUTE, listed)
+        left = listed.filter(pl.col("company_number") != CIRC.company_number)
+        bought = read_dues(connection, RunSettings(), NOON + MINUTE, listed, left)
     assert [(each.day, each.credits) for each in days if each.credits] == [(NOON.date(), 2)]
+    assert sum(each.credits for each in bought) == 1, "a company that an unfinished run bought is not due again"

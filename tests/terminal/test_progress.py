@@ -12,7 +12,7 @@ from firmlake.core.settings import ApiSettings
 from firmlake.terminal import progress
 from firmlake.terminal.progress import Counter
 
-REASON = "the service allows 200 requests a minute and these are used up, until 12:34:56 UTC"
+REASON = "the service allows 200 requests a minute and these are used up; the next request is sent at 12:34:56 UTC"
 
 
 class Clock:
@@ -38,6 +38,35 @@ def test_the_reason_for_waiting_comes_first():
     counter.why = REASON
     assert counter.line().startswith(REASON)
     assert "a minute," not in counter.line().removeprefix(REASON), "a rate above the allowance looks like a breach"
+
+
+def test_a_rate_above_the_allowance_is_not_told():
+    assert "a minute" not in counter_after(2, 117).summary()
+    assert counter_after(60, 117).summary() == "117 requests in 60 s, 117 a minute"
+    assert "120 a minute" in counter_after(50, 100, per_minute=0).summary(), "without an allowance there is none above"
+
+
+def test_while_a_run_waits_no_line_promises_the_end_in_a_second_or_comes_twice(monkeypatch):
+    lines, waits = [], iter([False, False, True])
+    counter = counter_after(50, 119, expected=120, idle=40)
+    counter.why = REASON
+    monkeypatch.setattr(progress, "echo", lambda line, err: lines.append(line))
+    progress._show_lines(counter, SimpleNamespace(wait=lambda _seconds: next(waits)))
+    assert lines == [f"{REASON}; 119 of about 120 requests"]
+
+
+@pytest.mark.parametrize(("seconds", "apart"), [(3, 5), (300, 30), (9000, 60)])
+def test_lines_of_a_long_run_come_less_often(seconds, apart):
+    waits = []
+    progress._show_lines(counter_after(seconds, 1), SimpleNamespace(wait=lambda wait: waits.append(wait) or True))
+    assert waits == [apart]
+
+
+def test_credits_left_have_separators_and_another_text_is_not_taken_for_them():
+    counter = counter_after(60, 1)
+    for left in ("1999948", "plenty"):
+        counter.count(SimpleNamespace(is_success=True, error="", headers={"x-credits-remaining": left}))
+    assert counter.summary().endswith("1,999,948 left")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import duckdb
+import msgspec
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -41,6 +42,11 @@ def summary(generation=1, outcome="done"):
         run_id="r", outcome=outcome, list_name="l", started_at=AT, finished_at=AT, datasets={}, rows={}, drift=[],
         generation=generation, warehouse=Path("data/warehouse/firmlake.duckdb"), **counts,
     )  # fmt: skip
+
+
+def test_drift_is_explained_to_whoever_sees_it_first(capsys):
+    show_summary(msgspec.structs.replace(summary(), drift=[("relationships", "new_value", "function=PARTNER", 1)]), [])
+    assert "Drift is what differs from the specification" in capsys.readouterr().out
 
 
 def test_a_hundred_failures_for_one_reason_are_one_row_with_examples(capsys):

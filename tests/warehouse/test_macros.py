@@ -121,7 +121,7 @@ def test_a_time_with_an_offset_is_the_moment_it_names(weeks, zone, spelt):
 
 def test_an_unknown_run_is_an_error_not_an_empty_table(weeks):
     folders, _ = weeks
-    with pytest.raises(duckdb.Error, match="No such run"):
+    with pytest.raises(duckdb.Error, match=r"ffff is neither a run .+ Use a run_id"):
         query(folders, "FROM financials_as_of('20260105T120000Z-ffff')")
 
 

@@ -17,6 +17,7 @@ from firmlake.core.failure import recorded_delivery
 from firmlake.core.files import is_writable
 from firmlake.core.folders import Folders
 from firmlake.core.lock import lock
+from firmlake.core.text import count_of
 from firmlake.delivery.bigquery import open_bigquery
 from firmlake.delivery.decision import check_follows, choose_mode, choose_tables, start
 from firmlake.delivery.duckdb_file import open_duckdb
@@ -56,7 +57,7 @@ class Delivered(NamedTuple):
         what = f"run {record.run_id}, generation {record.generation}"
         if not self.is_new:
             return f"Already there: {self.target} holds {what}"
-        rows = f"{sum(record.row_counts.values()):,} {'rows' if record.mode == 'whole' else 'changed rows'}"
+        rows = count_of(sum(record.row_counts.values()), "row" if record.mode == "whole" else "changed row")
         return f"Loaded into {self.target}: {rows}, {what}" + (f" (whole, because {self.note})" if self.note else "")
 
 
@@ -173,7 +174,7 @@ def _stage(
         source = Source(connection, each, scratch, file_bytes=0)
         whole = record.mode == "whole"
         counts[table.name] = target.stage(record.load_id, table, source.batches(table), is_whole=whole)
-        tell(f"{table.name}: {counts[table.name]:,} rows{'' if whole else ' changed'}")
+        tell(f"{table.name}: {count_of(counts[table.name], 'row')}{'' if whole else ' changed'}")
     return counts
 
 

@@ -134,7 +134,8 @@ def forecast(settings: Settings, planned: Planned, now: datetime) -> Bill | None
         return None
     with open_warehouse(folders, memory_limit=settings.run.duckdb_memory) as connection:
         run = with_refresh_off(settings.run, folders)
-        return read_bill(connection, run, now, planned.budget.spent, planned.companies.companies)
+        listed, left = planned.companies.companies, planned.targets.filter(~pl.col("is_paid"))
+        return read_bill(connection, run, now, planned.budget.spent, listed, left)
 
 
 def _plan(

@@ -52,7 +52,7 @@ def _(current, get_number, mo, questions):
 def _(holding, known, mo, of_list, shown, tick):
     _about = (
         f"Generation {holding.number}: {known['company_count']:,} companies, {known['account_count']:,} with accounts, "
-        f"runs: {known['run_count']:,}, the last until {known['ended_at']:%Y-%m-%d %H:%M} UTC"
+        f"runs: {known['run_count']:,}, the last one ended {known['ended_at']:%Y-%m-%d %H:%M} UTC"
     )
     mo.hstack([shown.heading("firmlake", _about), mo.hstack([of_list, tick], wrap=True, justify="end")], wrap=True)
     return

@@ -17,6 +17,7 @@ import msgspec
 
 from firmlake.core.errors import DamagedError
 from firmlake.core.files import encode_json
+from firmlake.core.text import count_of
 from firmlake.exports.destination import Destination, StoredFile
 
 __all__ = [
@@ -138,7 +139,7 @@ class Latest(msgspec.Struct, frozen=True):
 
 def describe_rows(part: ExportManifest | ExportedTable) -> str:
     """Describe the size of an export or one of its tables; the bytes of a Delta Lake table are not counted."""
-    return f"{part.row_count:,} rows" + (f", {part.byte_count:,} bytes" if part.byte_count else "")
+    return count_of(part.row_count, "row") + (f", {part.byte_count:,} bytes" if part.byte_count else "")
 
 
 def folder_of(export_id: str) -> str:

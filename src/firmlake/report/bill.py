@@ -63,6 +63,7 @@ def read_bill(
     now: datetime,
     spent: int,
     companies: pl.DataFrame | None = None,
+    left: pl.DataFrame | None = None,
     unbought: int = 0,
 ) -> Bill:
     """Read the bill from a generation.
@@ -72,8 +73,9 @@ def read_bill(
         run: The refresh, the paid window, the budget and the time zone.
         now: UTC.
         spent: The result of `spent_this_month`.
-        companies: Forecast only these: country, company_number. None takes all companies of the generation. A company
-            that was never fetched costs a credit today.
+        companies: Forecast only these: country, company_number. None takes all companies of the generation.
+        left: Those of `companies` that a run would buy; None takes all of them. One that was never fetched costs a
+            credit today. An unfinished run may have bought the others.
         unbought: The result of `count_unbought`: credits that are due today, too.
     """
     since = month_start(now, ZoneInfo(run.time_zone))
@@ -86,7 +88,7 @@ def read_bill(
         budget=None if run.max_credits_per_month < 0 else run.max_credits_per_month,
         month_free_refreshes=of_month,
         free_refreshes=in_all,
-        days=read_dues(connection, run, now, companies, unbought),
+        days=read_dues(connection, run, now, companies, left, unbought),
     )
 
 
@@ -147,6 +149,7 @@ def read_dues(
     run: RunSettings,
     now: datetime,
     companies: pl.DataFrame | None = None,
+    left: pl.DataFrame | None = None,
     unbought: int = 0,
 ) -> list[Day]:
     """Read what falls due in the next four weeks, as `Bill.days`; the arguments are those of `read_bill`."""
@@ -156,9 +159,10 @@ def read_dues(
         return [Day(today, unbought, 0)] if unbought else []
     of_list, never = "", _STILL_WANTED
     if companies is not None:
-        connection.register("listed", companies.select(pl.col("country", "company_number").cast(pl.String)).to_arrow())
+        for name, frame in (("listed", companies), ("still", companies if left is None else left)):
+            connection.register(name, frame.select(pl.col(_KEY).cast(pl.String)).unique().to_arrow())
         of_list = "AND (country, company_number) IN (SELECT (country, company_number) FROM listed)"
-        never = f"FROM listed ANTI JOIN ({_ASKED}) USING (country, company_number)"
+        never = f"FROM still ANTI JOIN ({_ASKED}) USING (country, company_number)"
     ((new,),) = connection.execute(f"SELECT count(*) FROM ({never})").fetchall()  # noqa: S608 - as below
     values = {
         "now": moment,
@@ -178,6 +182,7 @@ def read_dues(
         counts.update({(day, "credits"): credit_count, (day, "free"): free_count})
     if companies is not None:
         connection.unregister("listed")
+        connection.unregister("still")
     counts[today, "credits"] += new + unbought
     days = sorted({day for (day, _), count in counts.items() if count})
     return [Day(day, counts[day, "credits"], counts[day, "free"]) for day in days]

@@ -114,7 +114,7 @@ def _tiles(found: Sequence[dict[str, Any]]) -> list[Tile]:
     if not found:
         return [Tile("Accounts", "none held")]
     row = found[0]
-    note = row["incomparable_because"] or f"accounts to {row['end_date']}"
+    note = row["incomparable_because"] or f"accounts to {row['end_date']:%d %b %Y}"
     tone = "bad" if row["incomparable_because"] else ""
 
     def shown(name: str) -> str:

@@ -191,7 +191,7 @@ SECTIONS = (
         f"""
         SELECT coalesce(c.name, '(not held)') AS company,
             l.lookalike_country || ' ' || l.lookalike_company_number AS number,
-            l.rank::VARCHAR AS rank, round(l.score, 3)::VARCHAR AS score, a.revenue AS revenue_eur,
+            l.rank::VARCHAR AS rank, printf('%.3f', l.score) AS score, a.revenue AS revenue_eur,
             a.total_assets AS total_assets_eur, a.employee_count AS employees, count(*) OVER () AS total
         FROM (FROM lookalikes WHERE {_THIS}) l
         LEFT JOIN companies c ON c.country = l.lookalike_country AND c.company_number = l.lookalike_company_number

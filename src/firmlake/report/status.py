@@ -91,7 +91,7 @@ def read_status(
         **told,
     )
     lost = None if status.running else lost_warehouse(folders)
-    step = f"{lost.next_step}; {lost.message}" if lost else choose_next_step(status, open_, refused)
+    step = f"{lost.next_step}. {lost.message}" if lost else choose_next_step(status, open_, refused)
     return replace(status, next_step=step)
 
 

@@ -28,7 +28,7 @@ def describe_list(companies: CompanyList) -> Iterator[str]:
     yield (
         f"{shown(companies.path.name)}: {count_of(companies.companies.height, 'company')} accepted, "
         f"{count_of(companies.repaired.height, 'line')} repaired, {companies.refused.height:,} refused, "
-        f"{companies.repeated_count} repeated"
+        f"{companies.repeated_count:,} repeated"
     )
     yield from companies.guesses
 
@@ -44,10 +44,10 @@ def describe_plan(planned: Planned) -> Iterator[str]:
         )
     still, held = ("Still to fetch", "fresh or landed") if planned.unfinished else ("To fetch", "fresh")
     content = plan_content(planned)
-    requests = ", ".join(f"{dataset} {count}" for dataset, count in content["requests"].items())
+    requests = ", ".join(f"{dataset} {count:,}" for dataset, count in content["requests"].items())
     yield (
-        f"{still}: {count_of(content['target_count'], 'company')} ({content['fresh_count']} {held}), "
-        f"about {sum(content['requests'].values())} requests{f' ({requests})' if requests else ''}, "
+        f"{still}: {count_of(content['target_count'], 'company')} ({content['fresh_count']:,} {held}), "
+        f"about {count_of(sum(content['requests'].values()), 'request')}{f' ({requests})' if requests else ''}, "
         f"at most {count_of(content['credits'], 'credit')}, "
         f"{duration(content['minutes'] * 60)} at the allowance"
     )
@@ -55,9 +55,9 @@ def describe_plan(planned: Planned) -> Iterator[str]:
     if planned.whole:
         count, whole = planned.whole
         yield (
-            f"A sample: the whole list is {count_of(count, 'company')}, about "
-            f"{sum(whole.request_counts.values())} requests, at most {count_of(whole.credit_count, 'credit')}, "
-            f"{duration(whole.minutes * 60)} at the allowance"
+            f"A sample: the whole list is {count_of(count, 'company')}, "
+            f"about {count_of(sum(whole.request_counts.values()), 'request')}, "
+            f"at most {count_of(whole.credit_count, 'credit')}, {duration(whole.minutes * 60)} at the allowance"
         )
     if count := content["free_refreshes"]:
         yield (f"Of these, {count_of(count, 'company')} in the last days of their paid window, refreshed for free")

@@ -1,4 +1,4 @@
-"""Progress on stderr while a run fetches: a bar on a terminal, otherwise a line every few seconds."""
+"""Progress on stderr while a run fetches: a bar on a terminal, otherwise lines, at first often."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from firmlake.terminal.echo import echo
 
 __all__ = ["Counter", "duration", "show_progress"]
 
-_LINE_EVERY_SECONDS = 5.0
+_LINES_APART, _LINES_APART_AT_MOST = 5.0, 60.0
+"""Seconds between two lines. A tenth of the time so far is enough: hours of lines would fill a mail of cron."""
+_LEFT_AT_LEAST = 1.0
+"""Seconds that remain, as far as an estimate can tell, until the last answer."""
 
 
 class Counter:
@@ -49,7 +52,7 @@ class Counter:
         self._charged_header = api.names.credits_charged_header.lower()
         self._remaining_header = api.names.credits_remaining_header.lower()
         self._credits: int | None = None
-        self._remaining = ""
+        self._remaining: int | None = None
         self._clock = clock
         self._began = self._last = clock()
         self._lock = threading.Lock()
@@ -64,7 +67,8 @@ class Counter:
             self._last = self._clock()
             charged = read_credits(answer.headers.get(self._charged_header, ""))
             self._credits = self._credits if charged is None else (self._credits or 0) + charged
-            self._remaining = answer.headers.get(self._remaining_header, self._remaining)
+            remaining = read_credits(answer.headers.get(self._remaining_header, ""))
+            self._remaining = self._remaining if remaining is None else remaining
 
     def line(self) -> str:
         """Describe the reason for waiting, the time left and the progress, in this order of importance."""
@@ -73,7 +77,9 @@ class Counter:
         else:
             of = f"{self.done:,} of {'' if self._unit else 'about '}{self.expected:,} {self._unit or 'requests'}"
         parts = [of, *self._parts()]
-        line = ", ".join([f"{duration(left)} to go", *parts] if (left := self.seconds_left()) else parts)
+        left = self.seconds_left()
+        is_known = left > (_LEFT_AT_LEAST if self.why else 0)  # the reason for waiting says until when
+        line = ", ".join([f"{duration(left)} to go", *parts] if is_known else parts)
         return f"{self.why}; {line}" if self.why else line
 
     def seconds_left(self) -> float:
@@ -81,10 +87,10 @@ class Counter:
 
         The estimate goes down even while no answer arrives, as between a burst and the next window of the allowance.
         """
-        pace = self._seconds() / self.done if self.done else 0.0
+        pace = self.seconds() / self.done if self.done else 0.0
         allowed = 60 / self._per_minute if self._per_minute else 0.0
         left = max(self.expected - self.done, 0) * max(pace, allowed)
-        return max(left - (self._clock() - self._last), 1.0) if left else 0.0
+        return max(left - (self._clock() - self._last), _LEFT_AT_LEAST) if left else 0.0
 
     def share(self) -> float:
         """Return the share done. It stays below 1, because more requests may come than expected."""
@@ -92,26 +98,28 @@ class Counter:
 
     def summary(self) -> str:
         """Describe the totals at the end."""
-        return ", ".join([f"{self.answered} requests in {duration(self._seconds())}", *self._parts()])
+        return ", ".join([f"{count_of(self.answered, 'request')} in {duration(self.seconds())}", *self._parts()])
 
-    def _seconds(self) -> float:
+    def seconds(self) -> float:
+        """Return the time so far."""
         return max(self._clock() - self._began, 1e-3)
 
     def _parts(self) -> Iterator[str]:
         requests = " requests" if self._unit else ""
-        if not self.why:
-            yield f"{(self.answered + self.repeated) / self._seconds() * 60:,.0f}{requests} a minute"
+        pace = (self.answered + self.repeated) / self.seconds() * 60
+        if not (self.why or 0 < self._per_minute < pace):  # the mean after a burst looks like a breach
+            yield f"{pace:,.0f}{requests} a minute"
         if self.repeated:
             yield f"{self.repeated} failed or refused"
         spent = "" if self._credits is None else f"{count_of(self._credits, 'credit')} spent"
-        left = f"{self._remaining} left" if self._remaining else ""
+        left = "" if self._remaining is None else f"{self._remaining:,} left"
         if self._credits or left:
             yield " and ".join(filter(None, (spent, left)))
 
 
 @contextmanager
 def show_progress(counter: Counter) -> Iterator[None]:
-    """Show a bar on a terminal, otherwise a line every few seconds."""
+    """Show a bar on a terminal, otherwise lines."""
     stop = threading.Event()
     show = _show_bar if sys.stderr.isatty() else _show_lines
     thread = threading.Thread(target=show, args=(counter, stop), daemon=True)
@@ -134,8 +142,11 @@ def duration(seconds: float) -> str:
 
 
 def _show_lines(counter: Counter, stop: threading.Event) -> None:
-    while not stop.wait(_LINE_EVERY_SECONDS):
-        echo(counter.line(), err=True)
+    said = ""
+    while not stop.wait(min(max(counter.seconds() / 10, _LINES_APART), _LINES_APART_AT_MOST)):
+        if (line := counter.line()) != said:
+            echo(line, err=True)
+        said = line
 
 
 def _show_bar(counter: Counter, stop: threading.Event) -> None:

@@ -44,6 +44,7 @@ def show_summary(summary: RunSummary, failed: Sequence[FailureGroup], *, is_resu
         echo(summary.unexplained_bill)
     if summary.drift:
         show_table(("drift in", "kind", "where", "records"), summary.drift)
+        echo("Drift is what differs from the specification; docs/data_dictionary.md (table drift) explains each kind")
     if failed:
         rows = [[f.dataset, f.company_count, f.reason, ", ".join(_examples(f))] for f in failed]
         show_table(("failed dataset", "companies", "because", "such as"), rows)

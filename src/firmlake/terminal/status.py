@@ -68,7 +68,8 @@ def show_status(status: Status, now: datetime) -> None:
             f"Not delivered: {each.what}, {moment(each.at)}, exit code {each.exit_code}: {each.line}. {each.next_step}"
         )
     for export in status.exports:
-        echo(f"Exported: generation {export.generation} to {export.target}, {moment(export.exported_at)}")
+        done, target = ("Loaded", ", schema ".join(export.database)) if export.is_load else ("Exported", export.target)
+        echo(f"{done}: generation {export.generation} to {target}, {moment(export.exported_at)}")
     sizes = ", ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.disk_bytes.items())
     echo(f"On disk: {sizes}; {status.disk_free_bytes / 1e9:,.1f} GB free")
     echo(f"Next: {status.next_step}")

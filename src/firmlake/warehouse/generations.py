@@ -88,7 +88,7 @@ def lost_warehouse(folders: Folders, unpublished: Collection[Run | None] = ()) -
     return DamagedError(
         f"{folders.warehouse} holds no warehouse, although run {ended[-1].run_id} over {ended[-1].plan.list_name} has "
         "ended",
-        "Rebuild it with `firmlake replay`, which sends no request",
+        "Rebuild the warehouse with `firmlake replay`, which sends no request",
     )
 
 
@@ -202,7 +202,10 @@ def _connect(folders: Folders) -> duckdb.DuckDBPyConnection:
                 raise
     if lost := lost_warehouse(folders):
         raise lost
-    raise FirmlakeError(f"{folders.warehouse / LINK} does not exist yet", "Create it with `firmlake run LIST`")
+    raise FirmlakeError(
+        f"{folders.warehouse / LINK} does not exist yet",
+        "Create it with `firmlake run LIST`. If you ran a list with --data or --config, name the same here",
+    )
 
 
 def _release(error: BaseException | None) -> None:

@@ -65,7 +65,8 @@ _GENERATION_AT = f"""
         CASE WHEN asked.time IS NOT NULL THEN coalesce(
             (SELECT max(generation) FROM ({_KNOWN})
              WHERE known_at <= asked.time OR asked.time >= make_timestamp(epoch_us(now()))), 0) END,
-        error('No such run, and no time: ' || asked.text))
+        error(asked.text || ' is neither a run of this warehouse nor a time. Use a run_id of the table runs, or a '
+            || 'time such as 2026-01-31'))
     FROM (SELECT text,
                  CASE WHEN regexp_full_match(text, '[-0-9]+([ T][0-9:.]+)?')
                      THEN try_cast(text AS TIMESTAMP)

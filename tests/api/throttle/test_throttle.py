@@ -286,10 +286,12 @@ def test_who_waits_is_told_why_and_until_when(tmp_path):
         mine.acquire(stop, told.append)
     assert told == [
         "waiting for the allowance: 5 requests were sent in the last minute, 3 of them by other or earlier runs with "
-        "this key, until 12:01:01 UTC"
+        "this key; the next request is sent at 12:01:01 UTC"
     ]
     request = Request("financials", "POST", "/v1/companies/financials")
     other.observe(grants[0], Answer(request, 1, 429, "", {"retry-after": "30"}, b"", noon, 0.1, 0))
     with pytest.raises(_MustWaitError):
         mine.acquire(stop, told.append)
-    assert told[1].startswith("waiting because the service refuses further requests for now, until 12:0")
+    assert told[1].startswith(
+        "waiting because the service refuses further requests for now; the next request is sent at 12:0"
+    )

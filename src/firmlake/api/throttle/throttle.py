@@ -151,7 +151,7 @@ class SharedThrottle:
                 self._granted = [at for at in self._granted if at > grant - _MINUTE] + [grant]
                 return grant
             if seconds >= _TOLD_FROM_SECONDS:
-                tell(f"{why}, until {self._utc_now() + timedelta(seconds=seconds):%H:%M:%S} UTC")
+                tell(f"{why}; the next request is sent at {self._utc_now() + timedelta(seconds=seconds):%H:%M:%S} UTC")
             sleep(seconds)
 
     def observe(self, grant: int, answer: Answer) -> None:
