@@ -6,8 +6,10 @@ import shutil
 from functools import partial
 
 import pytest
+from click.testing import CliRunner
 
 import firmlake_sandbox
+from firmlake.cli import firmlake
 from firmlake.core.company import Company
 from firmlake.core.errors import SettingsError
 from firmlake.core.folders import Folders
@@ -26,7 +28,7 @@ from firmlake.rebuild.union import replay_archive
 from support import BOLT, DAY, query
 
 from .everything import places_of
-from .support import NAME, SPELLED, make_weeks, settings_of
+from .support import NAME, SPELLED, make_weeks, settings_of, week
 from .support import now as at
 
 _PERSON = "SELECT related_name FROM relationships WHERE related_kind = 'named_party' ORDER BY ALL LIMIT 1"
@@ -89,6 +91,25 @@ def test_who_was_forgotten_comes_back_by_no_way(made, now):
     key.write_text("x" * 64)
     with pytest.raises(SettingsError, match="does not belong to"):
         forget(settings, [], now)
+
+
+@pytest.mark.slow
+def test_after_a_withdrawal_later_answers_keep_the_name_and_what_was_erased_stays_so(folders):
+    make_weeks(folders, 1)
+
+    def call(*arguments):
+        return CliRunner().invoke(firmlake, [*arguments, "--data", str(folders.data)], standalone_mode=False)
+
+    subject = ("forget", "person", NAME)
+    assert call(*subject).return_value == 0
+    assert "Withdrawn: 1 of 1 subject" in call(*subject, "--withdraw").stdout
+    again = call(*subject, "--withdraw")
+    assert again.return_value == 1
+    assert "The others are not forgotten" in again.stderr
+    assert (call("verify").return_value, call("replay").return_value) == (0, 0)
+    assert places_of(folders.data, *SPELLED) == set()
+    week(folders, 4)
+    assert query(folders, f"SELECT count(*) FROM relationships WHERE related_name = '{NAME}'") == [(2,)]
 
 
 @pytest.mark.slow

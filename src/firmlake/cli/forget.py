@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from firmlake.cli.call import Call, command
 from firmlake.core.clock import utc_now
 from firmlake.core.errors import EXIT_DONE, EXIT_FAILED, UsageError
+
+if TYPE_CHECKING:
+    from firmlake.core.folders import Folders
+    from firmlake.core.settings import Settings
+    from firmlake.privacy.tombstones import Subject
 
 __all__ = ["forget"]
 
@@ -32,6 +38,11 @@ __all__ = ["forget"]
     metavar="COPY",
     help="Stop looking for this archive, export or database, because it was destroyed. Name it as `forget` does.",
 )
+@click.option(
+    "--withdraw",
+    is_flag=True,
+    help="Withdraw a mistaken forget: later answers and lists keep the subject. What was erased stays erased.",
+)
 @click.option("--dry-run", is_flag=True, help="Show every place that names the subjects; change nothing.")
 @command
 def forget(
@@ -41,6 +52,7 @@ def forget(
     company: tuple[str, str] | None,
     file: Path | None,
     gone: tuple[str, ...],
+    withdraw: bool,
     dry_run: bool,
 ) -> int:
     """Forget a person (NAME), a contact (ID) or a company (COUNTRY NUMBER).
@@ -66,8 +78,10 @@ def forget(
         subjects.append(read_subject([kind, *words, *(company or ())]))
     settings = call.settings()
     folders = Folders.existing(settings)
-    if gone and dry_run:
-        raise UsageError("--gone and --dry-run exclude each other", "Omit one of them")
+    if bool(gone) + withdraw + dry_run > 1:
+        raise UsageError("--gone, --withdraw and --dry-run exclude each other", "Omit all but one")
+    if withdraw:
+        return _withdraw(call, settings, folders, subjects)
     with nullcontext() if dry_run else lock(folders, "firmlake forget"):
         for copy in gone:
             drop_copy(folders, copy)
@@ -86,4 +100,26 @@ def forget(
     if done.is_complete:
         return EXIT_DONE
     call.say(f"firmlake: Not cleaned: {'; '.join(done.failed)}. Follow each next step, then run `firmlake forget`")
+    return EXIT_FAILED
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _withdraw(call: Call, settings: Settings, folders: Folders, subjects: list[Subject]) -> int:
+    from firmlake.core.lock import lock
+    from firmlake.core.text import count_of
+    from firmlake.privacy.tombstones import lift
+    from firmlake.terminal.echo import echo
+
+    if not subjects:
+        raise UsageError("--withdraw names nobody", "Name a person, contact or company as when it was forgotten")
+    with lock(folders, "firmlake forget"):
+        count = sum(lift(settings.privacy, folders, subject) for subject in subjects)
+    call.answer(
+        {"withdrawn_count": count}, lambda: echo(f"Withdrawn: {count:,} of {count_of(len(subjects), 'subject')}")
+    )
+    if count == len(subjects):
+        return EXIT_DONE
+    call.say("firmlake: The others are not forgotten. Spell a name, and give --company, as when it was forgotten")
     return EXIT_FAILED

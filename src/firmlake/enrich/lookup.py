@@ -20,7 +20,7 @@ from firmlake.core.settings import Settings
 from firmlake.enrich.observer import Observer
 from firmlake.enrich.plan import plan_companies
 from firmlake.enrich.run import carry_out, shortfall
-from firmlake.privacy.tombstones import lift
+from firmlake.privacy.tombstones import Subject, lift
 from firmlake.tables.schemas import COMPANY_TABLES, TABLES
 from firmlake.warehouse.generations import open_warehouse
 
@@ -66,7 +66,8 @@ def fetch_company(
     folders = Folders(Path(settings.paths.data))
     service.check_access(settings)
     with lock(folders, name):
-        lift(settings.privacy, folders, company)  # naming a forgotten company explicitly lifts its tombstone
+        # Naming a forgotten company explicitly lifts its tombstone.
+        lift(settings.privacy, folders, Subject("company", "", company))
         published = carry_out(
             settings, lambda: plan_companies(settings, frame, name, now()), observer or Observer(), now
         )

@@ -1,7 +1,7 @@
 """Tombstones: a file of the data folder records each forgotten subject as a keyed hash.
 
-Tombstones are kept for good. They filter later answers, lists, restored backups and merged archives. Without the key,
-they reveal nothing about the subjects.
+Tombstones are kept until somebody lifts them. They filter later answers, lists, restored backups and merged archives.
+Without the key, they reveal nothing about the subjects.
 """
 
 from __future__ import annotations
@@ -133,28 +133,32 @@ def add_tombstones(
         words = name_words(subject.name) if is_person else ()
         if is_person and not words:
             raise UsageError("The name holds no letters", "Spell the name as the answers do")
-        scope = company_hash(key, subject.company) if is_person and subject.company else ""
+        kind, name_hash, scope = identity = _identity(key, subject)
         made = Tombstone(
             mark=secrets.token_hex(4),
-            kind=subject.kind,
-            hash=_hash(key, subject),
+            kind=kind,
+            hash=name_hash,
             scope=scope,
             forgotten_at=now,
             words=tuple(word_hash(key, word) for word in words),
         )
-        old = tombstones.get((made.kind, made.hash, made.scope))
-        tombstones[made.kind, made.hash, made.scope] = msgspec.structs.replace(old, is_done=False) if old else made
+        old = tombstones.get(identity)
+        tombstones[identity] = msgspec.structs.replace(old, is_done=False) if old else made
     return Register(_check(key), tuple(tombstones.values())), key
 
 
-def lift(settings: PrivacySettings, folders: Folders, company: Company) -> bool:
-    """Remove the tombstone of a company that is named explicitly; return whether there was one."""
+def lift(settings: PrivacySettings, folders: Folders, subject: Subject) -> bool:
+    """Remove the tombstone of a subject, so that later answers and lists keep it; return whether there was one.
+
+    Raises:
+        SettingsError: The key of the tombstones is missing. Restore it.
+    """
     held = read_register(settings, folders)
     if held is None:
         return False
     register, key = held
-    gone = ("company", company_hash(key, company))
-    kept = tuple(one for one in register.tombstones if (one.kind, one.hash) != gone)
+    gone = _identity(key, subject)
+    kept = tuple(one for one in register.tombstones if (one.kind, one.hash, one.scope) != gone)
     if len(kept) < len(register.tombstones):
         write_register(folders, Register(register.check, kept))
     return len(kept) < len(register.tombstones)
@@ -188,11 +192,14 @@ def key_path(settings: PrivacySettings, folders: Folders) -> Path:
     return Path(settings.key_file or folders.state / "privacy.key")
 
 
-def _hash(key: bytes, subject: Subject) -> str:
+def _identity(key: bytes, subject: Subject) -> tuple[str, str, str]:
+    """Return kind, hash and scope of a subject's tombstone, which no other subject has."""
+    if subject.kind == "contact":
+        return subject.kind, contact_hash(key, subject.name), ""
+    of_company = company_hash(key, subject.company) if subject.company else ""
     if subject.kind == "company":
-        assert subject.company
-        return company_hash(key, subject.company)
-    return person_hash(key, name_words(subject.name)) if subject.kind == "person" else contact_hash(key, subject.name)
+        return subject.kind, of_company, ""
+    return subject.kind, person_hash(key, name_words(subject.name)), of_company
 
 
 def _check(key: bytes) -> str:
