@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ def main() -> int:
     """Start the service; return the exit code where it could not."""
     arguments = vars(_parser().parse_args())
     if "help" in (arguments["dialect"] or ()):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
         sys.stdout.write(describe_dialects())
         return 0
     host, port = arguments.pop("host"), arguments.pop("port")

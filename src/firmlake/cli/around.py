@@ -20,7 +20,8 @@ __all__ = ["config", "sandbox"]
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def sandbox(options: tuple[str, ...]) -> int:
     """Start the embedded service for developing a client; `firmlake sandbox --help` lists its options."""
-    return subprocess.call([sys.executable, "-m", "firmlake_sandbox", *options])  # noqa: S603 - our own module
+    code = subprocess.call([sys.executable, "-m", "firmlake_sandbox", *options])  # noqa: S603 - our own module
+    return code if code >= 0 else 128 - code  # as a shell reports a signal
 
 
 @click.group()
