@@ -13,6 +13,7 @@ from firmlake.core.errors import (
     ServiceError,
     UnavailableError,
 )
+from firmlake.core.settings import ApiSettings
 from firmlake.landing.asked import Asked
 from firmlake.landing.standing import Standing
 
@@ -31,7 +32,7 @@ FORBIDDEN, PAUSED, DOWN = ForbiddenError("no", "Pay"), EndpointPausedError("late
 )
 def test_a_run_without_any_dataset_stops_if_one_of_them_will_be_answered_later(ends, error, step):
     """So that it publishes what it has; nobody has to act."""
-    standing = Standing(["financials", "lookalikes"], Asked({}, frozenset()), lambda: None)
+    standing = Standing(["financials", "lookalikes"], Asked({}, frozenset()), ApiSettings())
     standing.end("financials", ends[0])
     standing.check()
     standing.end("lookalikes", ends[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,6 +10,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
+import msgspec
 import polars as pl
 
 from firmlake.api.contract import DATASETS
@@ -16,7 +18,7 @@ from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import count_of
 
-__all__ = ["Page", "Wanted", "accompany", "count_pages", "plan_pages"]
+__all__ = ["Page", "Wanted", "accompany", "count_pages", "plan_pages", "request_id"]
 
 
 class Wanted(NamedTuple):
@@ -46,6 +48,11 @@ class Page(NamedTuple):
     def __str__(self) -> str:
         records = f" with {count_of(self.limit, 'record')} of each" if self.limit else ""
         return f"{count_of(len(self.companies), 'company')}{records} in one request for {self.dataset}"
+
+
+def request_id(run_id: str, page: Page, language: str) -> str:
+    """Return a hash of what a request asks for, so that all its attempts share one identifier."""
+    return hashlib.blake2b(msgspec.json.encode((run_id, *page, language)), digest_size=12).hexdigest()
 
 
 def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list[Page]:

@@ -15,18 +15,24 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from typing import Literal
+
+import msgspec
 
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     RUN_AGAIN,
     AuthorizationError,
+    EndpointPausedError,
     FirmlakeError,
     ForbiddenError,
     PausedByServiceError,
     ServiceError,
     UnavailableError,
 )
+from firmlake.core.settings import ApiSettings
 from firmlake.landing.asked import Asked, Scope
+from firmlake.landing.segments import Header
 
 __all__ = ["PARTLY", "Standing"]
 
@@ -37,6 +43,9 @@ _REFUSED_MAX = 2
 _REFUSED_IN_A_ROW_MAX = 10
 """Close an open scope after this many refusals in a row: so many are no longer single companies."""
 
+Probe = Literal["", "usual", "brief"]
+"""A request for one company before all others of its dataset or scope: none, with the usual tries, or with one try."""
+
 
 class Standing:
     """What a run knows about its datasets and their scopes; may be used from many threads.
@@ -44,10 +53,13 @@ class Standing:
     Args:
         datasets: Datasets of the run.
         asked: The companies of the run, counted.
+        limits: The first value of the attribute.
         on_works: Called once, when the first dataset is answered.
+        on_advice: Called with a sentence to show to the user if a setting should change before the next run.
         is_understood: The first value of the attribute.
 
     Attributes:
+        limits: The settings of `api`, with lower limits if a request was refused for its size.
         ended: The reason for each dataset that was given up.
         has_worked: Whether any dataset was ever answered.
         is_understood: Whether any answer held data about a requested company. Until then, an answer about other
@@ -59,20 +71,24 @@ class Standing:
         self,
         datasets: Collection[str],
         asked: Asked,
-        on_works: Callable[[], object],
+        limits: ApiSettings,
+        on_works: Callable[[], object] = lambda: None,
+        on_advice: Callable[[str], object] = lambda advice: None,
         *,
         is_understood: bool = False,
     ) -> None:
         self._datasets = datasets
         self._asked = asked
         self._on_works = on_works
+        self._on_advice = on_advice
         self._works: set[str] = set()
-        self._probes: dict[str, int | None] = {}
+        self._probes: dict[str, Probe] = {}
         self._open: set[Scope] = set()
         self._closed: dict[Scope, ForbiddenError] = {}
         self._refused: dict[tuple[str, Company], ForbiddenError] = {}
         self._in_a_row: Counter[Scope] = Counter()
         self._lock = threading.Lock()
+        self.limits = limits
         self.ended: dict[str, FirmlakeError] = {}
         self.has_worked = False
         self.is_understood = is_understood
@@ -90,22 +106,15 @@ class Standing:
         """Return whether requests about a scope go one by one, because each answer decides how to continue."""
         return scope.dataset not in self._works or (scope.was_barred and not self.is_known(scope))
 
-    def take_probe(self, scope: Scope) -> tuple[int | None] | None:
-        """Claim the probe of a dataset or scope: a request for one company before all others. Only one caller gets it.
-
-        Returns:
-            A tuple with the number of tries for the probe (None: the usual number), or None if no probe is needed.
-        """
+    def take_probe(self, scope: Scope) -> Probe:
+        """Return the probe that is due for a dataset or scope, which is then no longer due."""
         with self._lock:
             if scope.dataset in self.ended:
-                return None
-            is_due = scope.dataset in self._probes
-            tries = self._probes.pop(scope.dataset, None)
-            if scope.was_barred and not self.is_known(scope):
-                return (1,)
-            return (tries,) if is_due else None
+                return ""
+            due = self._probes.pop(scope.dataset, "")
+            return "brief" if scope.was_barred and not self.is_known(scope) else due
 
-    def answered(self, dataset: str, scopes: Iterable[Scope]) -> None:
+    def answered(self, dataset: str, scopes: Iterable[Scope] = ()) -> None:
         """Record that a dataset is answered for companies of these scopes."""
         with self._lock:
             is_first, self.has_worked = not self.has_worked, True
@@ -146,18 +155,36 @@ class Standing:
         refused = self._refused.get((scope.dataset, company)) if company else None
         return self.ended.get(scope.dataset) or self._closed.get(scope) or refused
 
-    def end(self, dataset: str, error: FirmlakeError) -> None:
-        """Give up a dataset. If it is unavailable, probe the others too, because the whole service may be down."""
+    def end(self, dataset: str, error: FirmlakeError) -> FirmlakeError:
+        """Give up a dataset. If it is unavailable, probe the others too, because the whole service may be down.
+
+        Returns:
+            The error; an UnavailableError if it was about a single request.
+        """
+        if not isinstance(error, ForbiddenError | EndpointPausedError | UnavailableError):
+            error = UnavailableError(error.message, error.next_step)
         with self._lock:
             if dataset in self.ended:
-                return
+                return error
             self.ended[dataset] = error
             if isinstance(error, UnavailableError):
                 self._works.clear()
-                tries = None if self.has_worked else 1
                 for other in self._datasets:
-                    self._probes.setdefault(other, tries)
+                    self._probes.setdefault(other, "usual" if self.has_worked else "brief")
             self._works.discard(dataset)
+        return error
+
+    def keep_to(self, header: Header) -> None:
+        """Plan the rest of the run within the limits of a header of kind `LIMITS`, and advise the user to set them."""
+        api = self.limits
+        limits = {key: most for key, most in header.limits.items() if not 0 < getattr(api, key) <= most}
+        records = limits.get("records_per_request", api.companies_per_request)
+        if records < api.companies_per_request:
+            limits = {"companies_per_request": records} | limits
+        if limits:
+            self.limits = msgspec.structs.replace(api, **limits)
+            advised = " and ".join(f"api.{key} = {most}" for key, most in limits.items())
+            self._on_advice(f"{header.error}, so the run continued with smaller requests. Set {advised}")
 
     def check(self) -> None:
         """Check that at least one dataset is not given up.
