@@ -21,10 +21,11 @@ from firmlake.landing.asked import count_asked
 from firmlake.landing.charged import Account
 from firmlake.landing.first import send_first
 from firmlake.landing.pages import Wanted, accompany, plan_pages
+from firmlake.landing.progress import Progress
 from firmlake.landing.segments import SegmentWriter
 from firmlake.landing.send import Sender
 from firmlake.landing.sent import Ask, Sent
-from firmlake.landing.shard import Shard, ShardResult
+from firmlake.landing.shard import Shard
 from firmlake.landing.standing import Standing
 from firmlake.privacy.persons import answer_filter
 
@@ -63,7 +64,7 @@ class Fetcher:
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
         is_understood = is_stamped(run.folders)
         self._standing = Standing(
-            run.plan.datasets, count_asked(run), settings.api, on_works, on_advice, is_understood=is_understood
+            run.plan, count_asked(run), settings.api, on_works, on_advice, is_understood=is_understood
         )
         self._account = Account(run, settings)
         clean = answer_filter(settings.privacy, run.folders)
@@ -74,11 +75,14 @@ class Fetcher:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     @collecting_rarely()
-    def fetch_shard(self, number: int) -> ShardResult:
+    def fetch_shard(self, number: int) -> Progress:
         """Fetch everything that a shard still lacks.
 
         When the credits run out, the remaining credits are spent first. Companies that are already paid for are still
         requested.
+
+        Returns:
+            The shard's progress with all its records, so that staging need not read them back.
 
         Raises:
             Stopped: A budget or the credits ran out, or the service asked for a long pause. Landed answers are kept.
@@ -101,14 +105,12 @@ class Fetcher:
                 shard.note_proofs()
             self._standing.check()
             shard.give_up_pending()
-        progress = shard.progress
-        statuses = [track.status for _, _, track in progress.tracks()]
         if self._account.end:
             raise self._account.end
-        if self._account.out and "pending" in statuses:
+        if self._account.out and shard.progress.counts["pending"]:
             raise self._account.out
-        progress.follow(writer.headers)
-        return ShardResult(progress, *(statuses.count(name) for name in ShardResult._fields[1:]))
+        shard.progress.follow(writer.headers)
+        return shard.progress
 
     def _recall(self, shard: Shard) -> None:
         """Learn from the answers that landed before a crash: they too prove that the settings fit the service."""

@@ -5,7 +5,7 @@ The same rules apply while answers arrive, when a run resumes and when tables ar
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
@@ -76,6 +76,18 @@ class Progress:
         for dataset, tracks in self.datasets.items():
             for company, track in tracks.items():
                 yield company, dataset, track
+
+    @property
+    def counts(self) -> Counter[str]:
+        """The number of tracks by status."""
+        return Counter(track.status for _, _, track in self.tracks())
+
+    def describe(self) -> str:
+        """Count the tracks by status, for a person."""
+        counts = self.counts
+        rare = [f"{counts[status]} {status}" for status in ("forbidden", "unavailable") if counts[status]]
+        usual = [f"{counts['answered']} answered, {counts['not_found']} not found, {counts['failed']} failed"]
+        return ", ".join([*usual, *rare, f"{counts['pending']} open"])
 
     def is_paid(self, company: Company, before: datetime | None = None) -> bool:
         """Return whether a company is paid for: before this run, or by an answer of this run.

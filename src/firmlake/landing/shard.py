@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -16,41 +16,16 @@ from firmlake.core.run import Run
 from firmlake.landing.asked import Scope
 from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page, request_id
-from firmlake.landing.progress import LIMITS, PROVEN, Progress
+from firmlake.landing.progress import LIMITS, PROVEN
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.landing.sent import Record
 from firmlake.landing.standing import Standing
 from firmlake.landing.track import MISSES_MAX, Track
 
-__all__ = ["Shard", "ShardResult"]
+__all__ = ["Shard"]
 
 _FEW = 0.05
 """The share of known companies that answers may leave out because these companies ceased to exist."""
-
-
-class ShardResult(NamedTuple):
-    """The result of a shard: the number of targets in each status.
-
-    Attributes:
-        progress: The shard's progress with all its records, so that staging need not read them back.
-    """
-
-    progress: Progress
-    answered: int
-    not_found: int
-    failed: int
-    forbidden: int
-    unavailable: int
-    pending: int
-
-    def __str__(self) -> str:
-        rare = [
-            f"{count} {name}"
-            for name, count in (("forbidden", self.forbidden), ("unavailable", self.unavailable))
-            if count
-        ]
-        usual = [f"{self.answered} answered", f"{self.not_found} not found", f"{self.failed} failed"]
-        return ", ".join([*usual, *rare, f"{self.pending} open"])
 
 
 class Shard:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -30,8 +30,9 @@ from firmlake.core.errors import (
     ServiceError,
     UnavailableError,
 )
+from firmlake.core.run import REDRIVE, RunPlan
 from firmlake.core.settings import ApiSettings
-from firmlake.landing.asked import Asked, Scope
+from firmlake.landing.asked import Scope
 from firmlake.landing.segments import Header
 
 __all__ = ["PARTLY", "Standing"]
@@ -51,8 +52,8 @@ class Standing:
     """What a run knows about its datasets and their scopes; may be used from many threads.
 
     Args:
-        datasets: Datasets of the run.
-        asked: The companies of the run, counted.
+        plan: The plan of the run.
+        asked: The companies of the run by scope.
         limits: The first value of the attribute.
         on_works: Called once, when the first dataset is answered.
         on_advice: Called with a sentence to show to the user if a setting should change before the next run.
@@ -69,15 +70,15 @@ class Standing:
 
     def __init__(
         self,
-        datasets: Collection[str],
-        asked: Asked,
+        plan: RunPlan,
+        asked: Mapping[Scope, int],
         limits: ApiSettings,
         on_works: Callable[[], object] = lambda: None,
         on_advice: Callable[[str], object] = lambda advice: None,
         *,
         is_understood: bool = False,
     ) -> None:
-        self._datasets = datasets
+        self._plan = plan
         self._asked = asked
         self._on_works = on_works
         self._on_advice = on_advice
@@ -135,7 +136,7 @@ class Standing:
         self._refused[scope.dataset, company] = _about("this company", error)
         self._in_a_row[scope] += 1
         most = _REFUSED_IN_A_ROW_MAX if scope in self._open else 1 if scope.was_barred else _REFUSED_MAX
-        if self._in_a_row[scope] >= min(most, self._asked.counts[scope]):
+        if self._in_a_row[scope] >= min(most, self._asked[scope]):
             self.close(scope, error)
 
     def close(self, scope: Scope, error: ForbiddenError) -> None:
@@ -146,9 +147,18 @@ class Standing:
         whom = "these companies" if scope.was_barred else "companies"
         for each in (scope, scope._replace(was_barred=True)):
             self._closed[each] = _about(f"{whom} in {scope.country}", error)
-        scopes = (each for each in self._asked.counts if each.dataset == scope.dataset)
-        if scope.dataset in self._asked.whole and all(each in self._closed for each in scopes):
+        scopes = [each for each in self._asked if each.dataset == scope.dataset]
+        if self._is_whole_list(scopes) and all(each in self._closed for each in scopes):
             self.end(scope.dataset, error)
+
+    def _is_whole_list(self, scopes: Iterable[Scope]) -> bool:
+        """Return whether scopes have all companies of the list.
+
+        Otherwise some were answered earlier or are left for later, so it is unknown if the token may ask about these. A
+        redrive never covers a list.
+        """
+        is_list = self._plan.list_name != REDRIVE
+        return is_list and sum(self._asked[scope] for scope in scopes) == self._plan.company_count
 
     def refusal(self, scope: Scope, company: Company | None = None) -> FirmlakeError | None:
         """Return why a scope, or one of its companies, gets no request; None if it may be requested."""
@@ -169,7 +179,7 @@ class Standing:
             self.ended[dataset] = error
             if isinstance(error, UnavailableError):
                 self._works.clear()
-                for other in self._datasets:
+                for other in self._plan.datasets:
                     self._probes.setdefault(other, "usual" if self.has_worked else "brief")
             self._works.discard(dataset)
         return error
@@ -196,8 +206,8 @@ class Standing:
             ServiceError: No dataset is available. Run again later.
         """
         with self._lock:
-            errors = [self.ended[dataset] for dataset in self._datasets if dataset in self.ended]
-        if len(errors) < len(self._datasets):
+            errors = [self.ended[dataset] for dataset in self._plan.datasets if dataset in self.ended]
+        if len(errors) < len(self._plan.datasets):
             return
         if self.misfit and not self.has_worked:
             raise self.misfit
