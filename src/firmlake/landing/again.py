@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from firmlake.core.company import Company
 from firmlake.core.errors import ForbiddenError, OutOfCreditsError, ServiceError
-from firmlake.landing.asked import Scope
 from firmlake.landing.pages import Page, accompany
 from firmlake.landing.sent import Ask, Sent, halve
 from firmlake.landing.shard import Shard
+from firmlake.landing.standing import Scope
 from firmlake.landing.track import LEFT_OUT
 
 __all__ = ["ask_again"]

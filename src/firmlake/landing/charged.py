@@ -53,12 +53,9 @@ class Account:
             self._due += due
 
     def note(self, header: Header, due: int, *, is_free: bool) -> None:
-        """Count the credits charged. The balance is used only without a header for charges: others may spend too.
+        """Count the credits charged for a page: so many are due, and none if it refreshes companies for free.
 
-        Args:
-            header: The header of an answer.
-            due: What its page should cost.
-            is_free: Whether the page only refreshes companies for free.
+        The balance is used only without a header for charges: others may spend too.
         """
         charged = credits_in(header, self._names.credits_charged_header)
         left = credits_in(header, self._names.credits_remaining_header)

@@ -11,13 +11,11 @@ from functools import partial
 from queue import SimpleQueue
 
 from firmlake.api.client import Answer, Client
-from firmlake.api.service import is_stamped
 from firmlake.core.company import Company
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
 from firmlake.landing.again import ask_again
-from firmlake.landing.asked import count_asked
 from firmlake.landing.charged import Account
 from firmlake.landing.first import send_first
 from firmlake.landing.pages import Wanted, accompany, plan_pages
@@ -62,10 +60,7 @@ class Fetcher:
         self._run = run
         self._now = now
         self._pool = ThreadPoolExecutor(settings.api.threads, thread_name_prefix="request")
-        is_understood = is_stamped(run.folders)
-        self._standing = Standing(
-            run.plan, count_asked(run), settings.api, on_works, on_advice, is_understood=is_understood
-        )
+        self._standing = Standing(run, settings.api, on_works, on_advice)
         self._account = Account(run, settings)
         clean = answer_filter(settings.privacy, run.folders)
         self._sender = Sender(client, settings.api, self._account, on_answer, clean)
@@ -97,7 +92,7 @@ class Fetcher:
             send = partial(self._sender.send, shard=shard)
             try:
                 while asks := self._plan(shard):
-                    with closing(self._send_all(asks, shard)) as results:
+                    with closing(self._send_all(asks, shard, send)) as results:
                         for sent in results:
                             shard.absorb(sent.landed)
                             asks.extendleft(ask_again(sent, shard, send, self._account.left))
@@ -151,7 +146,7 @@ class Fetcher:
             return True
         return company not in shard.unpaid and shard.progress.is_paid(company)
 
-    def _send_all(self, asks: deque[Ask], shard: Shard) -> Generator[Sent, None, None]:
+    def _send_all(self, asks: deque[Ask], shard: Shard, send: Callable[[Ask], Sent]) -> Generator[Sent, None, None]:
         """Send pages, a bounded number at once, and yield each result as soon as it is complete.
 
         Requests go one by one until their dataset is answered for the first time, and again for companies that were
@@ -161,6 +156,7 @@ class Fetcher:
         Args:
             asks: Pages to send; the caller may add more during iteration.
             shard: The shard of the pages.
+            send: Sends a page.
         """
         flying, done = 0, SimpleQueue[Future[Sent]]()
         try:
@@ -168,9 +164,9 @@ class Fetcher:
                 while asks and flying < 2 * self._api.threads:
                     page = asks[0].page
                     if self._standing.must_wait(shard.scope(page.dataset, page.companies[0])):
-                        yield from send_first(asks, shard, partial(self._sender.send, shard=shard))
+                        yield from send_first(asks, shard, send)
                         break  # the result decides how to continue
-                    self._pool.submit(self._sender.send, asks.popleft(), shard).add_done_callback(done.put)
+                    self._pool.submit(send, asks.popleft()).add_done_callback(done.put)
                     flying += 1
                 if flying:
                     ended, flying = done.get(), flying - 1

@@ -133,7 +133,7 @@ def _find_limits(api: ApiSettings, first: Sent, answered: Sent, send: Send) -> t
         send: Sends a page.
 
     Returns:
-        The requests sent, without the errors of those that were too large, and all limits that hold from now on.
+        The requests sent, and all limits that hold from now on.
     """
     refused, page, sent = first.ask.page, answered.ask.page, list[Sent]()
     is_smaller = len(page.companies) < len(refused.companies)

@@ -150,12 +150,7 @@ def _likely(api: ApiSettings, expected: int | None) -> int | None:
 def _pack(api: ApiSettings, remaining: Sequence[int]) -> Iterator[tuple[int, slice]]:
     """Fill requests from the longest remainder down, so that each limit fits its companies closely.
 
-    Args:
-        api: Limits of the service.
-        remaining: Records still to come for each company, the most first.
-
-    Returns:
-        The limit of each request, and the places of its companies.
+    Yields the limit of each request, and the places of its companies among the remainders, which are sorted.
     """
     start = 0
     while start < len(remaining):

@@ -90,12 +90,7 @@ class Progress:
         return ", ".join([*usual, *rare, f"{counts['pending']} open"])
 
     def is_paid(self, company: Company, before: datetime | None = None) -> bool:
-        """Return whether a company is paid for: before this run, or by an answer of this run.
-
-        Args:
-            company: The company.
-            before: Counts only answers of this run before this time; None counts all.
-        """
+        """Return whether a company is paid for: before this run, or by an answer of this run before some time."""
         tracks = (tracks.get(company) for tracks in self.datasets.values())
         times = (track.first_at for track in tracks if track and track.first_at)
         return company in self.free or any(before is None or at < before for at in times)
@@ -117,7 +112,7 @@ class Progress:
         """
         for dataset in self._proven:
             for track in self.datasets[dataset].values():
-                if track.is_doubtful:
+                if track.status == "pending" and 0 < track.next_offset == track.total:
                     track.status, track.wider = "answered", 0
 
     def unnoted(self) -> list[str]:

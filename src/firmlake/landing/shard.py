@@ -13,13 +13,12 @@ import polars as pl
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, ForbiddenError
 from firmlake.core.run import Run
-from firmlake.landing.asked import Scope
 from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page, request_id
 from firmlake.landing.progress import LIMITS, PROVEN
 from firmlake.landing.segments import Header, SegmentWriter
 from firmlake.landing.sent import Record
-from firmlake.landing.standing import Standing
+from firmlake.landing.standing import Scope, Standing
 from firmlake.landing.track import MISSES_MAX, Track
 
 __all__ = ["Shard"]
@@ -31,14 +30,9 @@ _FEW = 0.05
 class Shard:
     """A shard while it is fetched.
 
-    Args:
-        run: The run.
-        number: Number of the shard.
-        writer: Writes the shard's answers.
-        standing: What the run has learnt about the service.
-        now: Returns the current time in UTC.
-
     Attributes:
+        writer: Writes the shard's answers and decisions.
+        standing: What the run has learnt about the service.
         progress: What has landed so far.
         refreshed: Companies by dataset in the last days of their paid window. They are requested separately, so that a
             charge for them is noticed.

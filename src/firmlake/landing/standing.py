@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
 
 import msgspec
+import polars as pl
 
+from firmlake.api.service import is_stamped
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     RUN_AGAIN,
@@ -30,12 +32,11 @@ from firmlake.core.errors import (
     ServiceError,
     UnavailableError,
 )
-from firmlake.core.run import REDRIVE, RunPlan
+from firmlake.core.run import REDRIVE, Run
 from firmlake.core.settings import ApiSettings
-from firmlake.landing.asked import Scope
 from firmlake.landing.segments import Header
 
-__all__ = ["PARTLY", "Standing"]
+__all__ = ["PARTLY", "Probe", "Scope", "Standing"]
 
 PARTLY = "The token may not ask about"
 """Beginning of the reasons that concern some companies rather than a whole dataset."""
@@ -48,38 +49,48 @@ Probe = Literal["", "usual", "brief"]
 """A request for one company before all others of its dataset or scope: none, with the usual tries, or with one try."""
 
 
+class Scope(NamedTuple):
+    """The companies of a country in a dataset: a token may usually ask about all of them or none.
+
+    Attributes:
+        dataset: The dataset.
+        country: The country.
+        was_barred: Whether the companies were given up when last requested. They form a scope of their own, apart from
+            the other companies of their country, because one refusal shows that nothing has changed for them.
+    """
+
+    dataset: str
+    country: str
+    was_barred: bool
+
+
 class Standing:
     """What a run knows about its datasets and their scopes; may be used from many threads.
 
     Args:
-        plan: The plan of the run.
-        asked: The companies of the run by scope.
-        limits: The first value of the attribute.
+        run: The run.
+        limits: The settings of `api`.
         on_works: Called once, when the first dataset is answered.
         on_advice: Called with a sentence to show to the user if a setting should change before the next run.
-        is_understood: The first value of the attribute.
 
     Attributes:
         limits: The settings of `api`, with lower limits if a request was refused for its size.
         ended: The reason for each dataset that was given up.
         has_worked: Whether any dataset was ever answered.
-        is_understood: Whether any answer held data about a requested company. Until then, an answer about other
-            companies suggests that we misread the service's identifiers.
+        is_understood: Whether any answer, also to an earlier run, held data about a requested company. Until then, an
+            answer about other companies suggests that we misread the service's identifiers.
         misfit: The error that ends the run if no dataset is ever answered; None while the settings seem to fit.
     """
 
     def __init__(
         self,
-        plan: RunPlan,
-        asked: Mapping[Scope, int],
+        run: Run,
         limits: ApiSettings,
         on_works: Callable[[], object] = lambda: None,
         on_advice: Callable[[str], object] = lambda advice: None,
-        *,
-        is_understood: bool = False,
     ) -> None:
-        self._plan = plan
-        self._asked = asked
+        self._plan = run.plan
+        self._asked = _count_asked(run)
         self._on_works = on_works
         self._on_advice = on_advice
         self._works: set[str] = set()
@@ -92,7 +103,7 @@ class Standing:
         self.limits = limits
         self.ended: dict[str, FirmlakeError] = {}
         self.has_worked = False
-        self.is_understood = is_understood
+        self.is_understood = is_stamped(run.folders)
         self.misfit: FirmlakeError | None = None
 
     def works(self, dataset: str) -> bool:
@@ -148,17 +159,11 @@ class Standing:
         for each in (scope, scope._replace(was_barred=True)):
             self._closed[each] = _about(f"{whom} in {scope.country}", error)
         scopes = [each for each in self._asked if each.dataset == scope.dataset]
-        if self._is_whole_list(scopes) and all(each in self._closed for each in scopes):
+        # The token may still be allowed to ask about companies that were answered earlier, or are left for later. A
+        # redrive always leaves some out.
+        count = 0 if self._plan.list_name == REDRIVE else self._plan.company_count
+        if sum(self._asked[each] for each in scopes) == count and all(each in self._closed for each in scopes):
             self.end(scope.dataset, error)
-
-    def _is_whole_list(self, scopes: Iterable[Scope]) -> bool:
-        """Return whether scopes have all companies of the list.
-
-        Otherwise some were answered earlier or are left for later, so it is unknown if the token may ask about these. A
-        redrive never covers a list.
-        """
-        is_list = self._plan.list_name != REDRIVE
-        return is_list and sum(self._asked[scope] for scope in scopes) == self._plan.company_count
 
     def refusal(self, scope: Scope, company: Company | None = None) -> FirmlakeError | None:
         """Return why a scope, or one of its companies, gets no request; None if it may be requested."""
@@ -216,6 +221,15 @@ class Standing:
         kind = PausedByServiceError if paused else AuthorizationError if is_forbidden else ServiceError
         messages = list(dict.fromkeys(error.message for error in errors))
         raise kind("; ".join(messages), (paused or errors[0]).next_step or RUN_AGAIN)
+
+
+def _count_asked(run: Run) -> dict[Scope, int]:
+    """Count the targets of a run by scope, without those that a budget left out."""
+    frame = pl.scan_parquet(run.checked("targets"), glob=False).filter(pl.col("shard") > 0)
+    was_barred = pl.col("is_barred") if "is_barred" in frame.collect_schema() else pl.lit(value=False)
+    key = [pl.col("dataset").cast(pl.String), pl.col("country").cast(pl.String), was_barred.alias("was_barred")]
+    rows = frame.group_by(key).len().collect().iter_rows()
+    return {Scope(dataset, country, barred): count for dataset, country, barred, count in rows}
 
 
 def _about(whom: str, error: ForbiddenError) -> ForbiddenError:
