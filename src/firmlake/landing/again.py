@@ -29,8 +29,8 @@ def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent], credits_lef
 
     Args:
         sent: The page, whose answers the shard has absorbed.
-        shard: The shard of the page. It absorbs the answers to further requests.
-        send: Sends a request.
+        shard: The shard of the page.
+        send: Sends a request for a single company, whose answer the shard absorbs.
         credits_left: Credits left according to the last answer; None if the service does not say.
     """
     page, error, standing = sent.ask.page, sent.error, shard.standing
@@ -110,7 +110,6 @@ def _sample(page: Page, shard: Shard, send: Callable[[Ask], Sent]) -> None:
     def ask_alone(scope: Scope, company: Company) -> ForbiddenError | None:
         """Request one company; return the error if it is forbidden."""
         sent = send(Ask(page._replace(companies=(company,)), 1))
-        shard.absorb(sent.landed)
         if not isinstance(sent.error, ForbiddenError):
             return None
         standing.refuse(scope, company, sent.error)

@@ -89,12 +89,11 @@ class Fetcher:
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = Shard(self._run, number, writer, self._standing, self._now)
             self._recall(shard)
-            send = partial(self._sender.send, shard=shard)
+            send = partial(self._send, shard=shard)
             try:
                 while asks := self._plan(shard):
-                    with closing(self._send_all(asks, shard, send)) as results:
+                    with closing(self._send_all(asks, shard)) as results:
                         for sent in results:
-                            shard.absorb(sent.landed)
                             asks.extendleft(ask_again(sent, shard, send, self._account.left))
             finally:
                 shard.note_proofs()
@@ -146,7 +145,13 @@ class Fetcher:
             return True
         return company not in shard.unpaid and shard.progress.is_paid(company)
 
-    def _send_all(self, asks: deque[Ask], shard: Shard, send: Callable[[Ask], Sent]) -> Generator[Sent, None, None]:
+    def _send(self, ask: Ask, shard: Shard) -> Sent:
+        """Send one page from this thread, which alone absorbs answers."""
+        sent = self._sender.send(ask, shard)
+        shard.absorb(sent)
+        return sent
+
+    def _send_all(self, asks: deque[Ask], shard: Shard) -> Generator[Sent, None, None]:
         """Send pages, a bounded number at once, and yield each result as soon as it is complete.
 
         Requests go one by one until their dataset is answered for the first time, and again for companies that were
@@ -156,7 +161,6 @@ class Fetcher:
         Args:
             asks: Pages to send; the caller may add more during iteration.
             shard: The shard of the pages.
-            send: Sends a page.
         """
         flying, done = 0, SimpleQueue[Future[Sent]]()
         try:
@@ -164,13 +168,15 @@ class Fetcher:
                 while asks and flying < 2 * self._api.threads:
                     page = asks[0].page
                     if self._standing.must_wait(shard.scope(page.dataset, page.companies[0])):
-                        yield from send_first(asks, shard, send)
+                        yield from send_first(asks, shard, partial(self._send, shard=shard))
                         break  # the result decides how to continue
-                    self._pool.submit(send, asks.popleft()).add_done_callback(done.put)
+                    self._pool.submit(self._sender.send, asks.popleft(), shard).add_done_callback(done.put)
                     flying += 1
                 if flying:
                     ended, flying = done.get(), flying - 1
-                    yield ended.result()
+                    sent = ended.result()
+                    shard.absorb(sent)
+                    yield sent
         finally:
             for _ in range(flying):
                 done.get()

@@ -23,6 +23,8 @@ Send = Callable[[Ask], Sent]
 def send_first(asks: deque[Ask], shard: Shard, send: Send) -> list[Sent]:
     """Send the next page of a dataset that has not been answered yet, or of companies that were given up before.
 
+    Returns the requests to follow up: none if the reason why the page failed is no company.
+
     If the page fails, smaller and smaller parts of it are sent to find the reason:
 
     - Some companies make it fail: only these are given up.
@@ -33,35 +35,33 @@ def send_first(asks: deque[Ask], shard: Shard, send: Send) -> list[Sent]:
     """
     standing, page = shard.standing, asks[0].page
     if probe := standing.take_probe(shard.scope(page.dataset, page.companies[0])):
-        return [_probe(asks, probe, shard, send)]
+        return _probe(asks, probe, shard, send)
     first = send(asks.popleft())
     if not first.is_spoilt or shard.is_apart(page):
         return [first]
-    divided, parts = _find_reason(first, send)
+    parts = _find_reason(first, send)
     if any(part.names_unknown(standing.limits) for part in parts):
         standing.answered(page.dataset)  # the endpoint exists, because its message is about a company
     elif first.is_refused and not any(part.error for part in parts):  # only for its size
         asks.clear()
         # Recorded at once in case the run is killed before it finds the exact limits.
         shard.note_limits(page, _size_of(parts[0].ask.page))
-        sent, limits = _find_limits(standing.limits, first, parts[0], send)
+        limits = _find_limits(standing.limits, first, parts[0], send)
         standing.keep_to(shard.note_limits(page, limits))
-        return [*divided, *parts, *sent]
     elif all(part.is_spoilt for part in parts) and (len(parts) > 1 or parts[0].is_refused):
         assert first.error
         is_earlier = standing.is_understood and not standing.has_worked  # only earlier runs were answered
         if is_earlier and all(part.is_empty for part in parts) and shard.give_up_new(page):
-            return [*divided, *(part._replace(error=None) for part in parts)]
+            return []
         if first.is_refused and not standing.has_worked:
             standing.misfit = _misfit(first)
             if not first.is_no_such_place:
                 raise standing.misfit
-        ended = standing.end(page.dataset, first.error)
-        return [*divided, *(part._replace(error=ended) for part in parts)]
-    return [*divided, *parts]
+        standing.end(page.dataset, first.error)
+    return parts
 
 
-def _probe(asks: deque[Ask], probe: Probe, shard: Shard, send: Send) -> Sent:
+def _probe(asks: deque[Ask], probe: Probe, shard: Shard, send: Send) -> list[Sent]:
     """Ask for one company of the next page, to see whether its dataset or country is available again."""
     ask = asks[0]
     page, standing, is_brief = ask.page, shard.standing, probe == "brief"
@@ -71,19 +71,20 @@ def _probe(asks: deque[Ask], probe: Probe, shard: Shard, send: Send) -> Sent:
     sent = send(Ask(page._replace(companies=(company,)), tries, is_patient=False))
     is_down = isinstance(sent.error, RequestFailedError) or (is_brief and sent.is_refused)
     if sent.error and is_down and not standing.works(page.dataset):
-        return sent._replace(error=standing.end(page.dataset, sent.error))
+        standing.end(page.dataset, sent.error)
+        return []
     is_forbidden = isinstance(sent.error, ForbiddenError)
     if sent.error is None or is_forbidden:
         asks.popleft()
         if rest := tuple(other for other in page.companies if other != company):
             asks.appendleft(ask._replace(page=page._replace(companies=rest)))
     if is_forbidden:
-        return sent
+        return [sent]
     standing.open([shard.scope(page.dataset, company)])
-    return sent._replace(error=None)
+    return []
 
 
-def _find_reason(first: Sent, send: Send) -> tuple[list[Sent], list[Sent]]:
+def _find_reason(first: Sent, send: Send) -> list[Sent]:
     """Send smaller and smaller parts of a dataset's first request, which failed, to find the reason.
 
     If companies are the reason, one part is answered and another of the same size is not. If the settings or the
@@ -94,23 +95,20 @@ def _find_reason(first: Sent, send: Send) -> tuple[list[Sent], list[Sent]]:
     not be told from a failure.
 
     Returns:
-        The larger requests that were divided, without their errors, and the last parts, which show the reason.
+        The last parts, which show the reason.
     """
-    divided: list[Sent] = []
     rest: list[Ask] = []
     sent = first
     if first.is_refused and not first.is_no_such_place and (first.ask.page.limit or 1) > 1:
-        divided.append(first._replace(error=None))
         sent = send(first.ask._replace(page=first.ask.page._replace(limit=1)))
     while sent.is_spoilt and len(sent.ask.page.companies) > 1:
-        divided.append(sent._replace(error=None))
         half, *rest = halve(sent.ask.page)
         sent = send(half)
     parts = [sent, *(send(other) for other in rest)]
     companies = first.ask.page.companies
     if all(part.is_spoilt for part in parts) and len(companies) > len(parts):  # two neighbours may both be the reason
         parts.append(send(Ask(sent.ask.page._replace(companies=companies[-1:]), TRIES_ALONE)))
-    return divided, parts
+    return parts
 
 
 def _size_of(page: Page) -> dict[str, int]:
@@ -119,7 +117,7 @@ def _size_of(page: Page) -> dict[str, int]:
     return {"companies_per_request": count} | ({"records_per_request": count * page.limit} if page.limit else {})
 
 
-def _find_limits(api: ApiSettings, first: Sent, answered: Sent, send: Send) -> tuple[list[Sent], dict[str, int]]:
+def _find_limits(api: ApiSettings, first: Sent, answered: Sent, send: Send) -> dict[str, int]:
     """Find how large requests may be after one was refused only for its size.
 
     The companies of the answered part are requested with fewer and fewer records, until the service answers. Then one
@@ -133,9 +131,9 @@ def _find_limits(api: ApiSettings, first: Sent, answered: Sent, send: Send) -> t
         send: Sends a page.
 
     Returns:
-        The requests sent, and all limits that hold from now on.
+        All limits that hold from now on.
     """
-    refused, page, sent = first.ask.page, answered.ask.page, list[Sent]()
+    refused, page = first.ask.page, answered.ask.page
     is_smaller = len(page.companies) < len(refused.companies)
     most = len(page.companies) if is_smaller else api.companies_per_request
     limits = {"companies_per_request": most, "records_per_request": api.records_per_request}
@@ -143,19 +141,14 @@ def _find_limits(api: ApiSettings, first: Sent, answered: Sent, send: Send) -> t
         fewer = msgspec.structs.replace(api, **limits)
         planned = plan_pages(fewer, page.dataset, [Wanted(company) for company in page.companies])[0].limit or 1
         limit, too_many = (planned, 0) if is_smaller else (refused.limit // 2, refused.limit)
-        while limit > 1:
-            sent.append(send(first.ask._replace(page=page._replace(limit=limit))))
-            if not sent[-1].is_refused:
-                break
-            sent[-1] = sent[-1]._replace(error=None)
+        while limit > 1 and send(first.ask._replace(page=page._replace(limit=limit))).is_refused:
             limit, too_many = limit // 2, limit
         if too_many:
             alone = send(first.ask._replace(page=page._replace(companies=page.companies[:1], limit=too_many)))
-            sent.append(alone._replace(error=None))
             limit = max(limit, 1)
             records = {"records_per_request": len(page.companies) * limit}
             limits |= {"page_limit_max": limit} if alone.is_refused else records
-    return sent, {key: most for key, most in limits.items() if most}
+    return {key: most for key, most in limits.items() if most}
 
 
 def _misfit(refused: Sent) -> RequestRefusedError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page, request_id
 from firmlake.landing.progress import LIMITS, PROVEN
 from firmlake.landing.segments import Header, SegmentWriter
-from firmlake.landing.sent import Record
+from firmlake.landing.sent import Sent
 from firmlake.landing.standing import Scope, Standing
 from firmlake.landing.track import MISSES_MAX, Track
 
@@ -58,9 +58,9 @@ class Shard:
         self.barred = _of_datasets(targets, "is_barred")
         self.unpaid: set[Company] = set()
 
-    def absorb(self, landed: Iterable[Record]) -> None:
+    def absorb(self, sent: Sent) -> None:
         """Take in the landed answers to a request."""
-        for header, body, elements in landed:
+        for header, body, elements in sent.landed:
             self.progress.absorb(header, body, elements)
 
     def scope(self, dataset: str, company: Company) -> Scope:
