@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from datetime import UTC, datetime
-from functools import partial
 from queue import SimpleQueue
 
 from firmlake.api.client import Answer, Client
@@ -89,12 +87,9 @@ class Fetcher:
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
             shard = Shard(self._run, number, writer, self._standing, self._now)
             self._recall(shard)
-            send = partial(self._send, shard=shard)
             try:
                 while asks := self._plan(shard):
-                    with closing(self._send_all(asks, shard)) as results:
-                        for sent in results:
-                            asks.extendleft(ask_again(sent, shard, send, self._account.left))
+                    self._send_all(asks, shard)
             finally:
                 shard.note_proofs()
             self._standing.check()
@@ -145,38 +140,38 @@ class Fetcher:
             return True
         return company not in shard.unpaid and shard.progress.is_paid(company)
 
-    def _send(self, ask: Ask, shard: Shard) -> Sent:
-        """Send one page from this thread, which alone absorbs answers."""
-        sent = self._sender.send(ask, shard)
-        shard.absorb(sent)
-        return sent
-
-    def _send_all(self, asks: deque[Ask], shard: Shard) -> Generator[Sent, None, None]:
-        """Send pages, a bounded number at once, and yield each result as soon as it is complete.
+    def _send_all(self, asks: deque[Ask], shard: Shard) -> None:
+        """Send pages, a bounded number at once, and those that follow from their answers.
 
         Requests go one by one until their dataset is answered for the first time, and again for companies that were
         given up before. A wrong token therefore costs one request, and a wrong setting about ten for a page of a
         hundred companies.
-
-        Args:
-            asks: Pages to send; the caller may add more during iteration.
-            shard: The shard of the pages.
         """
         flying, done = 0, SimpleQueue[Future[Sent]]()
+
+        def send(ask: Ask) -> Sent:
+            return absorb(self._sender.send(ask, shard))
+
+        def absorb(sent: Sent) -> Sent:
+            shard.absorb(sent)
+            return sent
+
+        def follow_up(sent: Sent) -> None:
+            asks.extendleft(ask_again(sent, shard, send, self._account.left))
+
         try:
             while asks or flying:
                 while asks and flying < 2 * self._api.threads:
                     page = asks[0].page
                     if self._standing.must_wait(shard.scope(page.dataset, page.companies[0])):
-                        yield from send_first(asks, shard, partial(self._send, shard=shard))
+                        for sent in send_first(asks, shard, send):
+                            follow_up(sent)
                         break  # the result decides how to continue
                     self._pool.submit(self._sender.send, asks.popleft(), shard).add_done_callback(done.put)
                     flying += 1
                 if flying:
                     ended, flying = done.get(), flying - 1
-                    sent = ended.result()
-                    shard.absorb(sent)
-                    yield sent
+                    follow_up(absorb(ended.result()))
         finally:
             for _ in range(flying):
                 done.get()
