@@ -10,6 +10,7 @@ from queue import SimpleQueue
 
 from firmlake.api.client import Answer, Client
 from firmlake.core.company import Company
+from firmlake.core.errors import OutOfCreditsError
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
@@ -154,6 +155,8 @@ class Fetcher:
 
         def absorb(sent: Sent) -> Sent:
             shard.absorb(sent)
+            if isinstance(sent.error, OutOfCreditsError):
+                self._account.out = sent.error
             return sent
 
         def follow_up(sent: Sent) -> None:

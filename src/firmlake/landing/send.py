@@ -34,6 +34,16 @@ from firmlake.landing.shard import Shard
 
 __all__ = ["Sender"]
 
+_ABOUT_PAGE = (
+    RequestFailedError,
+    RequestRefusedError,
+    ForbiddenError,
+    EndpointPausedError,
+    UnavailableError,
+    OutOfCreditsError,
+)
+"""Errors after which other requests may still be answered; any other error ends the run."""
+
 
 class Sender:
     """Sends the pages of a run, from any thread.
@@ -69,8 +79,7 @@ class Sender:
 
     def _send(self, ask: Ask, shard: Shard) -> Sent:
         page, standing = ask.page, shard.standing
-        scopes = shard.scopes(page)
-        if ended := next(filter(None, map(standing.refusal, scopes)), self._account.end):
+        if ended := next(filter(None, map(standing.refusal, shard.scopes(page))), self._account.end):
             return Sent(ask, [], ended)
         request = requests.bulk(self._api, page.dataset, page.companies, page.limit, page.offset)
         base = shard.header(page)
@@ -100,16 +109,8 @@ class Sender:
         is_patient = ask.is_patient and not is_apart
         try:
             self._client.send(request, check, tries=ask.tries, is_patient=is_patient, on_answer=land)
-        except (RequestFailedError, RequestRefusedError, ForbiddenError) as error:
+        except _ABOUT_PAGE as error:
             return Sent(ask, landed, error)
-        except (EndpointPausedError, UnavailableError) as error:
-            return Sent(ask, landed, standing.end(page.dataset, error))
-        except OutOfCreditsError as error:
-            if due == 0:
-                shard.unpaid.update(page.companies)
-            self._account.out = error
-            return Sent(ask, landed, error)
-        standing.answered(page.dataset, scopes)
         return Sent(ask, landed, None)
 
     def _recognise(self, page: Page, elements: list[Element], shard: Shard) -> None:

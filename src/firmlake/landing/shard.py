@@ -11,7 +11,13 @@ import msgspec
 import polars as pl
 
 from firmlake.core.company import Company
-from firmlake.core.errors import FirmlakeError, ForbiddenError
+from firmlake.core.errors import (
+    EndpointPausedError,
+    FirmlakeError,
+    ForbiddenError,
+    OutOfCreditsError,
+    UnavailableError,
+)
 from firmlake.core.run import Run
 from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page, request_id
@@ -59,9 +65,16 @@ class Shard:
         self.unpaid: set[Company] = set()
 
     def absorb(self, sent: Sent) -> None:
-        """Take in the landed answers to a request."""
+        """Take in the landed answers to a request, and what its outcome tells about the service."""
+        page, error = sent.ask.page, sent.error
         for header, body, elements in sent.landed:
             self.progress.absorb(header, body, elements)
+        if error is None:
+            self.standing.answered(page.dataset, self.scopes(page))
+        elif isinstance(error, EndpointPausedError | UnavailableError):
+            self.standing.end(page.dataset, error)
+        elif isinstance(error, OutOfCreditsError) and all(map(self.progress.is_paid, page.companies)):
+            self.unpaid.update(page.companies)
 
     def scope(self, dataset: str, company: Company) -> Scope:
         """Return the scope to which a company belongs in a dataset."""

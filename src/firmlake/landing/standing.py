@@ -12,7 +12,6 @@ unknown, or closed because the token may not ask about it.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
@@ -65,7 +64,7 @@ class Scope(NamedTuple):
 
 
 class Standing:
-    """What a run knows about its datasets and their scopes; may be used from many threads.
+    """What a run knows about its datasets and their scopes. Only the thread that absorbs answers may change it.
 
     Args:
         run: The run.
@@ -99,7 +98,6 @@ class Standing:
         self._closed: dict[Scope, ForbiddenError] = {}
         self._refused: dict[tuple[str, Company], ForbiddenError] = {}
         self._in_a_row: Counter[Scope] = Counter()
-        self._lock = threading.Lock()
         self.limits = limits
         self.ended: dict[str, FirmlakeError] = {}
         self.has_worked = False
@@ -120,19 +118,17 @@ class Standing:
 
     def take_probe(self, scope: Scope) -> Probe:
         """Return the probe that is due for a dataset or scope, which is then no longer due."""
-        with self._lock:
-            if scope.dataset in self.ended:
-                return ""
-            due = self._probes.pop(scope.dataset, "")
-            return "brief" if scope.was_barred and not self.is_known(scope) else due
+        if scope.dataset in self.ended:
+            return ""
+        due = self._probes.pop(scope.dataset, "")
+        return "brief" if scope.was_barred and not self.is_known(scope) else due
 
     def answered(self, dataset: str, scopes: Iterable[Scope] = ()) -> None:
         """Record that a dataset is answered for companies of these scopes."""
-        with self._lock:
-            is_first, self.has_worked = not self.has_worked, True
-            self.open(scopes)
-            if dataset not in self.ended:
-                self._works.add(dataset)
+        is_first, self.has_worked = not self.has_worked, True
+        self.open(scopes)
+        if dataset not in self.ended:
+            self._works.add(dataset)
         if is_first:
             self._on_works()
 
@@ -170,24 +166,18 @@ class Standing:
         refused = self._refused.get((scope.dataset, company)) if company else None
         return self.ended.get(scope.dataset) or self._closed.get(scope) or refused
 
-    def end(self, dataset: str, error: FirmlakeError) -> FirmlakeError:
-        """Give up a dataset. If it is unavailable, probe the others too, because the whole service may be down.
-
-        Returns:
-            The error; an UnavailableError if it was about a single request.
-        """
+    def end(self, dataset: str, error: FirmlakeError) -> None:
+        """Give up a dataset. If it is unavailable, probe the others too, because the whole service may be down."""
         if not isinstance(error, ForbiddenError | EndpointPausedError | UnavailableError):
             error = UnavailableError(error.message, error.next_step)
-        with self._lock:
-            if dataset in self.ended:
-                return error
-            self.ended[dataset] = error
-            if isinstance(error, UnavailableError):
-                self._works.clear()
-                for other in self._plan.datasets:
-                    self._probes.setdefault(other, "usual" if self.has_worked else "brief")
-            self._works.discard(dataset)
-        return error
+        if dataset in self.ended:
+            return
+        self.ended[dataset] = error
+        if isinstance(error, UnavailableError):
+            self._works.clear()
+            for other in self._plan.datasets:
+                self._probes.setdefault(other, "usual" if self.has_worked else "brief")
+        self._works.discard(dataset)
 
     def keep_to(self, header: Header) -> None:
         """Plan the rest of the run within the limits of a header of kind `LIMITS`, and advise the user to set them."""
@@ -210,8 +200,7 @@ class Standing:
             RequestRefusedError: No dataset was ever answered, and the first was refused. Correct the settings.
             ServiceError: No dataset is available. Run again later.
         """
-        with self._lock:
-            errors = [self.ended[dataset] for dataset in self._plan.datasets if dataset in self.ended]
+        errors = [self.ended[dataset] for dataset in self._plan.datasets if dataset in self.ended]
         if len(errors) < len(self._plan.datasets):
             return
         if self.misfit and not self.has_worked:
