@@ -21,7 +21,7 @@ from firmlake.landing.track import LEFT_OUT
 __all__ = ["ask_again"]
 
 
-def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent], credits_left: int | None) -> list[Ask]:
+def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent]) -> list[Ask]:
     """Return the requests to send after a page: none if it was answered or nothing can be done.
 
     A failed page is halved again and again, so one company that makes it fail is found in at most 2 log2(companies)
@@ -31,11 +31,10 @@ def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent], credits_lef
         sent: The page, whose answers the shard has absorbed.
         shard: The shard of the page.
         send: Sends a request for a single company, whose answer the shard absorbs.
-        credits_left: Credits left according to the last answer; None if the service does not say.
     """
     page, error, standing = sent.ask.page, sent.error, shard.standing
     if isinstance(error, OutOfCreditsError):
-        return _afford(sent, shard, credits_left)
+        return _afford(sent, shard)
     if isinstance(error, ForbiddenError):
         return _leave_out_forbidden(sent, error, shard, send)
     if not sent.is_spoilt or page.dataset in standing.ended:
@@ -60,12 +59,12 @@ def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent], credits_lef
     return []
 
 
-def _afford(sent: Sent, shard: Shard, left: int | None) -> list[Ask]:
+def _afford(sent: Sent, shard: Shard) -> list[Ask]:
     """Plan a smaller page that the remaining credits pay for; half the page if the service does not report them.
 
     Otherwise one missing credit would cost a page of 100 companies the other 99 answers.
     """
-    page = sent.ask.page
+    page, left = sent.ask.page, shard.account.left
     unpaid = [company for company in page.companies if not shard.progress.is_paid(company)]
     count = min(len(unpaid) // 2 if left is None else left, len(unpaid) - 1)
     return [sent.ask._replace(page=page._replace(companies=tuple(unpaid[:count])))] if count > 0 else []

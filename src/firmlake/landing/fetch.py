@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 
 from firmlake.api.client import Answer, Client
-from firmlake.core.company import Company
-from firmlake.core.errors import OutOfCreditsError
 from firmlake.core.memory import collecting_rarely
 from firmlake.core.run import Run
 from firmlake.core.settings import Settings
@@ -62,7 +60,7 @@ class Fetcher:
         self._standing = Standing(run, settings.api, on_works, on_advice)
         self._account = Account(run, settings)
         clean = answer_filter(settings.privacy, run.folders)
-        self._sender = Sender(client, settings.api, self._account, on_answer, clean)
+        self._sender = Sender(client, settings.api, on_answer, clean)
 
     def close(self) -> None:
         """Wait for the requests in flight and start no others."""
@@ -86,7 +84,7 @@ class Fetcher:
             ServiceError: The service is down. Run again later.
         """
         with SegmentWriter(self._run.folders.landing(self._run.run_id, number)) as writer:
-            shard = Shard(self._run, number, writer, self._standing, self._now)
+            shard = Shard(self._run, number, writer, self._standing, self._account, self._now)
             self._recall(shard)
             try:
                 while asks := self._plan(shard):
@@ -121,7 +119,7 @@ class Fetcher:
             wanted: defaultdict[tuple[str, bool, bool, bool], list[Wanted]] = defaultdict(list)
             apart, refreshed, barred = shard.apart[dataset], shard.refreshed[dataset], shard.barred[dataset]
             for company, track in shard.progress.pending(dataset).items():
-                if track.is_given_up or shard.refusal(dataset, company) or not self._may_ask(shard, company):
+                if track.is_given_up or not shard.may_ask(dataset, company):
                     continue
                 country = company.country if company in barred else ""  # in pages of their own, after all others
                 is_left_out = shard.is_left_out(company, track)
@@ -133,13 +131,6 @@ class Fetcher:
                 witness = shard.witness(dataset) if is_left_out else None
                 asks += [Ask(page, tries) for page in accompany(limits, plan_pages(limits, dataset, group), witness)]
         return asks
-
-    def _may_ask(self, shard: Shard, company: Company) -> bool:
-        if self._account.end:
-            return False
-        if not self._account.out:
-            return True
-        return company not in shard.unpaid and shard.progress.is_paid(company)
 
     def _send_all(self, asks: deque[Ask], shard: Shard) -> None:
         """Send pages, a bounded number at once, and those that follow from their answers.
@@ -155,12 +146,10 @@ class Fetcher:
 
         def absorb(sent: Sent) -> Sent:
             shard.absorb(sent)
-            if isinstance(sent.error, OutOfCreditsError):
-                self._account.out = sent.error
             return sent
 
         def follow_up(sent: Sent) -> None:
-            asks.extendleft(ask_again(sent, shard, send, self._account.left))
+            asks.extendleft(ask_again(sent, shard, send))
 
         try:
             while asks or flying:

@@ -25,7 +25,6 @@ from firmlake.core.errors import (
 )
 from firmlake.core.log import log
 from firmlake.core.settings import ApiSettings
-from firmlake.landing.charged import Account
 from firmlake.landing.pages import Page
 from firmlake.landing.progress import check_answer
 from firmlake.landing.segments import Header, answered
@@ -51,7 +50,6 @@ class Sender:
     Args:
         client: Client of the service.
         api: Limits and names of the service.
-        account: Counts what the service charges.
         on_answer: Called after each answer has landed.
         clean: Removes from an answer what must not land; see `privacy.persons.answer_filter`.
     """
@@ -60,13 +58,11 @@ class Sender:
         self,
         client: Client,
         api: ApiSettings,
-        account: Account,
         on_answer: Callable[[Answer], object],
         clean: Callable[[bytes], bytes],
     ) -> None:
         self._client = client
         self._api = api
-        self._account = account
         self._on_answer = on_answer
         self._clean = clean
         self._in_turn = threading.Lock()
@@ -74,18 +70,18 @@ class Sender:
 
     def send(self, ask: Ask, shard: Shard) -> Sent:
         """Send one page; every answer lands before anything acts on it."""
-        with self._in_turn if self._account.is_tight else nullcontext():
+        with self._in_turn if shard.account.is_tight else nullcontext():
             return self._send(ask, shard)
 
     def _send(self, ask: Ask, shard: Shard) -> Sent:
-        page, standing = ask.page, shard.standing
-        if ended := next(filter(None, map(standing.refusal, shard.scopes(page))), self._account.end):
+        page, standing, account = ask.page, shard.standing, shard.account
+        if ended := next(filter(None, map(standing.refusal, shard.scopes(page))), account.end):
             return Sent(ask, [], ended)
         request = requests.bulk(self._api, page.dataset, page.companies, page.limit, page.offset)
         base = shard.header(page)
         is_apart, is_refresh = shard.is_apart(page), shard.is_refresh(page)
         due = sum(not shard.progress.is_paid(company) for company in page.companies)
-        self._account.expect(due)
+        account.expect(due)
         landed: list[Record] = []
 
         def land(answer: Answer) -> None:
@@ -95,7 +91,7 @@ class Sender:
             content = self._clean(answer.body)
             header = shard.writer.append(header, content)
             landed.append((header, content, None))
-            self._account.note(header, due, is_free=is_refresh)
+            account.note(header, due, is_free=is_refresh)
             _log_answer(header)
             self._on_answer(answer)
 

@@ -19,6 +19,7 @@ from firmlake.core.errors import (
     UnavailableError,
 )
 from firmlake.core.run import Run
+from firmlake.landing.charged import Account
 from firmlake.landing.landed import load_progress
 from firmlake.landing.pages import Page, request_id
 from firmlake.landing.progress import LIMITS, PROVEN
@@ -39,6 +40,7 @@ class Shard:
     Attributes:
         writer: Writes the shard's answers and decisions.
         standing: What the run has learnt about the service.
+        account: What the service charged.
         progress: What has landed so far.
         refreshed: Companies by dataset in the last days of their paid window. They are requested separately, so that a
             charge for them is noticed.
@@ -50,7 +52,13 @@ class Shard:
     """
 
     def __init__(
-        self, run: Run, number: int, writer: SegmentWriter, standing: Standing, now: Callable[[], datetime]
+        self,
+        run: Run,
+        number: int,
+        writer: SegmentWriter,
+        standing: Standing,
+        account: Account,
+        now: Callable[[], datetime],
     ) -> None:
         targets = run.targets(number)
         self._now = now
@@ -58,6 +66,7 @@ class Shard:
         self.number = number
         self.writer = writer
         self.standing = standing
+        self.account = account
         self.progress = load_progress(run, number, targets=targets, keep_records=True)
         self.refreshed = _of_datasets(targets, "is_refresh")
         self.apart = _of_datasets(targets, "has_failed")
@@ -73,8 +82,10 @@ class Shard:
             self.standing.answered(page.dataset, self.scopes(page))
         elif isinstance(error, EndpointPausedError | UnavailableError):
             self.standing.end(page.dataset, error)
-        elif isinstance(error, OutOfCreditsError) and all(map(self.progress.is_paid, page.companies)):
-            self.unpaid.update(page.companies)
+        elif isinstance(error, OutOfCreditsError):
+            self.account.out = error
+            if all(map(self.progress.is_paid, page.companies)):
+                self.unpaid.update(page.companies)
 
     def scope(self, dataset: str, company: Company) -> Scope:
         """Return the scope to which a company belongs in a dataset."""
@@ -87,6 +98,12 @@ class Shard:
     def refusal(self, dataset: str, company: Company) -> FirmlakeError | None:
         """Return why a company gets no request for a dataset; None if it may be requested."""
         return self.standing.refusal(self.scope(dataset, company), company)
+
+    def may_ask(self, dataset: str, company: Company) -> bool:
+        """Return whether a company may be requested for a dataset: it is not refused, and paid if credits ran out."""
+        if self.account.end or self.refusal(dataset, company):
+            return False
+        return not self.account.out or (company not in self.unpaid and self.progress.is_paid(company))
 
     def is_apart(self, page: Page) -> bool:
         """Return whether all companies of a page failed before; a refusal then says nothing about the settings."""
