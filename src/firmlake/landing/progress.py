@@ -148,28 +148,26 @@ class Progress:
             for _, track in asked:
                 track.end(header)
             return
-        has_failed = header.kind == "no_answer" or not header.is_success
         if header.kind == "probe":
-            if asked and not has_failed:
+            if asked and header.is_success:
                 self._note_paid(header, asked, body)
             return
+        reason = ""
+        if header.kind == "no_answer" or not header.is_success:
+            reason = header.error or f"status {header.status}"
+        else:
+            try:
+                elements = elements or check_answer(header.dataset, body)
+            except UnusableAnswerError as error:
+                reason = error.message  # one company may be the reason, so none gets a miss
         for _, track in asked:
             track.attempts += 1
             track.request_id = header.request_id
-            if has_failed:
-                track.reason = header.error or f"status {header.status}"
-        if has_failed:
+            track.reason = reason or track.reason
+        if elements and not reason:
+            self._absorb_elements(header, asked, elements)
+        else:
             self._note_charged(header, asked)
-            return
-        try:
-            elements = elements or check_answer(header.dataset, body)
-        except UnusableAnswerError as error:
-            # The answer says nothing about any company. One company may be the reason, so none gets a miss.
-            self._note_charged(header, asked)
-            for _, track in asked:
-                track.reason = error.message
-            return
-        self._absorb_elements(header, asked, elements)
 
     def _absorb_elements(
         self, header: Header, asked: Sequence[tuple[Company, Track]], elements: Sequence[Element]
