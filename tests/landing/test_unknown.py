@@ -180,6 +180,22 @@ def test_a_company_for_which_answers_stay_empty_even_beside_an_answered_one_is_g
         assert statuses(run) == {"answered": 10, "failed": 2}
 
 
+def test_a_company_left_out_of_the_first_answers_is_asked_for_beside_one_that_answered_after_it(folders, fetch):  # noqa: F811
+    """Which of the two halves of a failed first request is answered makes no difference."""
+    with start_other_service() as service:
+        answer, unknown = service.answer, name_of(STRANGERS[0]).replace("BE0", "BE")
+
+        def leave_out(dataset, asked):
+            if service.requests[dataset] == 1:
+                return 200, []
+            return answer(dataset, [one for one in asked if one["countryCode"] + one["companyNumber"] != unknown])
+
+        service.answer = leave_out
+        run = make_run(folders, [STRANGERS[0], KNOWN[0]], ["lookalikes"])
+        fetch(run, base_url=service.base_url, tries=1)
+        assert statuses(run) == {"answered": 1, "not_found": 1}
+
+
 # --- answers about others --------------------------------------------------------------------------------------------
 
 

@@ -23,8 +23,6 @@ Send = Callable[[Ask], Sent]
 def send_first(asks: deque[Ask], shard: Shard, send: Send) -> list[Sent]:
     """Send the next page of a dataset that has not been answered yet, or of companies that were given up before.
 
-    Returns the requests to follow up: none if the reason why the page failed is no company.
-
     If the page fails, smaller and smaller parts of it are sent to find the reason:
 
     - Some companies make it fail: only these are given up.
@@ -32,6 +30,9 @@ def send_first(asks: deque[Ask], shard: Shard, send: Send) -> list[Sent]:
       after a 404, only once the other datasets have failed too.
     - The page was too large: the rest of the run is planned with smaller pages.
     - Every answer is empty and the companies are new: these companies fail.
+
+    Returns:
+        The results for `ask_again`: the page, or the last parts of it.
     """
     standing, page = shard.standing, asks[0].page
     if probe := standing.take_probe(shard.scope(page.dataset, page.companies[0])):
