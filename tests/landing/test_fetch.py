@@ -174,7 +174,7 @@ def test_every_record_is_there_by_settings_alone(sandbox, folders, fetch, undist
 def test_several_shards_are_fetched_each_into_its_own_folder(folders, fetch):
     run = make_run(folders, COMPANIES[:30], ["lookalikes"], shard_companies=10)
     results = fetch(run)
-    assert [result.answered + result.not_found for result in results] == [10, 10, 10]
+    assert [result.counts["answered"] + result.counts["not_found"] for result in results] == [10, 10, 10]
     for shard in (1, 2, 3):
         assert {landed.header.shard for landed in read_landed(run, shard)} == {shard}
 
@@ -183,7 +183,7 @@ def test_what_has_landed_is_not_asked_for_again(sandbox, folders, fetch):
     run = make_run(folders, COMPANIES[:120])
     fetch(run)
     before, files = requests(sandbox), sorted(folders.data.rglob("*.zst"))
-    assert fetch(run)[0].pending == 0
+    assert fetch(run)[0].counts["pending"] == 0
     assert requests(sandbox) == before
     assert sorted(folders.data.rglob("*.zst")) == files
 
@@ -253,7 +253,7 @@ def test_what_is_staged_from_memory_is_what_has_landed(sandbox, folders, fetch, 
         with pytest.raises(Stopped):
             fetch(run, before_each=stop)
     for shard, fetched in enumerate(fetch(run), 1):
-        tables = staged[shard] = flatten_shard(run, shard, fetched.progress)
+        tables = staged[shard] = flatten_shard(run, shard, fetched)
         again = flatten_shard(run, shard)
         assert list(tables) == list(again)
         for name, frame in again.items():

@@ -48,7 +48,7 @@ def test_a_budget_slows_no_run_down_whose_balances_come_out_of_order(folders, fe
         service.answer = answer_together
         run = make_run(folders, COMPANIES, ["lookalikes"])
         (result,) = fetch(run, {"max_credits": 900}, base_url=service.base_url)
-        assert (result.answered, len(service.charged)) == (900, 900)
+        assert (result.counts["answered"], len(service.charged)) == (900, 900)
 
 
 @pytest.mark.parametrize(("told", "is_stopped"), [(("Charged", "Remaining"), False), (("Remaining",), True)])
@@ -67,4 +67,4 @@ def test_what_others_spend_from_the_balance_counts_only_if_no_header_tells_charg
             with pytest.raises(Stopped, match="more than the 300"):
                 fetch(run, {"max_credits": 300}, base_url=service.base_url)
         else:
-            assert fetch(run, {"max_credits": 300}, base_url=service.base_url)[0].answered == 300
+            assert fetch(run, {"max_credits": 300}, base_url=service.base_url)[0].counts["answered"] == 300

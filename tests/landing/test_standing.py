@@ -13,8 +13,9 @@ from firmlake.core.errors import (
     ServiceError,
     UnavailableError,
 )
-from firmlake.landing.asked import Asked
+from firmlake.core.settings import ApiSettings
 from firmlake.landing.standing import Standing
+from support import make_run
 
 FORBIDDEN, PAUSED, DOWN = ForbiddenError("no", "Pay"), EndpointPausedError("later", "Wait"), UnavailableError("down")
 
@@ -29,9 +30,9 @@ FORBIDDEN, PAUSED, DOWN = ForbiddenError("no", "Pay"), EndpointPausedError("late
         ([FORBIDDEN, DOWN], ServiceError, "Pay"),
     ],
 )
-def test_a_run_without_any_dataset_stops_if_one_of_them_will_be_answered_later(ends, error, step):
+def test_a_run_without_any_dataset_stops_if_one_of_them_will_be_answered_later(folders, ends, error, step):
     """So that it publishes what it has; nobody has to act."""
-    standing = Standing(["financials", "lookalikes"], Asked({}, frozenset()), lambda: None)
+    standing = Standing(make_run(folders, datasets=["financials", "lookalikes"]), ApiSettings())
     standing.end("financials", ends[0])
     standing.check()
     standing.end("lookalikes", ends[1])

@@ -26,6 +26,7 @@ from firmlake.enrich.observer import Observer
 from firmlake.enrich.watch import Watch
 from firmlake.landing.fetch import Fetcher
 from firmlake.landing.landed import read_landed
+from firmlake.landing.progress import Progress
 from firmlake.tables.stage import Manifest, stage_shard
 
 __all__ = ["fetch_shards"]
@@ -54,8 +55,8 @@ def fetch_shards(
 
     @collecting_rarely()
     def fetch_and_stage(shard: int) -> None:
-        fetched = observer.step(name(f"fetch shard {shard}"), partial(fetcher.fetch_shard, shard), str)
-        stage = partial(stage_shard, run, shard, fetched.progress)
+        fetched = observer.step(name(f"fetch shard {shard}"), partial(fetcher.fetch_shard, shard), Progress.describe)
+        stage = partial(stage_shard, run, shard, fetched)
         staged[shard] = observer.step(name(f"stage shard {shard}"), stage)
         watch.note()
 

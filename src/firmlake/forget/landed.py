@@ -9,9 +9,8 @@ import msgspec
 
 from firmlake.core.folders import Folders
 from firmlake.forget.place import Place
-from firmlake.landing.pages import Page
+from firmlake.landing.pages import Page, request_id
 from firmlake.landing.segments import Header, read_segment, rewrite_segment
-from firmlake.landing.send import request_id
 from firmlake.privacy.cleaning import clean_json
 from firmlake.privacy.forgotten import Forgotten
 from firmlake.service_lists import apply

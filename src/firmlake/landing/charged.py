@@ -1,61 +1,79 @@
-"""Charges that stop a run: a charge for a free refresh, or charges beyond the budget.
+"""What the service charges: counted while a run sends, and the charges that end it.
 
 After a charge for a free refresh, no run refreshes for free: the paid window is shorter than we assumed.
 """
 
 from __future__ import annotations
 
+import threading
+
 import msgspec
 
-from firmlake.core.errors import Stopped
+from firmlake.core.errors import OutOfCreditsError, Stopped
 from firmlake.core.files import read_json, write_json
 from firmlake.core.folders import Folders
 from firmlake.core.run import Run
-from firmlake.core.settings import RunSettings
-from firmlake.landing.pages import Page
+from firmlake.core.settings import RunSettings, Settings
+from firmlake.landing.segments import Header, credits_in
 
-__all__ = ["mark_charged", "overspent", "refresh_off", "with_refresh_off"]
+__all__ = ["Account", "refresh_off", "with_refresh_off"]
 
 _NAME = "charged_refresh.json"
 
 
-class _Mark(msgspec.Struct, frozen=True):
-    run_id: str
-    credit_window_days: int
-    credits: int
-    companies: int
+class Account:
+    """The credits of a run, as the service's headers report them; may be used from many threads.
 
-
-def mark_charged(run: Run, page: Page, credit_count: int) -> Stopped:
-    """Record that the service charged for free refreshes, and return the error that stops the run.
-
-    Args:
-        run: The run.
-        page: The request, which named only companies inside their paid window.
-        credit_count: The credits that the service charged for it.
+    Attributes:
+        left: Credits left according to the last answer; None if the service does not say.
+        out: The error raised when the credits ran out; None as long as they last.
+        end: The error raised when the service charged for a free refresh, or more credits than `run.max_credits`.
+            Nothing more is sent then.
+        is_tight: Whether a run with a budget was charged more than was due. It then sends one page at a time, so that
+            at most one page can exceed the budget.
     """
-    days = run.plan.credit_window_days
-    mark = _Mark(run.run_id, days, credit_count, len(page.companies))
-    write_json(run.folders.state / _NAME, mark)
-    return Stopped(
-        f"The service charged {credit_count:,} credits for a request of {len(page.companies):,} companies that should "
-        f"be free: they were paid for less than {days} days ago",
-        _next_step(run.folders, days),
-    )
 
+    def __init__(self, run: Run, settings: Settings) -> None:
+        self._run = run
+        self._names = settings.api.names
+        self._budget = settings.run.max_credits
+        # Credits charged, the first balance, how far it fell since, and what the pages sent so far should cost.
+        self._spent: int | None = None
+        self._first_left: int | None = None
+        self._fallen = self._due = 0
+        self._lock = threading.Lock()
+        self.left: int | None = None
+        self.out: OutOfCreditsError | None = None
+        self.end: Stopped | None = None
+        self.is_tight = False
 
-def overspent(credit_count: int, budget: int) -> Stopped:
-    """Return the error that stops a run because the service charged more than the run may spend.
+    def expect(self, due: int) -> None:
+        """Note what a page that is about to be sent should cost."""
+        with self._lock:
+            self._due += due
 
-    Args:
-        credit_count: The credits that the service charged according to its headers, or by which the balance fell.
-        budget: The credits that the run could still spend. By our count, its companies cost no more than that.
-    """
-    return Stopped(
-        f"The service charged {credit_count:,} credits, more than the {budget:,} that this run could still spend",
-        "If nobody else uses these credits, ask the service what it charges for and how long a company stays free "
-        "(run.credit_window_days); the table requests lists every charge. To continue, raise run.max_credits",
-    )
+    def note(self, header: Header, due: int, *, is_free: bool) -> None:
+        """Count the credits charged for a page: so many are due, and none if it refreshes companies for free.
+
+        The balance is used only without a header for charges: others may spend too.
+        """
+        charged = credits_in(header, self._names.credits_charged_header)
+        left = credits_in(header, self._names.credits_remaining_header)
+        with self._lock:
+            if left is not None:
+                self.left = left
+                self._first_left = left if self._first_left is None else self._first_left
+                self._fallen = max(self._fallen, self._first_left - left)  # without what the first answer cost
+            if charged is not None:
+                self._spent = (self._spent or 0) + charged
+            spent = self._fallen if self._spent is None else self._spent
+            # The balance also tells what requests in flight cost, so it is compared with what is due for all so far.
+            is_too_much = self._fallen > self._due if self._spent is None else (charged or 0) > due
+            self.is_tight |= is_too_much and self._budget >= 0
+        if charged and is_free and header.companies:
+            self.end = self.end or _mark_charged(self._run, header, charged)
+        elif 0 <= self._budget < spent:
+            self.end = self.end or _overspent(spent, self._budget)
 
 
 def with_refresh_off(run: RunSettings, folders: Folders) -> RunSettings:
@@ -75,6 +93,37 @@ def refresh_off(run: RunSettings, folders: Folders) -> str:
     return (
         f"No company is refreshed for free, because the service charged run {mark.run_id} {mark.credits:,} credits for "
         f"{mark.companies:,} such companies. {_next_step(folders, days)}"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    run_id: str
+    credit_window_days: int
+    credits: int
+    companies: int
+
+
+def _mark_charged(run: Run, header: Header, credit_count: int) -> Stopped:
+    """Record that the service charged for free refreshes, and return the error that stops the run."""
+    days = run.plan.credit_window_days
+    mark = _Mark(run.run_id, days, credit_count, len(header.companies))
+    write_json(run.folders.state / _NAME, mark)
+    return Stopped(
+        f"The service charged {credit_count:,} credits for a request of {mark.companies:,} companies that should be "
+        f"free: they were paid for less than {days} days ago",
+        _next_step(run.folders, days),
+    )
+
+
+def _overspent(credit_count: int, budget: int) -> Stopped:
+    """Return the error that stops a run because the service charged more than the run may spend."""
+    return Stopped(
+        f"The service charged {credit_count:,} credits, more than the {budget:,} that this run could still spend",
+        "If nobody else uses these credits, ask the service what it charges for and how long a company stays free "
+        "(run.credit_window_days); the table requests lists every charge. To continue, raise run.max_credits",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,6 +10,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
+import msgspec
 import polars as pl
 
 from firmlake.api.contract import DATASETS
@@ -16,7 +18,7 @@ from firmlake.core.company import Company
 from firmlake.core.settings import ApiSettings
 from firmlake.core.text import count_of
 
-__all__ = ["Page", "Wanted", "accompany", "count_pages", "plan_pages"]
+__all__ = ["Page", "Wanted", "accompany", "count_pages", "plan_pages", "request_id"]
 
 
 class Wanted(NamedTuple):
@@ -48,6 +50,11 @@ class Page(NamedTuple):
         return f"{count_of(len(self.companies), 'company')}{records} in one request for {self.dataset}"
 
 
+def request_id(run_id: str, page: Page, language: str) -> str:
+    """Return a hash of what a request asks for, so that all its attempts share one identifier."""
+    return hashlib.blake2b(msgspec.json.encode((run_id, *page, language)), digest_size=12).hexdigest()
+
+
 def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list[Page]:
     """Plan the requests for the next records of companies.
 
@@ -76,7 +83,9 @@ def plan_pages(api: ApiSettings, dataset: str, wanted: Sequence[Wanted]) -> list
             slices[offset].append((remaining, company))
     pages = [Page(dataset, tuple(chunk), _first_limit(api), 0) for chunk in _chunks(first, api.companies_per_request)]
     for offset, group in sorted(slices.items()):
-        pages += _pack(api, dataset, offset, sorted(group, key=itemgetter(0), reverse=True))
+        group.sort(key=itemgetter(0), reverse=True)
+        for limit, place in _pack(api, [remaining for remaining, _ in group]):
+            pages.append(Page(dataset, tuple(company for _, company in group[place]), limit, offset))
     return pages
 
 
@@ -138,14 +147,17 @@ def _likely(api: ApiSettings, expected: int | None) -> int | None:
     return likely if first < likely <= 2 * first and likely == _limit(api, likely) else None
 
 
-def _pack(api: ApiSettings, dataset: str, offset: int, group: list[tuple[int, Company]]) -> Iterable[Page]:
-    """Fill requests from the longest remainder down, so that each limit fits its companies closely."""
+def _pack(api: ApiSettings, remaining: Sequence[int]) -> Iterator[tuple[int, slice]]:
+    """Fill requests from the longest remainder down, so that each limit fits its companies closely.
+
+    Yields the limit of each request, and the places of its companies among the remainders, which are sorted.
+    """
     start = 0
-    while start < len(group):
-        limit = _limit(api, group[start][0])
-        size = _size(api, limit)
-        yield Page(dataset, tuple(company for _, company in group[start : start + size]), limit, offset)
-        start += size
+    while start < len(remaining):
+        limit = _limit(api, remaining[start])
+        end = start + _size(api, limit)
+        yield limit, slice(start, end)
+        start = end
 
 
 def _limit(api: ApiSettings, remaining: int) -> int:
@@ -161,13 +173,7 @@ def _size(api: ApiSettings, limit: int) -> int:
 def _count_packed(api: ApiSettings, counts: Counter[int]) -> int:
     """Count the pages for companies counted by their number of remaining records."""
     remaining = sorted(counts.elements(), reverse=True)
-    count = start = 0
-    while start < len(remaining):
-        limit = _limit(api, remaining[start])
-        full_pages, rest = divmod(remaining[start], limit)
-        count += full_pages + bool(rest)
-        start += _size(api, limit)
-    return count
+    return sum(math.ceil(remaining[place.start] / limit) for limit, place in _pack(api, remaining))
 
 
 def _chunks(companies: Sequence[Company], size: int) -> Iterable[Sequence[Company]]:

@@ -5,7 +5,7 @@ The same rules apply while answers arrive, when a run resumes and when tables ar
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
@@ -77,13 +77,20 @@ class Progress:
             for company, track in tracks.items():
                 yield company, dataset, track
 
-    def is_paid(self, company: Company, before: datetime | None = None) -> bool:
-        """Return whether a company is paid for: before this run, or by an answer of this run.
+    @property
+    def counts(self) -> Counter[str]:
+        """The number of tracks by status."""
+        return Counter(track.status for _, _, track in self.tracks())
 
-        Args:
-            company: The company.
-            before: Counts only answers of this run before this time; None counts all.
-        """
+    def describe(self) -> str:
+        """Count the tracks by status, for a person."""
+        counts = self.counts
+        rare = [f"{counts[status]} {status}" for status in ("forbidden", "unavailable") if counts[status]]
+        usual = [f"{counts['answered']} answered, {counts['not_found']} not found, {counts['failed']} failed"]
+        return ", ".join([*usual, *rare, f"{counts['pending']} open"])
+
+    def is_paid(self, company: Company, before: datetime | None = None) -> bool:
+        """Return whether a company is paid for: before this run, or by an answer of this run before some time."""
         tracks = (tracks.get(company) for tracks in self.datasets.values())
         times = (track.first_at for track in tracks if track and track.first_at)
         return company in self.free or any(before is None or at < before for at in times)
@@ -105,7 +112,7 @@ class Progress:
         """
         for dataset in self._proven:
             for track in self.datasets[dataset].values():
-                if track.is_doubtful:
+                if track.status == "pending" and 0 < track.next_offset == track.total:
                     track.status, track.wider = "answered", 0
 
     def unnoted(self) -> list[str]:
@@ -141,28 +148,26 @@ class Progress:
             for _, track in asked:
                 track.end(header)
             return
-        has_failed = header.kind == "no_answer" or not header.is_success
         if header.kind == "probe":
-            if asked and not has_failed:
+            if asked and header.is_success:
                 self._note_paid(header, asked, body)
             return
+        reason = ""
+        if header.kind == "no_answer" or not header.is_success:
+            reason = header.error or f"status {header.status}"
+        else:
+            try:
+                elements = elements or check_answer(header.dataset, body)
+            except UnusableAnswerError as error:
+                reason = error.message  # one company may be the reason, so none gets a miss
         for _, track in asked:
             track.attempts += 1
             track.request_id = header.request_id
-            if has_failed:
-                track.reason = header.error or f"status {header.status}"
-        if has_failed:
+            track.reason = reason or track.reason
+        if elements and not reason:
+            self._absorb_elements(header, asked, elements)
+        else:
             self._note_charged(header, asked)
-            return
-        try:
-            elements = elements or check_answer(header.dataset, body)
-        except UnusableAnswerError as error:
-            # The answer says nothing about any company. One company may be the reason, so none gets a miss.
-            self._note_charged(header, asked)
-            for _, track in asked:
-                track.reason = error.message
-            return
-        self._absorb_elements(header, asked, elements)
 
     def _absorb_elements(
         self, header: Header, asked: Sequence[tuple[Company, Track]], elements: Sequence[Element]

@@ -22,7 +22,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import msgspec
@@ -175,23 +174,22 @@ class SegmentWriter:
         """
         header = _sealed(header, body)
         with self._lock:
-            self._append(msgspec.json.encode(header) + b"\n", body)
+            self._write(_record(self._compressor, header, body))
             self.headers.append(header)
         return header
 
-    def _append(self, header: bytes, body: bytes) -> None:
-        content = memoryview(_frame(self._compressor, header, body))
-        end = self._end + len(content)
+    def _write(self, record: bytes) -> None:
+        left = memoryview(record)
         try:
-            while content:
-                content = content[os.write(self._file, content) :]
+            while left:
+                left = left[os.write(self._file, left) :]
             os.fsync(self._file)
         except BaseException as error:  # a signal too: half a record would end the segment
             os.ftruncate(self._file, self._end)  # the file is open for appending, so the next record begins here
             if isinstance(error, OSError):
                 raise _failed(self.path, error) from None
             raise
-        self._end = end
+        self._end += len(record)
 
     def close(self) -> None:
         """Close the file; an empty one is removed."""
@@ -202,9 +200,7 @@ class SegmentWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -220,7 +216,7 @@ def rewrite_segment(path: Path, records: Iterable[tuple[Header, bytes]]) -> None
     def write(aside: Path) -> None:
         with aside.open("wb") as file:
             for header, body in records:
-                file.write(_frame(compressor, msgspec.json.encode(_sealed(header, body)) + b"\n", body))
+                file.write(_record(compressor, _sealed(header, body), body))
 
     write_file(path, write)
 
@@ -272,9 +268,9 @@ def _sealed(header: Header, body: bytes) -> Header:
     return msgspec.structs.replace(header, body_bytes=len(body), body_sha256=hashlib.sha256(body).hexdigest())
 
 
-def _frame(compressor: zstandard.ZstdCompressor, *parts: bytes) -> bytes:
-    """Make the bytes of a record from its header and body."""
-    frames = [compressor.compress(part) for part in parts]
+def _record(compressor: zstandard.ZstdCompressor, header: Header, body: bytes) -> bytes:
+    """Return the bytes of a record."""
+    frames = [compressor.compress(part) for part in (msgspec.json.encode(header) + b"\n", body)]
     checksum = zlib.crc32(frames[1], zlib.crc32(frames[0]))
     index = _INDEX.pack(_MAGIC, _PAYLOAD, len(frames[0]), len(frames[1]), checksum)
     return b"".join([index, _CHECKSUM.pack(zlib.crc32(index)), *frames])
@@ -283,12 +279,8 @@ def _frame(compressor: zstandard.ZstdCompressor, *parts: bytes) -> bytes:
 def _create_next(folder: Path) -> tuple[Path, int]:
     """Create the segment file with the next free number."""
     number = 1 + max((int(path.stem) for path in list_segments(folder)), default=0)
-    while True:
-        path = folder / f"{number:05}.zst"
-        try:
-            return path, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            number += 1
+    path = folder / f"{number:05}.zst"
+    return path, os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 def _failed(path: Path, error: OSError) -> FirmlakeError:

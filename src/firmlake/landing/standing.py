@@ -12,23 +12,30 @@ unknown, or closed because the token may not ask about it.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
 
+import msgspec
+import polars as pl
+
+from firmlake.api.service import is_stamped
 from firmlake.core.company import Company
 from firmlake.core.errors import (
     RUN_AGAIN,
     AuthorizationError,
+    EndpointPausedError,
     FirmlakeError,
     ForbiddenError,
     PausedByServiceError,
     ServiceError,
     UnavailableError,
 )
-from firmlake.landing.asked import Asked, Scope
+from firmlake.core.run import REDRIVE, Run
+from firmlake.core.settings import ApiSettings
+from firmlake.landing.segments import Header
 
-__all__ = ["PARTLY", "Standing"]
+__all__ = ["PARTLY", "Probe", "Scope", "Standing"]
 
 PARTLY = "The token may not ask about"
 """Beginning of the reasons that concern some companies rather than a whole dataset."""
@@ -37,45 +44,64 @@ _REFUSED_MAX = 2
 _REFUSED_IN_A_ROW_MAX = 10
 """Close an open scope after this many refusals in a row: so many are no longer single companies."""
 
+Probe = Literal["", "usual", "brief"]
+"""A request for one company before all others of its dataset or scope: none, with the usual tries, or with one try."""
 
-class Standing:
-    """What a run knows about its datasets and their scopes; may be used from many threads.
 
-    Args:
-        datasets: Datasets of the run.
-        asked: The companies of the run, counted.
-        on_works: Called once, when the first dataset is answered.
-        is_understood: The first value of the attribute.
+class Scope(NamedTuple):
+    """The companies of a country in a dataset: a token may usually ask about all of them or none.
 
     Attributes:
+        dataset: The dataset.
+        country: The country.
+        was_barred: Whether the companies were given up when last requested. They form a scope of their own, apart from
+            the other companies of their country, because one refusal shows that nothing has changed for them.
+    """
+
+    dataset: str
+    country: str
+    was_barred: bool
+
+
+class Standing:
+    """What a run knows about its datasets and their scopes. Only the thread that absorbs answers may change it.
+
+    Args:
+        run: The run.
+        limits: The settings of `api`.
+        on_works: Called once, when the first dataset is answered.
+        on_advice: Called with a sentence to show to the user if a setting should change before the next run.
+
+    Attributes:
+        limits: The settings of `api`, with lower limits if a request was refused for its size.
         ended: The reason for each dataset that was given up.
         has_worked: Whether any dataset was ever answered.
-        is_understood: Whether any answer held data about a requested company. Until then, an answer about other
-            companies suggests that we misread the service's identifiers.
+        is_understood: Whether any answer, also to an earlier run, held data about a requested company. Until then, an
+            answer about other companies suggests that we misread the service's identifiers.
         misfit: The error that ends the run if no dataset is ever answered; None while the settings seem to fit.
     """
 
     def __init__(
         self,
-        datasets: Collection[str],
-        asked: Asked,
-        on_works: Callable[[], object],
-        *,
-        is_understood: bool = False,
+        run: Run,
+        limits: ApiSettings,
+        on_works: Callable[[], object] = lambda: None,
+        on_advice: Callable[[str], object] = lambda advice: None,
     ) -> None:
-        self._datasets = datasets
-        self._asked = asked
+        self._plan = run.plan
+        self._asked = _count_asked(run)
         self._on_works = on_works
+        self._on_advice = on_advice
         self._works: set[str] = set()
-        self._probes: dict[str, int | None] = {}
+        self._probes: dict[str, Probe] = {}
         self._open: set[Scope] = set()
         self._closed: dict[Scope, ForbiddenError] = {}
         self._refused: dict[tuple[str, Company], ForbiddenError] = {}
         self._in_a_row: Counter[Scope] = Counter()
-        self._lock = threading.Lock()
+        self.limits = limits
         self.ended: dict[str, FirmlakeError] = {}
         self.has_worked = False
-        self.is_understood = is_understood
+        self.is_understood = is_stamped(run.folders)
         self.misfit: FirmlakeError | None = None
 
     def works(self, dataset: str) -> bool:
@@ -90,28 +116,19 @@ class Standing:
         """Return whether requests about a scope go one by one, because each answer decides how to continue."""
         return scope.dataset not in self._works or (scope.was_barred and not self.is_known(scope))
 
-    def take_probe(self, scope: Scope) -> tuple[int | None] | None:
-        """Claim the probe of a dataset or scope: a request for one company before all others. Only one caller gets it.
+    def take_probe(self, scope: Scope) -> Probe:
+        """Return the probe that is due for a dataset or scope, which is then no longer due."""
+        if scope.dataset in self.ended:
+            return ""
+        due = self._probes.pop(scope.dataset, "")
+        return "brief" if scope.was_barred and not self.is_known(scope) else due
 
-        Returns:
-            A tuple with the number of tries for the probe (None: the usual number), or None if no probe is needed.
-        """
-        with self._lock:
-            if scope.dataset in self.ended:
-                return None
-            is_due = scope.dataset in self._probes
-            tries = self._probes.pop(scope.dataset, None)
-            if scope.was_barred and not self.is_known(scope):
-                return (1,)
-            return (tries,) if is_due else None
-
-    def answered(self, dataset: str, scopes: Iterable[Scope]) -> None:
+    def answered(self, dataset: str, scopes: Iterable[Scope] = ()) -> None:
         """Record that a dataset is answered for companies of these scopes."""
-        with self._lock:
-            is_first, self.has_worked = not self.has_worked, True
-            self.open(scopes)
-            if dataset not in self.ended:
-                self._works.add(dataset)
+        is_first, self.has_worked = not self.has_worked, True
+        self.open(scopes)
+        if dataset not in self.ended:
+            self._works.add(dataset)
         if is_first:
             self._on_works()
 
@@ -126,7 +143,7 @@ class Standing:
         self._refused[scope.dataset, company] = _about("this company", error)
         self._in_a_row[scope] += 1
         most = _REFUSED_IN_A_ROW_MAX if scope in self._open else 1 if scope.was_barred else _REFUSED_MAX
-        if self._in_a_row[scope] >= min(most, self._asked.counts[scope]):
+        if self._in_a_row[scope] >= min(most, self._asked[scope]):
             self.close(scope, error)
 
     def close(self, scope: Scope, error: ForbiddenError) -> None:
@@ -137,8 +154,11 @@ class Standing:
         whom = "these companies" if scope.was_barred else "companies"
         for each in (scope, scope._replace(was_barred=True)):
             self._closed[each] = _about(f"{whom} in {scope.country}", error)
-        scopes = (each for each in self._asked.counts if each.dataset == scope.dataset)
-        if scope.dataset in self._asked.whole and all(each in self._closed for each in scopes):
+        scopes = [each for each in self._asked if each.dataset == scope.dataset]
+        # The token may still be allowed to ask about companies that were answered earlier, or are left for later. A
+        # redrive always leaves some out.
+        count = 0 if self._plan.list_name == REDRIVE else self._plan.company_count
+        if sum(self._asked[each] for each in scopes) == count and all(each in self._closed for each in scopes):
             self.end(scope.dataset, error)
 
     def refusal(self, scope: Scope, company: Company | None = None) -> FirmlakeError | None:
@@ -148,16 +168,28 @@ class Standing:
 
     def end(self, dataset: str, error: FirmlakeError) -> None:
         """Give up a dataset. If it is unavailable, probe the others too, because the whole service may be down."""
-        with self._lock:
-            if dataset in self.ended:
-                return
-            self.ended[dataset] = error
-            if isinstance(error, UnavailableError):
-                self._works.clear()
-                tries = None if self.has_worked else 1
-                for other in self._datasets:
-                    self._probes.setdefault(other, tries)
-            self._works.discard(dataset)
+        if not isinstance(error, ForbiddenError | EndpointPausedError | UnavailableError):
+            error = UnavailableError(error.message, error.next_step)
+        if dataset in self.ended:
+            return
+        self.ended[dataset] = error
+        if isinstance(error, UnavailableError):
+            self._works.clear()
+            for other in self._plan.datasets:
+                self._probes.setdefault(other, "usual" if self.has_worked else "brief")
+        self._works.discard(dataset)
+
+    def keep_to(self, header: Header) -> None:
+        """Plan the rest of the run within the limits of a header of kind `LIMITS`, and advise the user to set them."""
+        api = self.limits
+        limits = {key: most for key, most in header.limits.items() if not 0 < getattr(api, key) <= most}
+        records = limits.get("records_per_request", api.companies_per_request)
+        if records < api.companies_per_request:
+            limits = {"companies_per_request": records} | limits
+        if limits:
+            self.limits = msgspec.structs.replace(api, **limits)
+            advised = " and ".join(f"api.{key} = {most}" for key, most in limits.items())
+            self._on_advice(f"{header.error}, so the run continued with smaller requests. Set {advised}")
 
     def check(self) -> None:
         """Check that at least one dataset is not given up.
@@ -168,9 +200,8 @@ class Standing:
             RequestRefusedError: No dataset was ever answered, and the first was refused. Correct the settings.
             ServiceError: No dataset is available. Run again later.
         """
-        with self._lock:
-            errors = [self.ended[dataset] for dataset in self._datasets if dataset in self.ended]
-        if len(errors) < len(self._datasets):
+        errors = [self.ended[dataset] for dataset in self._plan.datasets if dataset in self.ended]
+        if len(errors) < len(self._plan.datasets):
             return
         if self.misfit and not self.has_worked:
             raise self.misfit
@@ -179,6 +210,15 @@ class Standing:
         kind = PausedByServiceError if paused else AuthorizationError if is_forbidden else ServiceError
         messages = list(dict.fromkeys(error.message for error in errors))
         raise kind("; ".join(messages), (paused or errors[0]).next_step or RUN_AGAIN)
+
+
+def _count_asked(run: Run) -> dict[Scope, int]:
+    """Count the targets of a run by scope, without those that a budget left out."""
+    frame = pl.scan_parquet(run.checked("targets"), glob=False).filter(pl.col("shard") > 0)
+    was_barred = pl.col("is_barred") if "is_barred" in frame.collect_schema() else pl.lit(value=False)
+    key = [pl.col("dataset").cast(pl.String), pl.col("country").cast(pl.String), was_barred.alias("was_barred")]
+    rows = frame.group_by(key).len().collect().iter_rows()
+    return {Scope(dataset, country, barred): count for dataset, country, barred, count in rows}
 
 
 def _about(whom: str, error: ForbiddenError) -> ForbiddenError:

@@ -88,11 +88,6 @@ class Track(msgspec.Struct, gc=False):
         """
         return self.wider or (self.next_offset or None if self.total is None else max(1, self.total - self.next_offset))
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether the records match the total, but the total may count only those of the page."""
-        return self.status == "pending" and 0 < self.next_offset == self.total
-
     def add_page(self, header: Header, element: Element, *, keeps: bool, doubts: bool, compares: bool) -> None:
         """Add the records of a requested page; a page that does not fit counts as a miss.
 
@@ -153,9 +148,7 @@ class Track(msgspec.Struct, gc=False):
     def restart(self, reason: str, wider: int | None = None) -> None:
         """Restart from the first page, because the pages received so far are inconsistent.
 
-        Args:
-            reason: The inconsistency.
-            wider: Number of records to request at once, if known: a single page cannot be inconsistent.
+        If the number of records is known, all are requested at once: a single page cannot be inconsistent.
         """
         self.parts, self.next_offset, self.total, self.wider, self.digests = [], 0, None, wider or 0, set()
         self.restarts += 1
