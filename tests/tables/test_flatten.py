@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from firmlake.core.company import Company
 from firmlake.tables.answered import Answered, Part, hash_heads, payload_hash
-from firmlake.tables.drift import drift_table, new_values
+from firmlake.tables.drift import merge_drift
 from firmlake.tables.financials import flatten_financials
 from firmlake.tables.lookalikes import flatten_lookalikes
 from firmlake.tables.numbers import with_normal_numbers
@@ -181,7 +181,7 @@ def test_other_records_have_another_hash(one, other):
 def test_a_function_nobody_has_seen_is_told_with_its_number():
     parents = [party(function=name) for name in ("DIRECTOR", "SHAREHOLDER", "DIRECTOR", None)]
     _, gathered = flatten_relationships([related(ACME, parents, [party(function="DIRECTOR")])])
-    drift = drift_table(seen for part in gathered for seen in new_values("relationships", part.frame))
+    drift = merge_drift(pl.concat(part.drift for part in gathered))
     rows = drift.select("kind", "path", "example", "record_count").rows()
     assert rows == [("new_value", "function=DIRECTOR", "DIRECTOR", 3)]
 

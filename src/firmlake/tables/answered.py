@@ -16,14 +16,13 @@ from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
 from firmlake.core.settings import ContractSettings
 from firmlake.landing.track import Part
-from firmlake.tables.reading import Observation
+from firmlake.tables.drift import DRIFT, find_drift
 from firmlake.tables.records import read_records
 from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema
 
 __all__ = [
     "AS_IT_IS",
     "Answered",
-    "Drift",
     "Gathered",
     "Part",
     "gather",
@@ -48,56 +47,44 @@ class Answered(NamedTuple):
     parts: Sequence[Part]
 
 
-class Drift(NamedTuple):
-    """An observation, with the time of the first answer that shows it."""
-
-    dataset: str
-    observation: Observation
-    fetched_at: datetime
-
-
 class Gathered(NamedTuple):
     """The records of one group, as read.
 
     Attributes:
         frame: The fields of `read_records` and country, company_number, position, request_id, fetched_at.
         rejects: Rows of the table `rejects`, without run_id but with `record`, the number of the record in the frame.
+        drift: Rows of the table `drift`, without run_id; several may count the same difference.
     """
 
     frame: pl.DataFrame
     rejects: pl.DataFrame
-    drift: list[Drift]
+    drift: pl.DataFrame
 
 
-def gather(dataset: str, group: str, answers: Iterable[Answered], contract: ContractSettings) -> Gathered:
+def gather(dataset: str, group: str, answers: Sequence[Answered], contract: ContractSettings) -> Gathered:
     """Read one group's records of many companies together, because reading company by company is slow."""
-    answers = list(answers)
     records = [part.records[group] for answer in answers for part in answer.parts]
     raws = list(chain.from_iterable(records))
-    origin = _origin(answers, map(len, records))
     read = read_records(dataset, group, raws, contract)
+    origin = _origin(answers, map(len, records))
+    frame = pl.concat([origin[read.frame["record"]], read.frame], how="horizontal")
     key = DATASETS[dataset].groups[group].key
     prefix = f"{key}[]." if key else ""  # parents and children are counted apart
-    rejected = pl.DataFrame(read.rejects, schema=_REJECT, orient="row").join(
-        origin.with_row_index("record"), on="record", maintain_order="left"
-    )
+
+    def placed(rows: Sequence[tuple[object, ...]], schema: pl.Schema) -> pl.DataFrame:
+        found = pl.DataFrame(rows, schema=schema, orient="row")
+        found = found.join(origin.with_row_index("record"), on="record", maintain_order="left")
+        return found.with_columns(pl.lit(dataset).alias("dataset"), (pl.lit(prefix) + pl.col("path")).alias("path"))
+
     texts = [
         bytes(raws[reject.record]).decode("utf-8", "replace") if reject.effect == "record" else None
         for reject in read.rejects
     ]
-    has_all = read.frame.height == len(raws)
-    return Gathered(
-        pl.concat([origin if has_all else origin[read.frame["record"]], read.frame], how="horizontal"),
-        rejected.with_columns(
-            (pl.lit(prefix) + pl.col("path")).str.strip_chars_end(".").alias("path"),
-            pl.lit(dataset).alias("dataset"),
-            pl.Series("record_json", texts, pl.String),
-        ),
-        [
-            Drift(dataset, seen._replace(path=prefix + seen.path), origin["fetched_at"][seen.record])
-            for seen in read.observations
-        ],
+    rejects = placed(read.rejects, _REJECT).with_columns(
+        pl.col("path").str.strip_chars_end("."), pl.Series("record_json", texts, pl.String)
     )
+    observed = placed(read.observations, _OBSERVATION).rename({"fetched_at": "first_seen_at"}).select(DRIFT.names())
+    return Gathered(frame, rejects, pl.concat([observed, find_drift(dataset, frame, rejects)]))
 
 
 def hash_heads(groups: Iterable[str], contract: ContractSettings = AS_IT_IS) -> list[tuple[str, bytes]]:
@@ -188,3 +175,6 @@ _PAGES = pl.Schema(
     }
 )
 _REJECT = pl.Schema({"record": pl.UInt32(), **dict.fromkeys(("path", "value", "reason", "effect"), pl.String())})
+_OBSERVATION = pl.Schema(
+    {**dict.fromkeys(("kind", "path", "example"), pl.String()), "record": pl.UInt32(), "record_count": pl.Int64()}
+)

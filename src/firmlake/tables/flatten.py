@@ -16,11 +16,10 @@ from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import NOT_SENT, Progress
 from firmlake.landing.segments import GIVEN_UP, Header, credits_in
 from firmlake.landing.track import LEFT_OUT, Track
-from firmlake.tables.answered import Answered, Drift, Gathered, hash_heads, moments, payload_hash, shape_table
-from firmlake.tables.drift import discarded_values, drift_table, new_values, other_scales
+from firmlake.tables.answered import Answered, Gathered, hash_heads, moments, payload_hash, shape_table
+from firmlake.tables.drift import DRIFT, merge_drift
 from firmlake.tables.financials import flatten_financials
 from firmlake.tables.lookalikes import flatten_lookalikes
-from firmlake.tables.reading import Observation
 from firmlake.tables.relationships import flatten_relationships
 from firmlake.tables.schemas import TABLES, polars_schema
 
@@ -49,7 +48,7 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
     progress = progress or load_progress(run, shard, keep_records=True)
     tables: dict[str, pl.DataFrame] = {}
     rejects: list[pl.DataFrame] = []
-    drift = _drift_of_envelopes(progress)
+    drift = [_drift_of_envelopes(progress)]
     hashes: list[str | None] = []
     contract = run.plan.contract
     for dataset in run.plan.datasets:
@@ -63,9 +62,7 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
         made, gathered = FLATTEN[dataset](answers, contract)
         tables |= {name: shape_table(name, frame, run.run_id) for name, frame in made.items()}
         rejects += [part.rejects for part in gathered]
-        for part in gathered:
-            drift += [*part.drift, *discarded_values(dataset, part.rejects), *new_values(dataset, part.frame)]
-            drift += other_scales(dataset, part)
+        drift += [part.drift for part in gathered]
         del answers
         for track in tracks.values():
             track.parts = []
@@ -75,7 +72,7 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
     tables["dead_letters"] = _frame("dead_letters", run, _dead_letters(progress))
     tables["companies"] = shape_table("companies", _companies(tracked), run.run_id)
     tables["requests"] = _frame("requests", run, _requests(run, progress))
-    tables["drift"] = shape_table("drift", drift_table(drift), run.run_id)
+    tables["drift"] = shape_table("drift", merge_drift(pl.concat(drift)), run.run_id)
     return tables
 
 
@@ -188,24 +185,19 @@ def _request(header: Header, attempt: int, run: Run) -> dict[str, Any]:
     }
 
 
-def _drift_of_envelopes(progress: Progress) -> list[Drift]:
-    new = [
-        Drift(h.dataset, Observation("new_field", f"[].{path}", None, 0), h.fetched_at) for h, path in progress.unknown
+def _drift_of_envelopes(progress: Progress) -> pl.DataFrame:
+    """Return a row for each difference between an answer and the contract outside of records."""
+    rows = [
+        *((h, "new_field", f"[].{path}", None, 1) for h, path in progress.unknown),
+        *((h, "foreign_element", "[].identifier", what, 1) for h, what in progress.foreign),
+        *((h, "other_count", "[].pagination.total", what, 1) for h, what in progress.cut),
+        *((h, "left_out", "[]", str(h.companies[0]), len(h.companies)) for h in progress.headers if _is_left_out(h)),
     ]
-    foreign = [
-        Drift(h.dataset, Observation("foreign_element", "[].identifier", what, 0), h.fetched_at)
-        for h, what in progress.foreign
-    ]
-    cut = [
-        Drift(h.dataset, Observation("other_count", "[].pagination.total", what, 0), h.fetched_at)
-        for h, what in progress.cut
-    ]
-    left_out = [
-        Drift(h.dataset, Observation("left_out", "[]", str(h.companies[0]), 0, len(h.companies)), h.fetched_at)
-        for h in progress.headers
-        if h.kind == "unknown" and h.error == LEFT_OUT and h.companies
-    ]
-    return new + foreign + cut + left_out
+    return pl.DataFrame([(h.dataset, *row, _utc(h.fetched_at)) for h, *row in rows], schema=DRIFT, orient="row")
+
+
+def _is_left_out(header: Header) -> bool:
+    return header.kind == "unknown" and header.error == LEFT_OUT and bool(header.companies)
 
 
 def _utc(moment: Any) -> Any:
