@@ -7,10 +7,7 @@ from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
 
-import msgspec
 import polars as pl
-from msgspec import Raw
-from xxhash import xxh3_128_hexdigest
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
@@ -18,18 +15,13 @@ from firmlake.core.settings import ContractSettings
 from firmlake.landing.track import Part
 from firmlake.tables.drift import DRIFT, find_drift
 from firmlake.tables.records import read_records
-from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema
 
 __all__ = [
     "AS_IT_IS",
     "Answered",
     "Gathered",
-    "Part",
     "gather",
-    "hash_heads",
     "moments",
-    "payload_hash",
-    "shape_table",
 ]
 
 AS_IT_IS = ContractSettings()
@@ -63,10 +55,9 @@ class Gathered(NamedTuple):
 
 def gather(dataset: str, group: str, answers: Sequence[Answered], contract: ContractSettings) -> Gathered:
     """Read one group's records of many companies together, because reading company by company is slow."""
-    records = [part.records[group] for answer in answers for part in answer.parts]
-    raws = list(chain.from_iterable(records))
+    raws = list(chain.from_iterable(part.records[group] for answer in answers for part in answer.parts))
     read = read_records(dataset, group, raws, contract)
-    origin = _origin(answers, map(len, records))
+    origin = _origin(answers, group)
     frame = pl.concat([origin[read.frame["record"]], read.frame], how="horizontal")
     key = DATASETS[dataset].groups[group].key
     prefix = f"{key}[]." if key else ""  # parents and children are counted apart
@@ -87,30 +78,6 @@ def gather(dataset: str, group: str, answers: Sequence[Answered], contract: Cont
     return Gathered(frame, rejects, pl.concat([observed, find_drift(dataset, frame, rejects)]))
 
 
-def hash_heads(groups: Iterable[str], contract: ContractSettings = AS_IT_IS) -> list[tuple[str, bytes]]:
-    """Return the groups of a dataset, each with what stands before its records when they are hashed.
-
-    Settings that change how records are read are part of the hash, so that held rows are replaced if they change.
-    """
-    settings = b"" if contract == AS_IT_IS else msgspec.json.encode(contract)
-    return [(group, settings + group.encode()) for group in groups]
-
-
-def payload_hash(heads: Iterable[tuple[str, bytes]], parts: Iterable[Part]) -> str:
-    """Hash a company's records as received: equal hashes mean equal rows, however the records were paged.
-
-    Args:
-        heads: From `hash_heads`.
-        parts: The pages of the company's answer.
-    """
-    content: list[bytes | Raw] = []
-    for group, head in heads:
-        content.append(head)
-        for part in parts:
-            content += part.records[group]
-    return xxh3_128_hexdigest(b",".join(content))
-
-
 def moments(values: Iterable[datetime | None]) -> pl.Series:
     """Make a column of UTC times without a zone. Each distinct time is converted once, because there are few."""
     values = list(values)
@@ -119,59 +86,42 @@ def moments(values: Iterable[datetime | None]) -> pl.Series:
     return distinct.gather([places[value] for value in values])
 
 
-def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
-    """Cast a frame to the columns, types and order of a table, and add the run's name.
-
-    An integer that `contract.types` reads as a decimal stays one.
-    """
-    schema = polars_schema(TABLES[name])
-    wider = {column: kind for column, kind in frame.schema.items() if kind == KIND_TYPES["decimal"]}
-    schema = pl.Schema({column: wider.get(column, kind) for column, kind in schema.items()})
-    return frame.with_columns(pl.lit(run_id).alias("run_id")).select(
-        pl.col(column).cast(kind) for column, kind in schema.items()
-    )
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _origin(answers: Sequence[Answered], counts: Iterable[int]) -> pl.DataFrame:
-    """Return the origin of each record of these answers, in their order; `counts` has the records of each page."""
-    parts = [part for answer in answers for part in answer.parts]
-    companies = [answer.company for answer in answers for _ in answer.parts]
-    earlier = pl.col("count").cum_sum() - pl.col("count")
-    of_company = pl.when(pl.col("page") == 0).then(earlier).forward_fill()
+def _origin(answers: Sequence[Answered], group: str) -> pl.DataFrame:
+    """Return the origin of each record of these answers, in their order."""
+    pages = []
+    for answer in answers:
+        end = 0
+        for part in answer.parts:
+            start, end = end, end + len(part.records[group])
+            pages.append((*answer.company, part.request_id, part.fetched_at, start, end))
+    countries, numbers, request_ids, times, starts, ends = zip(*pages, strict=True) if pages else [()] * 6
     return (
         pl.DataFrame(
             {
-                "country": [company.country for company in companies],
-                "company_number": [company.company_number for company in companies],
-                "page": [page for answer in answers for page in range(len(answer.parts))],
-                "request_id": [part.request_id for part in parts],
-                "fetched_at": moments([part.fetched_at for part in parts]),
-                "count": list(counts),
+                "country": countries,
+                "company_number": numbers,
+                "request_id": request_ids,
+                "fetched_at": moments(times),
+                "position": starts,
+                "end": ends,
             },
             schema=_PAGES,
         )
-        .with_columns((earlier - of_company).alias("position"))
-        .filter(pl.col("count") > 0)
-        .select(
-            *Company._fields,
-            "request_id",
-            "fetched_at",
-            pl.int_ranges("position", pl.col("position") + pl.col("count")).alias("position"),
-        )
+        .filter(pl.col("position") < pl.col("end"))
+        .with_columns(pl.int_ranges("position", "end"))
         .explode("position")
+        .drop("end")
     )
 
 
 _PAGES = pl.Schema(
     {
-        **dict.fromkeys(Company._fields, pl.String()),
-        "page": pl.Int64(),
-        "request_id": pl.String(),
+        **dict.fromkeys(("country", "company_number", "request_id"), pl.String()),
         "fetched_at": pl.Datetime("us"),
-        "count": pl.Int64(),
+        **dict.fromkeys(("position", "end"), pl.Int64()),
     }
 )
 _REJECT = pl.Schema({"record": pl.UInt32(), **dict.fromkeys(("path", "value", "reason", "effect"), pl.String())})
