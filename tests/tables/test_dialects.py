@@ -14,6 +14,7 @@ from msgspec import Raw
 from polars.testing import assert_frame_equal
 
 from firmlake.tables import records, tolerant
+from firmlake.tables.objects import shape_of
 from firmlake.tables.records import read_records
 from firmlake.tables.regular import read_regular
 from firmlake.tables.tolerant import read_tolerantly
@@ -27,7 +28,7 @@ from support import examples, lookalike, period
 from . import odd_json
 
 PERIOD, LOOKALIKE = ("financials", "period"), ("lookalikes", "lookalike")
-SHAPES = {kind: records._shape(*kind, b"{}") for kind in (PERIOD, LOOKALIKE)}
+SHAPES = {kind: shape_of(*kind) for kind in (PERIOD, LOOKALIKE)}
 
 
 def raw(record):

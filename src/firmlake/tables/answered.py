@@ -17,15 +17,11 @@ from firmlake.tables.drift import DRIFT, find_drift
 from firmlake.tables.records import read_records
 
 __all__ = [
-    "AS_IT_IS",
     "Answered",
     "Gathered",
     "gather",
     "moments",
 ]
-
-AS_IT_IS = ContractSettings()
-"""Settings that change nothing about the contract."""
 
 
 class Answered(NamedTuple):

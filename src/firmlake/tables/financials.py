@@ -8,7 +8,8 @@ from datetime import date
 import polars as pl
 
 from firmlake.core.settings import ContractSettings
-from firmlake.tables.answered import AS_IT_IS, Answered, Gathered, gather
+from firmlake.tables.answered import Answered, Gathered, gather
+from firmlake.tables.leaves import AS_IT_IS
 
 __all__ = ["flatten_financials"]
 

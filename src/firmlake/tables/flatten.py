@@ -14,9 +14,10 @@ from firmlake.core.run import Run
 from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress
 from firmlake.landing.track import Part
-from firmlake.tables.answered import AS_IT_IS, Answered, Gathered
+from firmlake.tables.answered import Answered, Gathered
 from firmlake.tables.drift import merge_drift
 from firmlake.tables.financials import flatten_financials
+from firmlake.tables.leaves import AS_IT_IS
 from firmlake.tables.lookalikes import flatten_lookalikes
 from firmlake.tables.relationships import flatten_relationships
 from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema

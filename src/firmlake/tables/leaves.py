@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import TypeVar
+from typing import Any, TypeVar, get_args
 
 from firmlake.api.contract import DATASETS, Field, FieldKind
 from firmlake.core.errors import SettingsError
@@ -12,9 +12,19 @@ from firmlake.core.settings import ContractSettings
 from firmlake.tables.number_texts import MARKS
 from firmlake.tables.reading import Leaf
 
-__all__ = ["check_contract", "leaves_of", "setting_of"]
+__all__ = ["AS_IT_IS", "check_contract", "leaves_of", "setting_of"]
 
 T = TypeVar("T")
+
+AS_IT_IS = ContractSettings()
+"""Settings that change nothing about the contract."""
+
+_APPLIES_TO: dict[str, tuple[FieldKind, ...]] = {
+    "values": get_args(FieldKind),
+    "types": ("integer",),
+    "scales": ("fraction", "ratio", "score"),
+}
+"""The kinds of fields to which each setting with patterns applies."""
 
 
 def leaves_of(dataset: str, group: str, contract: ContractSettings) -> list[Leaf]:
@@ -43,7 +53,7 @@ def check_contract(contract: ContractSettings) -> None:
     Raises:
         SettingsError: A pattern names no such field and would have no effect; correct it.
     """
-    for name, kinds in (("values", None), ("types", ("integer",)), ("scales", ("fraction", "ratio", "score"))):
+    for name, kinds in _APPLIES_TO.items():
         for pattern in getattr(contract, name):
             if not any(
                 fnmatchcase(f"{dataset}.{each}", pattern)
@@ -51,7 +61,7 @@ def check_contract(contract: ContractSettings) -> None:
                 for group in of_dataset.groups.values()
                 for column, field in group.fields.items()
                 for each in (column, field.path)
-                if kinds is None or field.kind in kinds
+                if field.kind in kinds
             ):
                 raise SettingsError(
                     f"contract.{name}: {pattern!r} names no field to which this setting can apply",
@@ -64,12 +74,14 @@ def check_contract(contract: ContractSettings) -> None:
 
 def _leaf(dataset: str, name: str, field: Field, contract: ContractSettings) -> Leaf:
     """Apply to a field the settings for its kind."""
-    names = (dataset, name, field.path)
-    kind: FieldKind = field.kind
-    if field.kind == "integer":
-        kind = setting_of(contract.types, *names) or field.kind
-    scale = setting_of(contract.scales, *names) if kind in ("fraction", "ratio", "score") else None
-    mode = "discard_record" if field.required else setting_of(contract.values, *names) or "discard_value"
+
+    def setting(section: str) -> Any:
+        patterns = getattr(contract, section) if field.kind in _APPLIES_TO[section] else {}
+        return setting_of(patterns, dataset, name, field.path)
+
+    kind: FieldKind = setting("types") or field.kind
+    scale = setting("scales")
+    mode = "discard_record" if field.required else setting("values") or "discard_value"
     shift = len(str(scale)) - 1 if scale else 0
     marks = contract.decimal_mark or MARKS
     return Leaf(name, field.path, kind, field.required, shift, mode, field.is_company_number, marks)

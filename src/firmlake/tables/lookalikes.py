@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from firmlake.core.settings import ContractSettings
-from firmlake.tables.answered import AS_IT_IS, Answered, Gathered, gather
+from firmlake.tables.answered import Answered, Gathered, gather
+from firmlake.tables.leaves import AS_IT_IS
 from firmlake.tables.numbers import with_normal_numbers
 
 __all__ = ["flatten_lookalikes"]

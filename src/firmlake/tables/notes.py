@@ -12,7 +12,7 @@ import polars as pl
 from msgspec import Raw
 
 from firmlake.tables.objects import read_object
-from firmlake.tables.reading import Observation, Records, Reject, Unknown
+from firmlake.tables.reading import Observation, Records, Reject
 
 __all__ = ["EFFECTS", "NOT_THERE", "UNREADABLE", "Notes", "read_text", "shown"]
 
@@ -32,21 +32,20 @@ _SHOWN_MAX = 200
 
 
 class Notes:
-    """Notes about records that are read together. Records are numbered from 0 here, and from `start` in the results."""
+    """Notes about records that are read together. Records are numbered from 0 here, and from `start` in the results.
+
+    Attributes:
+        unknown: The unknown fields of each record as JSON by path, or None. Empty if no record has any, or if they are
+            kept one by one.
+    """
 
     def __init__(self, start: int) -> None:
+        self.unknown: list[str | None] = []
         self._start = start
         self._extra: dict[int, dict[str, Raw]] = {}
         self._rejects: list[Reject] = []
         self._seen: dict[tuple[str, str], tuple[int, str | None]] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._written: list[str | None] = []
-
-    def add_unknown(self, unknown: Unknown) -> None:
-        """Keep the unknown fields of all records."""
-        self._written = unknown.extra
-        for path, (number, example, count) in unknown.seen.items():
-            self.observe("new_field", path, example, number, count)
 
     def keep(self, number: int, extra: dict[str, Raw]) -> None:
         """Keep values of a record that no column holds, by path."""
@@ -68,6 +67,10 @@ class Notes:
         self._seen.setdefault((kind, path), (number, None if example is None else shown(example)))
         self._counts[kind, path] += count
 
+    def count(self, kind: str) -> int:
+        """Return how many differences of a kind were observed."""
+        return sum(count for (each, _), count in self._counts.items() if each == kind)
+
     def rejected(self) -> set[int]:
         """Return the records that are left out."""
         return {reject.record - self._start for reject in self._rejects if reject.effect == "record"}
@@ -75,7 +78,7 @@ class Notes:
     def records(self, columns: Sequence[pl.Series], count: int) -> Records:
         """Combine columns and notes."""
         number = pl.int_range(self._start, self._start + count, dtype=pl.UInt32, eager=True).alias("record")
-        extra = self._written or [None] * count
+        extra = self.unknown or [None] * count
         for place, kept in self._extra.items():
             before = extra[place]
             extra[place] = _as_json((read_object(before) if before else {}) | kept)

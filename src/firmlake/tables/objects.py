@@ -8,7 +8,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from firmlake.api.contract import Group
+from firmlake.api.contract import DATASETS, Group
+from firmlake.core.settings import ContractSettings
+from firmlake.tables.leaves import AS_IT_IS, leaves_of
 from firmlake.tables.reading import Leaf
 
 __all__ = ["NULL", "Layout", "Object", "Place", "Shape", "learn_layout", "portions", "read_object", "shape_of"]
@@ -46,7 +48,7 @@ class Object(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The shape of a group, computed once; the record itself is the first of its objects."""
+    """The shape of a group; the record itself is the first of its objects."""
 
     group: Group
     leaves: tuple[Leaf, ...]
@@ -57,11 +59,6 @@ class Shape(NamedTuple):
         """The fields, object by object: the order in which records are taken apart."""
         return tuple(leaf for each in self.objects for leaf in each.leaves)
 
-    @property
-    def layout(self) -> Layout:
-        """The objects, and all keys of the contract in its order."""
-        return tuple((each.path, tuple(each.empty)) for each in self.objects)
-
 
 def portions(raws: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
     """Split records, whose length is about the same, into portions that fit into the processor's cache."""
@@ -69,15 +66,16 @@ def portions(raws: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
     return (raws[start : start + count] for start in range(0, len(raws), count))
 
 
-def shape_of(group: Group, leaves: Sequence[Leaf]) -> Shape:
+def shape_of(dataset: str, group: str, contract: ContractSettings = AS_IT_IS) -> Shape:
     """Make the shape of a group, whose objects are at most one deep."""
+    leaves = leaves_of(dataset, group, contract)
     objects = []
     for prefix in dict.fromkeys(["", *(leaf.path.rpartition(".")[0] for leaf in leaves)]):
         own = tuple(leaf for leaf in leaves if leaf.path.rpartition(".")[0] == prefix)
         keys = tuple(leaf.path.rpartition(".")[2] for leaf in own)
         every = keys if prefix else dict.fromkeys(leaf.path.partition(".")[0] for leaf in leaves)
         objects.append(Object(prefix, dict.fromkeys(every, NULL), keys, own))
-    return Shape(group, tuple(leaves), tuple(objects))
+    return Shape(DATASETS[dataset].groups[group], tuple(leaves), tuple(objects))
 
 
 def learn_layout(shape: Shape, raws: Sequence[Raw]) -> Layout:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import polars as pl
-from msgspec import Raw
 
 from firmlake.api.contract import FieldKind
 from firmlake.tables.number_texts import MARKS
-from firmlake.tables.schemas import KIND_TYPES
 
-__all__ = ["Leaf", "Observation", "Records", "Reject", "Unknown", "record_schema"]
+__all__ = ["Leaf", "Observation", "Records", "Reject"]
 
 
 class Leaf(NamedTuple):
@@ -81,21 +78,3 @@ class Records(NamedTuple):
     frame: pl.DataFrame
     rejects: list[Reject]
     observations: list[Observation]
-
-
-class Unknown(NamedTuple):
-    """The unknown fields of records.
-
-    Attributes:
-        extra: Those of each record as JSON by path, or None if it has none.
-        seen: By path the place of the first record that has it, its value there, and the number of records with it.
-    """
-
-    extra: list[str | None]
-    seen: dict[str, tuple[int, Raw, int]]
-
-
-def record_schema(leaves: Iterable[Leaf]) -> pl.Schema:
-    """Return the schema of `Records.frame` for these fields."""
-    types = {leaf.name: KIND_TYPES[leaf.kind] for leaf in leaves}
-    return pl.Schema({"record": pl.UInt32(), **types, "extra_json": pl.String()})

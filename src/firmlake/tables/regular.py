@@ -17,19 +17,18 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import polars as pl
 import pyarrow as pa
 from msgspec import Raw
 
-from firmlake.tables.cells import arrow_type, fits, read_csv
+from firmlake.tables.columns import arrow_type, cast_column, read_csv
 from firmlake.tables.notes import Notes
-from firmlake.tables.objects import Layout, Place, Shape, learn_layout, portions
+from firmlake.tables.objects import Layout, Shape, learn_layout, portions
 from firmlake.tables.reading import Leaf, Records
-from firmlake.tables.schemas import KIND_TYPES
 from firmlake.tables.structs import NO_STRUCTS
-from firmlake.tables.unknown import take_unknown, unknown_places
+from firmlake.tables.unknown import take_unknown, unknown_keys
 
 __all__ = ["read_regular"]
 
@@ -52,21 +51,20 @@ _WORTH = 200
 
 
 class _Form(NamedTuple):
-    """The skeleton of records of a layout; by group of the expression a path and what it is; the unknown keys."""
+    """The skeleton of records of a layout; and what each group of the expression is, after its path."""
 
     skeleton: re.Pattern[bytes]
-    parts: list[tuple[str, Leaf | bool]]
-    unknown: list[Place]
+    parts: list[tuple[str, Leaf | Literal["object", "unknown"]]]
 
 
 class _Lines(NamedTuple):
-    """The records of a skeleton: their columns in the CSV, their number, and what is in all of them together."""
+    """The records of a skeleton: their columns in the CSV, and what is in all of them together."""
 
     columns: tuple[str, ...]
-    record_count: int
-    null_count: int
-    code_count: int
-    unknown_count: int
+    record_count: int = 0
+    null_count: int = 0
+    code_count: int = 0
+    unknown_count: int = 0
 
 
 def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | None:
@@ -80,56 +78,44 @@ def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | Non
     kinds = {leaf.kind for leaf in shape.leaves}
     if shape.group.is_open or {"text", "codes"} <= kinds or any(leaf.shift for leaf in shape.leaves):
         return None
-    without = _MARKS if "text" in kinds else _MARKS + string.ascii_letters.encode()
+    notes = Notes(start)
+    try:
+        counts, csv = _split(raws, _MARKS if "text" in kinds else _MARKS + string.ascii_letters.encode())
+        layout = learn_layout(shape, raws)
+        form = _make_form(shape, layout)
+        lines = {skeleton: _fit(form, skeleton, count) for skeleton, count in counts.items()}
+        take_unknown(unknown_keys(shape, layout), raws, notes)
+        if notes.count("new_field") != sum(each.unknown_count for each in lines.values()):
+            return None  # an unknown key differs in its digits
+        columns = _read_kinds(shape, raws, csv, lines).get_columns()
+    except NO_STRUCTS:
+        return None
+    return notes.records(columns, len(raws))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What follows raises a ValueError if a record is irregular.
+
+
+def _split(raws: Sequence[Raw], marks: bytes) -> tuple[Counter[bytes], bytes]:
+    """Split records into skeletons, each with the number of its records, and their values as a CSV."""
     counts: Counter[bytes] = Counter()
     csv: list[bytes] = []
     for portion in portions(raws):
         text = b"\n".join(portion)
         counts.update(text.translate(None, _DIGITS).split(b"\n"))
-        csv.append(text.translate(_AS_CSV, without))
+        csv.append(text.translate(_AS_CSV, marks))
         if len(counts) > counts.total() // 8 + 16:
-            return None
+            raise ValueError
     if counts.total() != len(raws):
-        return None
-    notes = Notes(start)
-    try:
-        form, lines = _compare(shape, raws, counts)
-        unknown = take_unknown(form.unknown, raws)
-    except NO_STRUCTS:
-        return None
-    if sum(each.unknown_count for each in lines.values()) != sum(count for _, _, count in unknown.seen.values()):
-        return None  # an unknown key differs in its digits
-    frame = _read_kinds(shape, raws, b"\n".join(csv), lines)
-    if frame is None:
-        return None
-    notes.add_unknown(unknown)
-    return notes.records(frame.get_columns(), len(raws))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _compare(shape: Shape, raws: Sequence[Raw], counts: Mapping[bytes, int]) -> tuple[_Form, dict[bytes, _Lines]]:
-    """Compare skeletons with the contract, and then with what a sample of the records has.
-
-    Raises:
-        ValueError: A skeleton does not fit.
-    """
-    for is_learnt in (False, True):
-        form = _make_form(shape, learn_layout(shape, raws) if is_learnt else shape.layout)
-        lines = {}
-        for skeleton, count in counts.items():
-            if (fitting := _fit(form, skeleton, count)) is None:
-                break
-            lines[skeleton] = fitting
-        else:
-            return form, lines
-    raise ValueError
+        raise ValueError
+    return counts, b"\n".join(csv)
 
 
 def _make_form(shape: Shape, layout: Layout) -> _Form:
+    """Make the expression for the skeletons of a layout."""
     leaves, objects = {leaf.path: leaf for leaf in shape.leaves}, dict(layout)
-    parts: list[tuple[str, Leaf | bool]] = []
+    parts: list[tuple[str, Leaf | Literal["object", "unknown"]]] = []
 
     def keys_of(path: str) -> bytes:
         """Make the pattern of an object. Its commas are right, since records are valid JSON."""
@@ -139,23 +125,26 @@ def _make_form(shape: Shape, layout: Layout) -> _Form:
             if name in names or not _KEY.fullmatch(name):
                 raise ValueError  # of keys that look alike, the expression would try every combination
             names.add(name)
-            is_object = not path and key in objects
-            parts.append((full, leaves.get(full, is_object)))
-            if is_object:
+            if not path and key in objects:
+                parts.append((full, "object"))
                 value = keys_of(key) + b"|null"
+            elif leaf := leaves.get(full):
+                parts.append((full, leaf))
+                value = _SKELETON.get(leaf.kind, _NUMBER)
             else:
-                value = _SKELETON.get(leaves[full].kind, _NUMBER) if full in leaves else _UNKNOWN
+                parts.append((full, "unknown"))
+                value = _UNKNOWN
             pattern += rb'(?:,? ?"%b": ?(%b))?' % (re.escape(name), value)
         return rb"\{%b\}" % pattern
 
-    return _Form(re.compile(keys_of("")), parts, unknown_places(shape, layout))
+    return _Form(re.compile(keys_of("")), parts)
 
 
-def _fit(form: _Form, skeleton: bytes, count: int) -> _Lines | None:
-    """Work out the CSV of records with a skeleton; None if the form does not fit."""
+def _fit(form: _Form, skeleton: bytes, count: int) -> _Lines:
+    """Work out the CSV of records with a skeleton."""
     match = form.skeleton.fullmatch(skeleton)
     if match is None:
-        return None
+        raise ValueError
     columns: list[str] = []
     nulls = codes = unknown = 0
     for (path, part), value in zip(form.parts, match.groups(), strict=True):
@@ -163,64 +152,60 @@ def _fit(form: _Form, skeleton: bytes, count: int) -> _Lines | None:
             nulls += value in (None, b"null")
             codes += value.count(b'""') if value and part.kind == "codes" else 0
             columns += [] if value is None else [f"key:{path}", part.name]
-            continue
-        if value is None:
-            continue
-        plain = _ARRAY.sub(b"", value)
-        blank = 2 + plain.count(b",") + plain.count(b":")
-        unknown += not part
-        if part:
-            columns.append(f"key:{path}")
-            blank = value in (b"{}", b"null")
-        columns += [f"blank:{len(columns) + number}" for number in range(blank)]
+        elif value is not None and part == "object":
+            columns += [f"key:{path}"]
+            columns += [f"blank:{path}"] if value in (b"{}", b"null") else []
+        elif value is not None:
+            unknown += 1
+            plain = _ARRAY.sub(b"", value)
+            columns += [f"blank:{path}:{number}" for number in range(2 + plain.count(b",") + plain.count(b":"))]
     return _Lines(tuple(columns), count, count * nulls, count * codes, count * unknown)
 
 
-def _read_kinds(shape: Shape, raws: Sequence[Raw], csv: bytes, lines: Mapping[bytes, _Lines]) -> pl.DataFrame | None:
-    """Read records, those of the same columns together; None if one does not fit."""
+def _read_kinds(shape: Shape, raws: Sequence[Raw], csv: bytes, lines: Mapping[bytes, _Lines]) -> pl.DataFrame:
+    """Read records, those of the same columns together."""
     kinds: dict[tuple[str, ...], list[int]] = {each.columns: [] for each in lines.values()}
     if len(kinds) == 1:
-        return _read_csv(shape, csv, [*lines.values()])
+        return _read_lines(shape, csv, [*lines.values()])
     if len(kinds) > len(raws) // _WORTH + 4:
-        return None
+        raise ValueError
     places_of = {skeleton: kinds[each.columns] for skeleton, each in lines.items()}
     for place, raw in enumerate(raws):
         places_of[bytes(raw).translate(None, _DIGITS)].append(place)
     rows, frames = csv.split(b"\n"), []
     for columns, places in kinds.items():
         own = [each for each in lines.values() if each.columns == columns]
-        frame = _read_csv(shape, b"\n".join([rows[place] for place in places]), own)
-        if frame is None:
-            return None
+        frame = _read_lines(shape, b"\n".join([rows[place] for place in places]), own)
         frames.append(frame.with_columns(pl.Series("place", places)))
     return pl.concat(frames).sort("place").drop("place")
 
 
-def _read_csv(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFrame | None:
-    """Read records of the same columns; None if there is not as much in them as their skeletons say."""
+def _read_lines(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFrame:
+    """Read records of the same columns, which must hold as much as their skeletons say."""
     columns = lines[0].columns
     types = {leaf.name: arrow_type(leaf) for leaf in shape.leaves}
     types |= {column: pa.null() for column in columns if column.startswith("key:")}
     # Where texts keep their letters, so do keys and nulls; no text is null, or the skeleton would show it.
     has_text = any(leaf.kind == "text" for leaf in shape.leaves)
-    nulls = ["null", *{key for _, keys in shape.layout for key in keys}] if has_text else [""]
+    nulls = ["null", *{key for each in shape.objects for key in each.empty}] if has_text else [""]
     table = read_csv(csv, columns, types, nulls)
     if table is None:
-        return None
+        raise ValueError
     raw = pl.DataFrame(pl.from_arrow(table.select([leaf.name for leaf in shape.leaves])))
-    frame = pl.DataFrame([_final(leaf, raw[leaf.name]) for leaf in shape.leaves])
+    read = [
+        _read_codes(raw[leaf.name]) if leaf.kind == "codes" else cast_column(leaf, raw[leaf.name])
+        for leaf in shape.leaves
+    ]
+    frame = pl.DataFrame([column for column in read if column is not None])
     absent = frame.null_count().row(0, named=True)
     codes = sum(frame[leaf.name].list.len().sum() for leaf in shape.leaves if leaf.kind == "codes")
     found = (len(frame), sum(absent.values()), codes)
-    if found != tuple(map(sum, zip(*(each[1:4] for each in lines), strict=True))):
-        return None
+    if frame.width < len(shape.leaves) or found != tuple(map(sum, zip(*(each[1:4] for each in lines), strict=True))):
+        raise ValueError
     if any(absent[leaf.name] for leaf in shape.leaves if leaf.required):
-        return None
-    return frame if all(fits(leaf, frame[leaf.name]) for leaf in shape.leaves) else None
+        raise ValueError
+    return frame
 
 
-def _final(leaf: Leaf, column: pl.Series) -> pl.Series:
-    """Cast a column to its type; no expressions, since a plan for a query costs more than this work."""
-    if leaf.kind == "codes":
-        return column.str.split(",").zip_with((column != "").fill_null(True), _NO_CODES)
-    return column if leaf.kind == "date" else column.cast(KIND_TYPES[leaf.kind], strict=False)
+def _read_codes(column: pl.Series) -> pl.Series:
+    return column.str.split(",").zip_with((column != "").fill_null(True), _NO_CODES)

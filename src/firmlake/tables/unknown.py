@@ -10,78 +10,63 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from firmlake.api.contract import Group
-from firmlake.tables.notes import read_text
+from firmlake.tables.notes import Notes, read_text
 from firmlake.tables.objects import Layout, Place, Shape, portions
-from firmlake.tables.reading import Unknown
 from firmlake.tables.structs import ABSENT, make_form, make_struct, take_apart
 
-__all__ = ["names_company", "take_unknown", "unknown_places", "write_unknown"]
+__all__ = ["names_company", "note_unknown", "take_unknown", "unknown_keys"]
 
 _LINES = msgspec.json.Encoder().encode_lines
 
 
-def unknown_places(shape: Shape, layout: Layout) -> list[Place]:
-    """List the keys of a layout that the contract does not have, as `extra_json` orders them."""
+def unknown_keys(shape: Shape, layout: Layout) -> Layout:
+    """Return the keys of each object in a layout that the contract does not have, as `extra_json` orders them."""
     pairs = zip(shape.objects, layout, strict=True)
-    return [(path, key) for each, (path, keys) in pairs for key in sorted({*keys} - each.empty.keys())]
+    return tuple((path, tuple(sorted({*keys} - each.empty.keys()))) for each, (path, keys) in pairs)
 
 
-def names_company(group: Group, unknown: Sequence[Place]) -> bool:
+def names_company(group: Group, unknown: Layout) -> bool:
     """Tell whether unknown keys are among those by which services name the related company."""
-    paths = {path for way in group.elsewhere for path in way}
-    return any(
-        f"{of}.{key}" in paths if of else key in {path.partition(".")[0] for path in paths} for of, key in unknown
-    )
+    names = {name for way in group.elsewhere for path in way for name in (path, path.partition(".")[0])}
+    return any(_join(path, key) in names for path, keys in unknown for key in keys)
 
 
-def take_unknown(unknown: Sequence[Place], raws: Sequence[Raw]) -> Unknown:
-    """Take the unknown fields of all records, and pass over everything else.
+def take_unknown(unknown: Layout, raws: Sequence[Raw], notes: Notes) -> None:
+    """Note the unknown fields of all records, and pass over everything else.
 
     Raises:
-        ValueError: As in `write_unknown`.
+        ValueError: As in `note_unknown`.
     """
-    keys: dict[str, list[str]] = {"": []}
-    for path, key in unknown:
-        keys.setdefault(path, []).append(key)
-    form = make_form(tuple((path, tuple(own)) for path, own in keys.items()))
-    extra: list[str | None] = []
-    seen: dict[str, tuple[int, Raw, int]] = {}
-    for portion in portions(raws) if unknown else ():
-        part = write_unknown(take_apart(form, b"[%b]" % b",".join(portion))[0])
-        for path, (place, example, count) in part.seen.items():
-            first, shown, before = seen.get(path, (len(extra) + place, example, 0))
-            seen[path] = (first, shown, before + count)
-        extra += part.extra
-    return Unknown(extra, seen)
+    form = make_form(tuple((path, keys) for path, keys in unknown if keys or not path))
+    for portion in portions(raws) if any(keys for _, keys in unknown) else ():
+        note_unknown(take_apart(form, b"[%b]" % b",".join(portion))[0], notes)
 
 
-def write_unknown(values: Mapping[Place, Sequence[Raw]]) -> Unknown:
-    """Write the unknown fields of records.
+def note_unknown(values: Mapping[Place, Sequence[Raw]], notes: Notes) -> bytes:
+    """Note the unknown fields of records that follow those noted so far, and return them as lines of JSON.
 
     Args:
         values: By object and key the value in each record.
+        notes: Receives them.
 
     Raises:
         ValueError: A value holds a line feed, or an escape that a database may refuse; or a key a colon.
     """
-    if not values:
-        return Unknown([], {})
     paths, write = _writer(tuple(values))
-    columns = [*values.values()]
+    columns: list[Sequence[Raw | UnsetType]] = [*values.values()]
     text = _LINES([*starmap(write, zip(*columns, strict=True))])  # a list: msgspec 0.22 leaks iterators
-    seen = {path: (0, column[0], len(column)) for path, column in zip(paths, columns, strict=True)}
-    if b"\t" in text:  # as in ABSENT
-        marked = [[UNSET if value is ABSENT else value for value in column] for column in columns]
-        text = _LINES([*starmap(write, zip(*marked, strict=True))])
-        seen = {}
-        for path, column in zip(paths, columns, strict=True):
-            if count := len(column) - column.count(ABSENT):
-                place = next(place for place, value in enumerate(column) if value is not ABSENT)
-                seen[path] = (place, column[place], count)
+    if is_sparse := b"\t" in text:  # as in ABSENT
+        columns = [[UNSET if value is ABSENT else value for value in column] for column in columns]
+        text = _LINES([*starmap(write, zip(*columns, strict=True))])
     lines = read_text(text).split("\n")[:-1]
     if len(lines) != len(columns[0]):
         raise ValueError
-    return Unknown([None if line == "{}" else line for line in lines], seen)
+    for path, column in zip(paths, columns, strict=True):
+        if count := len(column) - (column.count(UNSET) if is_sparse else 0):
+            place, example = next((place, value) for place, value in enumerate(column) if value is not UNSET)
+            notes.observe("new_field", path, example, len(notes.unknown) + place, count)
+    notes.unknown += [None if line == "{}" else line for line in lines]
+    return text
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -92,5 +77,9 @@ def _writer(unknown: tuple[Place, ...]) -> tuple[list[str], type[msgspec.Struct]
     """Return the paths of unknown keys, and the struct that writes their values by path."""
     if any(":" in key for _, key in unknown):
         raise ValueError
-    paths = [f"{path}.{key}" if path else key for path, key in unknown]
+    paths = [_join(*place) for place in unknown]
     return paths, make_struct((path, Raw | UnsetType, UNSET) for path in paths)
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
