@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
@@ -14,25 +14,14 @@ from firmlake.core.company import Company
 from firmlake.core.settings import ContractSettings
 from firmlake.landing.track import Part
 from firmlake.tables.drift import DRIFT, find_drift
+from firmlake.tables.leaves import AS_IT_IS
 from firmlake.tables.records import read_records
 
-__all__ = [
-    "Answered",
-    "Gathered",
-    "gather",
-    "moments",
-]
+__all__ = ["Gathered", "gather", "moments"]
 
 
-class Answered(NamedTuple):
-    """A company's complete answer for a dataset.
-
-    Attributes:
-        parts: Its pages, in order.
-    """
-
-    company: Company
-    parts: Sequence[Part]
+Answers = Mapping[Company, Sequence[Part]]
+"""The complete answers for a dataset: the pages of each company, in order."""
 
 
 class Gathered(NamedTuple):
@@ -49,9 +38,9 @@ class Gathered(NamedTuple):
     drift: pl.DataFrame
 
 
-def gather(dataset: str, group: str, answers: Sequence[Answered], contract: ContractSettings) -> Gathered:
+def gather(dataset: str, group: str, answers: Answers, contract: ContractSettings = AS_IT_IS) -> Gathered:
     """Read one group's records of many companies together, because reading company by company is slow."""
-    raws = list(chain.from_iterable(part.records[group] for answer in answers for part in answer.parts))
+    raws = list(chain.from_iterable(part.records[group] for parts in answers.values() for part in parts))
     read = read_records(dataset, group, raws, contract)
     origin = _origin(answers, group)
     frame = pl.concat([origin[read.frame["record"]], read.frame], how="horizontal")
@@ -85,14 +74,14 @@ def moments(values: Iterable[datetime | None]) -> pl.Series:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _origin(answers: Sequence[Answered], group: str) -> pl.DataFrame:
+def _origin(answers: Answers, group: str) -> pl.DataFrame:
     """Return the origin of each record of these answers, in their order."""
     pages = []
-    for answer in answers:
+    for company, parts in answers.items():
         end = 0
-        for part in answer.parts:
+        for part in parts:
             start, end = end, end + len(part.records[group])
-            pages.append((*answer.company, part.request_id, part.fetched_at, start, end))
+            pages.append((*company, part.request_id, part.fetched_at, start, end))
     countries, numbers, request_ids, times, starts, ends = zip(*pages, strict=True) if pages else [()] * 6
     return (
         pl.DataFrame(

@@ -14,7 +14,7 @@ from firmlake.core.run import Run
 from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress
 from firmlake.landing.track import Part
-from firmlake.tables.answered import Answered, Gathered
+from firmlake.tables.answered import Gathered, gather
 from firmlake.tables.drift import merge_drift
 from firmlake.tables.financials import flatten_financials
 from firmlake.tables.leaves import AS_IT_IS
@@ -23,12 +23,12 @@ from firmlake.tables.relationships import flatten_relationships
 from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema
 from firmlake.tables.tracked import ANSWERED, companies, dead_letters, drift_of_envelopes, list_tracks, requests
 
-__all__ = ["flatten_shard", "payload_hash", "shape_table"]
+__all__ = ["FLATTEN", "flatten_shard", "payload_hash", "shape_table"]
 
 _UNHASHED = {"not_found": ""}
 """Hashes of companies without records, by status; None for the others."""
 
-FLATTEN: dict[str, Callable[..., tuple[dict[str, pl.DataFrame], list[Gathered]]]] = {
+FLATTEN: dict[str, Callable[[Mapping[str, Gathered]], dict[str, pl.DataFrame]]] = {
     "financials": flatten_financials,
     "lookalikes": flatten_lookalikes,
     "relationships": flatten_relationships,
@@ -58,11 +58,12 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
             payload_hash(heads, track.parts) if track.status == "answered" else _UNHASHED.get(track.status)
             for track in tracks.values()
         ]
-        answers = [Answered(company, track.parts) for company, track in tracks.items() if track.status == "answered"]
-        made, gathered = FLATTEN[dataset](answers, contract)
+        answers = {company: track.parts for company, track in tracks.items() if track.status == "answered"}
+        gathered = {group: gather(dataset, group, answers, contract) for group in DATASETS[dataset].groups}
+        made = FLATTEN[dataset](gathered)
         tables |= {name: shape_table(name, frame, run.run_id) for name, frame in made.items()}
-        rejects += [part.rejects for part in gathered]
-        drift += [part.drift for part in gathered]
+        rejects += [part.rejects for part in gathered.values()]
+        drift += [part.drift for part in gathered.values()]
         del answers
         for track in tracks.values():
             track.parts = []
