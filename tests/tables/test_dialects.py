@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from polars.testing import assert_frame_equal
 
-from firmlake.tables import records, tolerant
+from firmlake.tables import apart, records
 from firmlake.tables.objects import shape_of
 from firmlake.tables.records import read_records
 from firmlake.tables.regular import read_regular
@@ -66,7 +66,7 @@ def test_a_dialect_is_read_as_record_by_record(batch):
     read = read_records(*kind, raws)
     with patch.object(records, "read_regular", return_value=None):
         together = read_records(*kind, raws)
-        with patch.object(tolerant, "take_together", return_value=None):
+        with patch.object(apart, "_take_together", return_value=None):
             singly = read_records(*kind, raws)
     for other in (together, singly):
         assert_frame_equal(read.frame, other.frame)

@@ -12,8 +12,8 @@ import msgspec
 import polars as pl
 from msgspec import Raw
 
+from firmlake.tables.leaves import Leaf
 from firmlake.tables.number_texts import AMBIGUOUS, is_ambiguous
-from firmlake.tables.reading import Leaf
 from firmlake.tables.schemas import KIND_TYPES
 
 __all__ = [

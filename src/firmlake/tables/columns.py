@@ -18,7 +18,7 @@ import pyarrow.csv
 from msgspec import Raw
 
 from firmlake.tables.cells import DECIMALS, FRACTION_MAX
-from firmlake.tables.reading import Leaf
+from firmlake.tables.leaves import Leaf
 from firmlake.tables.schemas import KIND_TYPES
 
 __all__ = ["TEXTS", "arrow_type", "cast_column", "read_csv", "read_plain"]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from firmlake.api.contract import DATASETS, Field, FieldKind
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.number_texts import MARKS
-from firmlake.tables.reading import Leaf
 
-__all__ = ["AS_IT_IS", "check_contract", "leaves_of", "setting_of"]
+__all__ = ["AS_IT_IS", "Leaf", "check_contract", "leaves_of", "setting_of"]
 
 T = TypeVar("T")
 
@@ -25,6 +24,31 @@ _APPLIES_TO: dict[str, tuple[FieldKind, ...]] = {
     "scales": ("fraction", "ratio", "score"),
 }
 """The kinds of fields to which each setting with patterns applies."""
+
+
+class Leaf(NamedTuple):
+    """One value of a record and how to read it: a field of the contract under the settings of a run.
+
+    Attributes:
+        name: Our name of the field, and of its column.
+        path: Dotted place in the service's JSON record.
+        kind: Type that the value must fit.
+        required: A record without this value is rejected.
+        shift: Decimal places by which the point moves to the left: 2 reads 45 as 0.45.
+        mode: What happens to a value that does not fit: "discard_value", "discard_record" or "stop". A required value
+            always takes its record with it.
+        is_company_number: The value is a text that services may also write as a JSON integer.
+        marks: The marks that may separate decimals where a number comes as a text.
+    """
+
+    name: str
+    path: str
+    kind: FieldKind
+    required: bool
+    shift: int = 0
+    mode: str = "discard_value"
+    is_company_number: bool = False
+    marks: str = MARKS
 
 
 def leaves_of(dataset: str, group: str, contract: ContractSettings) -> list[Leaf]:

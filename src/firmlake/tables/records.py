@@ -13,9 +13,8 @@ from msgspec import Raw
 
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.leaves import AS_IT_IS
-from firmlake.tables.notes import Notes
+from firmlake.tables.notes import Notes, Records
 from firmlake.tables.objects import Shape, shape_of
-from firmlake.tables.reading import Records
 from firmlake.tables.regular import read_regular
 from firmlake.tables.schemas import KIND_TYPES
 from firmlake.tables.tolerant import read_tolerantly

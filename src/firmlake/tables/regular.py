@@ -24,10 +24,9 @@ import pyarrow as pa
 from msgspec import Raw
 
 from firmlake.tables.columns import arrow_type, cast_column, read_csv
-from firmlake.tables.notes import Notes
-from firmlake.tables.objects import Layout, Shape, learn_layout, portions
-from firmlake.tables.reading import Leaf, Records
-from firmlake.tables.structs import NO_STRUCTS
+from firmlake.tables.leaves import Leaf
+from firmlake.tables.notes import Notes, Records
+from firmlake.tables.objects import NO_STRUCTS, Layout, Shape, learn_layout, portions
 from firmlake.tables.unknown import take_unknown, unknown_keys
 
 __all__ = ["read_regular"]

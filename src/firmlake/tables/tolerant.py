@@ -13,15 +13,14 @@ from typing import Any
 import polars as pl
 from msgspec import Raw
 
+from firmlake.tables.apart import take_apart
 from firmlake.tables.cells import DECIMALS, MisfitError, moved, plain, read_cell
 from firmlake.tables.columns import TEXTS, read_plain
-from firmlake.tables.notes import NOT_THERE, Notes
+from firmlake.tables.leaves import Leaf
+from firmlake.tables.notes import NOT_THERE, Notes, Records
 from firmlake.tables.number_texts import number_in
 from firmlake.tables.objects import Shape
-from firmlake.tables.reading import Leaf, Records
 from firmlake.tables.schemas import KIND_TYPES
-from firmlake.tables.singly import take_each
-from firmlake.tables.together import take_together
 
 __all__ = ["read_tolerantly"]
 
@@ -36,18 +35,13 @@ def read_tolerantly(shape: Shape, raws: Sequence[Raw], start: int) -> Records:
         raws: The records, at least one.
         start: Index of the first.
     """
-    notes = Notes(start)
-    taken: Sequence[Sequence[Raw]] | None = take_together(shape, raws, notes)
-    if taken is None:
-        notes = Notes(start)
-        taken = take_each(shape, raws, notes)
-    cells = dict(zip(shape.cells, taken, strict=True))
+    cells, notes = take_apart(shape, raws, start)
     read = read_plain(cells)
     for leaf, values in cells.items():
         if leaf.name not in read:
             read[leaf.name] = _read_field(leaf, values, notes)
-        if leaf.required and read[leaf.name].null_count():
-            _reject_lacking(leaf, read[leaf.name], notes)
+        for number in read[leaf.name].is_null().arg_true() if leaf.required else ():
+            notes.reject(number, leaf.path, None, NOT_THERE, "record")
     return notes.records([read[leaf.name] for leaf in shape.leaves], len(raws))
 
 
@@ -98,11 +92,3 @@ def _read_cell(number: int, leaf: Leaf, cell: Raw, received: Raw, notes: Notes) 
     if value is not None and leaf.kind in DECIMALS and value != (exact := moved(bytes(cell), leaf.shift)):
         notes.observe("rounded_value", leaf.path, plain(exact).encode(), number)
     return value
-
-
-def _reject_lacking(leaf: Leaf, column: pl.Series, notes: Notes) -> None:
-    """Reject the records that lack a required value, unless they are rejected already."""
-    known = notes.rejected()
-    for number in column.is_null().arg_true():
-        if number not in known:
-            notes.reject(number, leaf.path, None, NOT_THERE, "record")

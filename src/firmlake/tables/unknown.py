@@ -11,8 +11,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from firmlake.api.contract import Group
 from firmlake.tables.notes import Notes, read_text
-from firmlake.tables.objects import Layout, Place, Shape, portions
-from firmlake.tables.structs import ABSENT, make_form, make_struct, take_apart
+from firmlake.tables.objects import ABSENT, Layout, Place, Shape, decode_columns, make_form, make_struct, portions
 
 __all__ = ["names_company", "note_unknown", "take_unknown", "unknown_keys"]
 
@@ -39,7 +38,7 @@ def take_unknown(unknown: Layout, raws: Sequence[Raw], notes: Notes) -> None:
     """
     form = make_form(tuple((path, keys) for path, keys in unknown if keys or not path))
     for portion in portions(raws) if any(keys for _, keys in unknown) else ():
-        note_unknown(take_apart(form, b"[%b]" % b",".join(portion))[0], notes)
+        note_unknown(decode_columns(form, b"[%b]" % b",".join(portion))[0], notes)
 
 
 def note_unknown(values: Mapping[Place, Sequence[Raw]], notes: Notes) -> bytes:

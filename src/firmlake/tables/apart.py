@@ -1,4 +1,4 @@
-"""Take records of any shape apart, one by one; an absent key is null."""
+"""Take records apart into the values of their fields: all at once or, if anything is irregular, one by one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,81 @@ import msgspec
 from msgspec import Raw
 
 from firmlake.api.contract import Group
-from firmlake.tables.notes import EFFECTS, UNREADABLE, Notes
-from firmlake.tables.objects import NULL, Object, Shape, read_object
-from firmlake.tables.reading import Leaf
+from firmlake.tables.leaves import Leaf
+from firmlake.tables.notes import EFFECTS, Notes
+from firmlake.tables.objects import (
+    ABSENT,
+    NO_STRUCTS,
+    NULL,
+    UNREADABLE,
+    Object,
+    Shape,
+    decode_columns,
+    learn_layout,
+    make_form,
+    read_object,
+)
+from firmlake.tables.unknown import names_company, note_unknown, unknown_keys
 
-__all__ = ["take_each"]
+__all__ = ["take_apart"]
 
 NO_IDENTITY = "it has fields that are not documented, and does not say in a documented way which company it is"
 """Why the shape of a related party is unknown. With the documented fields alone it is a person, or anonymous."""
 
 
-def take_each(shape: Shape, raws: Sequence[Raw], notes: Notes) -> list[tuple[Raw, ...]]:
+def take_apart(shape: Shape, raws: Sequence[Raw], start: int) -> tuple[dict[Leaf, Sequence[Raw]], Notes]:
+    """Return the values of each field, one per record, and notes about everything else in the records.
+
+    Args:
+        shape: Of the records.
+        raws: Records, each valid JSON, at least one.
+        start: Index of the first.
+    """
+    notes = Notes(start)
+    taken: Sequence[Sequence[Raw]] | None = _take_together(shape, raws, notes)
+    if taken is None:
+        notes = Notes(start)
+        taken = _take_each(shape, raws, notes)
+    return dict(zip(shape.cells, taken, strict=True)), notes
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _take_together(shape: Shape, raws: Sequence[Raw], notes: Notes) -> list[list[Raw]] | None:
+    """Return the values of each field, one per record; None if a record is irregular.
+
+    Args:
+        shape: The shape of the records.
+        raws: Records, each valid JSON.
+        notes: Receives unknown fields. They are worthless if the result is None.
+    """
+    array = b"[%b]" % b",".join(raws)
+    try:
+        unknown = unknown_keys(shape, learn_layout(shape, raws))
+        if names_company(shape.group, unknown):
+            return None
+        layout = [(each.path, each.keys + keys) for each, (_, keys) in zip(shape.objects, unknown, strict=True)]
+        form = make_form(tuple(layout))
+        values, objects = decode_columns(form, array)
+        others = {(path, key): values.pop((path, key)) for path, keys in unknown for key in keys}
+        text = note_unknown(others, notes) if others else b""
+    except NO_STRUCTS:
+        return None
+    if others and shape.group.is_open and form.absent in zip(*objects, strict=True):
+        return None  # a record may have another shape
+    known = [*values.values()]
+    absent_count = sum(column.count(ABSENT) for column in known)
+    absent_count += sum(column.count(each) for column, each in zip(objects, form.absent, strict=True))
+    key_count = len(raws) * (len(known) + len(objects)) - absent_count
+    # Each key has one colon. More of them are in values, or belong to keys that stand twice.
+    left = array.count(b":") - key_count - text.count(b":")
+    if left and left != sum(msgspec.json.encode(column).count(b":") for column in known):
+        return None
+    return known
+
+
+def _take_each(shape: Shape, raws: Sequence[Raw], notes: Notes) -> list[tuple[Raw, ...]]:
     """Return the values of each field, one per record. The values of a repeated key become one value that never fits.
 
     Args:
@@ -39,7 +103,8 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> list[Raw]:
         content = read_object(raw)
     except UNREADABLE as error:
         content = {}
-        reason = "an object was expected" if isinstance(error, msgspec.ValidationError) else _unreadable(error)
+        is_other = isinstance(error, msgspec.ValidationError)
+        reason = "an object was expected" if is_other else f"not readable as JSON: {error}"
         notes.discard(number, "", raw, reason, "discard_value" if shape.group.is_open else "discard_record")
     merged = top.empty | content
     unknown = {key: content[key] for key in sorted(content.keys() - top.empty.keys())}
@@ -79,10 +144,6 @@ def _open(each: Object, value: Raw, unknown: dict[str, Raw], number: int, notes:
 def _strictest(leaves: Sequence[Leaf]) -> str:
     """Return the strictest mode of the values in an object."""
     return max({leaf.mode for leaf in leaves}, key=list(EFFECTS).index)
-
-
-def _unreadable(error: Exception) -> str:
-    return f"not readable as JSON: {error}"
 
 
 def _find_elsewhere(group: Group, cells: dict[str, Raw], unknown: dict[str, Raw]) -> str:
