@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from firmlake.tables.objects import (
     decode_columns,
     learn_layout,
     make_form,
+    paths_of,
     read_object,
 )
 from firmlake.tables.unknown import names_company, note_unknown, unknown_keys
@@ -32,7 +33,7 @@ NO_IDENTITY = "it has fields that are not documented, and does not say in a docu
 """Why the shape of a related party is unknown. With the documented fields alone it is a person, or anonymous."""
 
 
-def take_apart(shape: Shape, raws: Sequence[Raw], start: int) -> tuple[dict[Leaf, Sequence[Raw]], Notes]:
+def take_apart(shape: Shape, raws: Sequence[Raw], start: int) -> tuple[dict[Leaf, list[Raw]], Notes]:
     """Return the values of each field, one per record, and notes about everything else in the records.
 
     Args:
@@ -41,84 +42,62 @@ def take_apart(shape: Shape, raws: Sequence[Raw], start: int) -> tuple[dict[Leaf
         start: Index of the first.
     """
     notes = Notes(start)
-    taken: Sequence[Sequence[Raw]] | None = _take_together(shape, raws, notes)
+    taken = _take_together(shape, raws, notes)
     if taken is None:
         notes = Notes(start)
-        taken = _take_each(shape, raws, notes)
-    return dict(zip(shape.cells, taken, strict=True)), notes
+        rows = [_take(shape, _join_repeated(raw), number, notes) for number, raw in enumerate(raws)]
+        taken = {leaf: [row[leaf.path] for row in rows] for leaf in shape.cells}
+    return taken, notes
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _take_together(shape: Shape, raws: Sequence[Raw], notes: Notes) -> list[list[Raw]] | None:
-    """Return the values of each field, one per record; None if a record is irregular.
-
-    Args:
-        shape: The shape of the records.
-        raws: Records, each valid JSON.
-        notes: Receives unknown fields. They are worthless if the result is None.
-    """
+def _take_together(shape: Shape, raws: Sequence[Raw], notes: Notes) -> dict[Leaf, list[Raw]] | None:
+    """Return the values of each field; None if a record is irregular, and then what was noted is worthless."""
     array = b"[%b]" % b",".join(raws)
     try:
         unknown = unknown_keys(shape, learn_layout(shape, raws))
         if names_company(shape.group, unknown):
             return None
-        layout = [(each.path, each.keys + keys) for each, (_, keys) in zip(shape.objects, unknown, strict=True)]
+        layout = [(each.path, (*each.leaves, *keys)) for each, (_, keys) in zip(shape.objects, unknown, strict=True)]
         form = make_form(tuple(layout))
         values, objects = decode_columns(form, array)
-        others = {(path, key): values.pop((path, key)) for path, keys in unknown for key in keys}
+        others = {path: values[path] for path in paths_of(unknown)}
         text = note_unknown(others, notes) if others else b""
     except NO_STRUCTS:
         return None
     if others and shape.group.is_open and form.absent in zip(*objects, strict=True):
         return None  # a record may have another shape
-    known = [*values.values()]
-    absent_count = sum(column.count(ABSENT) for column in known)
+    known = {leaf: values[leaf.path] for leaf in shape.cells}
+    absent_count = sum(column.count(ABSENT) for column in known.values())
     absent_count += sum(column.count(each) for column, each in zip(objects, form.absent, strict=True))
     key_count = len(raws) * (len(known) + len(objects)) - absent_count
     # Each key has one colon. More of them are in values, or belong to keys that stand twice.
     left = array.count(b":") - key_count - text.count(b":")
-    if left and left != sum(msgspec.json.encode(column).count(b":") for column in known):
+    if left and left != sum(msgspec.json.encode(column).count(b":") for column in known.values()):
         return None
     return known
 
 
-def _take_each(shape: Shape, raws: Sequence[Raw], notes: Notes) -> list[tuple[Raw, ...]]:
-    """Return the values of each field, one per record. The values of a repeated key become one value that never fits.
-
-    Args:
-        shape: Of the records.
-        raws: Records, each valid JSON.
-        notes: Receives unknown keys, and records that are not objects.
-    """
-    rows = [_take(shape, _join_repeated(raw), place, notes) for place, raw in enumerate(raws)]
-    return list(zip(*rows, strict=True))
-
-
-def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> list[Raw]:
-    """Return the values of a record's fields, and note everything else it holds."""
+def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> dict[str, Raw]:
+    """Return the values of a record's fields by path, and note everything else it holds."""
     top, *inner = shape.objects
-    try:
-        content = read_object(raw)
-    except UNREADABLE as error:
-        content = {}
-        is_other = isinstance(error, msgspec.ValidationError)
-        reason = "an object was expected" if is_other else f"not readable as JSON: {error}"
-        notes.discard(number, "", raw, reason, "discard_value" if shape.group.is_open else "discard_record")
-    merged = top.empty | content
-    unknown = {key: content[key] for key in sorted(content.keys() - top.empty.keys())}
-    values = [merged[key] for key in top.keys]
-    for each in inner:
-        opened = _open(each, merged[each.path], unknown, number, notes)
-        values += [opened[key] for key in each.keys]
+    content = _open(top, raw, number, notes, "discard_value" if shape.group.is_open else "discard_record")
+    values: dict[str, Raw] = {}
+    unknown: dict[str, Raw] = {}
+    for each in shape.objects:
+        opened = content
+        if each.path:
+            opened = _open(each, content.get(each.path, NULL), number, notes, _strictest(each.leaves.values()))
+        values |= {leaf.path: opened.get(key, NULL) for key, leaf in each.leaves.items()}
+        others = sorted(opened.keys() - {*each.keys})
+        unknown |= {f"{each.path}.{key}" if each.path else key: opened[key] for key in others}
     if not unknown:
         return values
     if shape.group.elsewhere:
-        cells = {leaf.path: value for leaf, value in zip(shape.cells, values, strict=True)}
-        if found := _find_elsewhere(shape.group, cells, unknown):
+        if found := _find_elsewhere(shape.group, values, unknown):
             notes.observe("other_place", found, None, number)
-            values = list(cells.values())
         elif shape.group.is_open and not content.keys() & {each.path for each in inner}:
             notes.reject(number, "", None, NO_IDENTITY, "value")
     if unknown:
@@ -128,25 +107,28 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> list[Raw]:
     return values
 
 
-def _open(each: Object, value: Raw, unknown: dict[str, Raw], number: int, notes: Notes) -> dict[str, Raw]:
-    """Open an object inside a record; null counts as an empty object, and so does [], as PHP writes one."""
-    if bytes(value) in (b"null", b"[]"):
-        return each.empty
+def _open(each: Object, value: Raw, number: int, notes: Notes, mode: str) -> dict[str, Raw]:
+    """Open a record or an object inside it, in which null counts as an empty object, and so does [], as PHP writes one.
+
+    Anything else is discarded, in this mode.
+    """
+    if each.path and bytes(value) in (b"null", b"[]"):
+        return {}
     try:
-        content = read_object(value)
-    except UNREADABLE:
-        notes.discard(number, each.path, value, "an object was expected", _strictest(each.leaves))
-        return each.empty
-    unknown |= {f"{each.path}.{key}": content[key] for key in sorted(content.keys() - each.empty.keys())}
-    return each.empty | content
+        return read_object(value)
+    except UNREADABLE as error:
+        is_readable = each.path or isinstance(error, msgspec.ValidationError)
+        reason = "an object was expected" if is_readable else f"not readable as JSON: {error}"
+        notes.discard(number, each.path, value, reason, mode)
+        return {}
 
 
-def _strictest(leaves: Sequence[Leaf]) -> str:
+def _strictest(leaves: Iterable[Leaf]) -> str:
     """Return the strictest mode of the values in an object."""
     return max({leaf.mode for leaf in leaves}, key=list(EFFECTS).index)
 
 
-def _find_elsewhere(group: Group, cells: dict[str, Raw], unknown: dict[str, Raw]) -> str:
+def _find_elsewhere(group: Group, values: dict[str, Raw], unknown: dict[str, Raw]) -> str:
     """Move a company's identification to its place from wherever it was found; return where, or an empty text."""
     for prefix in {path.partition(".")[0] for way in group.elsewhere for path in way if "." in path} & unknown.keys():
         try:
@@ -156,10 +138,10 @@ def _find_elsewhere(group: Group, cells: dict[str, Raw], unknown: dict[str, Raw]
         del unknown[prefix]
         unknown |= {f"{prefix}.{key}": value for key, value in inner.items()}
     for way in group.elsewhere:
-        if all(_is_there(cells[path]) for path in way.values()):
+        if all(_is_there(values[path]) for path in way.values()):
             return ""
-        if all(_is_there(unknown.get(path, cells.get(path, NULL))) for path in way):
-            cells |= {usual: unknown.pop(path, cells.get(path, NULL)) for path, usual in way.items()}
+        if all(_is_there(unknown.get(path, values.get(path, NULL))) for path in way):
+            values |= {usual: unknown.pop(path, values.get(path, NULL)) for path, usual in way.items()}
             return ", ".join(way)
     return ""
 

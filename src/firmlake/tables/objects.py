@@ -22,12 +22,12 @@ __all__ = [
     "UNREADABLE",
     "Layout",
     "Object",
-    "Place",
     "Shape",
     "decode_columns",
     "learn_layout",
     "make_form",
     "make_struct",
+    "paths_of",
     "portions",
     "read_object",
     "shape_of",
@@ -36,9 +36,6 @@ __all__ = [
 NULL = Raw(b"null")
 Layout = tuple[tuple[str, tuple[str, ...]], ...]
 """The objects of a record, the record itself first: the path of each, empty for the record, and keys in it."""
-
-Place = tuple[str, str]
-"""An object's path, empty for the record itself, and a key in it."""
 
 ABSENT = Raw(b"\tnull")
 """Null after a character that begins no received value, so that absent keys can be counted."""
@@ -61,15 +58,13 @@ class Object(NamedTuple):
 
     Attributes:
         path: Its path; empty for the record itself.
-        empty: All its keys, with null for each.
-        keys: Those of its leaves.
-        leaves: Its fields; those of objects inside it are theirs.
+        keys: All its keys, including those of objects inside it.
+        leaves: Its fields by key; those of objects inside it are theirs.
     """
 
     path: str
-    empty: dict[str, Raw]
     keys: tuple[str, ...]
-    leaves: tuple[Leaf, ...]
+    leaves: dict[str, Leaf]
 
 
 class Form(NamedTuple):
@@ -77,12 +72,12 @@ class Form(NamedTuple):
 
     Attributes:
         decode: Decodes an array of records. Keys that the structs do not have are passed over.
-        places: The keys, object by object.
+        paths: Those of the keys, object by object.
         absent: What replaces an absent object, in the order of the objects.
     """
 
     decode: Callable[[bytes], list[Any]]
-    places: tuple[Place, ...]
+    paths: list[str]
     absent: tuple[Any, ...]
 
 
@@ -96,7 +91,7 @@ class Shape(NamedTuple):
     @property
     def cells(self) -> tuple[Leaf, ...]:
         """The fields, object by object: the order in which records are taken apart."""
-        return tuple(leaf for each in self.objects for leaf in each.leaves)
+        return tuple(leaf for each in self.objects for leaf in each.leaves.values())
 
 
 def portions(raws: Sequence[Raw]) -> Iterator[Sequence[Raw]]:
@@ -110,16 +105,15 @@ def shape_of(dataset: str, group: str, contract: ContractSettings = AS_IT_IS) ->
     leaves = leaves_of(dataset, group, contract)
     objects = []
     for prefix in dict.fromkeys(["", *(leaf.path.rpartition(".")[0] for leaf in leaves)]):
-        own = tuple(leaf for leaf in leaves if leaf.path.rpartition(".")[0] == prefix)
-        keys = tuple(leaf.path.rpartition(".")[2] for leaf in own)
-        every = keys if prefix else dict.fromkeys(leaf.path.partition(".")[0] for leaf in leaves)
-        objects.append(Object(prefix, dict.fromkeys(every, NULL), keys, own))
+        own = {leaf.path.rpartition(".")[2]: leaf for leaf in leaves if leaf.path.rpartition(".")[0] == prefix}
+        keys = own if prefix else dict.fromkeys(leaf.path.partition(".")[0] for leaf in leaves)
+        objects.append(Object(prefix, tuple(keys), own))
     return Shape(DATASETS[dataset].groups[group], tuple(leaves), tuple(objects))
 
 
 def learn_layout(shape: Shape, raws: Sequence[Raw]) -> Layout:
     """Return the layout of a group with the unknown keys of a sample, each after the key that it follows there."""
-    found = {each.path: list(each.empty) for each in shape.objects}
+    found = {each.path: list(each.keys) for each in shape.objects}
     for raw in raws[:: len(raws) // _LEARNT_FROM + 1]:
         content = read_object(raw)
         for path, keys in found.items():
@@ -133,13 +127,24 @@ def learn_layout(shape: Shape, raws: Sequence[Raw]) -> Layout:
 
 @lru_cache(maxsize=64)
 def make_form(layout: Layout) -> Form:
-    """Make the structs of a layout, in which an absent key is ABSENT."""
+    """Make the structs of a layout, in which an absent key is ABSENT.
+
+    Raises:
+        ValueError, TypeError: A key cannot be a field of a struct.
+    """
     (_, own), *inner = layout
     absent = tuple(make_struct((key, Raw, ABSENT) for key in keys)() for _, keys in inner)
     objects = [(path, type(each) | None, each) for (path, _), each in zip(inner, absent, strict=True)]
     record = make_struct([*((key, Raw, ABSENT) for key in own), *objects])
-    places = tuple((path, key) for path, keys in layout for key in keys)
-    return Form(msgspec.json.Decoder(list[record]).decode, places, absent)  # type: ignore[valid-type]
+    paths = paths_of(layout)
+    if len({*paths}) < len(paths):
+        raise ValueError  # a key with a point is spelled as a key of an object
+    return Form(msgspec.json.Decoder(list[record]).decode, paths, absent)  # type: ignore[valid-type]
+
+
+def paths_of(layout: Layout) -> list[str]:
+    """Return the paths of all keys, object by object."""
+    return [f"{path}.{key}" if path else key for path, keys in layout for key in keys]
 
 
 def make_struct(fields: Iterable[tuple[str, Any, Any]]) -> type[msgspec.Struct]:
@@ -155,18 +160,18 @@ def make_struct(fields: Iterable[tuple[str, Any, Any]]) -> type[msgspec.Struct]:
     )
 
 
-def decode_columns(form: Form, array: bytes) -> tuple[dict[Place, list[Any]], list[list[Any]]]:
+def decode_columns(form: Form, array: bytes) -> tuple[dict[str, list[Any]], list[list[Any]]]:
     """Decode an array of records.
 
     Returns:
-        The values of each key; and for each object inside the records its struct, or None.
+        The values of each key, by path; and for each object inside the records its struct, or None.
     """
     own = _columns(form.decode(array))
     count = len(own) - len(form.absent)
     values, objects = own[:count], own[count:]
     for column, absent in zip(objects, form.absent, strict=True):
         values += _columns([each or absent for each in column])
-    return dict(zip(form.places, values, strict=True)), objects
+    return dict(zip(form.paths, values, strict=True)), objects
 
 
 # ---------------------------------------------------------------------------------------------------------------------

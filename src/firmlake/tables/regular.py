@@ -186,7 +186,7 @@ def _read_lines(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFra
     types |= {column: pa.null() for column in columns if column.startswith("key:")}
     # Where texts keep their letters, so do keys and nulls; no text is null, or the skeleton would show it.
     has_text = any(leaf.kind == "text" for leaf in shape.leaves)
-    nulls = ["null", *{key for each in shape.objects for key in each.empty}] if has_text else [""]
+    nulls = ["null", *{key for each in shape.objects for key in each.keys}] if has_text else [""]
     table = read_csv(csv, columns, types, nulls)
     if table is None:
         raise ValueError
