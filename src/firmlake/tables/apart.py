@@ -20,15 +20,17 @@ from firmlake.tables.objects import (
     Object,
     Shape,
     decode_columns,
-    learn_layout,
     make_form,
     paths_of,
     read_object,
+    unknown_keys,
 )
-from firmlake.tables.unknown import names_company, note_unknown, unknown_keys
+from firmlake.tables.unknown import names_company, note_unknown
 
 __all__ = ["take_apart"]
 
+_LEARNT_FROM = 20
+"""Number of records sampled for unknown keys."""
 NO_IDENTITY = "it has fields that are not documented, and does not say in a documented way which company it is"
 """Why the shape of a related party is unknown. With the documented fields alone it is a person, or anonymous."""
 
@@ -57,7 +59,7 @@ def _take_together(shape: Shape, raws: Sequence[Raw], notes: Notes) -> dict[Leaf
     """Return the values of each field; None if a record is irregular, and then what was noted is worthless."""
     array = b"[%b]" % b",".join(raws)
     try:
-        unknown = unknown_keys(shape, learn_layout(shape, raws))
+        unknown = unknown_keys(shape, raws[:: len(raws) // _LEARNT_FROM + 1])
         if names_company(shape.group, unknown):
             return None
         layout = [(each.path, (*each.leaves, *keys)) for each, (_, keys) in zip(shape.objects, unknown, strict=True)]

@@ -24,13 +24,13 @@ __all__ = [
     "Object",
     "Shape",
     "decode_columns",
-    "learn_layout",
     "make_form",
     "make_struct",
     "paths_of",
     "portions",
     "read_object",
     "shape_of",
+    "unknown_keys",
 ]
 
 NULL = Raw(b"null")
@@ -46,8 +46,6 @@ NO_STRUCTS = (*UNREADABLE, ValueError, TypeError)
 
 _CACHED = 100_000
 """Bytes of text."""
-_LEARNT_FROM = 20
-"""Number of records sampled for unknown keys."""
 
 read_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _read_any = msgspec.json.Decoder(dict[str, Raw] | None).decode
@@ -111,18 +109,15 @@ def shape_of(dataset: str, group: str, contract: ContractSettings = AS_IT_IS) ->
     return Shape(DATASETS[dataset].groups[group], tuple(leaves), tuple(objects))
 
 
-def learn_layout(shape: Shape, raws: Sequence[Raw]) -> Layout:
-    """Return the layout of a group with the unknown keys of a sample, each after the key that it follows there."""
-    found = {each.path: list(each.keys) for each in shape.objects}
-    for raw in raws[:: len(raws) // _LEARNT_FROM + 1]:
+def unknown_keys(shape: Shape, raws: Iterable[Raw]) -> Layout:
+    """Return the keys of each object in some records that the contract does not have, as `extra_json` orders them."""
+    found: dict[str, set[str]] = {each.path: set() for each in shape.objects}
+    for raw in raws:
         content = read_object(raw)
-        for path, keys in found.items():
-            place = 0
-            for key in (_read_any(content.get(path, NULL)) or {}) if path else content:
-                if key not in keys:
-                    keys.insert(place, key)
-                place = keys.index(key) + 1
-    return tuple((path, tuple(keys)) for path, keys in found.items())
+        for each in shape.objects:
+            keys = (_read_any(content.get(each.path, NULL)) or {}) if each.path else content
+            found[each.path] |= keys.keys() - {*each.keys}
+    return tuple((path, tuple(sorted(keys))) for path, keys in found.items())
 
 
 @lru_cache(maxsize=64)

@@ -1,9 +1,9 @@
 """Read records in the fastest way: if they differ only in their digits, their values are read as a CSV.
 
 It takes two passes over the bytes. The first removes the digits; the rest of a record is its skeleton. Thousands of
-records share a few skeletons, and each skeleton is compared with the contract once: known keys in their order, none
-repeated, numbers bare, dates and texts quoted, texts of letters and digits only. A key may be absent, and unknown keys
-may occur where a sample of the records has them. A blank may follow a comma or colon.
+records share a few skeletons, and one record of each skeleton is compared with the contract: no key twice, numbers
+bare, dates and texts quoted, texts of letters and digits only. A key may be absent or unknown. A blank may follow
+commas or colons.
 
 The second pass removes quotes, braces and blanks, and letters unless they are part of a value. A colon becomes a comma,
 so that a column precedes each value and shows keys that contain a digit. Arrow's CSV reader converts the result to
@@ -17,29 +17,32 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
 from msgspec import Raw
 
 from firmlake.tables.columns import arrow_type, cast_column, read_csv
-from firmlake.tables.leaves import Leaf
 from firmlake.tables.notes import Notes, Records
-from firmlake.tables.objects import NO_STRUCTS, Layout, Shape, learn_layout, portions
-from firmlake.tables.unknown import take_unknown, unknown_keys
+from firmlake.tables.objects import NO_STRUCTS, Object, Shape, portions, read_object, unknown_keys
+from firmlake.tables.unknown import take_unknown
 
 __all__ = ["read_regular"]
 
-_SKELETON = {"date": rb'""|null', "codes": rb'\[(?:""(?:, ?"")*)?\]|null', "text": rb'"[A-Za-z]*"'}
-_NUMBER = rb"(?:null)?"
+_SKELETON = {
+    "date": re.compile(rb'""|null'),
+    "codes": re.compile(rb'\[(?:""(?:, ?"")*)?\]|null'),
+    "text": re.compile(rb'"[A-Za-z]*"'),
+}
+_NUMBER = re.compile(rb"(?:null)?")
 _ARRAY = re.compile(rb"\[[^\[\]\\]*\]")
 _TEXT = rb'"[^"\[\]\\]*"'
 _INNER = rb'\{(?:[^"\[\]{}\\]|%b|%b)*\}' % (_TEXT, _ARRAY.pattern)
 _OBJECT = rb'\{(?:[^"\[\]{}\\]|%b|%b|%b)*\}' % (_TEXT, _ARRAY.pattern, _INNER)
-_UNKNOWN = rb"%b|%b|%b|[A-Za-z+]*" % (_TEXT, _ARRAY.pattern, _OBJECT)
+_UNKNOWN = re.compile(rb"%b|%b|%b|[A-Za-z+]*" % (_TEXT, _ARRAY.pattern, _OBJECT))
 """An unknown value: a text without brackets and escapes, an array without others in it, an object two deep, a word."""
-_KEY = re.compile(rb'[^",:\[\]{}\\]*')
+_KEY = re.compile(r'[^",:\[\]{}\\]*')
 
 _DIGITS = b"0123456789.-"
 _MARKS = b'" {}'
@@ -47,13 +50,6 @@ _AS_CSV = bytes.maketrans(b":[]", b',""')
 _NO_CODES = pl.Series([[]], dtype=pl.List(pl.String))
 _WORTH = 200
 """Records that pay for a CSV of their own, on average."""
-
-
-class _Form(NamedTuple):
-    """The skeleton of records of a layout; and what each group of the expression is, after its path."""
-
-    skeleton: re.Pattern[bytes]
-    parts: list[tuple[str, Leaf | Literal["object", "unknown"]]]
 
 
 class _Lines(NamedTuple):
@@ -79,11 +75,9 @@ def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | Non
         return None
     notes = Notes(start)
     try:
-        counts, csv = _split(raws, _MARKS if "text" in kinds else _MARKS + string.ascii_letters.encode())
-        layout = learn_layout(shape, raws)
-        form = _make_form(shape, layout)
-        lines = {skeleton: _fit(form, skeleton, count) for skeleton, count in counts.items()}
-        take_unknown(unknown_keys(shape, layout), raws, notes)
+        examples, counts, csv = _split(raws, _MARKS if "text" in kinds else _MARKS + string.ascii_letters.encode())
+        lines = {skeleton: _fit(shape, examples[skeleton], count) for skeleton, count in counts.items()}
+        take_unknown(unknown_keys(shape, [*examples.values()]), raws, notes)
         if notes.count("new_field") != sum(each.unknown_count for each in lines.values()):
             return None  # an unknown key differs in its digits
         columns = _read_kinds(shape, raws, csv, lines).get_columns()
@@ -96,69 +90,68 @@ def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | Non
 # What follows raises a ValueError if a record is irregular.
 
 
-def _split(raws: Sequence[Raw], marks: bytes) -> tuple[Counter[bytes], bytes]:
-    """Split records into skeletons, each with the number of its records, and their values as a CSV."""
+def _split(raws: Sequence[Raw], marks: bytes) -> tuple[dict[bytes, Raw], Counter[bytes], bytes]:
+    """Split records into skeletons, each with an example and the number of its records, and their values as a CSV."""
+    examples: dict[bytes, Raw] = {}
     counts: Counter[bytes] = Counter()
     csv: list[bytes] = []
     for portion in portions(raws):
         text = b"\n".join(portion)
-        counts.update(text.translate(None, _DIGITS).split(b"\n"))
-        csv.append(text.translate(_AS_CSV, marks))
-        if len(counts) > counts.total() // 8 + 16:
+        skeletons = text.translate(None, _DIGITS).split(b"\n")
+        counts.update(skeletons)
+        if len(skeletons) != len(portion) or len(counts) > counts.total() // 8 + 16:
             raise ValueError
-    if counts.total() != len(raws):
-        raise ValueError
-    return counts, b"\n".join(csv)
+        examples |= {new: portion[skeletons.index(new)] for new in counts.keys() - examples.keys()}
+        csv.append(text.translate(_AS_CSV, marks))
+    return examples, counts, b"\n".join(csv)
 
 
-def _make_form(shape: Shape, layout: Layout) -> _Form:
-    """Make the expression for the skeletons of a layout."""
-    leaves, objects = {leaf.path: leaf for leaf in shape.leaves}, dict(layout)
-    parts: list[tuple[str, Leaf | Literal["object", "unknown"]]] = []
-
-    def keys_of(path: str) -> bytes:
-        """Make the pattern of an object. Its commas are right, since records are valid JSON."""
-        pattern, names = b"", set()
-        for key in objects[path]:
-            full, name = f"{path}.{key}" if path else key, key.encode().translate(None, _DIGITS)
-            if name in names or not _KEY.fullmatch(name):
-                raise ValueError  # of keys that look alike, the expression would try every combination
-            names.add(name)
-            if not path and key in objects:
-                parts.append((full, "object"))
-                value = keys_of(key) + b"|null"
-            elif leaf := leaves.get(full):
-                parts.append((full, leaf))
-                value = _SKELETON.get(leaf.kind, _NUMBER)
-            else:
-                parts.append((full, "unknown"))
-                value = _UNKNOWN
-            pattern += rb'(?:,? ?"%b": ?(%b))?' % (re.escape(name), value)
-        return rb"\{%b\}" % pattern
-
-    return _Form(re.compile(keys_of("")), parts)
-
-
-def _fit(form: _Form, skeleton: bytes, count: int) -> _Lines:
-    """Work out the CSV of records with a skeleton."""
-    match = form.skeleton.fullmatch(skeleton)
-    if match is None:
-        raise ValueError
+def _fit(shape: Shape, example: Raw, count: int) -> _Lines:
+    """Work out the CSV of the records of a skeleton from one of them."""
+    inner = {each.path: each for each in shape.objects}
     columns: list[str] = []
-    nulls = codes = unknown = 0
-    for (path, part), value in zip(form.parts, match.groups(), strict=True):
-        if isinstance(part, Leaf):
-            nulls += value in (None, b"null")
-            codes += value.count(b'""') if value and part.kind == "codes" else 0
-            columns += [] if value is None else [f"key:{path}", part.name]
-        elif value is not None and part == "object":
-            columns += [f"key:{path}"]
-            columns += [f"blank:{path}"] if value in (b"{}", b"null") else []
-        elif value is not None:
-            unknown += 1
-            plain = _ARRAY.sub(b"", value)
-            columns += [f"blank:{path}:{number}" for number in range(2 + plain.count(b",") + plain.count(b":"))]
+    values = codes = unknown = 0
+
+    def add(each: Object, raw: Raw) -> None:
+        nonlocal values, codes, unknown
+        content = read_object(raw)
+        if not _is_plain(content, bytes(raw)):
+            raise ValueError
+        for key, value in content.items():
+            path, text = f"{each.path}.{key}" if each.path else key, bytes(value).translate(None, _DIGITS)
+            columns.append(f"key:{path}")
+            if leaf := each.leaves.get(key):
+                if not _SKELETON.get(leaf.kind, _NUMBER).fullmatch(text):
+                    raise ValueError
+                columns.append(leaf.name)
+                values += text != b"null"
+                codes += text.count(b'""') if leaf.kind == "codes" else 0
+            elif key not in each.keys:
+                if not _UNKNOWN.fullmatch(text):
+                    raise ValueError
+                columns[-1] = f"blank:{path}"
+                plain = _ARRAY.sub(b"", text)
+                columns.extend(f"blank:{path}:{number}" for number in range(1 + plain.count(b",") + plain.count(b":")))
+                unknown += 1
+            elif text in (b"{}", b"null"):
+                columns.append(f"blank:{path}")
+            else:
+                add(inner[key], value)
+
+    add(shape.objects[0], example)
+    nulls = len(shape.leaves) - values
     return _Lines(tuple(columns), count, count * nulls, count * codes, count * unknown)
+
+
+def _is_plain(content: Mapping[str, Raw], raw: bytes) -> bool:
+    """Tell whether an object has no key twice and none with escapes, and blanks after all commas or colons or none."""
+    if not all(_KEY.fullmatch(key) for key in content):
+        return False
+    return any(
+        raw == b"{%b}" % comma.join(b'"%b"%b%b' % (key.encode(), colon, value) for key, value in content.items())
+        for comma in (b",", b", ")
+        for colon in (b":", b": ")
+    )
 
 
 def _read_kinds(shape: Shape, raws: Sequence[Raw], csv: bytes, lines: Mapping[bytes, _Lines]) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Unknown fields: found in a sample of the records, taken from all of them, and written as `extra_json`."""
+"""Unknown fields: taken from all records, noted, and written as `extra_json`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ from msgspec import UNSET, Raw, UnsetType
 
 from firmlake.api.contract import Group
 from firmlake.tables.notes import Notes, read_text
-from firmlake.tables.objects import ABSENT, Layout, Shape, decode_columns, make_form, make_struct, paths_of, portions
+from firmlake.tables.objects import ABSENT, Layout, decode_columns, make_form, make_struct, paths_of, portions
 
-__all__ = ["names_company", "note_unknown", "take_unknown", "unknown_keys"]
+__all__ = ["names_company", "note_unknown", "take_unknown"]
 
 _LINES = msgspec.json.Encoder().encode_lines
-
-
-def unknown_keys(shape: Shape, layout: Layout) -> Layout:
-    """Return the keys of each object in a layout that the contract does not have, as `extra_json` orders them."""
-    pairs = zip(shape.objects, layout, strict=True)
-    return tuple((path, tuple(sorted({*keys} - {*each.keys}))) for each, (path, keys) in pairs)
 
 
 def names_company(group: Group, unknown: Layout) -> bool:
