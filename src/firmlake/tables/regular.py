@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -24,6 +24,7 @@ import pyarrow as pa
 from msgspec import Raw
 
 from firmlake.tables.columns import arrow_type, cast_column, read_csv
+from firmlake.tables.leaves import Leaf
 from firmlake.tables.notes import Notes, Records
 from firmlake.tables.objects import NO_STRUCTS, Object, Shape, portions, read_object, unknown_keys
 from firmlake.tables.unknown import take_unknown
@@ -36,6 +37,7 @@ _SKELETON = {
     "text": re.compile(rb'"[A-Za-z]*"'),
 }
 _NUMBER = re.compile(rb"(?:null)?")
+_EMPTY = (b"null", b"{}")
 _ARRAY = re.compile(rb"\[[^\[\]\\]*\]")
 _TEXT = rb'"[^"\[\]\\]*"'
 _INNER = rb'\{(?:[^"\[\]{}\\]|%b|%b)*\}' % (_TEXT, _ARRAY.pattern)
@@ -56,10 +58,10 @@ class _Lines(NamedTuple):
     """The records of a skeleton: their columns in the CSV, and what is in all of them together."""
 
     columns: tuple[str, ...]
-    record_count: int = 0
-    null_count: int = 0
-    code_count: int = 0
-    unknown_count: int = 0
+    record_count: int
+    null_count: int
+    code_count: int
+    unknown_count: int
 
 
 def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | None:
@@ -108,39 +110,38 @@ def _split(raws: Sequence[Raw], marks: bytes) -> tuple[dict[bytes, Raw], Counter
 
 def _fit(shape: Shape, example: Raw, count: int) -> _Lines:
     """Work out the CSV of the records of a skeleton from one of them."""
-    inner = {each.path: each for each in shape.objects}
     columns: list[str] = []
     values = codes = unknown = 0
-
-    def add(each: Object, raw: Raw) -> None:
-        nonlocal values, codes, unknown
-        content = read_object(raw)
-        if not _is_plain(content, bytes(raw)):
-            raise ValueError
-        for key, value in content.items():
-            path, text = f"{each.path}.{key}" if each.path else key, bytes(value).translate(None, _DIGITS)
-            columns.append(f"key:{path}")
-            if leaf := each.leaves.get(key):
-                if not _SKELETON.get(leaf.kind, _NUMBER).fullmatch(text):
-                    raise ValueError
-                columns.append(leaf.name)
-                values += text != b"null"
-                codes += text.count(b'""') if leaf.kind == "codes" else 0
-            elif key not in each.keys:
-                if not _UNKNOWN.fullmatch(text):
-                    raise ValueError
-                columns[-1] = f"blank:{path}"
-                plain = _ARRAY.sub(b"", text)
-                columns.extend(f"blank:{path}:{number}" for number in range(1 + plain.count(b",") + plain.count(b":")))
-                unknown += 1
-            elif text in (b"{}", b"null"):
-                columns.append(f"blank:{path}")
-            else:
-                add(inner[key], value)
-
-    add(shape.objects[0], example)
+    for path, part, text in _keys_in(shape, shape.objects[0], example):
+        if isinstance(part, Leaf):
+            if not _SKELETON.get(part.kind, _NUMBER).fullmatch(text):
+                raise ValueError
+            columns += [f"key:{path}", part.name]
+            values += text != b"null"
+            codes += text.count(b'""') if part.kind == "codes" else 0
+        elif part:
+            columns += [f"key:{path}", f"blank:{path}"] if text in _EMPTY else [f"key:{path}"]
+        else:
+            if not _UNKNOWN.fullmatch(text):
+                raise ValueError
+            plain = _ARRAY.sub(b"", text)
+            columns += [f"blank:{path}:{number}" for number in range(2 + plain.count(b",") + plain.count(b":"))]
+            unknown += 1
     nulls = len(shape.leaves) - values
     return _Lines(tuple(columns), count, count * nulls, count * codes, count * unknown)
+
+
+def _keys_in(shape: Shape, each: Object, raw: Raw) -> Iterator[tuple[str, Leaf | Object | None, bytes]]:
+    """Yield the path of each key, its field or object, or None if it is unknown, and the skeleton of its value."""
+    content = read_object(raw)
+    if not _is_plain(content, bytes(raw)):
+        raise ValueError
+    inner = {other.path: other for other in shape.objects if other.path} if not each.path else {}
+    for key, value in content.items():
+        part, text = each.leaves.get(key) or inner.get(key), bytes(value).translate(None, _DIGITS)
+        yield f"{each.path}.{key}" if each.path else key, part, text
+        if isinstance(part, Object) and text not in _EMPTY:
+            yield from _keys_in(shape, part, value)
 
 
 def _is_plain(content: Mapping[str, Raw], raw: bytes) -> bool:
@@ -189,10 +190,12 @@ def _read_lines(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFra
         for leaf in shape.leaves
     ]
     frame = pl.DataFrame([column for column in read if column is not None])
+    if frame.width < len(shape.leaves):
+        raise ValueError
     absent = frame.null_count().row(0, named=True)
     codes = sum(frame[leaf.name].list.len().sum() for leaf in shape.leaves if leaf.kind == "codes")
-    found = (len(frame), sum(absent.values()), codes)
-    if frame.width < len(shape.leaves) or found != tuple(map(sum, zip(*(each[1:4] for each in lines), strict=True))):
+    expected = tuple(map(sum, zip(*(each[1:4] for each in lines), strict=True)))
+    if (len(frame), sum(absent.values()), codes) != expected:
         raise ValueError
     if any(absent[leaf.name] for leaf in shape.leaves if leaf.required):
         raise ValueError
