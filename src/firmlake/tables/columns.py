@@ -60,14 +60,17 @@ def read_plain(cells: Mapping[Leaf, Sequence[Raw]]) -> dict[str, pl.Series]:
     return read
 
 
-def read_csv(csv: bytes, columns: Sequence[str], types: Mapping[str, pa.DataType], nulls: list[str]) -> pa.Table | None:
-    """Read lines of values; None if one is not of its column's type.
+def read_csv(csv: bytes, columns: Sequence[str], types: Mapping[str, pa.DataType], nulls: list[str]) -> pa.Table:
+    """Read lines of values.
 
     Args:
         csv: The lines.
         columns: The column of each value in a line.
         types: The columns to be read; one that the lines do not have is null.
         nulls: What is null. Texts are null where the empty text is, and only unquoted.
+
+    Raises:
+        ValueError: A value is not of its column's type.
     """
     try:
         return pyarrow.csv.read_csv(
@@ -83,7 +86,7 @@ def read_csv(csv: bytes, columns: Sequence[str], types: Mapping[str, pa.DataType
             ),
         )
     except pa.ArrowException:
-        return None
+        raise ValueError from None
 
 
 def arrow_type(leaf: Leaf) -> pa.DataType:
@@ -94,10 +97,16 @@ def arrow_type(leaf: Leaf) -> pa.DataType:
     return pa.decimal128(38, DECIMALS[leaf.kind][1] - leaf.shift) if leaf.kind in DECIMALS else _ARROW[leaf.kind]
 
 
-def cast_column(leaf: Leaf, raw: pl.Series) -> pl.Series | None:
-    """Cast a column to the type of its field; None if a value does not fit."""
+def cast_column(leaf: Leaf, raw: pl.Series) -> pl.Series:
+    """Cast a column to the type of its field.
+
+    Raises:
+        ValueError: A value does not fit.
+    """
     column = raw.cast(KIND_TYPES[leaf.kind], strict=False)  # a value that is too big becomes null
-    return column if column.null_count() == raw.null_count() and _fits(leaf, column) else None
+    if column.null_count() > raw.null_count() or not _fits(leaf, column):
+        raise ValueError
+    return column
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -105,31 +114,29 @@ def cast_column(leaf: Leaf, raw: pl.Series) -> pl.Series | None:
 
 def _read_numbers(leaves: Sequence[Leaf], cells: Mapping[Leaf, Sequence[Raw]]) -> dict[str, pl.Series]:
     """Read numbers and dates of many fields at once, halving the fields as long as a value is irregular."""
-    columns = _read_columns(leaves, [cells[leaf] for leaf in leaves]) if leaves else []
-    if columns is not None or len(leaves) == 1:
-        return {column.name: column for column in columns or ()}
-    half = len(leaves) // 2
-    return _read_numbers(leaves[:half], cells) | _read_numbers(leaves[half:], cells)
+    if not leaves:
+        return {}
+    try:
+        return _read_together(leaves, [cells[leaf] for leaf in leaves])
+    except ValueError:
+        half = len(leaves) // 2
+        return _read_numbers(leaves[:half], cells) | _read_numbers(leaves[half:], cells) if half else {}
 
 
-def _read_columns(leaves: Sequence[Leaf], columns: Sequence[Sequence[Raw]]) -> list[pl.Series] | None:
-    """Read numbers and dates, if all of them are plain."""
+def _read_together(leaves: Sequence[Leaf], columns: Sequence[Sequence[Raw]]) -> dict[str, pl.Series]:
+    """Read numbers and dates; raise a ValueError if one is not plain."""
+    if any(leaf.shift and leaf.kind not in DECIMALS for leaf in leaves):
+        raise ValueError
     lines, count = _LINES([*zip(*columns, strict=True)]), len(columns[0])  # a list: msgspec 0.22 leaks iterators
     bare = _QUOTED if any(leaf.kind == "date" for leaf in leaves) else _BARE
     if lines.translate(None, bare) != b"[]" * count or _MANY in lines.translate(_DIGITS):
-        return None
-    if any(leaf.shift and leaf.kind not in DECIMALS for leaf in leaves):
-        return None
+        raise ValueError
     types = {leaf.name: arrow_type(leaf) for leaf in leaves}
     table = read_csv(lines.translate(None, b"[]"), [*types], types, ["null", "\tnull"])
-    if table is None or len(table) != count:
-        return None
     quoted = sum(count - table[leaf.name].null_count for leaf in leaves if leaf.kind == "date")
-    if lines.count(b'"') != 2 * quoted:
-        return None  # the rest are those of numbers in strings
-    finished = [cast_column(leaf, pl.Series(leaf.name, _move_point(leaf, table[leaf.name]))) for leaf in leaves]
-    whole = [column for column in finished if column is not None]
-    return whole if len(whole) == len(leaves) else None
+    if len(table) != count or lines.count(b'"') != 2 * quoted:  # other quotes are those of numbers in strings
+        raise ValueError
+    return {leaf.name: cast_column(leaf, pl.Series(leaf.name, _move_point(leaf, table[leaf.name]))) for leaf in leaves}
 
 
 def _move_point(leaf: Leaf, column: pa.ChunkedArray) -> pa.Array:

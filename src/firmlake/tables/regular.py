@@ -182,22 +182,18 @@ def _read_lines(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFra
     has_text = any(leaf.kind == "text" for leaf in shape.leaves)
     nulls = ["null", *{key for each in shape.objects for key in each.keys}] if has_text else [""]
     table = read_csv(csv, columns, types, nulls)
-    if table is None:
-        raise ValueError
     raw = pl.DataFrame(pl.from_arrow(table.select([leaf.name for leaf in shape.leaves])))
-    read = [
-        _read_codes(raw[leaf.name]) if leaf.kind == "codes" else cast_column(leaf, raw[leaf.name])
-        for leaf in shape.leaves
-    ]
-    frame = pl.DataFrame([column for column in read if column is not None])
-    if frame.width < len(shape.leaves):
-        raise ValueError
+    frame = pl.DataFrame(
+        [
+            _read_codes(raw[leaf.name]) if leaf.kind == "codes" else cast_column(leaf, raw[leaf.name])
+            for leaf in shape.leaves
+        ]
+    )
     absent = frame.null_count().row(0, named=True)
     codes = sum(frame[leaf.name].list.len().sum() for leaf in shape.leaves if leaf.kind == "codes")
     expected = tuple(map(sum, zip(*(each[1:4] for each in lines), strict=True)))
-    if (len(frame), sum(absent.values()), codes) != expected:
-        raise ValueError
-    if any(absent[leaf.name] for leaf in shape.leaves if leaf.required):
+    is_lacking = any(absent[leaf.name] for leaf in shape.leaves if leaf.required)
+    if is_lacking or (len(frame), sum(absent.values()), codes) != expected:
         raise ValueError
     return frame
 
