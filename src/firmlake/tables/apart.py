@@ -14,18 +14,19 @@ from firmlake.tables.leaves import Leaf
 from firmlake.tables.notes import EFFECTS, Notes
 from firmlake.tables.objects import (
     ABSENT,
-    NO_STRUCTS,
+    IRREGULAR,
     NULL,
     UNREADABLE,
     Object,
     Shape,
     decode_columns,
+    join_path,
     make_form,
     paths_of,
     read_object,
     unknown_keys,
 )
-from firmlake.tables.unknown import names_company, note_unknown
+from firmlake.tables.unknown import note_unknown
 
 __all__ = ["take_apart"]
 
@@ -44,33 +45,30 @@ def take_apart(shape: Shape, raws: Sequence[Raw], start: int) -> tuple[dict[Leaf
         start: Index of the first.
     """
     notes = Notes(start)
-    taken = _take_together(shape, raws, notes)
-    if taken is None:
+    try:
+        return _take_together(shape, raws, notes), notes
+    except IRREGULAR:
         notes = Notes(start)
-        rows = [_take(shape, _join_repeated(raw), number, notes) for number, raw in enumerate(raws)]
-        taken = {leaf: [row[leaf.path] for row in rows] for leaf in shape.cells}
-    return taken, notes
+    rows = [_take(shape, _join_repeated(raw), number, notes) for number, raw in enumerate(raws)]
+    return {leaf: [row[leaf.path] for row in rows] for leaf in shape.cells}, notes
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _take_together(shape: Shape, raws: Sequence[Raw], notes: Notes) -> dict[Leaf, list[Raw]] | None:
-    """Return the values of each field; None if a record is irregular, and then what was noted is worthless."""
+def _take_together(shape: Shape, raws: Sequence[Raw], notes: Notes) -> dict[Leaf, list[Raw]]:
+    """Return the values of each field; raise a ValueError or another of `IRREGULAR` if a record is irregular."""
     array = b"[%b]" % b",".join(raws)
-    try:
-        unknown = unknown_keys(shape, raws[:: len(raws) // _LEARNT_FROM + 1])
-        if names_company(shape.group, unknown):
-            return None
-        layout = [(each.path, (*each.leaves, *keys)) for each, (_, keys) in zip(shape.objects, unknown, strict=True)]
-        form = make_form(tuple(layout))
-        values, objects = decode_columns(form, array)
-        others = {path: values[path] for path in paths_of(unknown)}
-        text = note_unknown(others, notes) if others else b""
-    except NO_STRUCTS:
-        return None
+    unknown = unknown_keys(shape, raws[:: len(raws) // _LEARNT_FROM + 1])
+    if _names_company(shape.group, paths_of(unknown)):
+        raise ValueError
+    layout = [(each.path, (*each.leaves, *keys)) for each, (_, keys) in zip(shape.objects, unknown, strict=True)]
+    form = make_form(tuple(layout))
+    values, objects = decode_columns(form, array)
+    others = {path: values[path] for path in paths_of(unknown)}
+    text = note_unknown(others, notes) if others else b""
     if others and shape.group.is_open and form.absent in zip(*objects, strict=True):
-        return None  # a record may have another shape
+        raise ValueError  # a record may have another shape
     known = {leaf: values[leaf.path] for leaf in shape.cells}
     absent_count = sum(column.count(ABSENT) for column in known.values())
     absent_count += sum(column.count(each) for column, each in zip(objects, form.absent, strict=True))
@@ -78,7 +76,7 @@ def _take_together(shape: Shape, raws: Sequence[Raw], notes: Notes) -> dict[Leaf
     # Each key has one colon. More of them are in values, or belong to keys that stand twice.
     left = array.count(b":") - key_count - text.count(b":")
     if left and left != sum(msgspec.json.encode(column).count(b":") for column in known.values()):
-        return None
+        raise ValueError
     return known
 
 
@@ -86,15 +84,15 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> dict[str, Raw]:
     """Return the values of a record's fields by path, and note everything else it holds."""
     top, *inner = shape.objects
     content = _open(top, raw, number, notes, "discard_value" if shape.group.is_open else "discard_record")
+    objects = [content]
+    for each in inner:
+        mode = _strictest(each.leaves.values())
+        objects.append(_open(each, content.get(each.path, NULL), number, notes, mode))
     values: dict[str, Raw] = {}
     unknown: dict[str, Raw] = {}
-    for each in shape.objects:
-        opened = content
-        if each.path:
-            opened = _open(each, content.get(each.path, NULL), number, notes, _strictest(each.leaves.values()))
+    for each, opened in zip(shape.objects, objects, strict=True):
         values |= {leaf.path: opened.get(key, NULL) for key, leaf in each.leaves.items()}
-        others = sorted(opened.keys() - {*each.keys})
-        unknown |= {f"{each.path}.{key}" if each.path else key: opened[key] for key in others}
+        unknown |= {join_path(each.path, key): opened[key] for key in sorted(opened.keys() - {*each.keys})}
     if not unknown:
         return values
     if shape.group.elsewhere:
@@ -146,6 +144,12 @@ def _find_elsewhere(group: Group, values: dict[str, Raw], unknown: dict[str, Raw
             values |= {usual: unknown.pop(path, values.get(path, NULL)) for path, usual in way.items()}
             return ", ".join(way)
     return ""
+
+
+def _names_company(group: Group, unknown: Iterable[str]) -> bool:
+    """Tell whether unknown keys are among those by which services name the related company."""
+    names = {name for way in group.elsewhere for path in way for name in (path, path.partition(".")[0])}
+    return not names.isdisjoint(unknown)
 
 
 def _is_there(value: Raw) -> bool:

@@ -17,13 +17,14 @@ from firmlake.tables.leaves import AS_IT_IS, Leaf, leaves_of
 
 __all__ = [
     "ABSENT",
-    "NO_STRUCTS",
+    "IRREGULAR",
     "NULL",
     "UNREADABLE",
     "Layout",
     "Object",
     "Shape",
     "decode_columns",
+    "join_path",
     "make_form",
     "make_struct",
     "paths_of",
@@ -41,8 +42,8 @@ ABSENT = Raw(b"\tnull")
 """Null after a character that begins no received value, so that absent keys can be counted."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The exceptions that reading any JSON may raise."""
-NO_STRUCTS = (*UNREADABLE, ValueError, TypeError)
-"""What is raised where structs cannot hold the records, or a key cannot be a field of a struct."""
+IRREGULAR = (*UNREADABLE, ValueError, TypeError)
+"""What is raised where records cannot be read together. Structs raise a TypeError for some keys."""
 
 _CACHED = 100_000
 """Bytes of text."""
@@ -139,7 +140,12 @@ def make_form(layout: Layout) -> Form:
 
 def paths_of(layout: Layout) -> list[str]:
     """Return the paths of all keys, object by object."""
-    return [f"{path}.{key}" if path else key for path, keys in layout for key in keys]
+    return [join_path(path, key) for path, keys in layout for key in keys]
+
+
+def join_path(path: str, key: str) -> str:
+    """Return the path of a key in an object."""
+    return f"{path}.{key}" if path else key
 
 
 def make_struct(fields: Iterable[tuple[str, Any, Any]]) -> type[msgspec.Struct]:

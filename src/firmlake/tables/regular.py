@@ -26,7 +26,7 @@ from msgspec import Raw
 from firmlake.tables.columns import arrow_type, cast_column, read_csv
 from firmlake.tables.leaves import Leaf
 from firmlake.tables.notes import Notes, Records
-from firmlake.tables.objects import NO_STRUCTS, Object, Shape, portions, read_object, unknown_keys
+from firmlake.tables.objects import IRREGULAR, Object, Shape, join_path, portions, read_object, unknown_keys
 from firmlake.tables.unknown import take_unknown
 
 __all__ = ["read_regular"]
@@ -81,9 +81,9 @@ def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | Non
         lines = {skeleton: _fit(shape, examples[skeleton], count) for skeleton, count in counts.items()}
         take_unknown(unknown_keys(shape, [*examples.values()]), raws, notes)
         if notes.count("new_field") != sum(each.unknown_count for each in lines.values()):
-            return None  # an unknown key differs in its digits
+            raise ValueError  # an unknown key differs in its digits
         columns = _read_kinds(shape, raws, csv, lines).get_columns()
-    except NO_STRUCTS:
+    except IRREGULAR:
         return None
     return notes.records(columns, len(raws))
 
@@ -139,7 +139,7 @@ def _keys_in(shape: Shape, each: Object, raw: Raw) -> Iterator[tuple[str, Leaf |
     inner = {other.path: other for other in shape.objects if other.path} if not each.path else {}
     for key, value in content.items():
         part, text = each.leaves.get(key) or inner.get(key), bytes(value).translate(None, _DIGITS)
-        yield f"{each.path}.{key}" if each.path else key, part, text
+        yield join_path(each.path, key), part, text
         if isinstance(part, Object) and text not in _EMPTY:
             yield from _keys_in(shape, part, value)
 

@@ -38,9 +38,8 @@ __all__ = [
     "check_landed",
     "check_staged",
     "finish_stage",
-    "is_staged",
     "read_manifest",
-    "read_shard_manifest",
+    "read_staged_shard",
     "required_manifest",
     "stage_shard",
     "stage_shards",
@@ -87,7 +86,7 @@ def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manif
     segments = _segments(run, shard)
     manifest = Manifest(run_id=run.run_id, files=(), segments=segments, contract=run.plan.contract)
     earlier = _read_manifest(marker)
-    if earlier and msgspec.structs.replace(earlier, files=()) == manifest and is_staged(run, earlier):
+    if earlier and msgspec.structs.replace(earlier, files=()) == manifest and _is_staged(run, earlier):
         return earlier
     tables = flatten_shard(run, shard, progress)
     files = tuple(_write_table(run, table, f"shard={shard:05}", frame) for table, frame in tables.items())
@@ -137,12 +136,13 @@ def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
     return manifest
 
 
-def read_shard_manifest(run: Run, shard: int) -> Manifest | None:
-    """Read the manifest of a shard; None if it is not staged, or more has landed since."""
+def read_staged_shard(run: Run, shard: int) -> Manifest | None:
+    """Read the manifest of a shard; None if it is not staged, a file was changed, or more has landed since."""
     manifest = _read_manifest(_marker(run, shard))
+    if manifest is None or manifest.schema_version != SCHEMA_VERSION:
+        return None
     landed = {_name(run, path) for path in list_segments(run.folders.landing(run.run_id, shard))}
-    is_current = manifest is not None and manifest.segments.keys() == landed
-    return manifest if is_current and manifest and manifest.schema_version == SCHEMA_VERSION else None
+    return manifest if manifest.segments.keys() == landed and _is_staged(run, manifest) else None
 
 
 def read_manifest(run: Run) -> Manifest | None:
@@ -179,15 +179,6 @@ def answers_lost(run: Run) -> str:
     )
 
 
-def is_staged(run: Run, manifest: Manifest) -> bool:
-    """Return whether every file of a manifest exists and is unchanged."""
-    try:
-        check_staged(run, manifest)
-    except DamagedError:
-        return False
-    return True
-
-
 def check_staged(run: Run, manifest: Manifest) -> None:
     """Check that the staged files exist and are unchanged.
 
@@ -207,6 +198,14 @@ def _check(folder: Path, checksums: Mapping[str, str], next_step: str) -> None:
         path = folder / name
         if not path.exists() or sha256_of(path) != sha256:
             raise DamagedError(f"{path} is missing or was changed", next_step)
+
+
+def _is_staged(run: Run, manifest: Manifest) -> bool:
+    try:
+        check_staged(run, manifest)
+    except DamagedError:
+        return False
+    return True
 
 
 def _leave_signals_to_parent() -> None:

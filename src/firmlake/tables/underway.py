@@ -13,7 +13,7 @@ from firmlake.core.settings import RunSettings
 from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress
 from firmlake.landing.segments import list_segments
-from firmlake.tables.stage import is_staged, read_shard_manifest
+from firmlake.tables.stage import read_staged_shard
 from firmlake.tables.tracked import companies, list_tracks, requests
 
 __all__ = ["Underway", "is_recent", "read_underway"]
@@ -103,8 +103,8 @@ _MONTH = 31
 
 def _read_staged(run: Run, shard: int) -> tuple[pl.LazyFrame, pl.LazyFrame] | None:
     """Return the tables `companies` and `requests` of a shard; None if it is not completely staged."""
-    manifest = read_shard_manifest(run, shard)
-    if manifest is None or not is_staged(run, manifest):
+    manifest = read_staged_shard(run, shard)
+    if manifest is None:
         return None
     folder = run.folders.staged(run.run_id)
     tables = {

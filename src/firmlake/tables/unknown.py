@@ -9,19 +9,12 @@ from itertools import starmap
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from firmlake.api.contract import Group
 from firmlake.tables.notes import Notes, read_text
-from firmlake.tables.objects import ABSENT, Layout, decode_columns, make_form, make_struct, paths_of, portions
+from firmlake.tables.objects import ABSENT, Layout, decode_columns, make_form, make_struct, portions
 
-__all__ = ["names_company", "note_unknown", "take_unknown"]
+__all__ = ["note_unknown", "take_unknown"]
 
 _LINES = msgspec.json.Encoder().encode_lines
-
-
-def names_company(group: Group, unknown: Layout) -> bool:
-    """Tell whether unknown keys are among those by which services name the related company."""
-    names = {name for way in group.elsewhere for path in way for name in (path, path.partition(".")[0])}
-    return not names.isdisjoint(paths_of(unknown))
 
 
 def take_unknown(unknown: Layout, raws: Sequence[Raw], notes: Notes) -> None:
