@@ -43,7 +43,8 @@ def gather(dataset: str, group: str, answers: Answers, contract: ContractSetting
     raws = list(chain.from_iterable(part.records[group] for parts in answers.values() for part in parts))
     read = read_records(dataset, group, raws, contract)
     origin = _origin(answers, group)
-    frame = pl.concat([origin[read.frame["record"]], read.frame], how="horizontal")
+    has_all = read.frame.height == len(raws)
+    frame = pl.concat([origin if has_all else origin[read.frame["record"]], read.frame], how="horizontal")
     key = DATASETS[dataset].groups[group].key
     prefix = f"{key}[]." if key else ""  # parents and children are counted apart
 
@@ -78,10 +79,11 @@ def _origin(answers: Answers, group: str) -> pl.DataFrame:
     """Return the origin of each record of these answers, in their order."""
     pages = []
     for company, parts in answers.items():
-        end = 0
+        position = 0
         for part in parts:
-            start, end = end, end + len(part.records[group])
-            pages.append((*company, part.request_id, part.fetched_at, start, end))
+            if count := len(part.records[group]):
+                pages.append((*company, part.request_id, part.fetched_at, position, position + count))
+                position += count
     countries, numbers, request_ids, times, starts, ends = zip(*pages, strict=True) if pages else [()] * 6
     return (
         pl.DataFrame(
@@ -95,7 +97,6 @@ def _origin(answers: Answers, group: str) -> pl.DataFrame:
             },
             schema=_PAGES,
         )
-        .filter(pl.col("position") < pl.col("end"))
         .with_columns(pl.int_ranges("position", "end"))
         .explode("position")
         .drop("end")
