@@ -32,7 +32,7 @@ __all__ = ["take_apart"]
 
 _LEARNT_FROM = 20
 """Number of records sampled for unknown keys."""
-NO_IDENTITY = "it has fields that are not documented, and does not say in a documented way which company it is"
+_NO_IDENTITY = "it has fields that are not documented, and does not say in a documented way which company it is"
 """Why the shape of a related party is unknown. With the documented fields alone it is a person, or anonymous."""
 
 
@@ -99,7 +99,7 @@ def _take(shape: Shape, raw: Raw, number: int, notes: Notes) -> dict[str, Raw]:
         if found := _find_elsewhere(shape.group, values, unknown):
             notes.observe("other_place", found, None, number)
         elif shape.group.is_open and not content.keys() & {each.path for each in inner}:
-            notes.reject(number, "", None, NO_IDENTITY, "value")
+            notes.reject(number, "", None, _NO_IDENTITY, "value")
     if unknown:
         notes.keep(number, unknown)
     for path, value in unknown.items():

@@ -80,11 +80,10 @@ def check_contract(contract: ContractSettings) -> None:
     for name, kinds in _APPLIES_TO.items():
         for pattern in getattr(contract, name):
             if not any(
-                fnmatchcase(f"{dataset}.{each}", pattern)
+                setting_of({pattern: True}, dataset, column, field.path)
                 for dataset, of_dataset in DATASETS.items()
                 for group in of_dataset.groups.values()
                 for column, field in group.fields.items()
-                for each in (column, field.path)
                 if field.kind in kinds
             ):
                 raise SettingsError(

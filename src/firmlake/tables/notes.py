@@ -1,4 +1,4 @@
-"""Notes made while records are read: values that do not fit, rejected records, and other differences."""
+"""Notes made while records are read: values that no column holds, rejected records, and other differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from firmlake.tables.objects import UNREADABLE, read_object
 
-__all__ = ["EFFECTS", "NOT_THERE", "Notes", "Observation", "Records", "Reject", "read_text"]
+__all__ = ["EFFECTS", "NOT_THERE", "Notes", "Records", "read_text"]
 
 NOT_THERE = "missing or null, but a record without it says nothing"
 """The reason why a record without a required value is rejected."""
