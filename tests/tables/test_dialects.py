@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from unittest.mock import patch
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from polars.testing import assert_frame_equal
 
-from firmlake.tables import records, tolerant
+from firmlake.tables import apart, records
+from firmlake.tables.objects import shape_of
 from firmlake.tables.records import read_records
 from firmlake.tables.regular import read_regular
 from firmlake.tables.tolerant import read_tolerantly
@@ -27,7 +29,7 @@ from support import examples, lookalike, period
 from . import odd_json
 
 PERIOD, LOOKALIKE = ("financials", "period"), ("lookalikes", "lookalike")
-SHAPES = {kind: records._shape(*kind, b"{}") for kind in (PERIOD, LOOKALIKE)}
+SHAPES = {kind: shape_of(*kind) for kind in (PERIOD, LOOKALIKE)}
 
 
 def raw(record):
@@ -65,7 +67,7 @@ def test_a_dialect_is_read_as_record_by_record(batch):
     read = read_records(*kind, raws)
     with patch.object(records, "read_regular", return_value=None):
         together = read_records(*kind, raws)
-        with patch.object(tolerant, "take_together", return_value=None):
+        with patch.object(apart, "_take_together", side_effect=ValueError):
             singly = read_records(*kind, raws)
     for other in (together, singly):
         assert_frame_equal(read.frame, other.frame)
@@ -88,14 +90,33 @@ def test_a_service_of_another_dialect_is_read_without_the_exact_path(change):
         assert_exact(kind, raws, read)
 
 
-def test_unknown_keys_that_differ_in_digits_alone_are_left_to_the_other_ways():
-    """There are more ways to tell forty of them apart than could be tried."""
+@examples(200)
+@given(batch=odd_json.dialects(3), random=st.randoms(use_true_random=False))
+def test_records_that_differ_in_digits_anywhere_are_read_as_the_exact_path_reads_them(batch, random):
+    """Also in keys: they have the same skeleton, and one of them tells what its records are."""
+
+    def change(match):
+        return random.choice([match[0]] * 30 + [b"", b"1", b"22", b"-", b"."])
+
+    kind, raws = batch
+    others = odd_json.raws([re.sub(rb"[0-9.-]", change, bytes(each)) for each in raws for _ in range(3)])
+    for some in (raws + others, raws[:1] + others[:1], others[:1] + raws[:1]):
+        if kind in SHAPES and some and (read := fast(kind, some)):
+            assert_exact(kind, some, read)
+
+
+def test_unknown_keys_may_differ_in_digits_alone():
     many = {f"line{number}": number for number in range(40)}
-    raws = [raw({**lookalike(), **many}), raw({**lookalike(), **many, "score": None, "odd": "["})]
-    assert fast(LOOKALIKE, raws) is None
-    assert read_records(*LOOKALIKE, raws[:1]).frame["extra_json"].to_list() == [
-        json.dumps(many, separators=(",", ":"), sort_keys=True)
-    ]
+    raws = [raw({**lookalike(), **many}), raw({**lookalike(score=0.5), **many})]
+    read = fast(LOOKALIKE, raws)
+    assert_exact(LOOKALIKE, raws, read)
+    assert read.frame["extra_json"].to_list() == [json.dumps(many, separators=(",", ":"), sort_keys=True)] * 2
+
+
+def test_a_record_whose_unknown_keys_have_other_digits_is_left_to_the_other_ways():
+    one, other = raw({**lookalike(), "line1": 1}), raw({**lookalike(), "line2": 1})
+    assert fast(LOOKALIKE, [one, one]) is not None
+    assert fast(LOOKALIKE, [one, other]) is None
 
 
 def test_blanks_as_python_writes_them_cost_nothing():

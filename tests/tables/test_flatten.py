@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 from msgspec import Raw
 
+from firmlake.api.contract import DATASETS
 from firmlake.core.company import Company
-from firmlake.tables.answered import Answered, Part, hash_heads, payload_hash
-from firmlake.tables.drift import drift_table, new_values
-from firmlake.tables.financials import flatten_financials
-from firmlake.tables.lookalikes import flatten_lookalikes
+from firmlake.landing.track import Part
+from firmlake.tables.answered import gather
+from firmlake.tables.drift import merge_drift
+from firmlake.tables.flatten import FLATTEN, payload_hash
 from firmlake.tables.numbers import with_normal_numbers
-from firmlake.tables.relationships import flatten_relationships
 from support import ACME, BOLT, CIRC, NOON, lookalike, party, period
 
 
@@ -23,20 +23,25 @@ def raws(*records):
 
 
 def answered(company, group, *pages):
-    return Answered(company, [Part(f"r{n}", NOON, {group: raws(*page)}) for n, page in enumerate(pages)])
+    return company, [Part(f"r{n}", NOON, {group: raws(*page)}) for n, page in enumerate(pages)]
 
 
 def related(company, parents=(), children=()):
-    return Answered(company, [Part("r", NOON, {"parent": raws(*parents), "child": raws(*children)})])
+    return company, [Part("r", NOON, {"parent": raws(*parents), "child": raws(*children)})]
+
+
+def flatten(dataset, *answers):
+    """The tables of a dataset, and its records by group."""
+    gathered = {group: gather(dataset, group, dict(answers)) for group in DATASETS[dataset].groups}
+    return FLATTEN[dataset](gathered), gathered
 
 
 def test_a_period_filed_twice_is_two_rows_in_the_order_of_the_answer():
     """Also over pages, and apart for each company."""
-    tables, _ = flatten_financials(
-        [
-            answered(ACME, "period", [period(healthIndicator=1), period(2023)], [period(healthIndicator=2)]),
-            answered(BOLT, "period", [period(healthIndicator=3)]),
-        ]
+    tables, _ = flatten(
+        "financials",
+        answered(ACME, "period", [period(healthIndicator=1), period(2023)], [period(healthIndicator=2)]),
+        answered(BOLT, "period", [period(healthIndicator=3)]),
     )
     rows = tables["financials"].select("company_number", "position", "dup_no", "health_indicator").rows()
     assert rows == [
@@ -49,7 +54,7 @@ def test_a_period_filed_twice_is_two_rows_in_the_order_of_the_answer():
 
 def test_filings_are_numbered_by_the_day_they_were_received():
     days = ["2025-09-01", "2025-07-01", "2025-09-01", None]
-    tables, _ = flatten_financials([answered(ACME, "period", [period(dateReceived=day) for day in days])])
+    tables, _ = flatten("financials", answered(ACME, "period", [period(dateReceived=day) for day in days]))
     numbers = tables["financials"].sort("position")["dup_no"].to_list()
     assert numbers == [3, 1, 2, 0], "no date is the oldest; of one day the answer names the newest first"
 
@@ -57,21 +62,20 @@ def test_filings_are_numbered_by_the_day_they_were_received():
 def test_codes_belong_to_their_filing_and_keep_their_place():
     first, second = period(jointCommitteeCodes=["0200", "7", "0200"]), period(jointCommitteeCodes=["1"])
     none, null = period(2020, jointCommitteeCodes=[]), period(2019, jointCommitteeCodes=None)
-    tables, _ = flatten_financials([answered(ACME, "period", [first, none, null, second])])
+    tables, _ = flatten("financials", answered(ACME, "period", [first, none, null, second]))
     codes = tables["financial_joint_committees"].select("dup_no", "position", "code").rows()
     assert codes == [(1, 0, "0200"), (1, 1, "7"), (1, 2, "0200"), (0, 0, "1")]
 
 
 def test_a_rejected_record_leaves_its_place_empty():
-    tables, [gathered] = flatten_lookalikes(
-        [answered(ACME, "lookalike", [lookalike(score=0.9), {"score": 1}], [lookalike(score=0.7)])]
-    )
+    pages = [lookalike(score=0.9), {"score": 1}], [lookalike(score=0.7)]
+    tables, gathered = flatten("lookalikes", answered(ACME, "lookalike", *pages))
     assert tables["lookalikes"].select("rank", "score").rows() == [(1, 0.9), (3, 0.7)]
-    assert gathered.rejects.select("position", "request_id").rows() == [(1, "r0")]
+    assert gathered["lookalike"].rejects.select("position", "request_id").rows() == [(1, "r0")]
 
 
 def test_parents_and_children_are_counted_apart():
-    tables, _ = flatten_relationships([related(ACME, [party(), party(None)], [party(CIRC)])])
+    tables, _ = flatten("relationships", related(ACME, [party(), party(None)], [party(CIRC)]))
     rows = tables["relationships"].select("direction", "position", "related_kind").rows()
     assert rows == [("parent", 0, "company"), ("parent", 1, "named_party"), ("child", 0, "company")]
 
@@ -98,7 +102,7 @@ def test_parents_and_children_are_counted_apart():
 def test_a_related_party_is_a_company_somebody_or_nobody_or_of_another_shape(record, kind):
     for count in (1, 30):  # one by one, and together
         for parents, children in (([record] * count, []), ([], [record] * count)):
-            tables, _ = flatten_relationships([related(ACME, parents, children)])
+            tables, _ = flatten("relationships", related(ACME, parents, children))
             assert tables["relationships"]["related_kind"].to_list() == [kind] * count
             if kind == "unknown":
                 kept = [json.loads(text) for text in tables["relationships"]["extra_json"]]
@@ -142,24 +146,24 @@ def test_companies_in_records_keep_their_order_and_small_letters_do_not_matter()
 
 
 def test_an_identifier_of_empty_texts_is_no_company():
-    tables, _ = flatten_relationships([related(ACME, [party(identifier__country="", identifier__companyNumber="")])])
+    tables, _ = flatten("relationships", related(ACME, [party(identifier__country="", identifier__companyNumber="")]))
     assert tables["relationships"]["related_kind"].to_list() == ["named_party"]
 
 
 def test_no_answers_give_tables_of_the_same_shape():
-    for flatten, answers in (
-        (flatten_financials, [answered(ACME, "period", [period()])]),
-        (flatten_lookalikes, [answered(ACME, "lookalike", [lookalike()])]),
-        (flatten_relationships, [related(ACME, [party()])]),
+    for dataset, answer in (
+        ("financials", answered(ACME, "period", [period()])),
+        ("lookalikes", answered(ACME, "lookalike", [lookalike()])),
+        ("relationships", related(ACME, [party()])),
     ):
-        some, none = flatten(answers)[0], flatten([])[0]
+        some, none = flatten(dataset, answer)[0], flatten(dataset)[0]
         assert {name: frame.schema for name, frame in none.items()} == {name: f.schema for name, f in some.items()}
 
 
 def test_equal_records_have_equal_hashes_however_they_were_paged():
     one, two = period(2023), period(2024)
-    heads = hash_heads(["period"])
-    hashes = {payload_hash(heads, answered(ACME, "period", *pages).parts) for pages in ([[one, two]], [[one], [two]])}
+    heads = {"period": b"period"}
+    hashes = {payload_hash(heads, answered(ACME, "period", *pages)[1]) for pages in ([[one, two]], [[one], [two]])}
     assert len(hashes) == 1
 
 
@@ -174,19 +178,19 @@ def test_equal_records_have_equal_hashes_however_they_were_paged():
     ids=["direction", "order", "number", "none"],
 )
 def test_other_records_have_another_hash(one, other):
-    heads = hash_heads(["parent", "child"])
-    assert payload_hash(heads, one.parts) != payload_hash(heads, other.parts)
+    heads = {"parent": b"parent", "child": b"child"}
+    assert payload_hash(heads, one[1]) != payload_hash(heads, other[1])
 
 
 def test_a_function_nobody_has_seen_is_told_with_its_number():
     parents = [party(function=name) for name in ("DIRECTOR", "SHAREHOLDER", "DIRECTOR", None)]
-    _, gathered = flatten_relationships([related(ACME, parents, [party(function="DIRECTOR")])])
-    drift = drift_table(seen for part in gathered for seen in new_values("relationships", part.frame))
+    _, gathered = flatten("relationships", related(ACME, parents, [party(function="DIRECTOR")]))
+    drift = merge_drift(pl.concat(part.drift for part in gathered.values()))
     rows = drift.select("kind", "path", "example", "record_count").rows()
     assert rows == [("new_value", "function=DIRECTOR", "DIRECTOR", 3)]
 
 
 def test_numbers_of_related_companies_are_in_normal_form():
     parent = party(Company("BE", "0770493071"), identifier__companyNumber="770493071")
-    tables, _ = flatten_relationships([related(ACME, [parent])])
+    tables, _ = flatten("relationships", related(ACME, [parent]))
     assert tables["relationships"]["related_company_number"].to_list() == ["0770493071"]

@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 
 from firmlake.core.company import Company
 from firmlake.tables import records, tolerant
+from firmlake.tables.objects import shape_of
 from firmlake.tables.records import read_records
 from firmlake.tables.regular import read_regular
 from firmlake_sandbox import sample_numbers
@@ -24,7 +25,7 @@ from firmlake_sandbox.world import World
 from support import ACME, examples, lookalike, party, period
 
 PERIOD, LOOKALIKE = ("financials", "period"), ("lookalikes", "lookalike")
-SHAPES = {kind: records._shape(*kind, b"{}") for kind in (PERIOD, LOOKALIKE)}
+SHAPES = {kind: shape_of(*kind) for kind in (PERIOD, LOOKALIKE)}
 SHAPE = SHAPES[PERIOD]
 
 
@@ -38,8 +39,7 @@ def read_three_ways(kind, raws):
     with patch.object(records, "read_regular", return_value=None):
         yield read_records(*kind, raws)
         with (
-            patch.object(tolerant, "read_columns", return_value=None),
-            patch.object(tolerant, "read_column", return_value=None),
+            patch.object(tolerant, "read_plain", side_effect=lambda cells: {}),
         ):
             yield read_records(*kind, raws)
 
@@ -141,4 +141,4 @@ def test_a_text_is_a_text_whatever_it_spells(text):
 
 
 def test_records_of_any_shape_have_no_skeleton():
-    assert read_regular(records._shape("relationships", "parent", b"{}"), [raw(party())], 0) is None
+    assert read_regular(shape_of("relationships", "parent"), [raw(party())], 0) is None

@@ -1,1 +1,13 @@
-"""Turn landed answers into typed tables with pure functions, exact to the cent."""
+"""Turn landed answers into typed tables with pure functions, exact to the cent.
+
+The way of a record, from one module to the next:
+
+    stage.py        a shard becomes Parquet files with a manifest
+    flatten.py      a shard becomes frames: its records by `financials.py` and others, its progress by `tracked.py`
+    answered.py     the records of many companies become one frame with their origin, rejects and drift
+    records.py      thousands of records at a time are read by the faster way that takes them:
+    regular.py      - records that differ only in their digits are one CSV
+    tolerant.py     - any other records: `apart.py` takes them apart into the values of each field, all together or one
+                      by one; `columns.py` reads the fields that are plain; `cells.py` reads the rest value by value
+    notes.py        whatever is no value of a column is noted on either way: unknown fields, misfits, rejects
+"""

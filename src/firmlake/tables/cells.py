@@ -1,42 +1,31 @@
-"""Convert the JSON values of one field to a typed column: all at once if they are plain, otherwise one by one.
-
-`read_cell` defines the meaning of a value. `read_column` returns the same values at the speed of Arrow, or None.
-"""
+"""Read single values: what the JSON of a value means, exactly. `columns.py` reads plain values the same, but faster."""
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
-from itertools import accumulate
 from math import isinf
 from typing import Any
 
 import msgspec
 import polars as pl
-import pyarrow as pa
-import pyarrow.csv
 from msgspec import Raw
 
+from firmlake.tables.leaves import Leaf
 from firmlake.tables.number_texts import AMBIGUOUS, is_ambiguous
-from firmlake.tables.reading import Leaf
 from firmlake.tables.schemas import KIND_TYPES
 
 __all__ = [
     "BEYOND_ONE",
+    "CENT_NOISE",
     "DATE",
     "DECIMALS",
+    "FRACTION_MAX",
     "MisfitError",
-    "arrow_type",
-    "fits",
     "moved",
     "plain",
     "read_cell",
-    "read_column",
-    "read_columns",
-    "read_csv",
 ]
 
 DECIMALS = {kind: (each.precision, each.scale) for kind, each in KIND_TYPES.items() if isinstance(each, pl.Decimal)}
@@ -54,99 +43,10 @@ _INT64 = 2**63
 _PLAIN_MAX = 60
 DATE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]00:00(?::00(?:\.0+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?")
 """A date, or its midnight, as libraries write dates that have only a type for times."""
-_FIRST_DAY = date(1, 1, 1)
-_TEXTS: dict[str, msgspec.json.Decoder[Any]] = {
-    "text": msgspec.json.Decoder(list[str | None]),
-    "codes": msgspec.json.Decoder(list[list[str] | None]),
-}
-_ARROW = {
-    "date": pa.date32(),
-    "integer": pa.int64(),
-    "score": pa.float64(),
-    "codes": pa.string(),
-    "text": pa.string(),
-}
-_LINES = msgspec.json.Encoder().encode_lines
-_BARE = b"0123456789.-nul,\t\n"
-_QUOTED = _BARE + b'"'
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_MANY = b"0" * 30
-"""More digits than that are too many for a number of ours; Arrow is not asked about them."""
 
 
 class MisfitError(ValueError):
     """A value does not fit; the message says why."""
-
-
-def read_columns(leaves: Sequence[Leaf], columns: Sequence[Sequence[Raw]]) -> list[pl.Series] | None:
-    """Read the numbers and dates of many records at once, if all of them are plain; otherwise return None.
-
-    Args:
-        leaves: Fields of any kind but texts.
-        columns: JSON of the values of each field, null where a record has none. A tab may stand before a null.
-    """
-    lines, count = _LINES([*zip(*columns, strict=True)]), len(columns[0])  # a list: msgspec 0.22 leaks iterators
-    bare = _QUOTED if any(leaf.kind == "date" for leaf in leaves) else _BARE
-    if lines.translate(None, bare) != b"[]" * count or _MANY in lines.translate(_DIGITS):
-        return None
-    if any(leaf.shift and leaf.kind not in DECIMALS for leaf in leaves):
-        return None
-    types = {leaf.name: arrow_type(leaf) for leaf in leaves}
-    table = read_csv(lines.translate(None, b"[]"), [*types], types, ["null", "\tnull"])
-    if table is None:
-        return None
-    quoted = sum(table[leaf.name].length() - table[leaf.name].null_count for leaf in leaves if leaf.kind == "date")
-    if lines.count(b'"') != 2 * quoted:
-        return None  # the rest are those of numbers in strings
-    finished = (_finish(leaf, table[leaf.name].combine_chunks(), count) for leaf in leaves)
-    whole = [column for column in finished if column is not None]
-    return whole if len(whole) == len(leaves) else None
-
-
-def read_column(leaf: Leaf, cells: Sequence[Raw]) -> pl.Series | None:
-    """Read the values of a field, if all of them are plain; otherwise return None."""
-    if leaf.kind not in _TEXTS:
-        columns = read_columns([leaf], [cells])
-        return columns[0] if columns else None
-    try:
-        values = _TEXTS[leaf.kind].decode(msgspec.json.encode(cells))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return pl.Series(leaf.name, values, pl.String) if leaf.kind == "text" else _lists(leaf.name, values)
-
-
-def read_csv(csv: bytes, columns: Sequence[str], types: Mapping[str, pa.DataType], nulls: list[str]) -> pa.Table | None:
-    """Read lines of values; None if one is not of its column's type.
-
-    Args:
-        csv: The lines.
-        columns: The column of each value in a line.
-        types: The columns to be read; one that the lines do not have is null.
-        nulls: What is null. Texts are null where the empty text is, and only unquoted.
-    """
-    try:
-        return pyarrow.csv.read_csv(
-            io.BytesIO(csv),
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, column_names=columns, block_size=len(csv) + 1),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types=types,
-                include_columns=types,
-                include_missing_columns=True,
-                null_values=nulls,
-                strings_can_be_null="" in nulls,
-                quoted_strings_can_be_null=False,
-            ),
-        )
-    except pa.ArrowException:
-        return None
-
-
-def arrow_type(leaf: Leaf) -> pa.DataType:
-    """Return the type that a field is read as, with its point where it was received.
-
-    Decimals are wider than ours: Arrow accepts digits beyond the precision, and Polars makes null of too big a value.
-    """
-    return pa.decimal128(38, DECIMALS[leaf.kind][1] - leaf.shift) if leaf.kind in DECIMALS else _ARROW[leaf.kind]
 
 
 def read_cell(leaf: Leaf, cell: Raw) -> Any:
@@ -184,15 +84,6 @@ def moved(text: bytes, places: int) -> Decimal:
         raise MisfitError("an exponent too big to read") from None
 
 
-def fits(leaf: Leaf, column: pl.Series) -> bool:
-    """Tell whether a column that was read at once holds only values that fit."""
-    if leaf.kind == "date":
-        return not (column < _FIRST_DAY).any()
-    if leaf.kind == "fraction":
-        return not (column > FRACTION_MAX).any()
-    return leaf.kind != "score" or not column.is_infinite().any()
-
-
 def plain(value: Decimal) -> str:
     """Print a decimal without trailing zeros and, unless that would be very long, without an exponent."""
     if abs(value.adjusted()) > _PLAIN_MAX or len(value.as_tuple().digits) > _PLAIN_MAX:
@@ -202,25 +93,6 @@ def plain(value: Decimal) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-def _finish(leaf: Leaf, values: pa.Array, count: int) -> pl.Series | None:
-    """Move the point if a setting says so, and cast the column to its type; None if a value does not fit."""
-    if leaf.shift:
-        values = pa.Array.from_buffers(pa.decimal128(38, DECIMALS[leaf.kind][1]), len(values), values.buffers())
-    raw = pl.Series(leaf.name, values)
-    column = raw.cast(KIND_TYPES[leaf.kind], strict=False)  # a value that is too big becomes null
-    is_whole = len(column) == count and column.null_count() == raw.null_count()
-    return column if is_whole and fits(leaf, column) else None
-
-
-def _lists(name: str, values: Sequence[list[str] | None]) -> pl.Series:
-    """Make a column of lists. `pa.array` would import pandas where it is installed; Polars takes 40 times as long."""
-    ends = accumulate((len(value or ()) for value in values), initial=0)
-    starts = [None if value is None else start for value, start in zip([*values, []], ends, strict=True)]
-    flat = pl.Series([text for value in values for text in value or ()], dtype=pl.String)
-    lists = pa.LargeListArray.from_arrays(pl.Series(starts, dtype=pl.Int64).to_arrow(), flat.to_arrow())
-    return pl.Series(name, lists, pl.List(pl.String))
 
 
 def _to_decimal(leaf: Leaf, text: bytes) -> Decimal:

@@ -1,84 +1,45 @@
-"""Count the differences between answers and the known contract (drift), by place."""
+"""Count the differences between answers and the contract (drift), by place: the rows of the table `drift`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterator
 
 import polars as pl
 
 from firmlake.api.contract import DATASETS, KNOWN_VALUES
-from firmlake.tables.answered import Drift, Gathered
 from firmlake.tables.cells import BEYOND_ONE
-from firmlake.tables.reading import Observation
 from firmlake.tables.schemas import TABLES, polars_schema
 
-__all__ = ["discarded_values", "drift_table", "new_values", "other_scales"]
+__all__ = ["DRIFT", "find_drift", "merge_drift"]
 
-_SCHEMA = pl.Schema({name: kind for name, kind in polars_schema(TABLES["drift"]).items() if name != "run_id"})
-
-
-def new_values(dataset: str, frame: pl.DataFrame) -> list[Drift]:
-    """Find values that are new in fields with an open set of values, in a frame from `gather`."""
-    found = []
-    for (of, name), known in KNOWN_VALUES.items():
-        if of != dataset:
-            continue
-        unseen = frame.filter(pl.col(name).is_not_null() & ~pl.col(name).is_in(known))
-        path = next(group.fields[name].path for group in DATASETS[dataset].groups.values())
-        for value, count, first in (
-            unseen.group_by(name, maintain_order=True)
-            .agg(pl.len(), pl.col("fetched_at").min().alias("first"))
-            .iter_rows()
-        ):
-            found.append(Drift(dataset, Observation("new_value", f"{path}={value}", value, 0, count), first))
-    return found
+DRIFT = pl.Schema({name: kind for name, kind in polars_schema(TABLES["drift"]).items() if name != "run_id"})
+"""The table `drift`, without the run."""
 
 
-def discarded_values(dataset: str, rejects: pl.DataFrame) -> list[Drift]:
-    """Count the values that did not fit, by place; rejected records are counted elsewhere."""
-    counts = (
-        rejects.filter(pl.col("effect") != "record")
-        .group_by("path", maintain_order=True)
-        .agg(pl.col("value").first(), pl.len(), pl.col("fetched_at").min())
-    )
-    return [
-        Drift(dataset, Observation("discarded_value", path, value, 0, count), first)
-        for path, value, count, first in counts.iter_rows()
-    ]
+def find_drift(dataset: str, records: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
+    """Find values that did not fit, values of another scale, and new values in fields with an open set of values.
 
-
-def other_scales(dataset: str, gathered: Gathered) -> list[Drift]:
-    """Find fields with values above 1 where fractions of 1 were expected: the service may send percentages."""
-    beyond = gathered.rejects.filter(pl.col("reason").str.contains(BEYOND_ONE, literal=True))
-    parts = [beyond.select("path", "value", "fetched_at")]
-    if "score" in gathered.frame:
-        scores = gathered.frame.filter(pl.col("score") > 1)
-        parts.append(
-            scores.select(pl.lit("score").alias("path"), pl.col("score").cast(pl.String).alias("value"), "fetched_at")
+    Args:
+        dataset: Of the records.
+        records: The frame of `gather`.
+        rejects: The rejects of `gather`. Rejected records are counted elsewhere.
+    """
+    return pl.concat(
+        values.group_by("path", maintain_order=True)
+        .agg(
+            pl.lit(dataset).alias("dataset"),
+            pl.lit(kind).alias("kind"),
+            pl.col("value").first().alias("example"),
+            pl.len().cast(pl.Int64).alias("record_count"),
+            pl.col("fetched_at").min().alias("first_seen_at"),
         )
-    counts = (
-        pl.concat(parts)
-        .group_by("path", maintain_order=True)
-        .agg(pl.col("value").first(), pl.len(), pl.col("fetched_at").min())
+        .select(DRIFT.names())
+        for kind, values in _differing(dataset, records, rejects)
     )
-    return [
-        Drift(dataset, Observation("other_scale", path, value, 0, count), first)
-        for path, value, count, first in counts.iter_rows()
-    ]
-
-
-def drift_table(drift: Iterable[Drift]) -> pl.DataFrame:
-    """Count observations by dataset, kind and path: the rows of the table `drift`, without run_id."""
-    rows = [
-        (d.dataset, d.observation.kind, d.observation.path, d.observation.example, d.observation.records, d.fetched_at)
-        for d in drift
-    ]
-    return merge_drift(pl.DataFrame([_naive(row) for row in rows], schema=_SCHEMA, orient="row"))
 
 
 def merge_drift(frame: pl.DataFrame) -> pl.DataFrame:
-    """Merge counted observations: the earliest example, the sum of the counts."""
+    """Merge counted differences: the earliest example, the sum of the counts."""
     return (
         frame.sort("first_seen_at", maintain_order=True)
         .group_by("dataset", "kind", "path")
@@ -87,5 +48,22 @@ def merge_drift(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _naive(row: tuple[object, ...]) -> tuple[object, ...]:
-    return tuple(value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in row)
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _differing(dataset: str, records: pl.DataFrame, rejects: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the kind of a difference and the values that have it: path, value and fetched_at."""
+    yield "discarded_value", rejects.filter(pl.col("effect") != "record")
+    # Fractions and scores above 1: the service may send percentages.
+    yield "other_scale", rejects.filter(pl.col("reason").str.contains(BEYOND_ONE, literal=True))
+    if "score" in records:
+        yield "other_scale", _values("score", pl.lit("score"), records.filter(pl.col("score") > 1))
+    for (of, name), known in KNOWN_VALUES.items():
+        if of == dataset:
+            path = next(group.fields[name].path for group in DATASETS[dataset].groups.values())
+            unseen = records.filter(pl.col(name).is_not_null() & ~pl.col(name).is_in(known))
+            yield "new_value", _values(name, pl.lit(f"{path}=") + pl.col(name), unseen)
+
+
+def _values(column: str, path: pl.Expr, records: pl.DataFrame) -> pl.DataFrame:
+    return records.select(path.alias("path"), pl.col(column).cast(pl.String).alias("value"), "fetched_at")

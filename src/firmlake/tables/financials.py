@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import date
 
 import polars as pl
 
-from firmlake.core.settings import ContractSettings
-from firmlake.tables.answered import AS_IT_IS, Answered, Gathered, gather
+from firmlake.tables.answered import Gathered
 
 __all__ = ["flatten_financials"]
 
 _PERIOD = ("country", "company_number", "start_date", "end_date")
 
 
-def flatten_financials(
-    answers: Sequence[Answered], contract: ContractSettings = AS_IT_IS
-) -> tuple[dict[str, pl.DataFrame], list[Gathered]]:
-    """Flatten answers to one row per period, and one row per joint committee code of a period.
+def flatten_financials(gathered: Mapping[str, Gathered]) -> dict[str, pl.DataFrame]:
+    """Flatten records to one row per period, and one row per joint committee code of a period.
 
     A period can be filed more than once. `dup_no` numbers its filings from the one received first, so that a filing
     keeps its number when a newer one joins it. A filing without a date counts as the oldest; of filings received on the
     same day the answer names the newest first.
     """
-    gathered = gather("financials", "period", answers, contract)
-    periods = gathered.frame.with_columns(_filing_numbers(gathered.frame).alias("dup_no"))
+    frame = gathered["period"].frame
+    periods = frame.with_columns(_filing_numbers(frame).alias("dup_no"))
     codes = (
         periods.select(*_PERIOD, "dup_no", "fetched_at", pl.col("joint_committee_codes").alias("code"))
         .filter(pl.col("code").list.len() > 0)
         .with_columns(pl.int_ranges(0, pl.col("code").list.len(), dtype=pl.Int64).alias("position"))
         .explode("code", "position")
     )
-    return {"financials": periods, "financial_joint_committees": codes}, [gathered]
+    return {"financials": periods, "financial_joint_committees": codes}
 
 
 # ---------------------------------------------------------------------------------------------------------------------

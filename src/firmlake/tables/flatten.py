@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from itertools import chain, repeat
-from operator import attrgetter
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
 import polars as pl
+from msgspec import Raw
+from xxhash import xxh3_128_hexdigest
 
 from firmlake.api.contract import DATASETS
 from firmlake.core.run import Run
 from firmlake.landing.landed import load_progress
-from firmlake.landing.progress import NOT_SENT, Progress
-from firmlake.landing.segments import GIVEN_UP, Header, credits_in
-from firmlake.landing.track import LEFT_OUT, Track
-from firmlake.tables.answered import Answered, Drift, Gathered, hash_heads, moments, payload_hash, shape_table
-from firmlake.tables.drift import discarded_values, drift_table, new_values, other_scales
+from firmlake.landing.progress import Progress
+from firmlake.landing.track import Part
+from firmlake.tables.answered import Gathered, gather
+from firmlake.tables.drift import merge_drift
 from firmlake.tables.financials import flatten_financials
+from firmlake.tables.leaves import AS_IT_IS
 from firmlake.tables.lookalikes import flatten_lookalikes
-from firmlake.tables.reading import Observation
 from firmlake.tables.relationships import flatten_relationships
-from firmlake.tables.schemas import TABLES, polars_schema
+from firmlake.tables.schemas import KIND_TYPES, TABLES, polars_schema
+from firmlake.tables.tracked import ANSWERED, companies, dead_letters, drift_of_envelopes, list_tracks, requests
 
-__all__ = ["flatten_shard"]
+__all__ = ["FLATTEN", "flatten_shard", "payload_hash", "shape_table"]
 
-_FOUND = ("reported", "empty")
-_ANSWERED = (*_FOUND, "not_found")
 _UNHASHED = {"not_found": ""}
 """Hashes of companies without records, by status; None for the others."""
 
-FLATTEN: dict[str, Callable[..., tuple[dict[str, pl.DataFrame], list[Gathered]]]] = {
+FLATTEN: dict[str, Callable[[Mapping[str, Gathered]], dict[str, pl.DataFrame]]] = {
     "financials": flatten_financials,
     "lookalikes": flatten_lookalikes,
     "relationships": flatten_relationships,
@@ -47,167 +44,81 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
         progress: What landed, with records, which are released once they are read; None reads it from disk.
     """
     progress = progress or load_progress(run, shard, keep_records=True)
+    contract = run.plan.contract
+    # Held rows are replaced if settings change how they are read.
+    read_by = b"" if contract == AS_IT_IS else msgspec.json.encode(contract)
     tables: dict[str, pl.DataFrame] = {}
     rejects: list[pl.DataFrame] = []
-    drift = _drift_of_envelopes(progress)
+    drift = [drift_of_envelopes(progress)]
     hashes: list[str | None] = []
-    contract = run.plan.contract
     for dataset in run.plan.datasets:
         tracks = progress.datasets[dataset]
-        answers = [Answered(company, track.parts) for company, track in tracks.items() if track.status == "answered"]
-        heads = hash_heads(DATASETS[dataset].groups, contract)
+        heads = {group: read_by + group.encode() for group in DATASETS[dataset].groups}
         hashes += [
             payload_hash(heads, track.parts) if track.status == "answered" else _UNHASHED.get(track.status)
             for track in tracks.values()
         ]
-        made, gathered = FLATTEN[dataset](answers, contract)
+        answers = {company: track.parts for company, track in tracks.items() if track.status == "answered"}
+        gathered = {group: gather(dataset, group, answers, contract) for group in DATASETS[dataset].groups}
+        made = FLATTEN[dataset](gathered)
         tables |= {name: shape_table(name, frame, run.run_id) for name, frame in made.items()}
-        rejects += [part.rejects for part in gathered]
-        for part in gathered:
-            drift += [*part.drift, *discarded_values(dataset, part.rejects), *new_values(dataset, part.frame)]
-            drift += other_scales(dataset, part)
+        rejects += [part.rejects for part in gathered.values()]
+        drift += [part.drift for part in gathered.values()]
         del answers
         for track in tracks.values():
             track.parts = []
-    tracked = _tracked(progress, run.plan.datasets, hashes)
-    tables["rejects"] = _table("rejects", run, rejects)
-    tables["company_state"] = shape_table("company_state", _states(tracked, tables["rejects"]), run.run_id)
-    tables["dead_letters"] = _frame("dead_letters", run, _dead_letters(progress))
-    tables["companies"] = shape_table("companies", _companies(tracked), run.run_id)
-    tables["requests"] = _frame("requests", run, _requests(run, progress))
-    tables["drift"] = shape_table("drift", drift_table(drift), run.run_id)
-    return tables
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _frame(table: str, run: Run, rows: Iterable[dict[str, Any]]) -> pl.DataFrame:
-    schema = polars_schema(TABLES[table])
-    return shape_table(table, pl.DataFrame(list(rows), schema=schema), run.run_id)
-
-
-def _table(table: str, run: Run, parts: list[pl.DataFrame]) -> pl.DataFrame:
-    parts = [part for part in parts if part.height]
-    return shape_table(table, pl.concat(parts), run.run_id) if parts else _frame(table, run, [])
-
-
-def _tracked(progress: Progress, datasets: Iterable[str], hashes: Iterable[str | None]) -> pl.DataFrame:
-    """Return one row for each dataset, in the order they are asked, and company."""
-    tracks = [track for dataset in datasets for track in progress.datasets[dataset].values()]
-    companies = [company for dataset in datasets for company in progress.datasets[dataset]]
-    countries, numbers = zip(*companies, strict=True) if companies else ((), ())
-    texts: dict[str, Iterable[str | None]] = {
-        "country": countries,
-        "company_number": numbers,
-        "dataset": chain.from_iterable(repeat(dataset, len(progress.datasets[dataset])) for dataset in datasets),
-        "status": map(_status, tracks),
-        "name": map(attrgetter("name"), tracks),
-        "place": map(attrgetter("place"), tracks),
-        "payload_hash": hashes,
+    tracked = list_tracks(progress, run.plan.datasets).with_columns(pl.Series("payload_hash", hashes, pl.String))
+    rejected = pl.concat(rejects)
+    others = {
+        "rejects": rejected,
+        "company_state": _states(tracked, rejected),
+        "dead_letters": dead_letters(progress),
+        "companies": companies(tracked),
+        "requests": requests(run, progress),
+        "drift": merge_drift(pl.concat(drift)),
     }
-    return pl.DataFrame(
-        {
-            **{name: pl.Series(list(values), dtype=pl.String) for name, values in texts.items()},
-            "record_count": pl.Series(list(map(attrgetter("next_offset"), tracks)), dtype=pl.Int64),
-            "fetched_at": moments(map(attrgetter("answered_at"), tracks)),
-            "paid_at": moments(map(attrgetter("first_at"), tracks)),
-        }
+    return tables | {name: shape_table(name, frame, run.run_id) for name, frame in others.items()}
+
+
+def payload_hash(heads: Mapping[str, bytes], parts: Iterable[Part]) -> str:
+    """Hash a company's records as received: equal hashes mean equal rows, however the records were paged.
+
+    Args:
+        heads: By group of records what is hashed before them.
+        parts: The pages of the company's answer.
+    """
+    content: list[bytes | Raw] = []
+    for group, head in heads.items():
+        content.append(head)
+        for part in parts:
+            content += part.records[group]
+    return xxh3_128_hexdigest(b",".join(content))
+
+
+def shape_table(name: str, frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
+    """Cast a frame to the columns, types and order of a table, and add the run's name.
+
+    An integer that `contract.types` reads as a decimal stays one.
+    """
+    schema = polars_schema(TABLES[name])
+    wider = {column: kind for column, kind in frame.schema.items() if kind == KIND_TYPES["decimal"]}
+    schema = pl.Schema({column: wider.get(column, kind) for column, kind in schema.items()})
+    return frame.with_columns(pl.lit(run_id).alias("run_id")).select(
+        pl.col(column).cast(kind) for column, kind in schema.items()
     )
 
 
-def _status(track: Track) -> str:
-    if track.status == "answered":
-        return "reported" if track.next_offset else "empty"
-    return "waiting" if track.status == "pending" else track.status
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _states(tracked: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
     """Return the state of each company and dataset, with its rejected records counted apart from those held."""
     key = ("country", "company_number", "dataset")
     counts = rejects.filter(pl.col("effect") == "record").group_by(key).agg(pl.len().cast(pl.Int64).alias("rejected"))
-    is_answered = pl.col("status").is_in(_ANSWERED)
+    is_answered = pl.col("status").is_in(ANSWERED)
     rejected = pl.col("rejected").fill_null(0)
     return tracked.join(counts, on=key, how="left", maintain_order="left").with_columns(
         pl.when(is_answered).then(rejected).alias("reject_count"),
         pl.when(is_answered).then(pl.col("record_count") - rejected),
         pl.when(is_answered).then("fetched_at"),
     )
-
-
-def _companies(tracked: pl.DataFrame) -> pl.DataFrame:
-    """Name and place as the first dataset that answered gives them, in the order datasets are asked.
-
-    Paid from the first page of any dataset, also where the rest of it never came.
-    """
-    answered = pl.col("name", "place", "fetched_at").filter(pl.col("status").is_in(_FOUND))
-    return tracked.group_by("country", "company_number", maintain_order=True).agg(
-        answered.first(), pl.col("paid_at").min()
-    )
-
-
-def _dead_letters(progress: Progress) -> Iterable[dict[str, Any]]:
-    for company, dataset, track in progress.tracks():
-        if track.status in GIVEN_UP.values():
-            yield {
-                **company._asdict(),
-                "dataset": dataset,
-                "reason": track.reason,
-                "attempt_count": track.attempts,
-                "request_id": track.request_id,
-                "failed_at": _utc(track.ended_at),
-            }
-
-
-def _requests(run: Run, progress: Progress) -> Iterable[dict[str, Any]]:
-    """Yield a row for each request sent. A request may be sent again after a crash; its attempts then count on."""
-    attempts: Counter[str] = Counter()
-    for header in progress.headers:
-        if header.kind not in NOT_SENT:
-            attempts[header.request_id] += 1
-            yield _request(header, attempts[header.request_id], run)
-
-
-def _request(header: Header, attempt: int, run: Run) -> dict[str, Any]:
-    names = run.plan.names
-    return {
-        "request_id": header.request_id,
-        "attempt": attempt,
-        "dataset": header.dataset,
-        "shard": header.shard,
-        "company_count": len(header.companies),
-        "page_limit": header.limit,
-        "page_offset": header.offset,
-        "status": header.status,
-        "error": header.error or None,
-        "body_bytes": header.body_bytes,
-        "duration_seconds": header.duration_seconds,
-        "credits_charged": credits_in(header, names.credits_charged_header),
-        "credits_remaining": credits_in(header, names.credits_remaining_header),
-        "fetched_at": _utc(header.fetched_at),
-    }
-
-
-def _drift_of_envelopes(progress: Progress) -> list[Drift]:
-    new = [
-        Drift(h.dataset, Observation("new_field", f"[].{path}", None, 0), h.fetched_at) for h, path in progress.unknown
-    ]
-    foreign = [
-        Drift(h.dataset, Observation("foreign_element", "[].identifier", what, 0), h.fetched_at)
-        for h, what in progress.foreign
-    ]
-    cut = [
-        Drift(h.dataset, Observation("other_count", "[].pagination.total", what, 0), h.fetched_at)
-        for h, what in progress.cut
-    ]
-    left_out = [
-        Drift(h.dataset, Observation("left_out", "[]", str(h.companies[0]), 0, len(h.companies)), h.fetched_at)
-        for h in progress.headers
-        if h.kind == "unknown" and h.error == LEFT_OUT and h.companies
-    ]
-    return new + foreign + cut + left_out
-
-
-def _utc(moment: Any) -> Any:
-    """Drop the zone: timestamps in tables are UTC."""
-    return moment and moment.replace(tzinfo=None)

@@ -4,17 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from firmlake.api.contract import DATASETS, Field, FieldKind
 from firmlake.core.errors import SettingsError
 from firmlake.core.settings import ContractSettings
 from firmlake.tables.number_texts import MARKS
-from firmlake.tables.reading import Leaf
 
-__all__ = ["check_contract", "leaves_of", "setting_of"]
+__all__ = ["AS_IT_IS", "Leaf", "check_contract", "leaves_of", "setting_of"]
 
 T = TypeVar("T")
+
+AS_IT_IS = ContractSettings()
+"""Settings that change nothing about the contract."""
+
+_APPLIES_TO: dict[str, tuple[FieldKind, ...]] = {
+    "values": get_args(FieldKind),
+    "types": ("integer",),
+    "scales": ("fraction", "ratio", "score"),
+}
+"""The kinds of fields to which each setting with patterns applies."""
+
+
+class Leaf(NamedTuple):
+    """One value of a record and how to read it: a field of the contract under the settings of a run.
+
+    Attributes:
+        name: Our name of the field, and of its column.
+        path: Dotted place in the service's JSON record.
+        kind: Type that the value must fit.
+        required: A record without this value is rejected.
+        shift: Decimal places by which the point moves to the left: 2 reads 45 as 0.45.
+        mode: What happens to a value that does not fit: "discard_value", "discard_record" or "stop". A required value
+            always takes its record with it.
+        is_company_number: The value is a text that services may also write as a JSON integer.
+        marks: The marks that may separate decimals where a number comes as a text.
+    """
+
+    name: str
+    path: str
+    kind: FieldKind
+    required: bool
+    shift: int = 0
+    mode: str = "discard_value"
+    is_company_number: bool = False
+    marks: str = MARKS
 
 
 def leaves_of(dataset: str, group: str, contract: ContractSettings) -> list[Leaf]:
@@ -43,15 +77,14 @@ def check_contract(contract: ContractSettings) -> None:
     Raises:
         SettingsError: A pattern names no such field and would have no effect; correct it.
     """
-    for name, kinds in (("values", None), ("types", ("integer",)), ("scales", ("fraction", "ratio", "score"))):
+    for name, kinds in _APPLIES_TO.items():
         for pattern in getattr(contract, name):
             if not any(
-                fnmatchcase(f"{dataset}.{each}", pattern)
+                setting_of({pattern: True}, dataset, column, field.path)
                 for dataset, of_dataset in DATASETS.items()
                 for group in of_dataset.groups.values()
                 for column, field in group.fields.items()
-                for each in (column, field.path)
-                if kinds is None or field.kind in kinds
+                if field.kind in kinds
             ):
                 raise SettingsError(
                     f"contract.{name}: {pattern!r} names no field to which this setting can apply",
@@ -64,12 +97,14 @@ def check_contract(contract: ContractSettings) -> None:
 
 def _leaf(dataset: str, name: str, field: Field, contract: ContractSettings) -> Leaf:
     """Apply to a field the settings for its kind."""
-    names = (dataset, name, field.path)
-    kind: FieldKind = field.kind
-    if field.kind == "integer":
-        kind = setting_of(contract.types, *names) or field.kind
-    scale = setting_of(contract.scales, *names) if kind in ("fraction", "ratio", "score") else None
-    mode = "discard_record" if field.required else setting_of(contract.values, *names) or "discard_value"
+
+    def setting(section: str) -> Any:
+        patterns = getattr(contract, section) if field.kind in _APPLIES_TO[section] else {}
+        return setting_of(patterns, dataset, name, field.path)
+
+    kind: FieldKind = setting("types") or field.kind
+    scale = setting("scales")
+    mode = "discard_record" if field.required else setting("values") or "discard_value"
     shift = len(str(scale)) - 1 if scale else 0
     marks = contract.decimal_mark or MARKS
     return Leaf(name, field.path, kind, field.required, shift, mode, field.is_company_number, marks)

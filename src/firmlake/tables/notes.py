@@ -1,4 +1,4 @@
-"""Notes made while records are read: values that do not fit, rejected records, and other differences."""
+"""Notes made while records are read: values that no column holds, rejected records, and other differences."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 import polars as pl
 from msgspec import Raw
 
-from firmlake.tables.objects import read_object
-from firmlake.tables.reading import Observation, Records, Reject, Unknown
+from firmlake.tables.objects import UNREADABLE, read_object
 
-__all__ = ["EFFECTS", "NOT_THERE", "UNREADABLE", "Notes", "read_text", "shown"]
+__all__ = ["EFFECTS", "NOT_THERE", "Notes", "Records", "read_text"]
 
 NOT_THERE = "missing or null, but a record without it says nothing"
 """The reason why a record without a required value is rejected."""
-WHOLE = "value"
+_WHOLE = "value"
 """Key in `extra_json` of a record that is not an object."""
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The exceptions that reading any JSON may raise."""
 EFFECTS = {"discard_value": "value", "discard_record": "record", "stop": "stop"}
 """The effect of each mode on a value that does not fit, the mildest first."""
 
@@ -31,22 +29,64 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SHOWN_MAX = 200
 
 
+class Reject(NamedTuple):
+    """A value or a record that does not fit.
+
+    Attributes:
+        record: Index of the record.
+        path: Place of the value; empty for the record as a whole.
+        value: JSON of the value; None if it is missing.
+        reason: What is wrong with it.
+        effect: "value": the value is null in its column, and kept in `extra_json`. "record": the record is left out.
+            "stop": as "value", and the run may not be published.
+    """
+
+    record: int
+    path: str
+    value: str | None
+    reason: str
+    effect: str
+
+
+class Observation(NamedTuple):
+    """A difference from the contract: its kind, place, an example, the first record and the number of records."""
+
+    kind: str
+    path: str
+    example: str | None
+    record: int
+    records: int = 1
+
+
+class Records(NamedTuple):
+    """Records as read.
+
+    Attributes:
+        frame: One row per record that was not rejected: `record` (index), the fields by our names, `extra_json`.
+        rejects: Discarded values and rejected records, in the order of the records.
+        observations: Differences by which no value was lost.
+    """
+
+    frame: pl.DataFrame
+    rejects: list[Reject]
+    observations: list[Observation]
+
+
 class Notes:
-    """Notes about records that are read together. Records are numbered from 0 here, and from `start` in the results."""
+    """Notes about records that are read together. Records are numbered from 0 here, and from `start` in the results.
+
+    Attributes:
+        unknown: The unknown fields of each record as JSON by path, or None. Empty if no record has any, or if they are
+            kept one by one.
+    """
 
     def __init__(self, start: int) -> None:
+        self.unknown: list[str | None] = []
         self._start = start
         self._extra: dict[int, dict[str, Raw]] = {}
         self._rejects: list[Reject] = []
         self._seen: dict[tuple[str, str], tuple[int, str | None]] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._written: list[str | None] = []
-
-    def add_unknown(self, unknown: Unknown) -> None:
-        """Keep the unknown fields of all records."""
-        self._written = unknown.extra
-        for path, (number, example, count) in unknown.seen.items():
-            self.observe("new_field", path, example, number, count)
 
     def keep(self, number: int, extra: dict[str, Raw]) -> None:
         """Keep values of a record that no column holds, by path."""
@@ -55,31 +95,32 @@ class Notes:
     def reject(self, number: int, path: str, value: Raw | None, reason: str, effect: str) -> None:
         """Record a value as rejected, or a whole record if the path is empty."""
         self._rejects.append(
-            Reject(self._start + number, path, None if value is None else shown(value), reason, effect)
+            Reject(self._start + number, path, None if value is None else _shown(value), reason, effect)
         )
 
     def discard(self, number: int, path: str, value: Raw, reason: str, mode: str) -> None:
         """Record a value that does not fit, and keep it."""
         self.reject(number, path, value, reason, EFFECTS[mode])
-        self.keep(number, {path or WHOLE: value})
+        self.keep(number, {path or _WHOLE: value})
 
     def observe(self, kind: str, path: str, example: Raw | bytes | None, number: int, count: int = 1) -> None:
         """Count a difference from the contract, with its first example."""
-        self._seen.setdefault((kind, path), (number, None if example is None else shown(example)))
+        self._seen.setdefault((kind, path), (number, None if example is None else _shown(example)))
         self._counts[kind, path] += count
 
-    def rejected(self) -> set[int]:
-        """Return the records that are left out."""
-        return {reject.record - self._start for reject in self._rejects if reject.effect == "record"}
+    def count(self, kind: str) -> int:
+        """Return how many differences of a kind were observed."""
+        return sum(count for (each, _), count in self._counts.items() if each == kind)
 
     def records(self, columns: Sequence[pl.Series], count: int) -> Records:
         """Combine columns and notes."""
         number = pl.int_range(self._start, self._start + count, dtype=pl.UInt32, eager=True).alias("record")
-        extra = self._written or [None] * count
+        extra = self.unknown or [None] * count
         for place, kept in self._extra.items():
             before = extra[place]
             extra[place] = _as_json((read_object(before) if before else {}) | kept)
         frame = pl.DataFrame([number, *columns, pl.Series("extra_json", extra, pl.String)])
+        # Of several reasons to reject a record, the first counts.
         lost = {reject.record: reject for reject in reversed(self._rejects) if reject.effect == "record"}
         if lost:
             frame = frame.filter(~pl.col("record").is_in(list(lost)))
@@ -121,6 +162,6 @@ def read_text(text: bytes) -> str:
     return text.decode()
 
 
-def shown(value: Raw | bytes) -> str:
+def _shown(value: Raw | bytes) -> str:
     """Return the beginning of a value's JSON, for messages."""
     return bytes(value).decode("utf-8", "replace")[:_SHOWN_MAX]

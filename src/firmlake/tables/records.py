@@ -7,39 +7,35 @@ fields. All others go through `tolerant.py`, which takes two to three times as l
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
-import msgspec
 import polars as pl
 from msgspec import Raw
 
-from firmlake.api.contract import DATASETS
 from firmlake.core.settings import ContractSettings
-from firmlake.tables.leaves import leaves_of
+from firmlake.tables.leaves import AS_IT_IS
+from firmlake.tables.notes import Notes, Records
 from firmlake.tables.objects import Shape, shape_of
-from firmlake.tables.reading import Records, record_schema
 from firmlake.tables.regular import read_regular
+from firmlake.tables.schemas import KIND_TYPES
 from firmlake.tables.tolerant import read_tolerantly
 
 __all__ = ["read_records"]
-
-_DEFAULT = ContractSettings()
 
 _BATCH, _PIECE = 8000, 1000
 """Records read at once, for the least cost; if a record is irregular, only its piece is read value by value."""
 
 
-def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: ContractSettings = _DEFAULT) -> Records:
+def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: ContractSettings = AS_IT_IS) -> Records:
     """Read records of one group of a dataset: valid JSON, as extracted by `firmlake.api.answers`.
 
     A value is exact, or null if it does not fit. A record is rejected only if a field that identifies it does not fit.
     Fractions, ratios and decimals with more digits than their type are rounded half to even, which is recorded as an
     observation ("rounded_value").
     """
-    shape = _shape(dataset, group, msgspec.json.encode(contract))
-    parts = list(_read_batches(shape, raws))
+    shape = shape_of(dataset, group, contract)
+    parts = list(_read_batches(shape, raws)) or [_no_records(shape)]
     return Records(
-        pl.concat([part.frame for part in parts]) if parts else pl.DataFrame(schema=record_schema(shape.leaves)),
+        pl.concat([part.frame for part in parts]),
         [reject for part in parts for reject in part.rejects],
         [observation for part in parts for observation in part.observations],
     )
@@ -48,10 +44,8 @@ def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: Contra
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=64)
-def _shape(dataset: str, name: str, contract: bytes) -> Shape:
-    leaves = leaves_of(dataset, name, msgspec.json.decode(contract, type=ContractSettings))
-    return shape_of(DATASETS[dataset].groups[name], leaves)
+def _no_records(shape: Shape) -> Records:
+    return Notes(0).records([pl.Series(leaf.name, [], KIND_TYPES[leaf.kind]) for leaf in shape.leaves], 0)
 
 
 def _read_batches(shape: Shape, raws: Sequence[Raw]) -> Iterator[Records]:

@@ -1,9 +1,9 @@
 """Read records in the fastest way: if they differ only in their digits, their values are read as a CSV.
 
 It takes two passes over the bytes. The first removes the digits; the rest of a record is its skeleton. Thousands of
-records share a few skeletons, and each skeleton is compared with the contract once: known keys in their order, none
-repeated, numbers bare, dates and texts quoted, texts of letters and digits only. A key may be absent, and unknown keys
-may occur where a sample of the records has them. A blank may follow a comma or colon.
+records share a few skeletons, and one record of each skeleton is compared with the contract: no key twice, numbers
+bare, dates and texts quoted, texts of letters and digits only. A key may be absent or unknown. A blank may follow
+commas or colons.
 
 The second pass removes quotes, braces and blanks, and letters unless they are part of a value. A colon becomes a comma,
 so that a column precedes each value and shows keys that contain a digit. Arrow's CSV reader converts the result to
@@ -16,32 +16,35 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
 from msgspec import Raw
 
-from firmlake.tables.cells import arrow_type, fits, read_csv
-from firmlake.tables.notes import Notes
-from firmlake.tables.objects import Layout, Place, Shape, learn_layout, portions
-from firmlake.tables.reading import Leaf, Records
-from firmlake.tables.schemas import KIND_TYPES
-from firmlake.tables.structs import NO_STRUCTS
-from firmlake.tables.unknown import take_unknown, unknown_places
+from firmlake.tables.columns import arrow_type, cast_column, read_csv
+from firmlake.tables.leaves import Leaf
+from firmlake.tables.notes import Notes, Records
+from firmlake.tables.objects import IRREGULAR, Object, Shape, join_path, portions, read_object, unknown_keys
+from firmlake.tables.unknown import take_unknown
 
 __all__ = ["read_regular"]
 
-_SKELETON = {"date": rb'""|null', "codes": rb'\[(?:""(?:, ?"")*)?\]|null', "text": rb'"[A-Za-z]*"'}
-_NUMBER = rb"(?:null)?"
+_SKELETON = {
+    "date": re.compile(rb'""|null'),
+    "codes": re.compile(rb'\[(?:""(?:, ?"")*)?\]|null'),
+    "text": re.compile(rb'"[A-Za-z]*"'),
+}
+_NUMBER = re.compile(rb"(?:null)?")
+_EMPTY = (b"null", b"{}")
 _ARRAY = re.compile(rb"\[[^\[\]\\]*\]")
 _TEXT = rb'"[^"\[\]\\]*"'
 _INNER = rb'\{(?:[^"\[\]{}\\]|%b|%b)*\}' % (_TEXT, _ARRAY.pattern)
 _OBJECT = rb'\{(?:[^"\[\]{}\\]|%b|%b|%b)*\}' % (_TEXT, _ARRAY.pattern, _INNER)
-_UNKNOWN = rb"%b|%b|%b|[A-Za-z+]*" % (_TEXT, _ARRAY.pattern, _OBJECT)
+_UNKNOWN = re.compile(rb"%b|%b|%b|[A-Za-z+]*" % (_TEXT, _ARRAY.pattern, _OBJECT))
 """An unknown value: a text without brackets and escapes, an array without others in it, an object two deep, a word."""
-_KEY = re.compile(rb'[^",:\[\]{}\\]*')
+_KEY = re.compile(r'[^",:\[\]{}\\]*')
 
 _DIGITS = b"0123456789.-"
 _MARKS = b'" {}'
@@ -51,16 +54,8 @@ _WORTH = 200
 """Records that pay for a CSV of their own, on average."""
 
 
-class _Form(NamedTuple):
-    """The skeleton of records of a layout; by group of the expression a path and what it is; the unknown keys."""
-
-    skeleton: re.Pattern[bytes]
-    parts: list[tuple[str, Leaf | bool]]
-    unknown: list[Place]
-
-
 class _Lines(NamedTuple):
-    """The records of a skeleton: their columns in the CSV, their number, and what is in all of them together."""
+    """The records of a skeleton: their columns in the CSV, and what is in all of them together."""
 
     columns: tuple[str, ...]
     record_count: int
@@ -80,147 +75,128 @@ def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | Non
     kinds = {leaf.kind for leaf in shape.leaves}
     if shape.group.is_open or {"text", "codes"} <= kinds or any(leaf.shift for leaf in shape.leaves):
         return None
-    without = _MARKS if "text" in kinds else _MARKS + string.ascii_letters.encode()
+    notes = Notes(start)
+    try:
+        examples, counts, csv = _split(raws, _MARKS if "text" in kinds else _MARKS + string.ascii_letters.encode())
+        lines = {skeleton: _fit(shape, examples[skeleton], count) for skeleton, count in counts.items()}
+        take_unknown(unknown_keys(shape, [*examples.values()]), raws, notes)
+        if notes.count("new_field") != sum(each.unknown_count for each in lines.values()):
+            raise ValueError  # an unknown key differs in its digits
+        columns = _read_kinds(shape, raws, csv, lines).get_columns()
+    except IRREGULAR:
+        return None
+    return notes.records(columns, len(raws))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What follows raises a ValueError if a record is irregular.
+
+
+def _split(raws: Sequence[Raw], marks: bytes) -> tuple[dict[bytes, Raw], Counter[bytes], bytes]:
+    """Split records into skeletons, each with an example and the number of its records, and their values as a CSV."""
+    examples: dict[bytes, Raw] = {}
     counts: Counter[bytes] = Counter()
     csv: list[bytes] = []
     for portion in portions(raws):
         text = b"\n".join(portion)
-        counts.update(text.translate(None, _DIGITS).split(b"\n"))
-        csv.append(text.translate(_AS_CSV, without))
-        if len(counts) > counts.total() // 8 + 16:
-            return None
-    if counts.total() != len(raws):
-        return None
-    notes = Notes(start)
-    try:
-        form, lines = _compare(shape, raws, counts)
-        unknown = take_unknown(form.unknown, raws)
-    except NO_STRUCTS:
-        return None
-    if sum(each.unknown_count for each in lines.values()) != sum(count for _, _, count in unknown.seen.values()):
-        return None  # an unknown key differs in its digits
-    frame = _read_kinds(shape, raws, b"\n".join(csv), lines)
-    if frame is None:
-        return None
-    notes.add_unknown(unknown)
-    return notes.records(frame.get_columns(), len(raws))
+        skeletons = text.translate(None, _DIGITS).split(b"\n")
+        counts.update(skeletons)
+        if len(skeletons) != len(portion) or len(counts) > counts.total() // 8 + 16:
+            raise ValueError
+        examples |= {new: portion[skeletons.index(new)] for new in counts.keys() - examples.keys()}
+        csv.append(text.translate(_AS_CSV, marks))
+    return examples, counts, b"\n".join(csv)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _compare(shape: Shape, raws: Sequence[Raw], counts: Mapping[bytes, int]) -> tuple[_Form, dict[bytes, _Lines]]:
-    """Compare skeletons with the contract, and then with what a sample of the records has.
-
-    Raises:
-        ValueError: A skeleton does not fit.
-    """
-    for is_learnt in (False, True):
-        form = _make_form(shape, learn_layout(shape, raws) if is_learnt else shape.layout)
-        lines = {}
-        for skeleton, count in counts.items():
-            if (fitting := _fit(form, skeleton, count)) is None:
-                break
-            lines[skeleton] = fitting
-        else:
-            return form, lines
-    raise ValueError
-
-
-def _make_form(shape: Shape, layout: Layout) -> _Form:
-    leaves, objects = {leaf.path: leaf for leaf in shape.leaves}, dict(layout)
-    parts: list[tuple[str, Leaf | bool]] = []
-
-    def keys_of(path: str) -> bytes:
-        """Make the pattern of an object. Its commas are right, since records are valid JSON."""
-        pattern, names = b"", set()
-        for key in objects[path]:
-            full, name = f"{path}.{key}" if path else key, key.encode().translate(None, _DIGITS)
-            if name in names or not _KEY.fullmatch(name):
-                raise ValueError  # of keys that look alike, the expression would try every combination
-            names.add(name)
-            is_object = not path and key in objects
-            parts.append((full, leaves.get(full, is_object)))
-            if is_object:
-                value = keys_of(key) + b"|null"
-            else:
-                value = _SKELETON.get(leaves[full].kind, _NUMBER) if full in leaves else _UNKNOWN
-            pattern += rb'(?:,? ?"%b": ?(%b))?' % (re.escape(name), value)
-        return rb"\{%b\}" % pattern
-
-    return _Form(re.compile(keys_of("")), parts, unknown_places(shape, layout))
-
-
-def _fit(form: _Form, skeleton: bytes, count: int) -> _Lines | None:
-    """Work out the CSV of records with a skeleton; None if the form does not fit."""
-    match = form.skeleton.fullmatch(skeleton)
-    if match is None:
-        return None
+def _fit(shape: Shape, example: Raw, count: int) -> _Lines:
+    """Work out the CSV of the records of a skeleton from one of them."""
     columns: list[str] = []
-    nulls = codes = unknown = 0
-    for (path, part), value in zip(form.parts, match.groups(), strict=True):
+    values = codes = unknown = 0
+    for path, part, text in _keys_in(shape, shape.objects[0], example):
         if isinstance(part, Leaf):
-            nulls += value in (None, b"null")
-            codes += value.count(b'""') if value and part.kind == "codes" else 0
-            columns += [] if value is None else [f"key:{path}", part.name]
-            continue
-        if value is None:
-            continue
-        plain = _ARRAY.sub(b"", value)
-        blank = 2 + plain.count(b",") + plain.count(b":")
-        unknown += not part
-        if part:
-            columns.append(f"key:{path}")
-            blank = value in (b"{}", b"null")
-        columns += [f"blank:{len(columns) + number}" for number in range(blank)]
+            if not _SKELETON.get(part.kind, _NUMBER).fullmatch(text):
+                raise ValueError
+            columns += [f"key:{path}", part.name]
+            values += text != b"null"
+            codes += text.count(b'""') if part.kind == "codes" else 0
+        elif part:
+            columns += [f"key:{path}", f"blank:{path}"] if text in _EMPTY else [f"key:{path}"]
+        else:
+            if not _UNKNOWN.fullmatch(text):
+                raise ValueError
+            plain = _ARRAY.sub(b"", text)
+            columns += [f"blank:{path}:{number}" for number in range(2 + plain.count(b",") + plain.count(b":"))]
+            unknown += 1
+    nulls = len(shape.leaves) - values
     return _Lines(tuple(columns), count, count * nulls, count * codes, count * unknown)
 
 
-def _read_kinds(shape: Shape, raws: Sequence[Raw], csv: bytes, lines: Mapping[bytes, _Lines]) -> pl.DataFrame | None:
-    """Read records, those of the same columns together; None if one does not fit."""
+def _keys_in(shape: Shape, each: Object, raw: Raw) -> Iterator[tuple[str, Leaf | Object | None, bytes]]:
+    """Yield the path of each key, its field or object, or None if it is unknown, and the skeleton of its value."""
+    content = read_object(raw)
+    if not _is_plain(content, bytes(raw)):
+        raise ValueError
+    inner = {other.path: other for other in shape.objects if other.path} if not each.path else {}
+    for key, value in content.items():
+        part, text = each.leaves.get(key) or inner.get(key), bytes(value).translate(None, _DIGITS)
+        yield join_path(each.path, key), part, text
+        if isinstance(part, Object) and text not in _EMPTY:
+            yield from _keys_in(shape, part, value)
+
+
+def _is_plain(content: Mapping[str, Raw], raw: bytes) -> bool:
+    """Tell whether an object has no key twice and none with escapes, and blanks after all commas or colons or none."""
+    if not all(_KEY.fullmatch(key) for key in content):
+        return False
+    return any(
+        raw == b"{%b}" % comma.join(b'"%b"%b%b' % (key.encode(), colon, value) for key, value in content.items())
+        for comma in (b",", b", ")
+        for colon in (b":", b": ")
+    )
+
+
+def _read_kinds(shape: Shape, raws: Sequence[Raw], csv: bytes, lines: Mapping[bytes, _Lines]) -> pl.DataFrame:
+    """Read records, those of the same columns together."""
     kinds: dict[tuple[str, ...], list[int]] = {each.columns: [] for each in lines.values()}
     if len(kinds) == 1:
-        return _read_csv(shape, csv, [*lines.values()])
+        return _read_lines(shape, csv, [*lines.values()])
     if len(kinds) > len(raws) // _WORTH + 4:
-        return None
+        raise ValueError
     places_of = {skeleton: kinds[each.columns] for skeleton, each in lines.items()}
     for place, raw in enumerate(raws):
         places_of[bytes(raw).translate(None, _DIGITS)].append(place)
     rows, frames = csv.split(b"\n"), []
     for columns, places in kinds.items():
         own = [each for each in lines.values() if each.columns == columns]
-        frame = _read_csv(shape, b"\n".join([rows[place] for place in places]), own)
-        if frame is None:
-            return None
+        frame = _read_lines(shape, b"\n".join([rows[place] for place in places]), own)
         frames.append(frame.with_columns(pl.Series("place", places)))
     return pl.concat(frames).sort("place").drop("place")
 
 
-def _read_csv(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFrame | None:
-    """Read records of the same columns; None if there is not as much in them as their skeletons say."""
+def _read_lines(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFrame:
+    """Read records of the same columns, which must hold as much as their skeletons say."""
     columns = lines[0].columns
     types = {leaf.name: arrow_type(leaf) for leaf in shape.leaves}
     types |= {column: pa.null() for column in columns if column.startswith("key:")}
     # Where texts keep their letters, so do keys and nulls; no text is null, or the skeleton would show it.
     has_text = any(leaf.kind == "text" for leaf in shape.leaves)
-    nulls = ["null", *{key for _, keys in shape.layout for key in keys}] if has_text else [""]
+    nulls = ["null", *{key for each in shape.objects for key in each.keys}] if has_text else [""]
     table = read_csv(csv, columns, types, nulls)
-    if table is None:
-        return None
     raw = pl.DataFrame(pl.from_arrow(table.select([leaf.name for leaf in shape.leaves])))
-    frame = pl.DataFrame([_final(leaf, raw[leaf.name]) for leaf in shape.leaves])
+    frame = pl.DataFrame(
+        [
+            _read_codes(raw[leaf.name]) if leaf.kind == "codes" else cast_column(leaf, raw[leaf.name])
+            for leaf in shape.leaves
+        ]
+    )
     absent = frame.null_count().row(0, named=True)
     codes = sum(frame[leaf.name].list.len().sum() for leaf in shape.leaves if leaf.kind == "codes")
-    found = (len(frame), sum(absent.values()), codes)
-    if found != tuple(map(sum, zip(*(each[1:4] for each in lines), strict=True))):
-        return None
-    if any(absent[leaf.name] for leaf in shape.leaves if leaf.required):
-        return None
-    return frame if all(fits(leaf, frame[leaf.name]) for leaf in shape.leaves) else None
+    expected = tuple(map(sum, zip(*(each[1:4] for each in lines), strict=True)))
+    is_lacking = any(absent[leaf.name] for leaf in shape.leaves if leaf.required)
+    if is_lacking or (len(frame), sum(absent.values()), codes) != expected:
+        raise ValueError
+    return frame
 
 
-def _final(leaf: Leaf, column: pl.Series) -> pl.Series:
-    """Cast a column to its type; no expressions, since a plan for a query costs more than this work."""
-    if leaf.kind == "codes":
-        return column.str.split(",").zip_with((column != "").fill_null(True), _NO_CODES)
-    return column if leaf.kind == "date" else column.cast(KIND_TYPES[leaf.kind], strict=False)
+def _read_codes(column: pl.Series) -> pl.Series:
+    return column.str.split(",").zip_with((column != "").fill_null(True), _NO_CODES)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import polars as pl
 
-from firmlake.core.settings import ContractSettings
-from firmlake.tables.answered import AS_IT_IS, Answered, Gathered, gather
+from firmlake.tables.answered import Gathered
 from firmlake.tables.numbers import with_normal_numbers
 
 __all__ = ["flatten_relationships"]
 
 
-def flatten_relationships(
-    answers: Sequence[Answered], contract: ContractSettings = AS_IT_IS
-) -> tuple[dict[str, pl.DataFrame], list[Gathered]]:
-    """Flatten answers to one row per parent and per child."""
-    gathered = {direction: gather("relationships", direction, answers, contract) for direction in ("parent", "child")}
+def flatten_relationships(gathered: Mapping[str, Gathered]) -> dict[str, pl.DataFrame]:
+    """Flatten records to one row per parent and per child."""
     table = pl.concat([_of_kind(part).with_columns(pl.lit(way).alias("direction")) for way, part in gathered.items()])
-    table = with_normal_numbers(table, "related_country", "related_company_number")
-    return {"relationships": table}, list(gathered.values())
+    return {"relationships": with_normal_numbers(table, "related_country", "related_company_number")}
 
 
 def _of_kind(part: Gathered) -> pl.DataFrame:

@@ -10,7 +10,7 @@ The files depend only on the landed answers and the frozen plan, so staging agai
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -28,8 +28,7 @@ from firmlake.core.run import Run
 from firmlake.core.settings import ContractSettings
 from firmlake.landing.progress import Progress
 from firmlake.landing.segments import list_segments
-from firmlake.tables.answered import shape_table
-from firmlake.tables.flatten import flatten_shard
+from firmlake.tables.flatten import flatten_shard, shape_table
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -39,9 +38,8 @@ __all__ = [
     "check_landed",
     "check_staged",
     "finish_stage",
-    "is_staged",
     "read_manifest",
-    "read_shard_manifest",
+    "read_staged_shard",
     "required_manifest",
     "stage_shard",
     "stage_shards",
@@ -86,18 +84,13 @@ def stage_shard(run: Run, shard: int, progress: Progress | None = None) -> Manif
     """
     marker = _marker(run, shard)
     segments = _segments(run, shard)
+    manifest = Manifest(run_id=run.run_id, files=(), segments=segments, contract=run.plan.contract)
     earlier = _read_manifest(marker)
-    made_from = (segments, SCHEMA_VERSION, run.plan.contract)
-    if (
-        earlier
-        and (earlier.segments, earlier.schema_version, earlier.contract) == made_from
-        and is_staged(run, earlier)
-    ):
+    if earlier and msgspec.structs.replace(earlier, files=()) == manifest and _is_staged(run, earlier):
         return earlier
-    files = []
-    for table, frame in flatten_shard(run, shard, progress).items():
-        files.append(_write_table(run, table, f"shard={shard:05}", frame))
-    manifest = Manifest(run_id=run.run_id, files=tuple(files), segments=segments, contract=run.plan.contract)
+    tables = flatten_shard(run, shard, progress)
+    files = tuple(_write_table(run, table, f"shard={shard:05}", frame) for table, frame in tables.items())
+    manifest = msgspec.structs.replace(manifest, files=files)
     write_json(marker, manifest)
     return manifest
 
@@ -143,12 +136,13 @@ def finish_stage(run: Run, shards: Iterable[Manifest]) -> Manifest:
     return manifest
 
 
-def read_shard_manifest(run: Run, shard: int) -> Manifest | None:
-    """Read the manifest of a shard; None if it is not staged, or more has landed since."""
+def read_staged_shard(run: Run, shard: int) -> Manifest | None:
+    """Read the manifest of a shard; None if it is not staged, a file was changed, or more has landed since."""
     manifest = _read_manifest(_marker(run, shard))
+    if manifest is None or manifest.schema_version != SCHEMA_VERSION:
+        return None
     landed = {_name(run, path) for path in list_segments(run.folders.landing(run.run_id, shard))}
-    is_current = manifest is not None and manifest.segments.keys() == landed
-    return manifest if is_current and manifest and manifest.schema_version == SCHEMA_VERSION else None
+    return manifest if manifest.segments.keys() == landed and _is_staged(run, manifest) else None
 
 
 def read_manifest(run: Run) -> Manifest | None:
@@ -174,10 +168,7 @@ def check_landed(run: Run, manifest: Manifest) -> None:
     Raises:
         DamagedError: A segment is missing or was changed. The message names it and says how to restore it.
     """
-    for name, sha256 in manifest.segments.items():
-        path = run.folders.data / name
-        if not path.exists() or sha256_of(path) != sha256:
-            raise DamagedError(f"{path} is missing or was changed", answers_lost(run))
+    _check(run.folders.data, manifest.segments, answers_lost(run))
 
 
 def answers_lost(run: Run) -> str:
@@ -188,28 +179,33 @@ def answers_lost(run: Run) -> str:
     )
 
 
-def is_staged(run: Run, manifest: Manifest) -> bool:
-    """Return whether every file of a manifest exists and is unchanged."""
-    folder = run.folders.staged(run.run_id)
-    return all(
-        (folder / file.path).exists() and sha256_of(folder / file.path) == file.sha256 for file in manifest.files
-    )
-
-
 def check_staged(run: Run, manifest: Manifest) -> None:
     """Check that the staged files exist and are unchanged.
 
     Raises:
         DamagedError: A file is missing or was changed; `firmlake replay` makes it again from the landed answers.
     """
-    folder = run.folders.staged(run.run_id)
-    for file in manifest.files:
-        path = folder / file.path
-        if not path.exists() or sha256_of(path) != file.sha256:
-            raise DamagedError(f"{path} is missing or was changed", "Rebuild it with `firmlake replay`")
+    checksums = {file.path: file.sha256 for file in manifest.files}
+    _check(run.folders.staged(run.run_id), checksums, "Rebuild it with `firmlake replay`")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _check(folder: Path, checksums: Mapping[str, str], next_step: str) -> None:
+    """Check that files exist and are unchanged, by their paths below a folder."""
+    for name, sha256 in checksums.items():
+        path = folder / name
+        if not path.exists() or sha256_of(path) != sha256:
+            raise DamagedError(f"{path} is missing or was changed", next_step)
+
+
+def _is_staged(run: Run, manifest: Manifest) -> bool:
+    try:
+        check_staged(run, manifest)
+    except DamagedError:
+        return False
+    return True
 
 
 def _leave_signals_to_parent() -> None:

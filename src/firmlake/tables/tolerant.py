@@ -7,24 +7,23 @@ received.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 from msgspec import Raw
 
-from firmlake.tables.cells import DECIMALS, MisfitError, moved, plain, read_cell, read_column, read_columns
-from firmlake.tables.notes import NOT_THERE, Notes
+from firmlake.tables.apart import take_apart
+from firmlake.tables.cells import DECIMALS, MisfitError, moved, plain, read_cell
+from firmlake.tables.columns import TEXTS, read_plain
+from firmlake.tables.leaves import Leaf
+from firmlake.tables.notes import NOT_THERE, Notes, Records
 from firmlake.tables.number_texts import number_in
 from firmlake.tables.objects import Shape
-from firmlake.tables.reading import Leaf, Records
 from firmlake.tables.schemas import KIND_TYPES
-from firmlake.tables.singly import take_each
-from firmlake.tables.together import take_together
 
 __all__ = ["read_tolerantly"]
 
-_TEXTS = ("text", "codes")
 _DIGITS = re.compile(rb"[0-9]+")
 
 
@@ -36,50 +35,31 @@ def read_tolerantly(shape: Shape, raws: Sequence[Raw], start: int) -> Records:
         raws: The records, at least one.
         start: Index of the first.
     """
-    notes = Notes(start)
-    taken = take_together(shape, raws, notes) or take_each(shape, raws, notes)
-    cells = dict(zip(shape.cells, taken, strict=True))
-    numbers = [leaf for leaf in cells if leaf.kind not in _TEXTS]
-    read = {column.name: column for column in _read_together(numbers, cells)}
+    cells, notes = take_apart(shape, raws, start)
+    read = read_plain(cells)
     for leaf, values in cells.items():
         if leaf.name not in read:
-            read[leaf.name] = _read_leaf(leaf, values, notes)
-        if leaf.required and read[leaf.name].null_count():
-            _reject_lacking(leaf, read[leaf.name], notes)
+            read[leaf.name] = _read_field(leaf, values, notes)
+        for number in read[leaf.name].is_null().arg_true() if leaf.required else ():
+            notes.reject(number, leaf.path, None, NOT_THERE, "record")
     return notes.records([read[leaf.name] for leaf in shape.leaves], len(raws))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _read_together(leaves: list[Leaf], cells: Mapping[Leaf, Sequence[Raw]]) -> list[pl.Series]:
-    """Read numbers and dates of many fields at once, halving the fields as long as a value is irregular."""
-    if not leaves:
-        return []
-    columns = read_columns(leaves, [cells[leaf] for leaf in leaves])
-    if columns is not None or len(leaves) == 1:
-        return columns or []
-    half = len(leaves) // 2
-    return _read_together(leaves[:half], cells) + _read_together(leaves[half:], cells)
-
-
-def _read_leaf(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> pl.Series:
-    """Read the values of a field: all at once, or else one by one."""
-    column = read_column(leaf, cells) if leaf.kind in _TEXTS else None
-    if column is None:
-        meant = _as_meant(leaf, cells, notes)
-        column = read_column(leaf, meant) if meant is not cells else None
-        if column is None:
-            values = [
-                _read_cell(number, leaf, *both, notes) for number, both in enumerate(zip(meant, cells, strict=True))
-            ]
-            column = pl.Series(leaf.name, values, KIND_TYPES[leaf.kind])
-    return column
+def _read_field(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> pl.Series:
+    """Read the values of a field that are not all plain: as they were meant, or else one by one."""
+    meant = _as_meant(leaf, cells, notes)
+    if meant is not cells and (read := read_plain({leaf: meant})):
+        return read[leaf.name]
+    values = [_read_cell(number, leaf, *both, notes) for number, both in enumerate(zip(meant, cells, strict=True))]
+    return pl.Series(leaf.name, values, KIND_TYPES[leaf.kind])
 
 
 def _as_meant(leaf: Leaf, cells: Sequence[Raw], notes: Notes) -> Sequence[Raw]:
     """Read the numbers in strings, and add quotes to company numbers written as integers."""
-    if leaf.kind in _TEXTS and not leaf.is_company_number:
+    if leaf.kind in TEXTS and not leaf.is_company_number:
         return cells
     meant = [*cells]
     seen: dict[str, list[int]] = {}
@@ -112,11 +92,3 @@ def _read_cell(number: int, leaf: Leaf, cell: Raw, received: Raw, notes: Notes) 
     if value is not None and leaf.kind in DECIMALS and value != (exact := moved(bytes(cell), leaf.shift)):
         notes.observe("rounded_value", leaf.path, plain(exact).encode(), number)
     return value
-
-
-def _reject_lacking(leaf: Leaf, column: pl.Series, notes: Notes) -> None:
-    """Reject the records that lack a required value, unless they are rejected already."""
-    known = notes.rejected()
-    for number in column.is_null().arg_true():
-        if number not in known:
-            notes.reject(number, leaf.path, None, NOT_THERE, "record")

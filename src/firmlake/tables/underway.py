@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import polars as pl
 
-from firmlake.core.company import Company
 from firmlake.core.run import Run, RunPlan
 from firmlake.core.settings import RunSettings
 from firmlake.landing.landed import load_progress
 from firmlake.landing.progress import Progress
-from firmlake.landing.segments import credits_in, list_segments
-from firmlake.tables.stage import is_staged, read_shard_manifest
+from firmlake.landing.segments import list_segments
+from firmlake.tables.stage import read_staged_shard
+from firmlake.tables.tracked import companies, list_tracks, requests
 
 __all__ = ["Underway", "is_recent", "read_underway"]
 
@@ -81,14 +81,13 @@ def read_underway(run: Run) -> Underway:
     charges = [pl.DataFrame(schema=_CHARGES)]
     for shard in begun:
         if staged := _read_staged(run, shard):
-            first, told = staged
+            found, sent = staged
         else:
             progress = load_progress(run, shard)
-            first = pl.DataFrame(list(_first_answers(progress)), schema=_PAID, orient="row")
-            told = pl.DataFrame(list(_charges(run, progress)), schema=_CHARGES, orient="row")
+            found, sent = companies(list_tracks(progress, run.plan.datasets)).lazy(), requests(run, progress).lazy()
             pending.append(pl.DataFrame(list(_pending(progress)), schema=_PENDING, orient="row"))
-        paid.append(first)
-        charges.append(told)
+        paid.append(_known(found, _PAID))
+        charges.append(_known(sent, _CHARGES))
     return Underway(run, pl.concat(paid), begun, pl.concat(pending), pl.concat(charges))
 
 
@@ -102,10 +101,10 @@ _PENDING = pl.Schema(
 _MONTH = 31
 
 
-def _read_staged(run: Run, shard: int) -> tuple[pl.DataFrame, pl.DataFrame] | None:
-    """Read `paid` and `charges` of a shard from its staged tables; None if it is not completely staged."""
-    manifest = read_shard_manifest(run, shard)
-    if manifest is None or not is_staged(run, manifest):
+def _read_staged(run: Run, shard: int) -> tuple[pl.LazyFrame, pl.LazyFrame] | None:
+    """Return the tables `companies` and `requests` of a shard; None if it is not completely staged."""
+    manifest = read_staged_shard(run, shard)
+    if manifest is None:
         return None
     folder = run.folders.staged(run.run_id)
     tables = {
@@ -113,27 +112,12 @@ def _read_staged(run: Run, shard: int) -> tuple[pl.DataFrame, pl.DataFrame] | No
     }
     if tables["company_state"].filter(pl.col("status") == "waiting").select(pl.len()).collect().item():
         return None
-    found = tables["companies"].filter(pl.col("paid_at").is_not_null())
-    told = tables["requests"].filter(pl.col("credits_charged").is_not_null())
-    return (
-        found.select(*_PAID.names()).cast(_PAID).collect(),
-        told.select(*_CHARGES.names()).cast(_CHARGES).collect(),
-    )
+    return tables["companies"], tables["requests"]
 
 
-def _charges(run: Run, progress: Progress) -> Iterator[tuple[datetime, int]]:
-    for header in progress.headers:
-        charged = credits_in(header, run.plan.names.credits_charged_header)
-        if charged is not None:
-            yield header.fetched_at.replace(tzinfo=None), charged
-
-
-def _first_answers(progress: Progress) -> Iterator[tuple[str, str, datetime]]:
-    first: dict[Company, datetime] = {}
-    for company, _, track in progress.tracks():
-        if track.first_at:
-            first[company] = min(first.get(company, track.first_at), track.first_at)
-    return ((*company, at.replace(tzinfo=None)) for company, at in first.items())
+def _known(table: pl.LazyFrame, schema: pl.Schema) -> pl.DataFrame:
+    """Read these columns of the rows that have a value in each."""
+    return table.select(schema.names()).drop_nulls().cast(schema).collect()
 
 
 def _pending(progress: Progress) -> Iterator[tuple[str, str, str, int | None]]:

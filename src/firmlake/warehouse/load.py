@@ -9,9 +9,8 @@ correspond to them are kept. A run is in the warehouse if `loads` has a row for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 import duckdb
@@ -70,14 +69,15 @@ def load_run(
         connection.execute("SET threads = 2")
     create_tables(connection)
     widen(connection, run)
-    for table in TABLES:
-        _view_staged(connection, table, [str(path) for path in _files(run, manifest, table)])
+    _view_staged(connection, run, manifest)
     targets = quote_text(str(run.checked("targets")))
     connection.execute(_WINDOWS.format(targets=targets))
     source = f"read_parquet({targets}) WHERE is_refresh" if run.plan.refresh_count else "company_state LIMIT 0"
     connection.execute(_ASKED_FREE.format(source=source))
     latest = _timestamp(load.loaded_at + AHEAD)
-    changed_count = _find_changed(connection, run, latest)
+    compare(connection, "company_state", _STATE.format(started=_timestamp(run.plan.started_at), latest=latest))
+    connection.execute(_CHANGED)
+    changed_count = count_rows(connection, _COUNT_CHANGED)
     withhold_shares(connection, run.plan.contract, run.run_id)
     is_all_changed = count_rows(connection, _IS_ALL_CHANGED) == 1
     counts = {}
@@ -97,7 +97,8 @@ def load_run(
     counts["changes"] = record_changes(connection, run.plan)
     for table in _OF_A_RUN:
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run.run_id])
-        counts[table] = _insert(connection, table, _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}")
+        rows = _DRIFT if table == "drift" else f"SELECT * FROM staged_{table}"
+        counts[table] = count_rows(connection, f"INSERT INTO {table} BY NAME {rows}")
     counts["drift"] += note_vanished(connection, run.run_id, vanished)
     _add_run(connection, run, outcome, expected_credits, count_rows(connection, _REFRESHED))
     _drop_workings(connection)
@@ -133,6 +134,8 @@ _CHANGED = """
     CREATE OR REPLACE TEMP TABLE changed AS
     SELECT dataset, country, company_number, is_partial FROM merged_company_state WHERE is_changed
 """
+
+_COUNT_CHANGED = "SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)"
 
 _IS_ALL_CHANGED = """
     SELECT (SELECT count(*) FROM changed) =
@@ -198,12 +201,8 @@ _DRIFT = """
 # Credits charged beyond our own count may be for companies that were forgotten since then.
 _RUN = """
     INSERT INTO runs BY NAME
-    SELECT ? AS run_id, ? AS list_name, ? AS list_sha256, ? AS service, ? AS language, ? AS datasets,
-           ?::TIMESTAMP AS started_at, ?::TIMESTAMP AS finished_at, ? AS outcome,
-           ? AS line_count, ? AS company_count, ? AS refused_count,
-           ? AS repeated_count, ? AS fresh_count, ? AS target_count, ? AS firmlake_version,
-           request_count, credit_count, greatest(?, least(coalesce(credit_count, 0), ?)) AS expected_credit_count,
-           ? AS free_refresh_count, ? AS reason, ? AS next_step
+    SELECT {values}, request_count, credit_count,
+           greatest($expected_credits, least(coalesce(credit_count, 0), $expected_at_most)) AS expected_credit_count
     FROM (
         SELECT count(*) AS request_count,
                if(bool_or(status BETWEEN 200 AND 299), sum(credits_charged), coalesce(sum(credits_charged), 0))::BIGINT
@@ -211,30 +210,24 @@ _RUN = """
         FROM staged_requests
     )
 """
+_OF_PLAN = (
+    "run_id", "list_name", "list_sha256", "service", "language", "line_count", "company_count", "refused_count",
+    "repeated_count", "fresh_count", "target_count", "firmlake_version",
+)  # fmt: skip
+"""The columns of `runs` that the plan has under the same names."""
 
 
-def _files(run: Run, manifest: Manifest, table: str) -> Iterator[Path]:
+def _view_staged(connection: duckdb.DuckDBPyConnection, run: Run, manifest: Manifest) -> None:
+    """Make a view `staged_<table>` of the files of each table."""
     folder = run.folders.staged(run.run_id)
-    return (folder / file.path for file in manifest.files if file.table == table)
-
-
-def _view_staged(connection: duckdb.DuckDBPyConnection, table: str, files: list[str]) -> None:
-    source = (
-        f"read_parquet([{', '.join(map(quote_text, files))}], hive_partitioning = false)"
-        if files
-        else f"{table} LIMIT 0"
-    )
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW staged_{table} AS SELECT * FROM {source}")
+    for table in TABLES:
+        files = [quote_text(str(folder / file.path)) for file in manifest.files if file.table == table]
+        source = f"read_parquet([{', '.join(files)}], hive_partitioning = false)" if files else f"{table} LIMIT 0"
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW staged_{table} AS SELECT * FROM {source}")
 
 
 def _timestamp(moment: datetime) -> str:
     return f"TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S.%f}'"
-
-
-def _find_changed(connection: duckdb.DuckDBPyConnection, run: Run, latest: str) -> int:
-    compare(connection, "company_state", _STATE.format(started=_timestamp(run.plan.started_at), latest=latest))
-    connection.execute(_CHANGED)
-    return count_rows(connection, "SELECT count(*) FROM (SELECT DISTINCT country, company_number FROM changed)")
 
 
 def _replace_changed(
@@ -262,25 +255,23 @@ def _add_run(
     connection: duckdb.DuckDBPyConnection, run: Run, outcome: Outcome, expected_credits: int, refreshed: int
 ) -> None:
     plan = run.plan
+    values = {
+        **{name: getattr(plan, name) for name in _OF_PLAN},
+        "datasets": ",".join(plan.datasets),
+        "started_at": plan.started_at.replace(tzinfo=None),
+        "finished_at": outcome.finished_at.replace(tzinfo=None),
+        "outcome": outcome.outcome,
+        "reason": outcome.reason or None,
+        "next_step": outcome.next_step or None,
+        "free_refresh_count": refreshed,
+    }
+    expected = {"expected_credits": expected_credits, "expected_at_most": expected_credits + plan.forgotten_count}
     connection.execute("DELETE FROM runs WHERE run_id = ?", [run.run_id])
-    connection.execute(
-        _RUN,
-        [
-            plan.run_id, plan.list_name, plan.list_sha256, plan.service, plan.language, ",".join(plan.datasets),
-            plan.started_at.replace(tzinfo=None),
-            outcome.finished_at.replace(tzinfo=None), outcome.outcome, plan.line_count, plan.company_count,
-            plan.refused_count, plan.repeated_count, plan.fresh_count, plan.target_count, plan.firmlake_version,
-            expected_credits, expected_credits + plan.forgotten_count, refreshed,
-            outcome.reason or None, outcome.next_step or None,
-        ],
-    )  # fmt: skip
+    statement = _RUN.format(values=", ".join(f"${name} AS {name}" for name in values))
+    connection.execute(statement, values | expected)
 
 
 def _drop_workings(connection: duckdb.DuckDBPyConnection) -> None:
     """Drop all temporary tables. After a weekly run of a million companies they take 700 MB, 24 MB of it in memory."""
     for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall():
         connection.execute(f"DROP TABLE {name}")
-
-
-def _insert(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> int:
-    return count_rows(connection, f"INSERT INTO {table} BY NAME {query}")
