@@ -162,7 +162,7 @@ def test_no_answers_give_tables_of_the_same_shape():
 
 def test_equal_records_have_equal_hashes_however_they_were_paged():
     one, two = period(2023), period(2024)
-    heads = {"period": b"period"}
+    heads = [("period", b"period")]
     hashes = {payload_hash(heads, answered(ACME, "period", *pages)[1]) for pages in ([[one, two]], [[one], [two]])}
     assert len(hashes) == 1
 
@@ -178,7 +178,7 @@ def test_equal_records_have_equal_hashes_however_they_were_paged():
     ids=["direction", "order", "number", "none"],
 )
 def test_other_records_have_another_hash(one, other):
-    heads = {"parent": b"parent", "child": b"child"}
+    heads = [("parent", b"parent"), ("child", b"child")]
     assert payload_hash(heads, one[1]) != payload_hash(heads, other[1])
 
 

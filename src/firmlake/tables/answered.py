@@ -40,7 +40,7 @@ class Gathered(NamedTuple):
 
 def gather(dataset: str, group: str, answers: Answers, contract: ContractSettings = AS_IT_IS) -> Gathered:
     """Read one group's records of many companies together, because reading company by company is slow."""
-    raws = list(chain.from_iterable(part.records[group] for parts in answers.values() for part in parts))
+    raws = list(chain.from_iterable([part.records[group] for parts in answers.values() for part in parts]))
     read = read_records(dataset, group, raws, contract)
     origin = _origin(answers, group)
     has_all = read.frame.height == len(raws)
@@ -50,7 +50,7 @@ def gather(dataset: str, group: str, answers: Answers, contract: ContractSetting
 
     def placed(rows: Sequence[tuple[object, ...]], schema: pl.Schema) -> pl.DataFrame:
         found = pl.DataFrame(rows, schema=schema, orient="row")
-        found = found.join(origin.with_row_index("record"), on="record", maintain_order="left")
+        found = pl.concat([found, origin[found["record"]]], how="horizontal")
         return found.with_columns(pl.lit(dataset).alias("dataset"), (pl.lit(prefix) + pl.col("path")).alias("path"))
 
     texts = [
@@ -78,11 +78,11 @@ def moments(values: Iterable[datetime | None]) -> pl.Series:
 def _origin(answers: Answers, group: str) -> pl.DataFrame:
     """Return the origin of each record of these answers, in their order."""
     pages = []
-    for company, parts in answers.items():
+    for (country, number), parts in answers.items():
         position = 0
         for part in parts:
             if count := len(part.records[group]):
-                pages.append((*company, part.request_id, part.fetched_at, position, position + count))
+                pages.append((country, number, part.request_id, part.fetched_at, position, position + count))
                 position += count
     countries, numbers, request_ids, times, starts, ends = zip(*pages, strict=True) if pages else [()] * 6
     return (

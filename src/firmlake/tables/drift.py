@@ -24,7 +24,7 @@ def find_drift(dataset: str, records: pl.DataFrame, rejects: pl.DataFrame) -> pl
         records: The frame of `gather`.
         rejects: The rejects of `gather`. Rejected records are counted elsewhere.
     """
-    return pl.concat(
+    counted = [
         values.group_by("path", maintain_order=True)
         .agg(
             pl.lit(dataset).alias("dataset"),
@@ -35,7 +35,9 @@ def find_drift(dataset: str, records: pl.DataFrame, rejects: pl.DataFrame) -> pl
         )
         .select(DRIFT.names())
         for kind, values in _differing(dataset, records, rejects)
-    )
+        if values.height
+    ]
+    return pl.concat([pl.DataFrame(schema=DRIFT), *counted])
 
 
 def merge_drift(frame: pl.DataFrame) -> pl.DataFrame:

@@ -53,7 +53,7 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
     hashes: list[str | None] = []
     for dataset in run.plan.datasets:
         tracks = progress.datasets[dataset]
-        heads = {group: read_by + group.encode() for group in DATASETS[dataset].groups}
+        heads = [(group, read_by + group.encode()) for group in DATASETS[dataset].groups]
         hashes += [
             payload_hash(heads, track.parts) if track.status == "answered" else _UNHASHED.get(track.status)
             for track in tracks.values()
@@ -80,15 +80,15 @@ def flatten_shard(run: Run, shard: int, progress: Progress | None = None) -> dic
     return tables | {name: shape_table(name, frame, run.run_id) for name, frame in others.items()}
 
 
-def payload_hash(heads: Mapping[str, bytes], parts: Iterable[Part]) -> str:
+def payload_hash(heads: Iterable[tuple[str, bytes]], parts: Iterable[Part]) -> str:
     """Hash a company's records as received: equal hashes mean equal rows, however the records were paged.
 
     Args:
-        heads: By group of records what is hashed before them.
+        heads: The groups of records, each with what is hashed before them.
         parts: The pages of the company's answer.
     """
     content: list[bytes | Raw] = []
-    for group, head in heads.items():
+    for group, head in heads:
         content.append(head)
         for part in parts:
             content += part.records[group]

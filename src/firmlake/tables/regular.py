@@ -79,7 +79,8 @@ def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | Non
     try:
         examples, counts, csv = _split(raws, _MARKS if "text" in kinds else _MARKS + string.ascii_letters.encode())
         lines = {skeleton: _fit(shape, examples[skeleton], count) for skeleton, count in counts.items()}
-        take_unknown(unknown_keys(shape, [*examples.values()]), raws, notes)
+        unknown = unknown_keys(shape, [examples[skeleton] for skeleton, each in lines.items() if each.unknown_count])
+        take_unknown(unknown, raws, notes)
         if notes.count("new_field") != sum(each.unknown_count for each in lines.values()):
             raise ValueError  # an unknown key differs in its digits
         columns = _read_kinds(shape, raws, csv, lines).get_columns()
@@ -122,7 +123,7 @@ def _fit(shape: Shape, example: Raw, count: int) -> _Lines:
         elif part:
             columns += [f"key:{path}", f"blank:{path}"] if text in _EMPTY else [f"key:{path}"]
         else:
-            if not _UNKNOWN.fullmatch(text):
+            if not (_KEY.fullmatch(path) and _UNKNOWN.fullmatch(text)):
                 raise ValueError
             plain = _ARRAY.sub(b"", text)
             columns += [f"blank:{path}:{number}" for number in range(2 + plain.count(b",") + plain.count(b":"))]
@@ -146,8 +147,6 @@ def _keys_in(shape: Shape, each: Object, raw: Raw) -> Iterator[tuple[str, Leaf |
 
 def _is_plain(content: Mapping[str, Raw], raw: bytes) -> bool:
     """Tell whether an object has no key twice and none with escapes, and blanks after all commas or colons or none."""
-    if not all(_KEY.fullmatch(key) for key in content):
-        return False
     return any(
         raw == b"{%b}" % comma.join(b'"%b"%b%b' % (key.encode(), colon, value) for key, value in content.items())
         for comma in (b",", b", ")
