@@ -138,7 +138,7 @@ def test_zones_move_between_two_dates_as_their_scores_say(world):
 @pytest.mark.parametrize(
     ("title", "over", "low", "high", "width"),
     [
-        ("Equity by total assets", ("equity", "total_assets"), -20, 100, 10),
+        ("Equity ratio", ("equity", "total_assets"), -20, 100, 10),
         ("Net margin", ("net_profit", "revenue"), -30, 30, 5),
     ],
 )

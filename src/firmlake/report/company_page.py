@@ -128,7 +128,7 @@ def _tiles(found: Sequence[dict[str, Any]]) -> list[Tile]:
         Tile("Net margin", shown("net_margin")),
         Tile("Employees", shown("employee_count")),
         Tile("Total assets", shown("total_assets_eur"), note, tone),
-        Tile("Equity by assets", shown("equity_fraction")),
+        Tile("Equity ratio", shown("equity_fraction")),
         Tile("Health indicator", shown("health_indicator")),
         Tile("Altman's Z''", shown("z"), zone, {"distress": "bad", "safe": "good"}.get(row["zone"] or "", "")),
     ]

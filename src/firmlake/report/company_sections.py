@@ -81,7 +81,13 @@ def _benchmark(rows: Sequence[dict[str, Any]]) -> str:
 
 
 _AMOUNTS = ("total_assets", "revenue_annual", "equity")
-_LABELS = {"z": "Altman's Z''", "revenue_annual": "annual revenue", "revenue_annual_eur": "annual revenue, EUR"}
+_LABELS = {
+    "z": "Altman's Z''",
+    "revenue_annual": "annual revenue",
+    "revenue_annual_eur": "annual revenue, EUR",
+    "equity_fraction": "equity ratio",
+    "ebitda_margin": "EBITDA margin",
+}
 _MEASURES = [
     "revenue_annual", "revenue_growth", "employee_count", "total_assets", "equity", "ebitda_margin", "net_margin",
     "return_on_assets", "return_on_equity", "equity_fraction", "current_ratio", "debt_to_equity", "z",

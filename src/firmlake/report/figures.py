@@ -81,7 +81,7 @@ _LABELS = {
     "revenue_eur": ("Annual revenue, newest accounts", 1),
     "employees": ("Employees", 1),
     "growth": ("Revenue growth, median", 1),
-    "equity_fraction": ("Equity by assets, median", 1),
+    "equity_fraction": ("Equity ratio, median", 1),
     "distress": ("In distress (Altman)", -1),
     "negative_equity": ("Negative equity", -1),
 }

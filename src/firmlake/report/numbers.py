@@ -43,7 +43,8 @@ def shown_change(name: str, before: Any, now: Any) -> str:
 def heading(name: str) -> str:
     """Write the heading of a column."""
     is_amount = _AMOUNT.search(name)
-    return f"{_AMOUNT.sub('', name).replace('_', ' ')}{', EUR' if is_amount else ''}"
+    words = _AMOUNT.sub("", name).replace("_", " ").replace("ebitda", "EBITDA")
+    return f"{words}{', EUR' if is_amount else ''}"
 
 
 def is_number(value: Any) -> bool:

@@ -123,7 +123,7 @@ PORTFOLIO = (
     ),
     Section(
         "",
-        "Equity by total assets",
+        "Equity ratio",
         f"Companies by equity in per cent of total assets, newest accounts. {_EDGE}",
         _histogram("equity_fraction", -20, 100, 10),
         chart=_classes,
