@@ -172,5 +172,5 @@ def _end(sample: _Sample, dataset: str, limit: int, offset: int) -> bytes:
     return sample.ends[key]
 
 
-def _sum(factor: int, values: Iterable[Decimal | None]) -> int:
-    return int(sum(value for value in values if value is not None) * factor)
+def _sum(factor: int, values: Iterable[Decimal | str | None]) -> int:
+    return int(sum(Decimal(value) for value in values if value is not None) * factor)

@@ -78,7 +78,10 @@ SCENARIOS = {
     "replay": Scenario("replay"),
     "replay2": Scenario("replay2"),
     "weekly": Scenario("run", week=1),
-    **{dialect: Scenario("run", dialect=dialect, is_apart=True) for dialect in ("nulls-omitted", "fields-added")},
+    **{
+        dialect: Scenario("run", dialect=dialect, is_apart=True)
+        for dialect in ("nulls-omitted", "fields-added", "numbers-as-text")
+    },
 }
 """In the order in which they are measured; `intake` has a list of its own: see `Bench.intake`."""
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from polars.testing import assert_frame_equal
 
+from firmlake.core.settings import ContractSettings
 from firmlake.tables import apart, records
 from firmlake.tables.objects import shape_of
 from firmlake.tables.records import read_records
@@ -75,7 +76,7 @@ def test_a_dialect_is_read_as_record_by_record(batch):
         assert sorted(read.observations) == sorted(other.observations)
 
 
-@pytest.mark.parametrize("change", [rewrites.omit_nulls, rewrites.add_fields])
+@pytest.mark.parametrize("change", [rewrites.omit_nulls, rewrites.add_fields, rewrites.quote_numbers])
 def test_a_service_of_another_dialect_is_read_without_the_exact_path(change):
     world, said = World(), {PERIOD: [], LOOKALIKE: []}
     for node in (parse_number(*company) for company in sample_numbers(30)):
@@ -88,6 +89,63 @@ def test_a_service_of_another_dialect_is_read_without_the_exact_path(change):
         read = fast(kind, raws)
         assert read is not None
         assert_exact(kind, raws, read)
+
+
+NUMBERS = [leaf for leaf in SHAPES[PERIOD].leaves if leaf.kind not in ("date", "codes")]
+_PLAIN = ["0", "-0", "-12.5", "12.50", "0.1234", "1.2345", "591.24", "591240"]
+_ODD = [
+    "591.240",
+    "1.234",
+    "-1.000",
+    "007",
+    "5.",
+    ".5",
+    "1.2.3",
+    "--1",
+    "-",
+    "",
+    " 5",
+    "+5",
+    "1e3",
+    "1,5",
+    "1 234,5",
+    "9" * 40,
+    "12.345",
+]
+
+
+def in_texts(leaf, value, year):
+    """A record whose numbers are texts, one of them this."""
+    record = period(year)
+    for each in NUMBERS:
+        *outer, key = each.path.split(".")
+        inner = record[outer[0]] if outer else record
+        if each == leaf:
+            inner[key] = value
+        elif inner[key] is not None:
+            inner[key] = str(inner[key])
+    return raw(record)
+
+
+@pytest.mark.parametrize("mark", ["", ".", ","])
+@examples(150)
+@given(st.data(), st.sampled_from(NUMBERS), st.sampled_from([*_PLAIN, *_ODD]) | st.none() | st.floats(-9, 9).map(str))
+def test_numbers_in_texts_are_read_as_one_by_one(mark, data, leaf, text):
+    contract = ContractSettings(decimal_mark=mark)
+    values = data.draw(st.permutations([text, text, "12", None, 12]))
+    raws = [in_texts(leaf, value, year) for year, value in enumerate(values, 2015)]
+    read = read_records(*PERIOD, raws, contract)
+    with patch.object(records, "read_regular", return_value=None):
+        other = read_records(*PERIOD, raws, contract)
+    assert_frame_equal(read.frame, other.frame)
+    assert read.rejects == other.rejects
+    assert Counter(read.observations) == Counter(other.observations)
+
+
+@pytest.mark.parametrize("text", _PLAIN)
+def test_numbers_that_json_would_spell_like_that_are_read_fast_in_texts_too(text):
+    leaf = next(each for each in NUMBERS if each.name == ("current_ratio" if "." in text else "revenue"))
+    assert fast(PERIOD, [in_texts(leaf, text, 2023), in_texts(leaf, "12", 2024), in_texts(leaf, None, 2025)])
 
 
 @examples(200)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 
 import msgspec
+import polars as pl
 
-__all__ = ["AMBIGUOUS", "MARKS", "is_ambiguous", "number_in", "readings"]
+__all__ = ["AMBIGUOUS", "MARKS", "are_clear", "is_ambiguous", "number_in", "readings"]
 
 MARKS = ".,"
 """The marks that separate decimals."""
@@ -17,6 +18,9 @@ AMBIGUOUS = "may be decimals or thousands"
 _JSON = re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"')
 _CLEAR = re.compile(rb'"(?!-?[1-9][0-9]{0,2}\.[0-9]{3}")' + _JSON.pattern[1:])
 """As JSON spells numbers, but not as 591.240: that is 591.24, or 591240 with a point between thousands."""
+_PLAIN = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
+_THOUSANDS = r"^-?[1-9][0-9]{0,2}\.[0-9]{3}$"
+"""Those of `_PLAIN` that have another reading."""
 _SMALL = ("ratio", "fraction", "score")
 """Kinds whose numbers have many decimals and hardly ever reach a thousand: 1.234 is read as JSON spells it."""
 _APART = " '\u2019\u00a0\u2009\u202f"
@@ -38,14 +42,27 @@ def number_in(cell: bytes, kind: str, marks: str = MARKS) -> bytes | None:
         >>> number_in(b'"8.109.058,52"', "money"), number_in(b'"591.240"', "money")
         (b'8109058.52', None)
     """
-    if "." in marks:
-        is_settled = marks == "." or kind in _SMALL
-        if match := (_JSON if is_settled else _CLEAR).fullmatch(cell):
-            return match[1]
+    spelled = _JSON if _is_settled(kind, marks) else _CLEAR
+    if "." in marks and (match := spelled.fullmatch(cell)):
+        return match[1]
     found = _readings_in(cell, marks)
     if kind == "fraction" and len(found) > 1:
         found = {number for number in found if "." in number}  # a share never reaches a thousand
     return found.pop().encode() if len(found) == 1 else None
+
+
+def are_clear(texts: pl.Series, kind: str, marks: str) -> bool:
+    """Return whether JSON itself spells all numbers of a column like that, and `number_in` reads them so.
+
+    Args:
+        texts: Texts without quotes; those without digits are no numbers.
+        kind: The kind of their field.
+        marks: The marks that may separate decimals.
+    """
+    is_number = texts.str.contains("[0-9]")
+    if "." not in marks or not (texts.str.contains(_PLAIN) | ~is_number).all():
+        return False
+    return _is_settled(kind, marks) or not texts.str.contains(_THOUSANDS).any()
 
 
 def is_ambiguous(cell: bytes) -> bool:
@@ -60,6 +77,11 @@ def readings(text: str, marks: Iterable[str] = MARKS) -> set[str]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _is_settled(kind: str, marks: str) -> bool:
+    """Return whether a point can only stand before decimals."""
+    return marks == "." or kind in _SMALL
 
 
 def _readings_in(cell: bytes, marks: str) -> set[str]:
