@@ -481,7 +481,7 @@ def test_what_an_unfinished_run_has_paid_for_costs_nothing_elsewhere(call: Call,
     few = plan["unfinished_elsewhere"][0]["paid_count"]
     assert (plan["waiting_count"], plan["credits"], few) == (20 - few, 0, few)
     assert 15 < few <= 20
-    assert "many.csv again first" in call("plan", "few.csv").out
+    assert "first run many.csv again" in call("plan", "few.csv").out
     assert call("plan", "list.csv", "--json").content["credits"] == len(NUMBERS) - paid
     before = call("run", "few.csv", "--json").content
     after = call("run", "many.csv", "--json").content
