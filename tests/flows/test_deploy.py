@@ -75,6 +75,7 @@ def test_automations_are_updated_not_made_twice_and_those_made_twice_earlier_go(
     ]
 
 
+@pytest.mark.slow
 def test_a_schedule_that_was_paused_or_resumed_on_the_server_stays_so(
     enrich: Flow[..., Any], capsys: pytest.CaptureFixture[str]
 ):

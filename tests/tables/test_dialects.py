@@ -25,7 +25,7 @@ from firmlake_sandbox.financials import list_financials
 from firmlake_sandbox.lookalikes import list_lookalikes
 from firmlake_sandbox.numbers import parse_number
 from firmlake_sandbox.world import World
-from support import examples, lookalike, period
+from support import examples, lookalike, period, slow
 
 from . import odd_json
 
@@ -127,7 +127,7 @@ def in_texts(leaf, value, year):
     return raw(record)
 
 
-@pytest.mark.parametrize("mark", ["", ".", ","])
+@pytest.mark.parametrize("mark", ["", *slow(".", ",")])
 @examples(150)
 @given(st.data(), st.sampled_from(NUMBERS), st.sampled_from([*_PLAIN, *_ODD]) | st.none() | st.floats(-9, 9).map(str))
 def test_numbers_in_texts_are_read_as_one_by_one(mark, data, leaf, text):
