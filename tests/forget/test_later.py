@@ -105,7 +105,7 @@ def test_after_a_withdrawal_later_answers_keep_the_name_and_what_was_erased_stay
     assert "Withdrawn: 1 of 1 subject" in call(*subject, "--withdraw").stdout
     again = call(*subject, "--withdraw")
     assert again.return_value == 1
-    assert "The others are not forgotten" in again.stderr
+    assert "Not withdrawn: 1 subject" in again.stderr
     assert (call("verify").return_value, call("replay").return_value) == (0, 0)
     assert places_of(folders.data, *SPELLED) == set()
     week(folders, 4)

@@ -45,7 +45,7 @@ class Element(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         company: The company in normal form; None if the identifier is not a valid company.
         records: The records as received, by group of the dataset; None if there is no data.
-        total: Number of records that the service has for the company; None if the answer lacks it, or lacks the offset.
+        total: Number of the company's records at the service; None if the answer lacks it, or lacks the offset.
         offset: Number of records before these; None if the answer lacks it.
         limit: The page size that the service used; None if the answer lacks it.
         message: The service's message instead of records, or beside an empty array.

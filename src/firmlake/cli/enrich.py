@@ -52,7 +52,7 @@ class OnTerminal(Observer):
 
     @contextmanager
     def fetching(self, expected: int, api: ApiSettings) -> Iterator[Callable[[Any], object]]:
-        """Draw a progress bar, or print lines."""
+        """Draw a progress bar, or print a line every 5 to 60 seconds."""
         from firmlake.terminal.progress import Counter, show_progress
 
         self._counter = Counter(expected, api)

@@ -119,7 +119,10 @@ def _withdraw(call: Call, settings: Settings, folders: Folders, subjects: list[S
     call.answer(
         {"withdrawn_count": count}, lambda: echo(f"Withdrawn: {count:,} of {count_of(len(subjects), 'subject')}")
     )
-    if count == len(subjects):
+    if not (missing := len(subjects) - count):
         return EXIT_DONE
-    call.say("firmlake: The others are not forgotten. Spell a name, and give --company, as when it was forgotten")
+    call.say(
+        f"firmlake: Not withdrawn: {count_of(missing, 'subject')}, which no `firmlake forget` named like that. Use the "
+        "same name, and --company if you gave it then"
+    )
     return EXIT_FAILED

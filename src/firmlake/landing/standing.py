@@ -64,7 +64,10 @@ class Scope(NamedTuple):
 
 
 class Standing:
-    """What a run knows about its datasets and their scopes. Only the thread that absorbs answers may change it.
+    """What a run knows about its datasets and their scopes.
+
+    Only the thread that absorbs answers changes it, except for `is_understood`: the threads that send may set it too,
+    and it never becomes false again.
 
     Args:
         run: The run.

@@ -15,12 +15,12 @@ MARKS = ".,"
 AMBIGUOUS = "may be decimals or thousands"
 """The reason why a text with two readings does not fit; `contract.decimal_mark` decides between them."""
 
-_JSON = re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"')
-_CLEAR = re.compile(rb'"(?!-?[1-9][0-9]{0,2}\.[0-9]{3}")' + _JSON.pattern[1:])
-"""As JSON spells numbers, but not as 591.240: that is 591.24, or 591240 with a point between thousands."""
-_PLAIN = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
-_THOUSANDS = r"^-?[1-9][0-9]{0,2}\.[0-9]{3}$"
-"""Those of `_PLAIN` that have another reading."""
+_PLAIN = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
+"""A number as JSON spells it, without an exponent."""
+_THOUSANDS = r"-?[1-9][0-9]{0,2}\.[0-9]{3}"
+"""Such a number with two readings: 591.240 is 591.24, or 591240 with a point between thousands."""
+_JSON = re.compile(rf'"({_PLAIN}(?:[eE][+-]?[0-9]+)?)"'.encode())
+_CLEAR = re.compile(rf'"(?!{_THOUSANDS}")'.encode() + _JSON.pattern[1:])
 _SMALL = ("ratio", "fraction", "score")
 """Kinds whose numbers have many decimals and hardly ever reach a thousand: 1.234 is read as JSON spells it."""
 _APART = " '\u2019\u00a0\u2009\u202f"
@@ -52,17 +52,16 @@ def number_in(cell: bytes, kind: str, marks: str = MARKS) -> bytes | None:
 
 
 def are_clear(texts: pl.Series, kind: str, marks: str) -> bool:
-    """Return whether JSON itself spells all numbers of a column like that, and `number_in` reads them so.
+    """Return whether all numbers of a column are spelled as in JSON, and `number_in` reads each as it stands.
 
     Args:
         texts: Texts without quotes; those without digits are no numbers.
         kind: The kind of their field.
         marks: The marks that may separate decimals.
     """
-    is_number = texts.str.contains("[0-9]")
-    if "." not in marks or not (texts.str.contains(_PLAIN) | ~is_number).all():
+    if "." not in marks or not texts.str.contains(f"^(?:[^0-9]*|{_PLAIN})$").all():
         return False
-    return _is_settled(kind, marks) or not texts.str.contains(_THOUSANDS).any()
+    return _is_settled(kind, marks) or not texts.str.contains(f"^{_THOUSANDS}$").any()
 
 
 def is_ambiguous(cell: bytes) -> bool:

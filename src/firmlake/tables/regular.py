@@ -188,7 +188,7 @@ def _read_lines(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFra
     nulls = ["null", *{key for each in shape.objects for key in each.keys}] if has_text else [""]
     table = read_csv(csv, columns, types, nulls)
     quoted = {leaf for each in lines for leaf in each.quoted}
-    if quoted:
+    if quoted:  # the CSV has lost their quotes, so 591.240 would pass for a number with one reading
         texts = read_csv(csv, columns, {leaf.name: pa.string() for leaf in quoted}, nulls)
         if not all(are_clear(pl.Series(texts[leaf.name]), leaf.kind, leaf.marks) for leaf in quoted):
             raise ValueError

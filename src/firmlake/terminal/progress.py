@@ -1,4 +1,4 @@
-"""Progress on stderr while a run fetches: a bar on a terminal, otherwise lines, at first often."""
+"""Progress on stderr while a run fetches: a bar on a terminal, otherwise a line every 5 to 60 seconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Counter", "duration", "show_progress"]
 _LINES_APART, _LINES_APART_AT_MOST = 5.0, 60.0
 """Seconds between two lines. A tenth of the time so far is enough: hours of lines would fill a mail of cron."""
 _LEFT_AT_LEAST = 1.0
-"""Seconds that remain, as far as an estimate can tell, until the last answer."""
+"""The lowest estimate of the seconds left, as long as answers are missing."""
 
 
 class Counter:
@@ -107,7 +107,7 @@ class Counter:
     def _parts(self) -> Iterator[str]:
         requests = " requests" if self._unit else ""
         pace = (self.answered + self.repeated) / self.seconds() * 60
-        if not (self.why or 0 < self._per_minute < pace):  # the mean after a burst looks like a breach
+        if not (self.why or 0 < self._per_minute < pace):  # right after a burst, the mean exceeds the allowance
             yield f"{pace:,.0f}{requests} a minute"
         if self.repeated:
             yield f"{self.repeated} failed or refused"
@@ -119,7 +119,7 @@ class Counter:
 
 @contextmanager
 def show_progress(counter: Counter) -> Iterator[None]:
-    """Show a bar on a terminal, otherwise lines."""
+    """Show a bar on a terminal, otherwise a line every 5 to 60 seconds."""
     stop = threading.Event()
     show = _show_bar if sys.stderr.isatty() else _show_lines
     thread = threading.Thread(target=show, args=(counter, stop), daemon=True)
