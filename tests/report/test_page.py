@@ -166,7 +166,7 @@ def test_a_failure_says_what_to_do(page):
 
 def member(one, parent=None, depth=0, **values):
     row = {
-        "head_id": "a", "id": one, "parent_id": parent, "depth": depth, "name": f"name of {one}", "number": None,
+        "head_no": "a", "no": one, "parent_no": parent, "depth": depth, "name": f"name of {one}", "number": None,
         "stake": 0.5, "is_held": False, "is_asked": False, "is_ring": False, "member_count": 4,
     }  # fmt: skip
     return row | values

@@ -33,7 +33,7 @@ COMPANIES = range(1, 15)
 NAMES = {company: f"Company {company % 4}" for company in COMPANIES if company % 3}
 """Some have no name, and some share one."""
 PERSONS = ("Ann", "Els", "")
-MADE = [each for each in definitions() if each.name in ("ownership", "parties", "branches_at_half")]
+MADE = [each for each in definitions() if each.name in ("ownership", "parties", "shareholdings", "branches_at_half")]
 
 OWNERS = st.one_of(st.sampled_from(COMPANIES), st.sampled_from(PERSONS))
 WITHHELD = None

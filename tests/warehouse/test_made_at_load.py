@@ -39,18 +39,24 @@ def test_a_load_spills_what_does_not_fit_into_memory(tmp_path):
 
 _OWNERS = """
     CREATE TABLE ownership AS
-    SELECT if(i % 2 = 0, (hash(i) % {companies})::VARCHAR, i || '/p/A person') AS parent_id, i::VARCHAR AS child_id,
-           'SHAREHOLDER' AS "function", 0.6 AS stake_fraction
-    FROM range({companies}) made(i)
-    UNION ALL
-    SELECT (hash(i, 2) % {companies})::VARCHAR, i::VARCHAR, 'SHAREHOLDER', 0.5 FROM range(0, {companies}, 5) made(i)
+    SELECT *, 'SHAREHOLDER' AS "function", parent_id AS parent_name, child_id AS child_name, 'BE' AS child_country,
+           child_id AS child_company_number, if(parent_id LIKE '%/p/%', NULL, 'BE') AS parent_country,
+           if(parent_id LIKE '%/p/%', NULL, parent_id) AS parent_company_number,
+           if(parent_id LIKE '%/p/%', 'named_party', 'company') AS parent_kind
+    FROM (
+        SELECT if(i % 2 = 0, (hash(i) % {companies})::VARCHAR, i || '/p/A person') AS parent_id,
+               i::VARCHAR AS child_id, 0.6 AS stake_fraction
+        FROM range({companies}) made(i)
+        UNION ALL
+        SELECT (hash(i, 2) % {companies})::VARCHAR, i::VARCHAR, 0.5 FROM range(0, {companies}, 5) made(i)
+    )
 """
 
 
 @pytest.mark.slow
 def test_groups_of_all_companies_are_made_in_steps_that_fit_into_memory(tmp_path):
     """As one statement, `branches_at_half` would need twice that: DuckDB cannot spill what a recursion found."""
-    needed = {"share_asked", "shareholdings", "branches_at_half"}
+    needed = {"share_asked", "parties", "shareholdings", "branches_at_half"}
     with duckdb.connect(tmp_path / "w.duckdb", config={"memory_limit": "50MB", "threads": 1}) as connection:
         connection.execute(_OWNERS.format(companies=_COMPANIES))
         connection.execute("CHECKPOINT")

@@ -98,22 +98,22 @@ _BY_MEASURE = f"ORDER BY list_position({_MEASURES}, measure)"
 
 _ASKED = f"{_COUNTRY} || {_NUMBER}"
 _OWN_GROUPS = f"""
-    WITH RECURSIVE tops AS MATERIALIZED (FROM ultimate_parents({_COUNTRY}, {_NUMBER}, 0.5)),
-    reached(head_id, id) AS (
-        SELECT id, id FROM tops
+    WITH RECURSIVE tops AS MATERIALIZED (FROM tops_of({_COUNTRY}, {_NUMBER}, 0.5)),
+    reached(head_no, no) AS (
+        SELECT no, no FROM tops
         UNION
-        SELECT r.head_id, s.child_id FROM reached r JOIN shareholdings s ON s.parent_id = r.id WHERE s.stake >= 0.5
+        SELECT r.head_no, s.child_no FROM reached r JOIN shareholdings s ON s.parent_no = r.no WHERE s.stake >= 0.5
     )
-    SELECT head_id, any_value(is_ring), count(*) FROM reached JOIN tops ON tops.id = head_id
-    GROUP BY head_id HAVING count(*) > 1 ORDER BY count(*) DESC, head_id LIMIT 3
+    SELECT head_no, any_value(is_ring), count(*) FROM reached JOIN tops ON tops.no = head_no
+    GROUP BY head_no HAVING count(*) > 1 ORDER BY count(*) DESC, head_no LIMIT 3
 """
-_OWN_LINE = f"""t.id IN (
-    WITH RECURSIVE line(id) AS (
-        SELECT {_ASKED}
+_OWN_LINE = f"""t.no IN (
+    WITH RECURSIVE line(no) AS (
+        SELECT no FROM parties WHERE id = {_ASKED}
         UNION
-        SELECT s.parent_id FROM line JOIN shareholdings s ON s.child_id = line.id WHERE s.stake >= 0.5
+        SELECT s.parent_no FROM line JOIN shareholdings s ON s.child_no = line.no WHERE s.stake >= 0.5
     )
-    SELECT id FROM line
+    FROM line
 ) DESC, """
 
 SECTIONS = (
@@ -187,7 +187,7 @@ SECTIONS = (
         "Group",
         "Members over stakes of at least half, at most twenty, each once, the way to this company first. The number on "
         "a line is the stake. Dashed: we hold no accounts of this member.",
-        TREE.format(heads=_OWN_GROUPS, steps=6, is_asked=f"t.id = {_ASKED}", first=_OWN_LINE),
+        TREE.format(heads=_OWN_GROUPS, steps=6, is_asked=f"p.id = {_ASKED}", first=_OWN_LINE),
         draw=draw_groups,
     ),
     Section(

@@ -20,7 +20,7 @@ def draw_groups(rows: Sequence[dict[str, Any]]) -> str:
     """Draw groups.
 
     Args:
-        rows: The members, grouped by head, each after its parent: head_id, id, parent_id (None for the head), depth,
+        rows: The members, grouped by head, each after its parent: head_no, no, parent_no (None for the head), depth,
             name, number, stake (the fraction that the parent holds), is_held (whether we hold its accounts), is_asked
             (whether it is the company that the page is about), is_ring,
             member_count (of the group, including members that are not drawn).
@@ -28,7 +28,7 @@ def draw_groups(rows: Sequence[dict[str, Any]]) -> str:
     Returns:
         HTML with one figure per group. A name too long for its box is cut; its tooltip has the whole name.
     """
-    return "".join(_figure(list(members)) for _, members in groupby(rows, lambda row: row["head_id"]))
+    return "".join(_figure(list(members)) for _, members in groupby(rows, lambda row: row["head_no"]))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -52,31 +52,31 @@ def _figure(members: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _place(members: Sequence[dict[str, Any]]) -> dict[str, int]:
+def _place(members: Sequence[dict[str, Any]]) -> dict[int, int]:
     """Assign a row to each member: a leaf gets a row of its own, a parent the row of its first child."""
-    below: dict[str, list[str]] = {row["id"]: [] for row in members}
+    below: dict[int, list[int]] = {row["no"]: [] for row in members}
     for row in members[1:]:
-        below[row["parent_id"]].append(row["id"])
-    rows: dict[str, int] = {}
+        below[row["parent_no"]].append(row["no"])
+    rows: dict[int, int] = {}
     free = iter(range(len(members)))
 
-    def place(one: str) -> int:
+    def place(one: int) -> int:
         places = [place(child) for child in below[one]]
         rows[one] = places[0] if places else next(free)
         return rows[one]
 
-    place(members[0]["id"])
+    place(members[0]["no"])
     return rows
 
 
-def _member(row: dict[str, Any], rows: dict[str, int]) -> Iterator[str]:
-    x, y = row["depth"] * (_WIDTH + _GAP), _top(rows[row["id"]])
-    if row["parent_id"] is not None:
-        start, end = (_top(rows[one]) + _HEIGHT // 2 for one in (row["parent_id"], row["id"]))
+def _member(row: dict[str, Any], rows: dict[int, int]) -> Iterator[str]:
+    x, y = row["depth"] * (_WIDTH + _GAP), _top(rows[row["no"]])
+    if row["parent_no"] is not None:
+        start, end = (_top(rows[one]) + _HEIGHT // 2 for one in (row["parent_no"], row["no"]))
         yield f'<path d="M{x - _GAP} {start}h14V{end}H{x}"/>'
         yield f'<text class="stake" x="{x - 5}" y="{end - 4}">{row["stake"]:.0%}</text>'
     kind = f"box{'' if row['is_held'] else ' unheld'}{' asked' if row['is_asked'] else ''}"
-    about = f"{row['number'] or 'no number'}{', in a ring' if row['is_ring'] and row['parent_id'] is None else ''}"
+    about = f"{row['number'] or 'no number'}{', in a ring' if row['is_ring'] and row['parent_no'] is None else ''}"
     yield f'<rect class="{kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="4"/>'
     # The nested drawing clips text that is too long.
     yield (
@@ -90,32 +90,34 @@ def _top(row: int) -> int:
 
 
 TREE = """
-    WITH RECURSIVE heads(head_id, is_ring, member_count) AS MATERIALIZED (
+    WITH RECURSIVE heads(no, is_ring, member_count) AS MATERIALIZED (
         {heads}
     ),
-    tree(head_id, id, parent_id, depth, stake) USING KEY (head_id, id) AS (
-        SELECT head_id, head_id, NULL::VARCHAR, 0, NULL::DOUBLE FROM heads
+    tree(head_no, no, parent_no, depth, stake) USING KEY (head_no, no) AS (
+        SELECT no, no, NULL::INTEGER, 0, NULL::DOUBLE FROM heads
         UNION
-        SELECT t.head_id, s.child_id, arg_min(t.id, (-s.stake, t.id)), min(t.depth) + 1,
-            arg_min(s.stake, (-s.stake, t.id))
+        SELECT t.head_no, s.child_no, arg_min(t.no, (-s.stake, t.no)), min(t.depth) + 1,
+            arg_min(s.stake, (-s.stake, t.no))
         FROM tree t
-        JOIN shareholdings s ON s.parent_id = t.id
-        LEFT JOIN recurring.tree known ON known.head_id = t.head_id AND known.id = s.child_id
-        WHERE s.stake >= 0.5 AND t.depth < {steps} AND known.id IS NULL
-        GROUP BY t.head_id, s.child_id
+        JOIN shareholdings s ON s.parent_no = t.no
+        LEFT JOIN recurring.tree known ON known.head_no = t.head_no AND known.no = s.child_no
+        WHERE s.stake >= 0.5 AND t.depth < {steps} AND known.no IS NULL
+        GROUP BY t.head_no, s.child_no
+    ),
+    named AS MATERIALIZED (
+        SELECT p.* FROM parties p SEMI JOIN tree USING (no)
     ),
     held AS (
-        SELECT DISTINCT country || company_number AS id FROM financials
-        WHERE country || company_number IN (SELECT id FROM tree)
+        SELECT DISTINCT no FROM financials JOIN named USING (country, company_number)
     )
-    SELECT t.head_id, t.id, t.parent_id, t.depth, t.stake, h.is_ring, h.member_count, p.name,
-        p.country || ' ' || p.company_number AS number, held.id IS NOT NULL AS is_held, {is_asked} AS is_asked
+    SELECT t.head_no, t.no, t.parent_no, t.depth, t.stake, h.is_ring, h.member_count, p.name,
+        p.country || ' ' || p.company_number AS number, held.no IS NOT NULL AS is_held, {is_asked} AS is_asked
     FROM tree t
-    JOIN heads h USING (head_id)
-    JOIN parties p ON p.id = t.id
-    LEFT JOIN held ON held.id = t.id
-    QUALIFY row_number() OVER (PARTITION BY t.head_id ORDER BY {first}t.depth, t.stake DESC, t.id) <= 20
-    ORDER BY h.member_count DESC, t.head_id, t.depth, t.stake DESC, t.id
+    JOIN heads h ON h.no = t.head_no
+    JOIN named p ON p.no = t.no
+    LEFT JOIN held ON held.no = t.no
+    QUALIFY row_number() OVER (PARTITION BY t.head_no ORDER BY {first}t.depth, t.stake DESC, t.no) <= 20
+    ORDER BY h.member_count DESC, t.head_no, t.depth, t.stake DESC, t.no
 """
 """The rows that `draw_groups` draws: `heads` are the groups, `steps` the greatest depth, `is_asked` marks a member, and
 `first` orders the members before their depth does."""
@@ -123,7 +125,8 @@ TREE = """
 LARGEST_GROUPS = 8
 """Groups that the report names."""
 _LARGEST = """
-    SELECT head_id, is_ring, member_count FROM group_sizes ORDER BY member_count DESC, head_id LIMIT 3
+    SELECT no, is_ring, member_count FROM group_sizes JOIN parties ON id = head_id
+    ORDER BY member_count DESC, no LIMIT 3
 """
 
 GROUPS = (

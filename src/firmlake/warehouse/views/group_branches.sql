@@ -12,24 +12,18 @@
 WITH RECURSIVE asked(least_stake) AS (
     SELECT share_asked(threshold)
 ),
-stakes AS MATERIALIZED (
-    SELECT parent_id, child_id FROM shareholdings JOIN asked ON stake >= least_stake WHERE parent_id <> child_id
-),
--- Numbered in the order of ids, since numbers take less memory than ids and are compared faster.
-numbered AS MATERIALIZED (
-    SELECT id, (row_number() OVER (ORDER BY id))::INTEGER AS no
-    FROM (SELECT parent_id AS id FROM stakes UNION SELECT child_id FROM stakes)
-),
 held AS MATERIALIZED (
-    SELECT p.no AS parent_no, c.no AS child_no
-    FROM stakes s JOIN numbered p ON p.id = s.parent_id JOIN numbered c ON c.id = s.child_id
+    SELECT parent_no, child_no FROM shareholdings JOIN asked ON stake >= least_stake WHERE parent_no <> child_no
+),
+involved AS MATERIALIZED (
+    SELECT parent_no AS no FROM held UNION SELECT child_no FROM held
 ),
 -- Companies that hold nothing are in no ring, nor between rings.
 inner_held AS MATERIALIZED (
     SELECT h.* FROM held h SEMI JOIN held lower ON lower.parent_no = h.child_no
 ),
 tops AS MATERIALIZED (
-    SELECT no FROM numbered ANTI JOIN held ON child_no = no
+    SELECT no FROM involved ANTI JOIN held ON child_no = no
 ),
 below_tops(no) AS (
     SELECT h.child_no FROM inner_held h SEMI JOIN tops ON no = h.parent_no
@@ -73,7 +67,7 @@ single AS MATERIALIZED (
     GROUP BY child_no HAVING count(*) = 1
 ),
 branches(start_no, no) AS (
-    SELECT no, no FROM numbered ANTI JOIN single ON child_no = no
+    SELECT no, no FROM involved ANTI JOIN single ON child_no = no
     UNION ALL
     SELECT b.start_no, s.child_no FROM branches b JOIN single s ON s.parent_no = b.no
 ),
@@ -96,4 +90,4 @@ SELECT
     CASE WHEN is_ring IS NOT NULL THEN id END AS head_id,
     is_ring,
     CASE WHEN is_ring IS NULL THEN id END AS id
-FROM parts JOIN numbered USING (no)
+FROM parts JOIN parties USING (no)

@@ -22,57 +22,34 @@ WITH RECURSIVE asked(id, least_stake) AS (
 heads AS MATERIALIZED (
     SELECT * FROM tops_of(of_country, of_number, threshold)
 ),
--- By hash, which takes less memory and time than ids. If two ids share a hash, stakes are read in vain; no result changes.
-edges AS MATERIALIZED (
-    SELECT hash(parent_id) AS parent, hash(child_id) AS child, stake >= least_stake AS is_large
-    FROM shareholdings CROSS JOIN asked
-),
-reached(hashed) AS (
-    SELECT hash(id) FROM heads
-    UNION
-    SELECT e.child FROM reached r JOIN edges e ON e.parent = r.hashed WHERE e.is_large
-),
 held AS MATERIALIZED (
-    SELECT s.parent_id, s.child_id
-    FROM shareholdings s JOIN asked ON s.stake >= least_stake SEMI JOIN reached r ON r.hashed = hash(s.parent_id)
+    SELECT parent_no, child_no FROM shareholdings JOIN asked ON stake >= least_stake
 ),
-members(head_id, id) AS (
-    SELECT id, id FROM heads
+members(head_no, no) AS (
+    SELECT no, no FROM heads
     UNION
-    SELECT m.head_id, h.child_id FROM members m JOIN held h ON h.parent_id = m.id
+    SELECT m.head_no, h.child_no FROM members m JOIN held h ON h.parent_no = m.no
 ),
 -- Stakes on the ways from heads to members.
-below(hashed) AS (
-    SELECT hash(id) FROM heads
+below(no) AS (
+    SELECT no FROM heads
     UNION
-    SELECT e.child FROM below b JOIN edges e ON e.parent = b.hashed
+    SELECT s.child_no FROM below b JOIN shareholdings s ON s.parent_no = b.no
 ),
-edges_below AS MATERIALIZED (
-    SELECT e.parent, e.child FROM edges e SEMI JOIN below b ON b.hashed = e.parent
+stakes_below AS MATERIALIZED (
+    SELECT s.* FROM shareholdings s SEMI JOIN below b ON b.no = s.parent_no
 ),
-above(hashed) AS (
-    SELECT hash(id) FROM members
+above(no) AS (
+    SELECT no FROM members
     UNION
-    SELECT e.parent FROM above a JOIN edges_below e ON e.child = a.hashed
-),
-between AS MATERIALIZED (
-    SELECT s.*
-    FROM shareholdings s
-    SEMI JOIN below b ON b.hashed = hash(s.parent_id)
-    SEMI JOIN above a ON a.hashed = hash(s.child_id)
-),
--- Numbered, since a ring may take a thousand steps, and numbers are compared faster than ids.
-numbered AS MATERIALIZED (
-    SELECT id, row_number() OVER () AS no
-    FROM (SELECT id FROM heads UNION SELECT child_id FROM between)
+    SELECT s.parent_no FROM above a JOIN stakes_below s ON s.child_no = a.no
 ),
 within AS MATERIALIZED (
-    SELECT p.no AS parent_no, c.no AS child_no, s.stake
-    FROM between s JOIN numbered p ON p.id = s.parent_id JOIN numbered c ON c.id = s.child_id
+    SELECT s.* FROM stakes_below s SEMI JOIN above a ON a.no = s.child_no
 ),
 -- A member with more than the whole, which cannot be, passes nothing more on.
 ways(head_no, no, stake, more, step) USING KEY (head_no, no) AS (
-    SELECT no, no, 1::DOUBLE, 1::DOUBLE, 0 FROM heads JOIN numbered USING (id)
+    SELECT no, no, 1::DOUBLE, 1::DOUBLE, 0 FROM heads
     UNION
     SELECT
         w.head_no, s.child_no, coalesce(any_value(known.stake), 0) + sum(w.more * s.stake), sum(w.more * s.stake),
@@ -84,27 +61,27 @@ ways(head_no, no, stake, more, step) USING KEY (head_no, no) AS (
     GROUP BY w.head_no, s.child_no
     HAVING sum(w.more * s.stake) > 1e-9
 ),
-stakes AS (
-    SELECT h.id AS head_id, n.id, w.stake
-    FROM ways w JOIN numbered h ON h.no = w.head_no JOIN numbered n ON n.no = w.no
+-- Names and figures are read by themselves, because the joins at the end would otherwise read those of all companies.
+-- 0 is a company that is not in parties.
+named AS MATERIALIZED (
+    SELECT p.no, p.id, p.country, p.company_number, p.name FROM parties p SEMI JOIN members m USING (no)
+    UNION ALL
+    SELECT h.no, q.id, c.country, c.company_number, c.name
+    FROM heads h CROSS JOIN asked q
+    JOIN companies c ON c.country = q.id[:2] AND c.company_number = q.id[3:]
+    WHERE h.no = 0
+),
+figures AS MATERIALIZED (
+    SELECT a.* FROM portfolio a SEMI JOIN named USING (country, company_number)
 )
 SELECT
-    h.id AS head_id,
-    coalesce(top.name, c.name) AS head_name,
-    h.is_ring,
-    m.id,
-    CASE WHEN p.id IS NULL THEN c.country ELSE p.country END AS country,
-    CASE WHEN p.id IS NULL THEN c.company_number ELSE p.company_number END AS company_number,
-    coalesce(p.name, c.name) AS name,
-    least(round(coalesce(s.stake, 0), 6), 1)::DECIMAL(9, 6) AS effective_fraction,
+    top.id AS head_id, top.name AS head_name, h.is_ring, p.id, p.country, p.company_number, p.name,
+    least(round(coalesce(w.stake, 0), 6), 1)::DECIMAL(9, 6) AS effective_fraction,
     a.end_date IS NOT NULL AS is_held,
     a.end_date, a.is_comparable, a.health_indicator, a.employee_count, a.revenue, a.total_assets, a.equity, a.debt
 FROM members m
-CROSS JOIN asked q
-JOIN heads h ON h.id = m.head_id
-LEFT JOIN companies c ON c.country = q.id[:2] AND c.company_number = q.id[3:]
-LEFT JOIN parties top ON top.id = h.id
-LEFT JOIN parties p ON p.id = m.id
-LEFT JOIN stakes s ON s.head_id = m.head_id AND s.id = m.id
-LEFT JOIN portfolio a ON a.country || a.company_number = m.id
-WHERE p.id IS NOT NULL OR c.country IS NOT NULL
+JOIN heads h ON h.no = m.head_no
+JOIN named top ON top.no = h.no
+JOIN named p ON p.no = m.no
+LEFT JOIN ways w ON w.head_no = m.head_no AND w.no = m.no
+LEFT JOIN figures a ON a.country = p.country AND a.company_number = p.company_number

@@ -12,24 +12,27 @@
 WITH RECURSIVE asked(id) AS (
     SELECT company_asked(of_country, of_number)
 ),
-below(id) AS (
-    SELECT id FROM asked
-    UNION
-    SELECT s.child_id FROM below b JOIN shareholdings s ON s.parent_id = b.id
+start AS MATERIALIZED (
+    SELECT no FROM asked JOIN parties USING (id)
 ),
--- Numbered, since a ring may take a thousand steps, and numbers are compared faster than ids.
-numbered AS MATERIALIZED (
-    SELECT b.id, CASE WHEN asked.id IS NULL THEN row_number() OVER () ELSE 0 END AS no
-    FROM below b LEFT JOIN asked ON asked.id = b.id
+below(no) AS (
+    FROM start
+    UNION
+    SELECT s.child_no FROM below b JOIN shareholdings s ON s.parent_no = b.no
 ),
 within AS MATERIALIZED (
-    SELECT p.no AS parent_no, c.no AS child_no, s.stake
-    FROM shareholdings s JOIN numbered p ON p.id = s.parent_id JOIN numbered c ON c.id = s.child_id
+    SELECT s.* FROM shareholdings s SEMI JOIN below b ON s.parent_no = b.no
 ),
-onwards AS MATERIALIZED (FROM within WHERE child_no > 0),
+onwards AS MATERIALIZED (
+    SELECT w.* FROM within w ANTI JOIN start ON start.no = w.child_no
+),
+-- Read by themselves, because the join at the end would otherwise read all parties.
+named AS MATERIALIZED (
+    SELECT p.* FROM parties p SEMI JOIN below b USING (no)
+),
 -- A company of which more than the whole is held, which cannot be, passes nothing more on.
 ways(no, stake, more, step_count, step) USING KEY (no) AS (
-    SELECT 0::BIGINT, 1::DOUBLE, 1::DOUBLE, 0, 0
+    SELECT no, 1::DOUBLE, 1::DOUBLE, 0, 0 FROM start
     UNION
     SELECT
         s.child_no, coalesce(any_value(known.stake), 0) + sum(w.more * s.stake), sum(w.more * s.stake),
@@ -42,19 +45,18 @@ ways(no, stake, more, step_count, step) USING KEY (no) AS (
     HAVING sum(w.more * s.stake) > 1e-9
 ),
 back(no) AS (
-    SELECT 0::BIGINT
+    FROM start
     UNION
     SELECT w.parent_no FROM back b JOIN within w ON w.child_no = b.no
 )
 SELECT
-    p.*,
+    p.* EXCLUDE (no),
     d.stake::DECIMAL(9, 6) AS direct_fraction,
     least(round(e.stake, 6), 1)::DECIMAL(9, 6) AS effective_fraction,
     e.stake > 1.000001 AS is_cut,
     e.step_count,
-    e.no IN (SELECT no FROM back) AS is_in_ring
+    e.no IN (FROM back) AS is_in_ring
 FROM ways e
-JOIN numbered n USING (no)
-JOIN parties p USING (id)
-LEFT JOIN within d ON d.parent_no = 0 AND d.child_no = e.no
-WHERE e.no > 0
+ANTI JOIN start USING (no)
+JOIN named p USING (no)
+LEFT JOIN (SELECT w.* FROM within w SEMI JOIN start ON start.no = w.parent_no) d ON d.child_no = e.no

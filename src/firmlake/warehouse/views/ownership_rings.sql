@@ -8,29 +8,40 @@
 -- company_number: Company number of the company under which the ring is listed, in normal form
 -- company_count: Number of companies in the ring
 WITH RECURSIVE held AS MATERIALIZED (
-    SELECT DISTINCT parent_id, child_id FROM ownership WHERE "function" = 'SHAREHOLDER' AND parent_id <> child_id
+    SELECT DISTINCT p.no AS parent_no, c.no AS child_no
+    FROM ownership
+    JOIN parties p ON p.id = parent_id
+    JOIN parties c ON c.id = child_id
+    WHERE "function" = 'SHAREHOLDER' AND parent_id <> child_id
 ),
 -- Companies without owner or holding are in no ring, and so are those whose owners or holdings are all in no ring.
 between AS MATERIALIZED (
-    SELECT h.* FROM held h SEMI JOIN held upper ON upper.child_id = h.parent_id
-        SEMI JOIN held lower ON lower.parent_id = h.child_id
+    SELECT h.* FROM held h SEMI JOIN held upper ON upper.child_no = h.parent_no
+        SEMI JOIN held lower ON lower.parent_no = h.child_no
 ),
 inner_held AS MATERIALIZED (
-    SELECT b.* FROM between b SEMI JOIN between upper ON upper.child_id = b.parent_id
-        SEMI JOIN between lower ON lower.parent_id = b.child_id
+    SELECT b.* FROM between b SEMI JOIN between upper ON upper.child_no = b.parent_no
+        SEMI JOIN between lower ON lower.parent_no = b.child_no
 ),
-walk(first_id, id, way) USING KEY (first_id, id) AS (
-    SELECT parent_id, child_id, [parent_id, child_id] FROM inner_held WHERE child_id > parent_id
+walk(first_no, no, way) USING KEY (first_no, no) AS (
+    SELECT parent_no, child_no, [parent_no, child_no] FROM inner_held WHERE child_no > parent_no
     UNION
-    SELECT w.first_id, h.child_id, list_append(min(w.way), h.child_id)
+    SELECT w.first_no, h.child_no, list_append(min(w.way), h.child_no)
     FROM walk w
-    JOIN inner_held h ON h.parent_id = w.id
-    LEFT JOIN recurring.walk known ON known.first_id = w.first_id AND known.id = h.child_id
-    WHERE h.child_id > w.first_id AND len(w.way) < 6 AND known.id IS NULL
-    GROUP BY w.first_id, h.child_id
+    JOIN inner_held h ON h.parent_no = w.no
+    LEFT JOIN recurring.walk known ON known.first_no = w.first_no AND known.no = h.child_no
+    WHERE h.child_no > w.first_no AND len(w.way) < 6 AND known.no IS NULL
+    GROUP BY w.first_no, h.child_no
+),
+rings AS MATERIALIZED (
+    SELECT way
+    FROM walk w JOIN inner_held h ON h.parent_no = w.no AND h.child_no = w.first_no
+    WHERE len(way) > 2
+),
+named AS (
+    SELECT way, list(id ORDER BY place) AS ring
+    FROM (SELECT way, unnest(way) AS no, generate_subscripts(way, 1) AS place FROM rings) JOIN parties USING (no)
+    GROUP BY way
 )
-SELECT p.country, p.company_number, w.way AS ring, len(w.way) AS company_count
-FROM walk w
-JOIN inner_held h ON h.parent_id = w.id AND h.child_id = w.first_id
-JOIN parties p ON p.id = w.first_id
-WHERE len(w.way) > 2
+SELECT p.country, p.company_number, ring, len(ring) AS company_count
+FROM named JOIN parties p ON p.id = ring[1]

@@ -1,12 +1,15 @@
 -- table parties
 -- One row for each company or person in ownership, with its name. A table made at load together with ownership.
 --
+-- no: Number of the party, 1 for the first id. Stakes are followed by number, because numbers take less memory than ids
+-- and are compared faster. The next load may number parties differently
 -- id: Id of the company or person, as parent_id and child_id in ownership
 -- country: Country of the company. Null: it has no identifier
 -- company_number: Company number in normal form. Null: it has no identifier
 -- name: Name of the company or person, or (unidentified)
 -- kind: Kind of party: company, named_party or anonymous; an owned company without an identifier counts as named_party
 SELECT
+    (row_number() OVER (ORDER BY id))::INTEGER AS no,
     id,
     any_value(country) AS country,
     any_value(company_number) AS company_number,

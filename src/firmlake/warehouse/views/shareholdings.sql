@@ -1,9 +1,13 @@
--- view shareholdings
+-- table shareholdings
 -- One row for each stake that connects companies to a group: relationships called SHAREHOLDER with a known stake above
 -- zero. Other kinds of relationships are in ownership, but their meaning is not specified. A stake above 1 counts as 1,
--- and findings reports it.
+-- and findings reports it. A table made at load, because every query about owners and groups follows stakes.
 --
+-- parent_no: Number of the owner, as no in parties
+-- child_no: Number of the owned company, as no in parties
 -- stake: Stake of the owner in the owned company, above 0 and at most 1
-SELECT parent_id, child_id, least(stake_fraction, 1)::DOUBLE AS stake
+SELECT p.no AS parent_no, c.no AS child_no, least(stake_fraction, 1)::DOUBLE AS stake
 FROM ownership
+JOIN parties p ON p.id = parent_id
+JOIN parties c ON c.id = child_id
 WHERE "function" = 'SHAREHOLDER' AND stake_fraction > 0

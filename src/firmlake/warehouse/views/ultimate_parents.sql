@@ -17,24 +17,19 @@
 WITH asked(id) AS (
     SELECT company_asked(of_country, of_number)
 ),
-tops AS (
+tops AS MATERIALIZED (
     SELECT * FROM tops_of(of_country, of_number, threshold)
 ),
 owners AS (
     SELECT * FROM owners_of(of_country, of_number)
+),
+named AS MATERIALIZED (
+    SELECT p.* FROM parties p SEMI JOIN tops t USING (no)
+    UNION ALL
+    SELECT t.no, q.id, c.country, c.company_number, c.name, 'company'
+    FROM tops t CROSS JOIN asked q
+    JOIN companies c ON c.country = q.id[:2] AND c.company_number = q.id[3:]
+    WHERE t.no = 0
 )
-SELECT
-    a.id,
-    CASE WHEN p.id IS NULL THEN c.country ELSE p.country END AS country,
-    CASE WHEN p.id IS NULL THEN c.company_number ELSE p.company_number END AS company_number,
-    coalesce(p.name, c.name) AS name,
-    coalesce(p.kind, 'company') AS kind,
-    a.is_ring,
-    o.effective_fraction,
-    o.step_count
-FROM tops a
-CROSS JOIN asked q
-LEFT JOIN parties p ON p.id = a.id
-LEFT JOIN companies c ON c.country = q.id[:2] AND c.company_number = q.id[3:]
-LEFT JOIN owners o ON o.id = a.id
-WHERE p.id IS NOT NULL OR c.country IS NOT NULL
+SELECT p.* EXCLUDE (no), t.is_ring, o.effective_fraction, o.step_count
+FROM tops t JOIN named p USING (no) LEFT JOIN owners o USING (id)
