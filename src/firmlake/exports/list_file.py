@@ -26,7 +26,10 @@ from firmlake.warehouse.named_list import find_named_list
 
 __all__ = ["FileBack", "Written", "check_file_back", "write_list"]
 
-_BATCH_ROWS: Final = 10_000
+_BATCH_ROWS: Final = 2_048
+"""Lines that are written at a time. With 10,000, a CSV of a million lines takes 60 MB more."""
+_ROW_GROUP: Final = 10_000
+"""Lines per row group of a Parquet file: each batch becomes a group."""
 _IDENTIFIER: Final = re.compile(
     r"(^|[^a-z])(id|ids|nr|no|num|number|numero|numéro|nummer|code|key|ref|vat|btw|tva|siren|siret|kvk|kbo|bce|zip|"
     r"postcode|postal|phone|tel|telefoon|iban|account|year|jaar|country)([^a-z]|$)|number|nummer",
@@ -153,7 +156,7 @@ def _write_csv(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path
 
 
 def _write_parquet(connection: duckdb.DuckDBPyConnection, back: ListBack, path: Path) -> int:
-    reader = connection.sql(back.typed_query).to_arrow_reader(_BATCH_ROWS)
+    reader = connection.sql(back.typed_query).to_arrow_reader(_ROW_GROUP)
     with pq.ParquetWriter(path, _schema(back, reader.schema), compression="zstd") as writer:
         for batch in reader:
             writer.write_batch(batch.cast(_schema(back, reader.schema)))
