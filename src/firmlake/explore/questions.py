@@ -117,17 +117,30 @@ _FOUND = f"""
     ORDER BY NOT coalesce(starts_with(lower(name), lower($text)), false), name, country, company_number
     LIMIT {_FOUND_MAX}
 """
+# Members are counted once for each branch, because a group can share its branches with many others.
 _GROUPS = """
-    SELECT coalesce(any_value(h.name), g.head_id) AS head, count(DISTINCT g.id) AS companies,
-           sum(p.revenue_annual)::DOUBLE AS revenue, sum(p.total_assets)::DOUBLE AS total_assets,
-           sum(p.employee_count)::DOUBLE AS employees, bool_or(g.is_ring) AS is_ring, g.head_id
-    FROM groups(0.5) g
-    LEFT JOIN parties h ON h.id = g.head_id
-    LEFT JOIN portfolio p ON p.country || p.company_number = g.id
-    GROUP BY g.head_id
-    HAVING companies > 1
-    ORDER BY companies DESC, total_assets DESC NULLS LAST, g.head_id
-    LIMIT 500
+    WITH sums AS (
+        SELECT branch_no, count(*) AS companies, sum(revenue_annual) AS revenue,
+               sum(total_assets) AS total_assets, sum(employee_count) AS employees
+        FROM branches_at_half b
+        LEFT JOIN portfolio p ON p.country = b.id[:2] AND p.company_number = b.id[3:]
+        WHERE b.id IS NOT NULL
+        GROUP BY branch_no
+    ),
+    largest AS (
+        SELECT head_id, is_ring, sum(companies)::BIGINT AS companies, sum(revenue)::DOUBLE AS revenue,
+               sum(total_assets)::DOUBLE AS total_assets, sum(employees)::DOUBLE AS employees
+        FROM branches_at_half
+        JOIN sums USING (branch_no)
+        WHERE head_id IS NOT NULL
+        GROUP BY head_id, is_ring
+        HAVING sum(companies) > 1
+        ORDER BY companies DESC, total_assets DESC NULLS LAST, head_id
+        LIMIT 500
+    )
+    SELECT coalesce(h.name, head_id) AS head, companies, revenue, total_assets, employees, is_ring, head_id
+    FROM largest LEFT JOIN parties h ON h.id = head_id
+    ORDER BY companies DESC, total_assets DESC NULLS LAST, head_id
 """
 _MEMBERS = """
     SELECT m.name, p.country, p.company_number, p.total_assets::DOUBLE AS total_assets,
