@@ -614,7 +614,7 @@ def test_a_check_names_the_data_folder_of_the_next_run_if_an_option_did(call: Ca
     """Otherwise the run would use another folder, and pay for the same companies again."""
     write_few(1)
     assert call("check", "few.csv", "--write", "fit.toml", "--data", "else where").err.endswith(
-        "firmlake run LIST --config fit.toml --data 'else where'\n"
+        "`firmlake run LIST --config fit.toml --data 'else where'`\n"
     )
 
 

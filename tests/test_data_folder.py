@@ -82,7 +82,8 @@ def test_a_command_that_reads_writes_nothing_into_a_folder_that_holds_nothing_of
 
 
 @pytest.mark.parametrize(
-    ("has_landed", "step"), [(True, "Rebuild the warehouse with `firmlake replay`"), (False, "`firmlake run LIST`")]
+    ("has_landed", "step"),
+    [(True, "Rebuild the warehouse with `firmlake replay --data"), (False, "`firmlake run LIST --data")],
 )
 def test_without_a_warehouse_landed_answers_are_replayed_and_only_an_empty_folder_needs_a_run(
     has_landed, step, folders: Folders

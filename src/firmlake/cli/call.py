@@ -16,7 +16,7 @@ from firmlake.core.log import log, log_to, warn_by
 from firmlake.core.settings import Settings
 from firmlake.core.settings_layers import load_settings, read_flags
 from firmlake.core.signals import exit_code_of_signal, was_interrupted
-from firmlake.terminal.echo import echo, echo_json
+from firmlake.terminal.echo import echo, echo_json, repeating
 
 __all__ = ["Call", "command"]
 
@@ -116,6 +116,8 @@ def command(function: Callable[..., int | None]) -> Callable[..., int]:
         call = Call(config, data, {}, as_json)
         with ExitStack() as stack:
             stack.enter_context(warn_by(_warn))
+            given = {"--config": config, "--data": data}
+            stack.enter_context(repeating({name: str(path) for name, path in given.items() if path}))
             try:
                 if log_file:
                     stack.enter_context(log_to(log_file))

@@ -67,8 +67,7 @@ def check(call: Call, company_list: Path | None, named: tuple[str, ...], most: i
         write_settings(path, checked, _kept(settings, origins), utc_now())
     call.answer(check_content(checked), lambda: show_checked(checked))
     if path is not None:
-        folder = f" --data {quote(settings.paths.data)}" if origins.get("paths.data") == "--data" else ""
-        call.say(f"Written: {path}. To use it: firmlake run LIST --config {quote(str(path))}{folder}")
+        call.say(f"Written: {path}. To use it: `firmlake run LIST --config {quote(str(path))}`")
     return EXIT_FAILED if needs_you(checked.findings) else EXIT_DONE
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from shlex import quote
 from typing import Any
 
 import click
@@ -13,12 +18,12 @@ import msgspec
 from firmlake.core.redaction import redact
 from firmlake.core.text import shown
 
-__all__ = ["Cleaned", "echo", "echo_data", "echo_json"]
+__all__ = ["Cleaned", "echo", "echo_data", "echo_json", "repeating"]
 
 
 def echo(text: str, *, err: bool = False, fg: str | None = None) -> None:
     """Print text for a person on stdout or stderr; unprintable characters are escaped."""
-    click.secho(shown(redact(text), kept="\n"), err=err, fg=fg)
+    click.secho(shown(redact(_COMMAND.sub(_complete, text)), kept="\n"), err=err, fg=fg)
 
 
 def echo_data(text: str) -> None:
@@ -34,6 +39,20 @@ def echo_json(content: Any) -> None:
     click.echo(text)
 
 
+@contextmanager
+def repeating(options: Mapping[str, str]) -> Iterator[None]:
+    """Let the commands that messages name repeat the options of this call, so that they can be pasted.
+
+    Args:
+        options: Values by option, such as `{"--data": "clients/a"}`.
+    """
+    token = _options.set(options)
+    try:
+        yield
+    finally:
+        _options.reset(token)
+
+
 class Cleaned(io.StringIO):
     """A stream for messages that click prints; they go to stderr, cleaned like all others."""
 
@@ -41,3 +60,15 @@ class Cleaned(io.StringIO):
         """Print a part of a message."""
         click.echo(shown(redact(text), kept="\n"), err=True, nl=False)
         return len(text)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+_COMMAND = re.compile(r"`firmlake (?!demo|sandbox|-)[^`]+(?=`)")
+"""A command in a message. `demo` and `sandbox` have data of their own."""
+_options: ContextVar[Mapping[str, str]] = ContextVar("options", default={})  # noqa: B039 - it is never changed
+
+
+def _complete(command: re.Match[str]) -> str:
+    lacking = (f" {name} {quote(value)}" for name, value in _options.get().items() if f" {name} " not in command[0])
+    return command[0] + "".join(lacking)
