@@ -114,7 +114,7 @@ def test_it_loads_and_runs_nothing(page):
     assert {tag for tag, _ in elements} <= {
         "html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "div", "h1", "h2",
         "h3", "p", "b", "code", "span", "table", "thead", "tbody", "tr", "th", "td", "bdi", "svg", "rect",
-        "path", "text", "figure", "figcaption", "small", "g", "line",
+        "path", "text", "figure", "figcaption", "small", "g", "line", "foreignobject",
     }  # fmt: skip
     assert not [
         name for _, attributes in elements for name in attributes if name.startswith("on") or name in ("src", "href")

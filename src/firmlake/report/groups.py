@@ -26,7 +26,7 @@ def draw_groups(rows: Sequence[dict[str, Any]]) -> str:
             member_count (of the group, including members that are not drawn).
 
     Returns:
-        HTML with one figure per group. A name too long for its box is cut; its tooltip has the whole name.
+        HTML with one figure per group. A name too long for its box ends in an ellipsis; its tooltip has the whole name.
     """
     return "".join(_figure(list(members)) for _, members in groupby(rows, lambda row: row["head_no"]))
 
@@ -78,10 +78,11 @@ def _member(row: dict[str, Any], rows: dict[int, int]) -> Iterator[str]:
     kind = f"box{'' if row['is_held'] else ' unheld'}{' asked' if row['is_asked'] else ''}"
     about = f"{row['number'] or 'no number'}{', in a ring' if row['is_ring'] and row['parent_no'] is None else ''}"
     yield f'<rect class="{kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="4"/>'
-    # The nested drawing clips text that is too long.
+    # HTML, because SVG does not shorten text that is too long.
     yield (
-        f'<svg x="{x + 8}" y="{y}" width="{_WIDTH - 16}" height="{_HEIGHT}"><title>{shown_text(row["name"])}</title>'
-        f'<text y="17">{shown_text(row["name"])}</text><text class="about" y="33">{shown_text(about)}</text></svg>'
+        f'<foreignObject x="{x + 8}" y="{y + 4}" width="{_WIDTH - 16}" height="{_HEIGHT - 8}"><div '
+        f'title="{shown_text(row["name"])}">{shown_text(row["name"])}</div><div class="about">{shown_text(about)}</div>'
+        "</foreignObject>"
     )
 
 
