@@ -141,3 +141,17 @@ def test_numbers_of_another_form_in_answers_are_named() -> None:
     finding = find_body_names(cast("Any", talk), "lookalikes", Company("FR", "005550082"))
     assert finding.verdict == "needs_you"
     assert finding.seen == "elements name FR 00555008200014 where FR 005550082 was requested"
+
+
+def test_a_structure_that_only_other_names_bring_to_light_is_quoted() -> None:
+    """With ours such a service reads no companies and answers none, which says nothing about the structure."""
+
+    class Talk:
+        api = ApiSettings()
+
+        def bulk(self, *_: object) -> SimpleNamespace:
+            is_named = self.api.names.companies == "identifiers"
+            return SimpleNamespace(status=200, is_success=True, error="", body=b'[{"Id": 1}]' if is_named else b"[]")
+
+    finding = find_body_names(cast("Any", Talk()), "lookalikes", Company("FR", "005550082"))
+    assert (finding.verdict, finding.seen) == ("needs_you", 'the answer is not an array of elements: 200: [{"Id": 1}]')

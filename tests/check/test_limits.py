@@ -82,6 +82,28 @@ def test_a_service_that_cannot_be_reached_any_more_ends_the_check() -> None:
         find_companies_cap(talk, "lookalikes", [ACME])  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("cut", "found"), [(40, 40), (700, 0)])
+def test_a_service_that_cuts_answers_is_asked_for_no_more_records_than_it_sends(cut: int, found: int) -> None:
+    """One company, named several times, then comes with different numbers of records."""
+
+    class Cutting:
+        api = ApiSettings(page_limit_max=100)
+
+        def bulk(self, dataset: str, companies: Any, limit: int, offset: int, *, size: int) -> Answer:
+            room = cut
+            elements = []
+            for _ in range(size):
+                records = [{}] * min(6, limit, room)
+                room -= len(records)
+                elements.append({"identifier": {"country": "BE", "companyNumber": 403227515}, "data": records})
+            request = requests.bulk(API, dataset, [ACME])
+            return Answer(request, 1, 200, "", {}, json.dumps(elements).encode(), NOON, 1, 0)
+
+    finding = find_records_cap(Cutting(), ACME, [ACME])  # type: ignore[arg-type]
+    assert finding.settings == {"api.records_per_request": found}
+    assert ("answers are cut to 40 records" in finding.seen) == bool(found)
+
+
 def test_a_company_that_may_be_charged_twice_is_named_once_in_every_request_about_records() -> None:
     class Cautious:
         api, sizes = ApiSettings(page_limit_max=100), set[int]()

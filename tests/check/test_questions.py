@@ -68,6 +68,13 @@ def test_a_refused_endpoint_is_described_in_the_words_of_the_service() -> None:
     assert found.next_step.startswith("Ask the service to allow or repair lookalikes")
 
 
+def test_where_nothing_is_found_the_words_of_the_service_are_quoted() -> None:
+    """They show whether it knows none of the companies, or not the path."""
+    found = findings(Talk(lambda dataset, limit: (404, "no such route")))["spelling of company numbers"]
+    assert found.seen.endswith("(404: no such route)")
+    assert "api.base_url" in found.next_step
+
+
 def test_where_only_get_fails_a_run_may_work_all_the_same() -> None:
     """Runs ask by POST, which a check does not try before it knows a company."""
     found = findings(Talk(lambda dataset, limit: (405, "")))["endpoints of lookalikes"]

@@ -65,6 +65,12 @@ def test_midnights_differ_and_are_read():
     )
 
 
+def test_a_date_that_cannot_be_read_costs_its_record_if_it_is_part_of_the_key():
+    """Other fields only lose their value."""
+    assert "records are rejected without them" in examined("types", period(endDate=1735603200000)).seen
+    assert "discarded, and kept in extra_json" in examined("types", period(dateReceived=1735603200000)).seen
+
+
 def test_amounts_a_float_away_from_a_cent_are_covered():
     assert examined("decimals", period(profitability__revenue=8109058.519999999)).verdict == "covered"
 

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from firmlake.check.check import choose_companies
 from firmlake.check.spelling import find_spelling
 from firmlake.core.company import Company
-from firmlake.core.settings import ApiSettings
+from firmlake.core.settings import ApiSettings, Settings
 
 KBC, SOLVAY = Company("BE", "0403227515"), Company("BE", "0403091220")
 HEINEKEN = Company("NL", "33011433")
@@ -43,6 +44,13 @@ def test_a_known_dutch_company_does_not_hide_that_belgian_ones_need_the_zero():
     finding = found(talk, HEINEKEN, KBC)
     assert (finding.verdict, finding.settings) == ("covered", {"api.keep_leading_zero": True})
     assert talk.api.keep_leading_zero
+
+
+def test_of_belgium_a_company_with_two_spellings_is_asked_for_if_the_list_has_one(tmp_path):
+    """Otherwise the check would not see how most numbers of the list must be spelled."""
+    path = tmp_path / "list.csv"
+    path.write_text("country,number\nNL,33011433\nBE,1012555878\nBE,0403227515\n", encoding="utf-8")
+    assert choose_companies(Settings(), (), path, 3).companies == (KBC, HEINEKEN)
 
 
 @pytest.mark.parametrize("companies", [(HEINEKEN,), (HEINEKEN, KBC)])

@@ -100,6 +100,15 @@ def test_what_is_left_of_a_quota_are_credits_if_it_fell_by_companies(falls, are_
     assert settings == ({"api.names.credits_remaining_header": "x-quota-remaining"} if are_credits else {})
 
 
+def test_credits_of_a_service_that_tells_only_what_is_left_are_seen():
+    talk = Talk.__new__(Talk)
+    talk.api = API
+    talk.answers = [answer(headers={"x-credits-remaining": left}) for left in ("90", "89", "88", "88")]
+    headers, price = find_credits(talk, [ACME, BOLT], None)
+    assert headers.seen == "X-Credits-Remaining only; firmlake counts the credits of a run itself"
+    assert (price.seen, price.verdict) == ("2 for 2 companies, then free", "as_assumed")
+
+
 def test_a_check_does_not_say_that_nothing_was_charged_if_nobody_told_it(capsys):
     show_checked(Checked([], Settings(), {}, 30, None))
     assert "credits unknown" in capsys.readouterr().out

@@ -34,27 +34,34 @@ def test_the_setting_that_removes_a_reason_is_named_first(reason, first, folders
 
 
 @pytest.mark.parametrize(
-    ("record", "settings", "step"),
+    ("record", "settings", "where", "step"),
     [
         (
             period(endDate="31/12/2024"),
             {},
+            " (financials: endDate)",
             "`firmlake replay` after an update that reads it, or `firmlake redrive` once",
         ),
-        (period(endDate=None), {}, "`firmlake redrive` asks again once the service sends what is missing"),
+        (
+            period(endDate=None),
+            {},
+            " (financials: endDate)",
+            "`firmlake redrive` asks again once the service sends what is missing",
+        ),
         (
             period(people__employees="many"),
             {"values": {"financials.*": "discard_record"}},
+            " (financials: people.employees)",
             "remove discard_record from contract.values, then run `firmlake replay`",
         ),
-        ("none", {}, "`firmlake replay` after an update that reads it"),
+        ("none", {}, "", "`firmlake replay` after an update that reads it"),
     ],
 )
-def test_rejected_records_are_asked_for_again_only_where_that_can_help(record, settings, step, folders):
+def test_rejected_records_are_asked_for_again_only_where_that_can_help(record, settings, where, step, folders):
     run = make_run(folders, [ACME], ["financials"]).read_by(ContractSettings(**settings))
     land(run, answer("financials", found(ACME, "financials", record), offset=0))
     outcome = decide_outcome(Settings(), run, stage(run), None, NOON)
-    assert (outcome.outcome, outcome.reason) == ("some_failed", "1 company has records that do not fit")
+    assert (outcome.outcome, outcome.reason) == ("some_failed", f"1 company has records that do not fit{where}")
     assert step in outcome.next_step
 
 

@@ -81,7 +81,8 @@ def test_failed_companies_and_rejected_records_fail_the_run_and_are_listed(
     sandbox.set_faults([no_lookalikes, no_date | {"change": "literal", "literal": "5"}])
     run = run_flow(company_list, api__tries=1)
     assert run.state == "Failed"
-    assert run.message.startswith("Published, but 1 company failed; 1 company has records that do not fit. ")
+    unfit = "1 company has records that do not fit (financials: endDate)"
+    assert run.message.startswith(f"Published, but 1 company failed; {unfit}. ")
     assert run.error.exit_code == 3
     assert run.artifacts["enrich-summary"].startswith("## companies.csv: some failed\n")
     failed, *rejected = json.loads(run.artifacts["enrich-failures"])

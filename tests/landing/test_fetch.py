@@ -557,3 +557,13 @@ def test_when_credits_run_out_what_is_paid_for_is_still_fetched(sandbox, folders
     sandbox.set_options(credits=1000)
     fetch(run)
     assert statuses(run)["pending"] == 0
+
+
+def test_once_no_credits_are_left_no_page_is_sent_that_costs_some(sandbox, folders, fetch):
+    """Otherwise each dataset would send all its pages in vain; here that would be 60."""
+    sandbox.set_options(credits=100)
+    run = make_run(folders, COMPANIES)
+    with pytest.raises(OutOfCreditsError):
+        fetch(run, companies_per_request=10)
+    headers = load_progress(run, 1, targets=run.targets(1)).headers
+    assert 1 <= sum(header.status == 402 for header in headers) <= 16, "those in flight, and smaller ones instead"

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from firmlake.core.company import Company
 from firmlake.core.settings import NameSettings
 from firmlake.landing.progress import PROVEN, Progress
 from support import ACME, BOLT, body, found, header, period
@@ -86,6 +87,40 @@ def test_without_a_total_the_longest_pages_follow_each_other_until_one_is_not_fu
 
 def test_a_company_with_exactly_a_page_costs_one_more_request_if_nothing_proves_the_total():
     assert fetch(5, "right")[1] == 2
+
+
+def fetch_together(counts, cut):
+    """Ask for all companies at once, of a service that cuts each answer to so many records; None in counts: to none."""
+    progress, requests = new_progress(tuple(counts)), 0
+    tracks = progress.datasets["financials"]
+    while asked := [one for one in progress.pending("financials") if not tracks[one].is_given_up]:
+        requests += 1
+        assert requests < 500, "no end"
+        offset = min(tracks[one].next_offset for one in asked)
+        asked, room, elements = [one for one in asked if tracks[one].next_offset == offset], cut, []
+        for company in asked:
+            total = 40 if counts[company] is None else counts[company]
+            left = 0 if counts[company] is None else max(0, min(total - offset, room))
+            records = [period(2000 + number) for number in range(offset, offset + left)]
+            room -= len(records)
+            element = found(company, "financials", *records, offset=offset)
+            elements.append(element | {"pagination": {"limit": 500, "offset": offset, "total": total}})
+        progress.absorb(header("financials", asked, offset=offset, limit=500), body(*elements))
+    return tracks, requests
+
+
+@pytest.mark.parametrize("cut", [1, 7, 100])
+def test_a_company_that_a_cut_answer_leaves_without_records_waits_for_the_others(cut):
+    counts = {Company("NL", f"{number:08}"): number for number in range(1, 21)}
+    tracks, requests = fetch_together(counts, cut)
+    assert {company: len(years(track)) for company, track in tracks.items()} == counts
+    assert requests <= 2 * len(counts) + sum(counts.values()) // cut
+
+
+def test_a_company_whose_records_never_come_does_not_keep_a_run_going():
+    tracks, _ = fetch_together({ACME: None, **{Company("NL", f"{n:08}"): 9 for n in range(1, 9)}}, 10)
+    assert (tracks[ACME].reason, tracks[ACME].is_given_up) == ("an empty page, but a total of 40", True)
+    assert [track.status for company, track in tracks.items() if company != ACME] == ["answered"] * 8
 
 
 def test_a_total_beyond_any_page_of_the_dataset_proves_the_others():

@@ -16,6 +16,7 @@ from firmlake.api.timing import REAL
 from firmlake.check.finding import Finding
 from firmlake.check.journal import Journal
 from firmlake.check.questions import ask_questions
+from firmlake.check.spelling import has_two_spellings
 from firmlake.check.talk import Talk
 from firmlake.core.company import Company
 from firmlake.core.errors import FirmlakeError, Stopped, UsageError
@@ -183,9 +184,10 @@ def write_settings(path: Path, checked: Checked, kept: Mapping[str, Any], now: d
 
 
 def _mix(companies: Iterable[Company]) -> list[Company]:
-    """Put one company of each country first. Belgium comes first, because its numbers have two spellings."""
+    """Put one company of each country first, of Belgium one whose number has two spellings, if there is any."""
     companies = list(companies)
-    firsts = {company.country: company for company in reversed(companies)}
+    in_order = sorted(companies, key=lambda company: not has_two_spellings(company))
+    firsts = {company.country: company for company in reversed(in_order)}
     first = [firsts[country] for country in sorted(firsts)]
     return [*first, *(company for company in companies if company not in first)]
 

@@ -59,8 +59,11 @@ def find_credits(talk: Talk, companies: Sequence[Company], stranger: Company | N
         yield Finding(row, ", ".join(found.values()), "covered", settings)
     elif {charged_header, remaining_header} <= told:
         yield Finding(row, f"{names.credits_charged_header}, {names.credits_remaining_header}", "as_assumed")
+    elif charged_header in told:
+        yield Finding(row, f"{names.credits_charged_header} only", "covered")
     else:
-        yield Finding(row, "none; firmlake counts the credits of a run itself", "covered")
+        seen = f"{names.credits_remaining_header} only" if remaining_header in told else "none"
+        yield Finding(row, f"{seen}; firmlake counts the credits of a run itself", "covered")
     yield _find_price(talk, companies, stranger)
 
 
@@ -75,15 +78,11 @@ def _is_left(talk: Talk, header: str, bought_max: int) -> bool:
 
 def _find_price(talk: Talk, companies: Sequence[Company], stranger: Company | None) -> Finding:
     row, header = "credits", talk.api.names.credits_charged_header.lower()
-    charges = [
-        (answer.request.companies, count)
-        for answer in talk.answers
-        if (count := read_credits(answer.headers.get(header, ""))) is not None
-    ]
-    if not charges:
+    told = (read_credits(answer.headers.get(header, "")) for answer in talk.answers)
+    charges = [count for count in told if count is not None]
+    total, most = sum(charges) if charges else talk.charged, len(companies)
+    if not charges and not total:  # what is left may have fallen before it was told first
         return Finding(row, "not reported by the service", "not_observed")
-    total = sum(count for _, count in charges)
-    most = len(companies)
     if total == 0:
         return Finding(row, "none charged: these companies were paid for within the last 30 days", "not_observed")
     if total <= most:

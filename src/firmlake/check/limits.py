@@ -5,6 +5,7 @@ The limit of companies is tested by naming one company many times in a request.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -115,15 +116,22 @@ def find_records_cap(talk: Talk, company: Company, named: list[Company]) -> Find
             return _unclear(row, answer)
         fitting = {"companies_per_request": largest} if largest < talk.api.companies_per_request else {}
         return _capped(talk, row, f"companies x limit up to {largest}", records_per_request=largest, **fitting)
+    if cut := _cut_to(answer):
+        return _capped(talk, row, f"answers are cut to {cut} records", records_per_request=cut)
     if most == 1:
         return Finding(row, f"one company with a limit of {first} is accepted", "not_observed")
     if page * most <= assumed:
         return Finding(row, f"companies x limit of {page * most} is accepted, more is not possible", "as_assumed")
     twice = min(2 * assumed, page * most)
-    if _refused(ask(twice)):
-        return Finding(row, f"companies x limit up to {assumed}; {twice} is refused", "as_assumed")
-    if _refused(ask(page * most)):
-        return Finding(row, f"companies x limit of {twice} is accepted, {page * most} is not", "as_assumed")
+    for records, seen in (
+        (twice, f"companies x limit up to {assumed}; {twice} is refused"),
+        (page * most, f"companies x limit of {twice} is accepted, {page * most} is not"),
+    ):
+        answer = ask(records)
+        if _refused(answer):
+            return Finding(row, seen, "as_assumed")
+        if cut := _cut_to(answer):
+            return _capped(talk, row, f"answers are cut to {cut} records", records_per_request=cut)
     return _capped(talk, row, f"no cap: companies x limit of {page * most} is accepted", records_per_request=0)
 
 
@@ -182,6 +190,16 @@ def _refused(answer: Answer) -> bool:
 def _count(answer: Answer) -> int:
     content = read_json(answer.body)
     return len(content) if isinstance(content, list) else 0
+
+
+def _cut_to(answer: Answer) -> int:
+    """Return the number of records in an answer that gives one company different numbers of them; 0 if none does."""
+    counts: defaultdict[str, list[int]] = defaultdict(list)
+    content = read_json(answer.body) if answer.is_success else None
+    for element in content if isinstance(content, list) else []:
+        if isinstance(element, dict) and isinstance(element.get("data"), list):
+            counts[str(element.get("identifier"))].append(len(element["data"]))
+    return sum(map(sum, counts.values())) if any(len(set(of)) > 1 for of in counts.values()) else 0
 
 
 def _capped(talk: Talk, row: str, seen: str, **found: int) -> Finding:

@@ -125,7 +125,7 @@ def _hunt(
         goes_on: Returns whether other names may help.
 
     Returns:
-        The first answer that is right, or the first answer at all if none is.
+        The first answer that is right. If none is: one that other names would not change, or else the first.
     """
     before, tried, first = talk.api.names, set(), None
     guesses = _guess(talk, roles)
@@ -135,7 +135,7 @@ def _hunt(
         answer = ask()
         if is_right(answer):
             return answer
-        first = first or answer
+        first = answer if first is None or not goes_on(answer) else first
         hinted = names | (suggest_names(read_lines(answer.body), names) if is_refusal(answer) else {})
         if attempt >= _HINTS_MAX or tuple(hinted.values()) in tried:
             hinted = next((dict(zip(roles, guess, strict=True)) for guess in guesses if guess not in tried), {})

@@ -143,8 +143,10 @@ def _ask_first(talk: Talk, dataset: str, company: Company) -> Answer:
 def _describe_nobody(companies: Sequence[Company], firsts: Mapping[str, Answer]) -> Finding:
     asked = ", ".join(map(str, companies))
     if all(answer.status == 404 for answer in firsts.values()):
-        step = "Name companies that the service certainly knows, with --company or a list"
-        return Finding(SPELLING, f"the service knows none of {asked}", "needs_you", next_step=step)
+        said = "; ".join(dict.fromkeys(describe_refusal(answer) for answer in firsts.values()))
+        step = "If that is about the path, correct api.base_url. Otherwise name companies that the service certainly "
+        step += "knows, with --company or a list"
+        return Finding(SPELLING, f"the service knows none of {asked} ({said})", "needs_you", next_step=step)
     return Finding(SPELLING, f"no answer about {asked}", "not_observed")
 
 

@@ -11,17 +11,21 @@ from firmlake.check.finding import Finding
 from firmlake.check.talk import FORBIDDEN, Talk
 from firmlake.core.company import Company
 
-__all__ = ["SPELLING", "find_spelling", "spellings"]
+__all__ = ["SPELLING", "find_spelling", "has_two_spellings", "spellings"]
 
 SPELLING = "spelling of company numbers"
 """The row in docs/service_gaps.md."""
 
 
+def has_two_spellings(company: Company) -> bool:
+    """Return whether a service may know a company with or without a leading zero."""
+    return company.country == "BE" and company.company_number.startswith("0")
+
+
 def spellings(talk: Talk, company: Company) -> tuple[bool, ...]:
     """Return the values of `keep_leading_zero` that spell a company differently, the usual one first."""
     usual = talk.api.keep_leading_zero
-    is_ambiguous = company.country == "BE" and company.company_number.startswith("0")
-    return (usual, not usual) if is_ambiguous else (usual,)
+    return (usual, not usual) if has_two_spellings(company) else (usual,)
 
 
 def find_spelling(talk: Talk, dataset: str, known: Company, companies: Sequence[Company], usual: bool) -> Finding:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from firmlake.api.contract import Field
+from firmlake.api.contract import DATASETS, Field
 from firmlake.check.finding import Finding
 from firmlake.check.values import NUMBERS, Records, given_values, is_number, list_odd, odd_values, read_values
 from firmlake.tables.cells import CENT_NOISE, DATE
@@ -18,6 +18,14 @@ __all__ = ["find_decimals", "find_types"]
 
 _PLACES = {"money": 2, "ratio": 4, "fraction": 6}
 _CENT = Decimal("0.01")
+_REQUIRED = {
+    f"{name} {field.path}"
+    for name, dataset in DATASETS.items()
+    for group in dataset.groups.values()
+    for field in group.fields.values()
+    if field.required
+}
+"""Places of fields without which a record is rejected."""
 _MIDNIGHT = 10
 """Characters of a date; a longer text has a time."""
 
@@ -36,6 +44,12 @@ def find_types(records: Records) -> Finding:
             "types", f"numbers as text whose mark may mean decimals or thousands: {list_odd(odd)}; discarded",
             "needs_you",
             next_step="Set contract.decimal_mark to the mark that the service writes before decimals",
+        )  # fmt: skip
+    if unread := {place: found for place, found in odd.items() if place in _REQUIRED}:
+        return Finding(
+            "types", f"other types: {list_odd(unread)}; records are rejected without them", "needs_you", settings,
+            next_step="Ask the service to send these fields as its specification says. The answers of runs are kept: "
+            "`firmlake replay` reads them after an update of firmlake that can",
         )  # fmt: skip
     return Finding(
         "types", f"other types: {list_odd(odd)}; discarded, and kept in extra_json", "needs_you", settings,

@@ -30,10 +30,12 @@ def find_language(talk: Talk, dataset: str, companies: list[Company]) -> Finding
     for header in dict.fromkeys((ours, *_LANGUAGE_HEADERS)):
         names = msgspec.structs.replace(talk.api.names, language_header=header)
         told = [_names(talk.bulk(dataset, companies, names=names, language=language)) for language in ("NL", "FR")]
-        if told[0] == told[1] or not all(told):
+        dutch, french = told
+        other = next((company for company in dutch if dutch[company] != french.get(company, dutch[company])), None)
+        if other is None:
             continue
         talk.api = msgspec.structs.replace(talk.api, names=names)
-        example = next(f"{dutch!r}, {french!r}" for dutch, french in zip(*told, strict=False) if dutch != french)
+        example = f"{dutch[other]!r}, {french[other]!r}"
         settings = {} if header == ours else {"api.names.language_header": header}
         return Finding(row, f"{header}: {example}", "covered" if settings else "as_assumed", settings)
     return Finding(row, f"names are the same in every language with {ours} and five other headers", "not_observed")
@@ -52,13 +54,13 @@ def find_not_found(talk: Talk, dataset: str, known: Company, stranger: Company |
     said = [
         element.get("message") for element in elements if isinstance(element, dict) and element.get("data") is None
     ]  # fmt: skip
-    if not said and alone.is_success:
+    also = f"; alone in a request: {describe_refusal(alone)}" if not alone.is_success else ""
+    if not said:
         if len(elements) > 1:
             return Finding(row, f"the service knows {stranger} too", "not_observed")
-        seen = f"no element about {stranger}, which does not exist"
+        seen = f"no element about {stranger}, which does not exist{also}"
         return Finding(row, f"{seen}; a run asks two more times, beside a known company", "covered")
     message = next((text for text in said if isinstance(text, str) and text), None)
-    also = f"; alone in a request: {describe_refusal(alone)}" if not alone.is_success else ""
     if message is None:
         return Finding(
             row, f"an element without data or message{also}", "needs_you",
@@ -142,10 +144,15 @@ def _count_unsaid(answers: Mapping[str, Answer]) -> int:
     return count
 
 
-def _names(answer: Answer) -> list[str]:
+def _names(answer: Answer) -> dict[str, str]:
+    """Return the name and place of each company; elements may come in any order."""
     content = read_json(answer.body) if answer.is_success else None
-    identifiers = [element.get("identifier") for element in content] if isinstance(content, list) else []
-    return [f"{one.get('name')}, {one.get('place')}" for one in identifiers if isinstance(one, dict)]
+    elements = [element for element in content if isinstance(element, dict)] if isinstance(content, list) else []
+    identifiers = [one for element in elements if isinstance(one := element.get("identifier"), dict)]
+    return {
+        f"{one.get('country')} {one.get('companyNumber')}": f"{one.get('name')}, {one.get('place')}"
+        for one in identifiers
+    }
 
 
 def _provoke(talk: Talk, company: Company) -> Answer | None:

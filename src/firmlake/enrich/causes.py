@@ -89,7 +89,8 @@ def find_causes(
         if count := _count(states, has_failed):
             causes.append(Cause(f"{count_of(count, 'company')} failed", _help(states.filter(has_failed), letters)))
         if count := _count(states, is_unfit):
-            text = f"{count_of(count, 'company')} {'has' if count == 1 else 'have'} records that do not fit"
+            has = "has" if count == 1 else "have"
+            text = f"{count_of(count, 'company')} {has} records that do not fit{_most_rejected(rejects)}"
             causes.append(Cause(text, _help_rejected(rejects)))
     return causes
 
@@ -142,9 +143,9 @@ def _given_up(states: pl.LazyFrame, letters: pl.LazyFrame) -> Iterator[Cause]:
         names = " and ".join(filter(None, [", ".join(datasets[:-1]), datasets[-1]]))
         step = f"once the service answers, {_REDRIVE}"
         if part_of:
-            step = f"get a token that may ask about them, then {_REDRIVE}; or leave them out of the list"
+            step = f"get a token that may ask about them, then {_REDRIVE}, or leave them out of the list"
         elif status == "forbidden":
-            step = f"get a token that may use {names}, then {_REDRIVE}; or leave {names} out of run.datasets"
+            step = f"get a token that may use {names}, then {_REDRIVE}, or leave {names} out of run.datasets"
         are = "is" if len(datasets) == 1 else "are"
         yield Cause(f"{names} {are} {status} for {count_of(count, 'company')} ({said})", step[0].upper() + step[1:])
 
@@ -165,6 +166,14 @@ def _help_rejected(rejects: pl.LazyFrame) -> str:
     steps = pl.when(is_lacking).then(pl.lit(_LACKING)).when(is_unread).then(pl.lit(REJECTED)).otherwise(pl.lit(_CHOSEN))
     found = rejects.filter(pl.col("effect") == "record").select(steps.alias("step")).unique().collect()["step"]
     return "; ".join(["rejects says what does not fit", *sorted(found)])
+
+
+def _most_rejected(rejects: pl.LazyFrame) -> str:
+    """Return the field that most of the rejected records lack, in brackets; empty if none is the reason."""
+    fields = rejects.filter((pl.col("effect") == "record") & (pl.col("path") != ""))
+    counts = fields.group_by("dataset", "path").len()
+    found = counts.sort("len", "dataset", "path", descending=[True, False, False]).head(1).collect()
+    return "".join(f" ({dataset}: {path})" for dataset, path, _ in found.iter_rows())
 
 
 def _count(states: pl.LazyFrame, condition: pl.Expr) -> int:

@@ -52,6 +52,11 @@ class Account:
         with self._lock:
             self._due += due
 
+    def refusal(self, due: int) -> OutOfCreditsError | None:
+        """Return why a page that should cost so many credits is not sent; None if it may be affordable."""
+        with self._lock:
+            return self.out if due and self.left == 0 else None
+
     def note(self, header: Header, due: int, *, is_free: bool) -> None:
         """Count the credits charged for a page: so many are due, and none if it refreshes companies for free.
 

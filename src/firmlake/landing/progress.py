@@ -178,6 +178,10 @@ class Progress:
             said = elements
         else:
             said = self._match(header, asked, elements)
+        is_shared = any(
+            track.status == "pending" and any((element.records or {}).values())
+            for (_, track), element in zip(asked, said, strict=True)
+        )
         for (company, track), element in zip(asked, said, strict=True):
             if track.status in ("answered", "not_found"):
                 continue
@@ -186,7 +190,9 @@ class Progress:
                 track.miss(element.problem)
             elif self._tells(element):
                 doubts = self._doubts and header.dataset not in self._proven
-                track.add_page(header, element, keeps=self._keeps, doubts=doubts, compares=self._doubts)
+                track.add_page(
+                    header, element, keeps=self._keeps, doubts=doubts, compares=self._doubts, is_shared=is_shared
+                )
             elif not says_unknown(self._names, Company(*company), element.message or ""):
                 track.miss(f"{OTHER_MESSAGE}: {element.message}")
             elif track.next_offset:

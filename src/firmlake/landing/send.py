@@ -75,12 +75,13 @@ class Sender:
 
     def _send(self, ask: Ask, shard: Shard) -> Sent:
         page, standing, account = ask.page, shard.standing, shard.account
-        if ended := next(filter(None, map(standing.refusal, shard.scopes(page))), account.end):
+        due = sum(not shard.progress.is_paid(company) for company in page.companies)
+        ended = next(filter(None, map(standing.refusal, shard.scopes(page))), account.end or account.refusal(due))
+        if ended:
             return Sent(ask, [], ended)
         request = requests.bulk(self._api, page.dataset, page.companies, page.limit, page.offset)
         base = shard.header(page)
         is_apart, is_refresh = shard.is_apart(page), shard.is_refresh(page)
-        due = sum(not shard.progress.is_paid(company) for company in page.companies)
         account.expect(due)
         landed: list[Record] = []
 

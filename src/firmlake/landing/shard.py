@@ -84,7 +84,7 @@ class Shard:
             self.standing.end(page.dataset, error)
         elif isinstance(error, OutOfCreditsError):
             self.account.out = error
-            if all(map(self.progress.is_paid, page.companies)):
+            if sent.landed and all(map(self.progress.is_paid, page.companies)):
                 self.unpaid.update(page.companies)
 
     def scope(self, dataset: str, company: Company) -> Scope:

@@ -88,7 +88,9 @@ class Track(msgspec.Struct, gc=False):
         """
         return self.wider or (self.next_offset or None if self.total is None else max(1, self.total - self.next_offset))
 
-    def add_page(self, header: Header, element: Element, *, keeps: bool, doubts: bool, compares: bool) -> None:
+    def add_page(
+        self, header: Header, element: Element, *, keeps: bool, doubts: bool, compares: bool, is_shared: bool
+    ) -> None:
         """Add the records of a requested page; a page that does not fit counts as a miss.
 
         Args:
@@ -97,6 +99,8 @@ class Track(msgspec.Struct, gc=False):
             keeps: Whether to keep the records, or only to count them.
             doubts: Whether to doubt a total that equals the length of a full first page; see `Progress.settle`.
             compares: Whether to reject a page that repeats records of an earlier page. Earlier versions accepted it.
+            is_shared: Whether the answer has records that other companies lacked. If it has none for this company, the
+                service may have cut the answer, and the next one can hold them: that is no miss.
         """
         records = element.records or {}
         count, offset, total, is_whole = sum(map(len, records.values())), header.offset or 0, element.total, True
@@ -109,7 +113,7 @@ class Track(msgspec.Struct, gc=False):
             if total is not None and offset + count > total:
                 return self.miss(f"{offset + count} records, but a total of {total}")
             if total is not None and count == 0 and offset < total:
-                return self.miss(f"an empty page, but a total of {total}")
+                return self.miss(f"an empty page, but a total of {total}", counts=not is_shared)
             is_told = total is not None and (offset + count < total or offset > 0 or not doubts)
             is_whole = offset + count == total if is_told else not _is_full(header, element, count)
             is_longest = offset > 0 or _is_cut(header, element, self.wider)
@@ -154,10 +158,10 @@ class Track(msgspec.Struct, gc=False):
         self.restarts += 1
         self.reason = reason
 
-    def miss(self, reason: str) -> None:
-        """Count an answer without anything usable about the company."""
+    def miss(self, reason: str, *, counts: bool = True) -> None:
+        """Note an answer without anything usable about the company, and count it unless it may have been cut."""
         if self.status == "pending":
-            self.misses += 1
+            self.misses += counts
             self.reason = reason
 
     def end(self, header: Header) -> None:
