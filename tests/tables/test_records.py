@@ -225,6 +225,22 @@ def test_a_setting_tells_decimals_from_thousands(mark, value):
     assert (read.frame["revenue"][0], read.rejects) == (Decimal(value), [])
 
 
+@pytest.mark.parametrize(("mark", "text"), [(".", "5,5"), (",", "5.5")])
+def test_another_mark_than_the_one_of_the_setting_is_none(mark, text):
+    read = read_records(*PERIOD, [raw(period(), revenue=f'"{text}"')], ContractSettings(decimal_mark=mark))
+    assert [reject.path for reject in read.rejects] == ["profitability.revenue"]
+
+
+@pytest.mark.parametrize("literal", ["8109058.5200000000000000000001", "0.1" + "0" * 20 + "1"])
+def test_what_a_wide_decimal_cannot_hold_is_rounded_by_the_exact_rule_and_that_is_told(literal):
+    amount, reasons, seen = _rounded(literal)
+    assert (amount, reasons, seen) == (
+        Decimal(literal[:10]).quantize(Decimal("0.01")),
+        [],
+        {"rounded_value": "profitability.revenue"},
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "name"), [(LOOKALIKE, "lookalike_company_number"), (PARENT, "related_company_number")]
 )
