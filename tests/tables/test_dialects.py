@@ -1,10 +1,11 @@
-"""Records that lack keys or have unknown ones are read fast, and as the exact path reads them."""
+"""Dialects: records that lack keys, have unknown ones, or spell values otherwise are read fast, and exactly."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
+from decimal import Decimal
 from unittest.mock import patch
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import Raw
 from polars.testing import assert_frame_equal
 
 from firmlake.core.settings import ContractSettings
-from firmlake.tables import apart, records
+from firmlake.tables import apart, records, tolerant
 from firmlake.tables.objects import shape_of
 from firmlake.tables.records import read_records
 from firmlake.tables.regular import read_regular
@@ -28,6 +29,7 @@ from firmlake_sandbox.world import World
 from support import examples, lookalike, period, slow
 
 from . import odd_json
+from .test_records import exactly, read_nothing
 
 PERIOD, LOOKALIKE = ("financials", "period"), ("lookalikes", "lookalike")
 SHAPES = {kind: shape_of(*kind) for kind in (PERIOD, LOOKALIKE)}
@@ -76,19 +78,87 @@ def test_a_dialect_is_read_as_record_by_record(batch):
         assert sorted(read.observations) == sorted(other.observations)
 
 
-@pytest.mark.parametrize("change", [rewrites.omit_nulls, rewrites.add_fields, rewrites.quote_numbers])
-def test_a_service_of_another_dialect_is_read_without_the_exact_path(change):
-    world, said = World(), {PERIOD: [], LOOKALIKE: []}
-    for node in (parse_number(*company) for company in sample_numbers(30)):
-        said[PERIOD] += list_financials(world, node, 500, 0)[0]
-        said[LOOKALIKE] += list_lookalikes(world, node)
-    for kind, found in said.items():
-        element = {"data": rewrites.read_json(msgspec.json.encode(found))}
-        change(kind[0], element)
-        raws = msgspec.json.decode(rewrites.write_json(element["data"]), type=list[Raw])
+def periods(change):
+    """Periods of the sandbox, with a dialect."""
+    nodes = [parse_number(*company) for company in sample_numbers(30)]
+    element = {"data": [record for node in nodes for record in list_financials(World(), node, 500, 0)[0]]}
+    element = rewrites.read_json(msgspec.json.encode(element))
+    change("financials", element)
+    return msgspec.json.decode(rewrites.write_json(element["data"]), type=list[Raw])
+
+
+@pytest.mark.parametrize("change", [rewrites.omit_nulls, rewrites.add_fields])
+def test_a_service_that_omits_nulls_or_adds_fields_is_read_by_skeletons(change):
+    element = {
+        "data": [record for number in sample_numbers(30) for record in list_lookalikes(World(), parse_number(*number))]
+    }
+    change("lookalikes", element)
+    for kind, raws in ((PERIOD, periods(change)), (LOOKALIKE, [raw(record) for record in element["data"]])):
         read = fast(kind, raws)
         assert read is not None
         assert_exact(kind, raws, read)
+
+
+@pytest.mark.parametrize("mark", ["", *slow(".", ",")])
+@pytest.mark.parametrize("scale", [1, *slow(100)])
+@examples(200)
+@given(odd_json.mixtures().filter(lambda batch: batch[1]))
+def test_a_mixture_of_dialects_is_read_as_value_by_value(mark, scale, batch):
+    """To the last reject, example and index, in the same order."""
+    kind, raws = batch
+    scaled = dict.fromkeys(("financials.*ratio", "financials.*fraction", "lookalikes.score", "*.stake_fraction"), scale)
+    shape = shape_of(*kind, ContractSettings(decimal_mark=mark, scales=scaled))
+    together = read_tolerantly(shape, raws, 7)
+    with patch.object(tolerant, "read_columns", side_effect=read_nothing):
+        singly = read_tolerantly(shape, raws, 7)
+    assert_frame_equal(together.frame, singly.frame)
+    assert together.rejects == singly.rejects
+    assert together.observations == singly.observations
+    read = read_records(*kind, raws, ContractSettings(decimal_mark=mark, scales=scaled))
+    assert_frame_equal(read.frame.drop("record"), singly.frame.drop("record"))
+
+
+def each_number(change):
+    """Change the numbers of periods, which are given as texts, empty for null."""
+
+    def changed(_dataset, element):
+        for record in element["data"]:
+            for holder in (record, *(value for value in record.values() if isinstance(value, dict))):
+                for key, value in holder.items():
+                    if value is None or isinstance(value, (Decimal, int)):
+                        holder[key] = change("" if value is None else str(value))
+
+    return changed
+
+
+def at_midnight(_dataset, element):
+    for record in element["data"]:
+        for key in ("startDate", "endDate", "dateReceived"):
+            record[key] = record[key] and record[key] + "T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        rewrites.quote_numbers,
+        at_midnight,
+        each_number(str),
+        each_number(lambda text: text.replace(".", ",")),
+        each_number(lambda text: text and f"{Decimal(text):,}"),
+        each_number(lambda text: Decimal(text if "." in text else f"{text}.0") if text else None),
+        each_number(lambda text: Decimal(text).normalize() if text else None),
+    ],
+    ids=["texts", "midnight", "empty texts", "commas", "thousands", "12.0", "1.2E+3"],
+)
+def test_values_that_a_dialect_spells_otherwise_are_read_together(change):
+    """Reading them one by one costs up to thirty times as much. Only the few that are odd in it are read so."""
+    raws = periods(change)
+    with patch.object(tolerant, "read_cell", side_effect=tolerant.read_cell) as one_by_one:
+        read = read_records(*PERIOD, raws)
+    assert one_by_one.call_count < len(raws)
+    exact = exactly(PERIOD, raws)
+    assert_frame_equal(read.frame, exact.frame)
+    assert (read.rejects, read.observations) == (exact.rejects, exact.observations)
 
 
 NUMBERS = [leaf for leaf in SHAPES[PERIOD].leaves if leaf.kind not in ("date", "codes")]
@@ -114,7 +184,7 @@ _ODD = [
 ]
 
 
-def in_texts(leaf, value, year):
+def with_text(leaf, value, year):
     """A record whose numbers are texts, one of them this."""
     record = period(year)
     for each in NUMBERS:
@@ -133,19 +203,13 @@ def in_texts(leaf, value, year):
 def test_numbers_in_texts_are_read_as_one_by_one(mark, data, leaf, text):
     contract = ContractSettings(decimal_mark=mark)
     values = data.draw(st.permutations([text, text, "12", None, 12]))
-    raws = [in_texts(leaf, value, year) for year, value in enumerate(values, 2015)]
+    raws = [with_text(leaf, value, year) for year, value in enumerate(values, 2015)]
     read = read_records(*PERIOD, raws, contract)
     with patch.object(records, "read_regular", return_value=None):
         other = read_records(*PERIOD, raws, contract)
     assert_frame_equal(read.frame, other.frame)
     assert read.rejects == other.rejects
     assert Counter(read.observations) == Counter(other.observations)
-
-
-@pytest.mark.parametrize("text", _PLAIN)
-def test_numbers_that_json_would_spell_like_that_are_read_fast_in_texts_too(text):
-    leaf = next(each for each in NUMBERS if each.name == ("current_ratio" if "." in text else "revenue"))
-    assert fast(PERIOD, [in_texts(leaf, text, 2023), in_texts(leaf, "12", 2024), in_texts(leaf, None, 2025)])
 
 
 @examples(200)

@@ -21,6 +21,7 @@ from polars.testing import assert_frame_equal
 from firmlake.api.contract import DATASETS
 from firmlake.core.settings import ContractSettings
 from firmlake.tables import records, tolerant
+from firmlake.tables.columns import Column
 from firmlake.tables.records import read_records
 from support import ACME, CIRC, examples, lookalike, party, period
 
@@ -53,11 +54,16 @@ def _put(record, key, value):
     return record
 
 
+def read_nothing(cells):
+    """What `read_columns` returns if no value is plain."""
+    return {leaf: Column(pl.Series(), rest=range(len(values))) for leaf, values in cells.items()}
+
+
 def exactly(kind, raws):
     """Read value by value alone."""
     with (
         patch.object(records, "read_regular", return_value=None),
-        patch.object(tolerant, "read_plain", side_effect=lambda cells: {}),
+        patch.object(tolerant, "read_columns", side_effect=read_nothing),
     ):
         return read_records(*kind, raws)
 
@@ -217,6 +223,22 @@ def test_an_amount_that_may_be_a_thousand_times_as_much_is_discarded(text):
 def test_a_setting_tells_decimals_from_thousands(mark, value):
     read = read_records(*PERIOD, [raw(period(), revenue='"591.240"')], ContractSettings(decimal_mark=mark))
     assert (read.frame["revenue"][0], read.rejects) == (Decimal(value), [])
+
+
+@pytest.mark.parametrize(("mark", "text"), [(".", "5,5"), (",", "5.5")])
+def test_another_mark_than_the_one_of_the_setting_is_none(mark, text):
+    read = read_records(*PERIOD, [raw(period(), revenue=f'"{text}"')], ContractSettings(decimal_mark=mark))
+    assert [reject.path for reject in read.rejects] == ["profitability.revenue"]
+
+
+@pytest.mark.parametrize("literal", ["8109058.5200000000000000000001", "0.1" + "0" * 20 + "1"])
+def test_what_a_wide_decimal_cannot_hold_is_rounded_by_the_exact_rule_and_that_is_told(literal):
+    amount, reasons, seen = _rounded(literal)
+    assert (amount, reasons, seen) == (
+        Decimal(literal[:10]).quantize(Decimal("0.01")),
+        [],
+        {"rounded_value": "profitability.revenue"},
+    )
 
 
 @pytest.mark.parametrize(

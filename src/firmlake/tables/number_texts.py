@@ -8,21 +8,17 @@ from collections.abc import Iterable
 import msgspec
 import polars as pl
 
-__all__ = ["AMBIGUOUS", "MARKS", "are_clear", "is_ambiguous", "number_in", "readings"]
+__all__ = ["AMBIGUOUS", "MARKS", "is_ambiguous", "number_in", "numbers_in", "readings"]
 
 MARKS = ".,"
 """The marks that separate decimals."""
 AMBIGUOUS = "may be decimals or thousands"
 """The reason why a text with two readings does not fit; `contract.decimal_mark` decides between them."""
 
-_PLAIN = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
-"""A number as JSON spells it, without an exponent."""
-_THOUSANDS = r"-?[1-9][0-9]{0,2}\.[0-9]{3}"
-"""Such a number with two readings: 591.240 is 591.24, or 591240 with a point between thousands."""
-_JSON = re.compile(rf'"({_PLAIN}(?:[eE][+-]?[0-9]+)?)"'.encode())
-_CLEAR = re.compile(rf'"(?!{_THOUSANDS}")'.encode() + _JSON.pattern[1:])
+_JSON = re.compile(rb'"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"')
 _SMALL = ("ratio", "fraction", "score")
-"""Kinds whose numbers have many decimals and hardly ever reach a thousand: 1.234 is read as JSON spells it."""
+"""Kinds whose numbers have many decimals and hardly ever reach a thousand: 1.234 is read as JSON spells it. A fraction
+never does, so that 1,234 has decimals too."""
 _APART = " '\u2019\u00a0\u2009\u202f"
 """Separators of thousands other than marks: blanks and quotes of several widths."""
 _DECODE = msgspec.json.Decoder(str).decode
@@ -42,26 +38,32 @@ def number_in(cell: bytes, kind: str, marks: str = MARKS) -> bytes | None:
         >>> number_in(b'"8.109.058,52"', "money"), number_in(b'"591.240"', "money")
         (b'8109058.52', None)
     """
-    spelled = _JSON if _is_settled(kind, marks) else _CLEAR
-    if "." in marks and (match := spelled.fullmatch(cell)):
-        return match[1]
     found = _readings_in(cell, marks)
-    if kind == "fraction" and len(found) > 1:
-        found = {number for number in found if "." in number}  # a share never reaches a thousand
+    if len(found) > 1 and (kind == "fraction" or (kind in _SMALL and b"." in cell)):
+        found = {number for number in found if "." in number}
+    if not found and "." in marks and (match := _JSON.fullmatch(cell)):
+        return match[1]
     return found.pop().encode() if len(found) == 1 else None
 
 
-def are_clear(texts: pl.Series, kind: str, marks: str) -> bool:
-    """Return whether all numbers of a column are spelled as in JSON, and `number_in` reads each as it stands.
+def numbers_in(cells: pl.Series, kind: str, marks: str = MARKS) -> pl.Series:
+    """Do what `number_in` does for a column, except for strings with exponents or escapes: they count as no numbers.
 
     Args:
-        texts: Texts without quotes; those without digits are no numbers.
+        cells: JSON of values, without line feeds.
         kind: The kind of their field.
         marks: The marks that may separate decimals.
     """
-    if "." not in marks or not texts.str.contains(f"^(?:[^0-9]*|{_PLAIN})$").all():
-        return False
-    return _is_settled(kind, marks) or not texts.str.contains(f"^{_THOUSANDS}$").any()
+    lines = "\n".join(cells.to_list()).encode()
+    is_number = {mark: pl.col("cell").str.contains(f'^"{_FORMS[mark].pattern}"$') for mark in marks}
+    found = pl.DataFrame([cells.alias("cell"), *(_spelled(lines, mark) for mark in MARKS)]).with_columns(
+        pl.when(is_number.get(mark, False)).then(mark).alias(mark) for mark in MARKS
+    )
+    one, other = map(pl.col, MARKS)
+    is_clear = one.is_null() | other.is_null() | (one == other)
+    is_small = (kind in _SMALL) & one.str.contains(".", literal=True)
+    likely = pl.when(is_small).then(one).otherwise(other if kind == "fraction" else None)
+    return found.select(pl.when(is_clear).then(pl.coalesce(one, other)).otherwise(likely)).to_series()
 
 
 def is_ambiguous(cell: bytes) -> bool:
@@ -78,11 +80,6 @@ def readings(text: str, marks: Iterable[str] = MARKS) -> set[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _is_settled(kind: str, marks: str) -> bool:
-    """Return whether a point can only stand before decimals."""
-    return marks == "." or kind in _SMALL
-
-
 def _readings_in(cell: bytes, marks: str) -> set[str]:
     try:
         return readings(_DECODE(cell), marks)
@@ -91,14 +88,22 @@ def _readings_in(cell: bytes, marks: str) -> set[str]:
 
 
 def _form(mark: str) -> re.Pattern[str]:
-    apart = re.escape(MARKS.replace(mark, "")) + _APART
-    whole = rf"0|[1-9][0-9]*|[1-9][0-9]{{0,2}}(?P<apart>[{apart}])[0-9]{{3}}(?:(?P=apart)[0-9]{{3}})*"
+    """Return a pattern that Python and Polars read alike."""
+    apart = "|".join(f"(?:{re.escape(each)}[0-9]{{3}})+" for each in MARKS.replace(mark, "") + _APART)
+    whole = rf"0|[1-9][0-9]*|[1-9][0-9]{{0,2}}(?:{apart})"
     return re.compile(rf"(?P<sign>-?)(?P<whole>{whole})(?:{re.escape(mark)}(?P<decimals>[0-9]+))?")
 
 
 def _spell(sign: str, whole: str, decimals: str | None) -> str:
     digits = re.sub("[^0-9]", "", whole)
     return f"{sign}{digits}.{decimals}" if decimals else f"{sign}{digits}"
+
+
+def _spelled(lines: bytes, mark: str) -> pl.Series:
+    """Spell each line as JSON does if it is a number with this mark."""
+    others = bytes({*range(256)} - {*b"0123456789-\n", ord(mark)})
+    spelled = lines.translate(bytes.maketrans(mark.encode(), b"."), others)
+    return pl.Series(mark, spelled.decode().split("\n"))
 
 
 _FORMS = {mark: _form(mark) for mark in MARKS}

@@ -1,8 +1,7 @@
-"""Convert raw records to a frame by the contract: all at once if they are regular, otherwise value by value.
+"""Convert raw records to a frame by the contract: all at once if they are regular, otherwise column by column.
 
-Records that differ only in their digits go through `regular.py`, whether or not they leave out nulls, quote numbers or
-have unknown fields. All others go through `tolerant.py`, which takes two to twenty times as long. Both return the same
-frame.
+Records that differ only in their digits go through `regular.py`, whether or not they leave out nulls or have unknown
+fields. All others go through `tolerant.py`, which takes two to five times as long. Both return the same frame.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from firmlake.tables.tolerant import read_tolerantly
 __all__ = ["read_records"]
 
 _BATCH, _PIECE = 8000, 1000
-"""Records read at once, for the least cost; if a record is irregular, only its piece is read value by value."""
+"""Records read at once, for the least cost; if a record is irregular, only its piece is read column by column."""
 
 
 def read_records(dataset: str, group: str, raws: Sequence[Raw], contract: ContractSettings = AS_IT_IS) -> Records:
@@ -50,7 +49,7 @@ def _no_records(shape: Shape) -> Records:
 
 
 def _read_batches(shape: Shape, raws: Sequence[Raw]) -> Iterator[Records]:
-    """Read batches as fast as possible: only pieces with an irregular record are read value by value."""
+    """Read batches as fast as possible: only pieces with an irregular record are read column by column."""
     for start in range(0, len(raws), _BATCH):
         batch = raws[start : start + _BATCH]
         if whole := read_regular(shape, batch, start):

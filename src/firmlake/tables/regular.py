@@ -3,7 +3,6 @@
 It takes two passes over the bytes. The first removes the digits; the rest of a record is its skeleton. Thousands of
 records share a few skeletons, and one record of each skeleton is compared with the contract: no key twice, dates and
 texts quoted, texts of letters and digits only. A key may be absent or unknown. A blank may follow commas or colons.
-Numbers may be quoted if all those of their field have one reading.
 
 The second pass removes quotes, braces and blanks, and letters unless they are part of a value. A colon becomes a comma,
 so that a column precedes each value and shows keys that contain a digit. Arrow's CSV reader converts the result to
@@ -26,7 +25,6 @@ from msgspec import Raw
 from firmlake.tables.columns import arrow_type, cast_column, read_csv
 from firmlake.tables.leaves import Leaf
 from firmlake.tables.notes import Notes, Records
-from firmlake.tables.number_texts import are_clear
 from firmlake.tables.objects import IRREGULAR, Object, Shape, join_path, portions, read_object, unknown_keys
 from firmlake.tables.unknown import take_unknown
 
@@ -56,10 +54,9 @@ _WORTH = 200
 
 
 class _Lines(NamedTuple):
-    """The records of a skeleton: their columns in the CSV, their quoted numbers, and counts over all of them."""
+    """The records of a skeleton: their columns in the CSV, and counts over all of them."""
 
     columns: tuple[str, ...]
-    quoted: tuple[Leaf, ...]
     record_count: int
     null_count: int
     code_count: int
@@ -79,6 +76,7 @@ def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | Non
         return None
     notes = Notes(start)
     try:
+        _fit(shape, raws[0], 1)  # most dialects show in their first record
         examples, counts, csv = _split(raws, _MARKS if "text" in kinds else _MARKS + string.ascii_letters.encode())
         lines = {skeleton: _fit(shape, examples[skeleton], count) for skeleton, count in counts.items()}
         unknown = unknown_keys(shape, [examples[skeleton] for skeleton, each in lines.items() if each.unknown_count])
@@ -86,7 +84,6 @@ def read_regular(shape: Shape, raws: Sequence[Raw], start: int) -> Records | Non
         if notes.count("new_field") != sum(each.unknown_count for each in lines.values()):
             raise ValueError  # an unknown key differs in its digits
         columns = _read_kinds(shape, raws, csv, lines).get_columns()
-        _note_quoted(raws, lines, notes)
     except IRREGULAR:
         return None
     return notes.records(columns, len(raws))
@@ -115,13 +112,10 @@ def _split(raws: Sequence[Raw], marks: bytes) -> tuple[dict[bytes, Raw], Counter
 def _fit(shape: Shape, example: Raw, count: int) -> _Lines:
     """Work out the CSV of the records of a skeleton from one of them."""
     columns: list[str] = []
-    quoted: list[Leaf] = []
     values = codes = unknown = 0
     for path, part, text in _keys_in(shape, shape.objects[0], example):
         if isinstance(part, Leaf):
-            if text == b'""' and part.kind not in _SKELETON:
-                quoted.append(part)
-            elif not _SKELETON.get(part.kind, _NUMBER).fullmatch(text):
+            if not _SKELETON.get(part.kind, _NUMBER).fullmatch(text):
                 raise ValueError
             columns += [f"key:{path}", part.name]
             values += text != b"null"
@@ -135,7 +129,7 @@ def _fit(shape: Shape, example: Raw, count: int) -> _Lines:
             columns += [f"blank:{path}:{number}" for number in range(2 + plain.count(b",") + plain.count(b":"))]
             unknown += 1
     nulls = len(shape.leaves) - values
-    return _Lines(tuple(columns), tuple(quoted), count, count * nulls, count * codes, count * unknown)
+    return _Lines(tuple(columns), count, count * nulls, count * codes, count * unknown)
 
 
 def _keys_in(shape: Shape, each: Object, raw: Raw) -> Iterator[tuple[str, Leaf | Object | None, bytes]]:
@@ -187,11 +181,6 @@ def _read_lines(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFra
     has_text = any(leaf.kind == "text" for leaf in shape.leaves)
     nulls = ["null", *{key for each in shape.objects for key in each.keys}] if has_text else [""]
     table = read_csv(csv, columns, types, nulls)
-    quoted = {leaf for each in lines for leaf in each.quoted}
-    if quoted:  # the CSV has lost their quotes, so 591.240 would pass for a number with one reading
-        texts = read_csv(csv, columns, {leaf.name: pa.string() for leaf in quoted}, nulls)
-        if not all(are_clear(pl.Series(texts[leaf.name]), leaf.kind, leaf.marks) for leaf in quoted):
-            raise ValueError
     raw = pl.DataFrame(pl.from_arrow(table.select([leaf.name for leaf in shape.leaves])))
     frame = pl.DataFrame(
         [
@@ -201,25 +190,11 @@ def _read_lines(shape: Shape, csv: bytes, lines: Sequence[_Lines]) -> pl.DataFra
     )
     absent = frame.null_count().row(0, named=True)
     codes = sum(frame[leaf.name].list.len().sum() for leaf in shape.leaves if leaf.kind == "codes")
-    expected = tuple(map(sum, zip(*(each[2:5] for each in lines), strict=True)))
+    expected = tuple(map(sum, zip(*(each[1:4] for each in lines), strict=True)))
     is_lacking = any(absent[leaf.name] for leaf in shape.leaves if leaf.required)
     if is_lacking or (len(frame), sum(absent.values()), codes) != expected:
         raise ValueError
     return frame
-
-
-def _note_quoted(raws: Sequence[Raw], lines: Mapping[bytes, _Lines], notes: Notes) -> None:
-    """Note the numbers in texts of each field, with the first record that has one."""
-    counts: Counter[Leaf] = Counter()
-    for each in lines.values():
-        counts.update(dict.fromkeys(each.quoted, each.record_count))
-    for leaf, count in counts.items():
-        having = {skeleton for skeleton, each in lines.items() if leaf in each.quoted}
-        number = next(n for n, raw in enumerate(raws) if bytes(raw).translate(None, _DIGITS) in having)
-        value = raws[number]
-        for key in leaf.path.split("."):
-            value = read_object(value)[key]
-        notes.observe("text_for_number", leaf.path, value, number, count)
 
 
 def _read_codes(column: pl.Series) -> pl.Series:
