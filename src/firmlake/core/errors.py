@@ -20,6 +20,7 @@
         ├── UnavailableError              one endpoint does not answer: leave it out, continue with the others
         ├── UnusableAnswerError           a 200 answer cannot be used: ask again, then ask for fewer companies
         ├── RequestRefusedError           the service refuses this request (400, 404 ...): do not repeat it
+        ├── CountryRefusedError           it refuses all companies of a country, one by one: find out why
         └── RequestFailedError            the request failed after all retries: try its companies again later
 
 A company that fails is data (a dead letter), not an exception: exit code 3 says how a run ended as a whole.
@@ -174,6 +175,10 @@ class RequestRefusedError(ServiceError):
 
     answer: Any = None
     said: str = ""
+
+
+class CountryRefusedError(ServiceError):
+    """The service refuses companies of a country one by one and answers none of them, so no other is requested."""
 
 
 class RequestFailedError(ServiceError):

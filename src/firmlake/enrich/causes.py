@@ -16,7 +16,7 @@ from firmlake.core.run import RunPlan
 from firmlake.core.settings import Settings
 from firmlake.core.text import count_of
 from firmlake.enrich.budget import tell_before
-from firmlake.landing.standing import PARTLY
+from firmlake.landing.standing import NOT_REQUESTED, PARTLY
 from firmlake.landing.track import OTHER_MESSAGE, WRONG_PAGE
 from firmlake.report.next_step import REJECTED
 from firmlake.tables.notes import NOT_THERE
@@ -40,6 +40,8 @@ _SETTINGS = {
     "them",
     OTHER_MESSAGE: "If the message means that the company is unknown, set api.names.not_found_message to it; if it "
     "means success, set api.names.success_message",
+    NOT_REQUESTED: "Run `firmlake check LIST` with companies of that country; it finds the spelling of company numbers "
+    "that the service expects",
 }
 """The setting to correct, by the beginning of the reason in dead_letters."""
 _UNSAID = (

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from firmlake.core.company import Company
-from firmlake.core.errors import ForbiddenError, OutOfCreditsError, ServiceError
+from firmlake.core.errors import CountryRefusedError, ForbiddenError, OutOfCreditsError, ServiceError
 from firmlake.landing.pages import Page, accompany
 from firmlake.landing.sent import Ask, Sent, halve
 from firmlake.landing.shard import Shard
@@ -37,6 +37,9 @@ def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent]) -> list[Ask
         return _afford(sent, shard)
     if isinstance(error, ForbiddenError):
         return _leave_out_forbidden(sent, error, shard, send)
+    if isinstance(error, CountryRefusedError):  # so the page was not sent
+        others = tuple(one for one in shard.unanswered(page) if not shard.refusal(page.dataset, one))
+        return [sent.ask._replace(page=page._replace(companies=others))] if others else []
     if not sent.is_spoilt or page.dataset in standing.ended:
         return []
     assert isinstance(error, ServiceError)
@@ -56,6 +59,8 @@ def ask_again(sent: Sent, shard: Shard, send: Callable[[Ask], Sent]) -> list[Ask
         return [sent.ask]  # no company is to blame; the circuit breaker waits, and finally ends the dataset
     kind = "unknown" if sent.names_unknown(standing.limits) else "given_up"
     shard.give_up(page.dataset, wanted.companies, error.message, kind)
+    if kind == "given_up" and sent.is_refused and not shard.is_apart(page):
+        standing.spoil(shard.scope(page.dataset, wanted.companies[0]), error)
     return []
 
 

@@ -12,6 +12,7 @@ import polars as pl
 
 from firmlake.core.company import Company
 from firmlake.core.errors import (
+    CountryRefusedError,
     EndpointPausedError,
     FirmlakeError,
     ForbiddenError,
@@ -30,6 +31,8 @@ from firmlake.landing.track import MISSES_MAX, Track
 
 __all__ = ["Shard"]
 
+_KINDS = {ForbiddenError: "forbidden", CountryRefusedError: "given_up"}
+"""Kinds of headers by the error for which companies get no request; any other means that the dataset is unavailable."""
 _FEW = 0.05
 """The share of known companies that answers may leave out because these companies ceased to exist."""
 
@@ -169,7 +172,7 @@ class Shard:
             found: defaultdict[tuple[str, str], list[Company]] = defaultdict(list)
             for company, track in self.progress.pending(dataset).items():
                 if error := self.refusal(dataset, company):
-                    kind = "forbidden" if isinstance(error, ForbiddenError) else "unavailable"
+                    kind = next((kind for type_, kind in _KINDS.items() if isinstance(error, type_)), "unavailable")
                     found[kind, error.message].append(company)
                 elif track.is_given_up:
                     is_silent = track.left_out >= MISSES_MAX and self.is_left_out(company, track)

@@ -1,12 +1,14 @@
 """What a run has learnt about the service and its token.
 
 Each dataset is answered, unknown, or given up. Each `Scope` of a dataset (the companies of one country) is open,
-unknown, or closed because the token may not ask about it.
+unknown, or closed because the service refuses it.
 
 - A scope opens when one of its companies is answered.
 - A scope closes when two of its companies are refused, each in a request of its own. One is enough if the companies
   were given up in an earlier run; it takes ten in a row if the scope was open.
 - A company that is refused in a request of its own is given up in any case.
+- A scope also closes when 50 of its companies were refused one by one for another reason, such as the spelling of their
+  numbers, and none was answered: otherwise each of its companies would cost two requests.
 - A dataset is given up when all its scopes are closed. The run ends when all its datasets are forbidden.
 """
 
@@ -24,6 +26,7 @@ from firmlake.core.company import Company
 from firmlake.core.errors import (
     RUN_AGAIN,
     AuthorizationError,
+    CountryRefusedError,
     EndpointPausedError,
     FirmlakeError,
     ForbiddenError,
@@ -35,14 +38,18 @@ from firmlake.core.run import REDRIVE, Run
 from firmlake.core.settings import ApiSettings
 from firmlake.landing.segments import Header
 
-__all__ = ["PARTLY", "Probe", "Scope", "Standing"]
+__all__ = ["NOT_REQUESTED", "PARTLY", "Probe", "Scope", "Standing"]
 
 PARTLY = "The token may not ask about"
 """Beginning of the reasons that concern some companies rather than a whole dataset."""
+NOT_REQUESTED = "Not requested, because"
+"""Beginning of the reasons of companies whose country is refused, though not because of the token."""
 _REFUSED_MAX = 2
 """Close a scope after this many of its companies were refused alone, as long as none was answered."""
 _REFUSED_IN_A_ROW_MAX = 10
 """Close an open scope after this many refusals in a row: so many are no longer single companies."""
+_SPOILT_MAX = 50
+"""Close a scope after this many refusals for another reason than the token, as long as none was answered."""
 
 Probe = Literal["", "usual", "brief"]
 """A request for one company before all others of its dataset or scope: none, with the usual tries, or with one try."""
@@ -98,9 +105,10 @@ class Standing:
         self._works: set[str] = set()
         self._probes: dict[str, Probe] = {}
         self._open: set[Scope] = set()
-        self._closed: dict[Scope, ForbiddenError] = {}
+        self._closed: dict[Scope, ForbiddenError | CountryRefusedError] = {}
         self._refused: dict[tuple[str, Company], ForbiddenError] = {}
         self._in_a_row: Counter[Scope] = Counter()
+        self._spoilt: Counter[Scope] = Counter()
         self.limits = limits
         self.ended: dict[str, FirmlakeError] = {}
         self.has_worked = False
@@ -148,6 +156,15 @@ class Standing:
         most = _REFUSED_IN_A_ROW_MAX if scope in self._open else 1 if scope.was_barred else _REFUSED_MAX
         if self._in_a_row[scope] >= min(most, self._asked[scope]):
             self.close(scope, error)
+
+    def spoil(self, scope: Scope, error: FirmlakeError) -> None:
+        """Record that a company, requested alone, was refused for another reason than the token."""
+        self._spoilt[scope] += 1
+        if self._spoilt[scope] >= _SPOILT_MAX and not self.is_known(scope):
+            self._closed[scope] = CountryRefusedError(
+                f"{NOT_REQUESTED} {_SPOILT_MAX} companies in {scope.country} were refused one by one and none was "
+                f"answered: {error.message}"
+            )
 
     def close(self, scope: Scope, error: ForbiddenError) -> None:
         """Record that the token may not ask about a scope; give up the dataset if it may not ask about any.
