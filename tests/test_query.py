@@ -146,7 +146,7 @@ def test_the_demo_needs_no_clone(tmp_path, monkeypatch):
     [
         ("SELECT nam FROM companies", ['Candidate bindings: "name"', "`DESCRIBE` lists the tables"]),
         ("SELECT sum(name) FROM companies", ["Candidate functions: sum(", "`DESCRIBE` lists the tables"]),
-        ("FROM lists.nope", ["Table with name nope does not exist", "`firmlake list show`"]),
+        ("FROM lists.nope", ["Table with name nope does not exist", "`firmlake list show"]),
     ],
 )
 def test_what_duckdb_rejects_is_explained_on_one_line(lake, sql, told):

@@ -66,4 +66,4 @@ def test_a_port_that_is_taken_is_named(folders: Folders):
 
 def test_without_a_warehouse_the_command_says_what_makes_one(tmp_path, capsys):
     assert firmlake.main(["explore", "--data", str(tmp_path), "--no-browser"], standalone_mode=False) == 2
-    assert "`firmlake run LIST` makes it" in capsys.readouterr().err
+    assert f"`firmlake run LIST --data {tmp_path}` makes it" in capsys.readouterr().err

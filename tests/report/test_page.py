@@ -196,6 +196,8 @@ def test_a_group_is_drawn_to_three_steps_and_twenty_members_and_a_ring_ends():
     owned = {"direction": "parent", "related_kind": "company", "related_country": "NL", "function": "SHAREHOLDER"}
 
     def holds(parent, child):
+        if not made.ask(f"FROM companies WHERE company_number = '{child:08}'"):
+            made.add("companies", child)
         made.add(
             "relationships", child, position=parent, stake_fraction=0.6, related_company_number=f"{parent:08}", **owned
         )

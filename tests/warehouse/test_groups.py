@@ -13,6 +13,7 @@ import pytest
 from firmlake.report.groups import GROUPS
 from firmlake.report.sections import PREPARE
 from firmlake.warehouse.create import create_tables
+from firmlake.warehouse.named_list import restrict
 from firmlake.warehouse.views import create_views
 from support import slow
 
@@ -494,3 +495,33 @@ def test_rings_and_chains_of_any_length_come_to_an_end(length):
     assert graph.tops(3, 0.5) == [key(0)]
     # 0.9 to the power of 196 is the last above a billionth.
     assert len(graph.effective(5000)) == min(length, 196)
+
+
+def test_a_list_hides_no_owner_and_no_group_of_its_companies():
+    """Owners are often on no list, and persons never are. The figures are those of listed companies only."""
+    made = Owners()
+    made.names_parent(2, 1, 0.9)
+    made.names_parent(3, 2, 0.9)
+    made.names_parent(13, None, 0.9, name="Ann")
+    for owner, company in ((21, 22), (22, 23), (23, 21)):
+        made.names_parent(company, owner, 0.6)
+    made.names_parent(32, 31, 0.9)
+    for company in (1, 2, 3, 13, 21, 31, 32):
+        made.files(company, employee_count=company)
+    made.made()
+    made.ask("INSERT INTO company_lists SELECT 'few', 'few.csv', '[]', 4, 4, '', now()::TIMESTAMP, 'r', 'r'")
+    for company in (2, 3, 13, 21):
+        made.ask(
+            "INSERT INTO list_members BY NAME SELECT 'few' AS list_name, 0 AS line, 'NL' AS country, "
+            f"'{number(company)}' AS company_number, '' AS status, '[]' AS columns, 'r' AS run_id, "
+            "'r' AS valid_from_run"
+        )
+    restrict(made.connection, "few")
+    assert set(made.members(3)) == {key(1), key(2), key(3)}
+    assert made.ask(f"SELECT head_id, employee_count FROM group_rollup('NL', '{number(3)}')") == [(key(1), 2 + 3)]
+    assert (made.tops(3, 0.5), made.tops(13, 0.5)) == ([key(1)], [key(13) + "/p/Ann"])
+    assert set(made.effective(3)) == {key(1), key(2)}
+    assert made.ask("SELECT ring FROM ownership_rings") == [([key(21), key(22), key(23)],)]
+    made.connection.execute(PREPARE)
+    groups = made.ask("SELECT head_id, member_count FROM group_sizes ORDER BY ALL")
+    assert groups == [(key(1), 3), (key(13) + "/p/Ann", 2), (key(21), 3)]

@@ -20,7 +20,7 @@ __all__ = ["company", "query", "report", "status"]
 _LIST = click.option("--list", "company_list", default="", metavar="NAME", help="Only the companies of this list.")
 _LIST_ALONE = click.option(
     "--list", "company_list", default="", metavar="NAME",
-    help="Only the companies of this list; percentiles, ranks, groups and totals then count no others.",
+    help="Only the companies of this list, and groups with one of them; percentiles, ranks and totals count no others.",
 )  # fmt: skip
 """For queries and the report: all tables then hold only these companies."""
 

@@ -35,9 +35,15 @@ PREPARE = """
     CREATE OR REPLACE TEMP TABLE group_sizes AS
         SELECT h.head_id, h.is_ring, sum(m.member_count)::BIGINT AS member_count
         FROM branches_at_half h
-        SEMI JOIN parties p ON p.id = h.head_id
-        JOIN (SELECT branch_no, count(id) AS member_count FROM branches_at_half GROUP BY branch_no) m USING (branch_no)
-        GROUP BY h.head_id, h.is_ring;
+        JOIN (
+            SELECT branch_no, count(b.id) AS member_count, count(c.country) AS company_count
+            FROM branches_at_half b
+            LEFT JOIN companies c ON c.country = b.id[:2] AND c.company_number = b.id[3:]
+            GROUP BY branch_no
+        ) m USING (branch_no)
+        WHERE h.head_id IS NOT NULL
+        GROUP BY h.head_id, h.is_ring
+        HAVING sum(m.company_count) > 0;
     CREATE OR REPLACE TEMP TABLE last_run AS SELECT max_by(run_id, finished_at) AS run_id FROM runs;
     CREATE OR REPLACE TEMP TABLE last_fetch AS
         SELECT coalesce(max_by(run_id, finished_at) FILTER (target_count > 0), max_by(run_id, finished_at)) AS run_id
@@ -45,9 +51,8 @@ PREPARE = """
     CREATE OR REPLACE TEMP TABLE due (day DATE, credits BIGINT, free_refreshes BIGINT);
     CREATE OR REPLACE TEMP TABLE found (severity TEXT, check_name TEXT, what TEXT, found BIGINT);
 """
-"""What several sections use is computed once. A report on a list leaves out groups whose heads are not on it, since
-`parties` is restricted too. The last run may have found everything fresh; the last fetch is the last
-run that asked for something."""
+"""What several sections use is computed once. A report on a list leaves out groups without any company of the list. The
+last run may have found everything fresh; the last fetch is the last run that asked for something."""
 
 COUNT_FINDINGS = "INSERT INTO found SELECT ?, ?, ?, count(*) FROM ({})"
 """Checks are counted one by one: the view `findings`, which runs all of them, needs several times the memory."""

@@ -64,7 +64,7 @@ class Cleaned(io.StringIO):
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-_COMMAND = re.compile(r"`firmlake (?!demo|sandbox|-)[^`]+(?=`)")
+_COMMAND = re.compile(r"`firmlake (?!(?:demo|sandbox)\b|-)[^`]+(?=`)")
 """A command in a message. `demo` and `sandbox` have data of their own."""
 _options: ContextVar[Mapping[str, str]] = ContextVar("options", default={})  # noqa: B039 - it is never changed
 

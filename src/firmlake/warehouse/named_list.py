@@ -76,10 +76,12 @@ _LISTED = """
     SELECT DISTINCT country, company_number FROM list_members WHERE list_name = ? AND company_number IS NOT NULL
 """
 
-# Tables of list lines are not restricted, so that a query can use other lists too.
+# Tables of list lines are not restricted, so that a query can use other lists too. Nor are parties, because the owners
+# of listed companies need not be listed.
 _OF_COMPANIES = """
     SELECT database_name, table_name FROM duckdb_tables()
     SEMI JOIN (SELECT database_name, table_name FROM duckdb_columns() WHERE column_name = 'company_number')
         USING (database_name, table_name)
     WHERE NOT temporary AND schema_name = 'main' AND table_name NOT LIKE 'list_members%'
+        AND table_name <> 'parties'
 """
